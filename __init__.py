@@ -1,0 +1,38 @@
+"""latentloom: workflow nodes for generative media; this file is also what ComfyUI loads when the folder is a custom node.
+
+Nothing heavy is imported here: names resolve on first use.
+"""
+
+from typing import Any
+
+__version__ = "0.1.0"
+__all__ = ["NODE_CLASS_MAPPINGS", "NODE_DISPLAY_NAME_MAPPINGS"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    if __name__ != "latentloom":
+        _adopt_package_name()
+    return getattr(importlib.import_module("latentloom.nodes.comfyui"), name)
+
+
+def _adopt_package_name() -> None:
+    """Make this folder importable as `latentloom` when a host loaded it under another name.
+
+    ComfyUI names a custom node by its path. Taking the nodes from one package name keeps one process from holding two
+    copies of every class (and later two pools) when latentloom is installed as well.
+    """
+    import importlib.util
+    import sys
+    import types
+
+    if "latentloom" in sys.modules or importlib.util.find_spec("latentloom") is not None:
+        return
+    package = types.ModuleType("latentloom", __doc__)
+    package.__path__ = list(__path__)
+    package.__file__ = __file__
+    package.__version__ = __version__  # pyright: ignore[reportAttributeAccessIssue]
+    sys.modules["latentloom"] = package

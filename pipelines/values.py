@@ -1,0 +1,158 @@
+"""The values on wires: small frozen descriptions, and handles to the tensors that nodes pass on.
+
+Every value crosses a process border as plain data: `to_plain` gives nested dicts of str, int, float, bool, None, lists
+and CPU tensors, `from_plain` reads them back. Values that hold tensors compare by identity.
+"""
+
+# B batch, H height, W width, C channels, F frames
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Dtype = Literal["fp32", "bf16", "fp16"]
+Quantization = Literal["none", "int8", "int4", "fp8"]
+Scheduler = Literal["model", "euler", "heun", "unipc", "dpm++2m"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lora:
+    """One LoRA on a model: a safetensors file, known by its content."""
+
+    path: str
+    sha256: str
+    adapter: str
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """Which weights to use and how, without the weights; the component store and ranks are keyed by it."""
+
+    source: str
+    """As the user wrote it: a folder, a `.safetensors` file, a hub id, or `builtin:NAME`."""
+    folder: str
+    """Where the files are on this machine (a single file's own path for a single-file checkpoint)."""
+    family: str
+    revision: str = ""
+    fingerprint: str = ""
+    """Changes when the files change."""
+    device: str = "cpu"
+    dtype: Dtype = "fp32"
+    quantization: Quantization = "none"
+    compiled: bool = False
+    loras: tuple[Lora, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Conditioning:
+    """What the text encoders made of one prompt. Tensor names are the family's own (diffusers' names)."""
+
+    family: str
+    prompt: str
+    negative_prompt: str
+    positive: Mapping[str, Tensor]
+    negative: Mapping[str, Tensor] | None = None
+    """None when guidance is off: there is nothing to steer away from."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Latents:
+    """A picture or video in a model's latent space, with its geometry in pixels.
+
+    `tensor` is None for an empty canvas. `extras` holds what an image-to-video model is told about the first frame.
+    """
+
+    family: str
+    width: int
+    height: int
+    frames: int = 1
+    fps: float = 0.0
+    batch: int = 1
+    seeds: tuple[int, ...] = ()
+    tensor: Tensor | None = None
+    extras: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Image:
+    """Pictures as B H W C floats in 0..1, on the CPU (ComfyUI's convention)."""
+
+    pixels: Tensor
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Video:
+    """Clips as B F H W C floats in 0..1, on the CPU, played at `fps`."""
+
+    pixels: Tensor
+    fps: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How to walk from noise to picture, beyond the number of steps. Zero means the model's own."""
+
+    scheduler: Scheduler = "model"
+    shift: float = 0.0
+    """Flow shift: larger spends more steps on the layout, smaller on detail."""
+    sigmas: tuple[float, ...] = ()
+    """Explicit noise levels, falling from 1; replaces the number of steps."""
+    guidance_start: float = 0.0
+    guidance_stop: float = 1.0
+    """Guidance acts between these fractions of the steps."""
+    guidance_rescale: float = 0.0
+
+
+Value = Lora | Model | Conditioning | Latents | Image | Video | Sampling
+V = TypeVar("V")
+
+
+def to_plain(value: Any) -> Any:
+    """Nested dicts, lists, scalars and detached CPU tensors; the inverse of `from_plain`."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return value.detach().cpu()
+
+
+def from_plain(kind: type[V], plain: Mapping[str, Any]) -> V:
+    """Read one value of type `kind` back from plain data; unknown or missing names raise `ValueError`."""
+    hints = typing.get_type_hints(kind, localns=_tensor_names())
+    names = {f.name for f in dataclasses.fields(typing.cast(Any, kind))}
+    if unknown := plain.keys() - names:
+        raise ValueError(f"{kind.__name__} has no {', '.join(sorted(unknown))}; it has {', '.join(sorted(names))}")
+    try:
+        return kind(**{name: _read(hints[name], item) for name, item in plain.items()})
+    except TypeError as error:
+        raise ValueError(f"{kind.__name__} cannot be read from {sorted(plain)}: {error}") from None
+
+
+def _read(hint: Any, plain: Any) -> Any:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return None if plain is None else _read(next(a for a in args if a is not type(None)), plain)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return from_plain(hint, plain)
+    if origin is tuple:
+        return tuple(_read(args[0], item) for item in plain)
+    if origin is Mapping:
+        return {key: _read(args[1], item) for key, item in plain.items()}
+    return plain
+
+
+def _tensor_names() -> dict[str, Any]:
+    return {"Tensor": object}

@@ -1,0 +1,1 @@
+"""The page that builds, runs and saves graphs."""

@@ -1,0 +1,1 @@
+"""Saved workflows, data only."""
