@@ -1,4 +1,4 @@
-"""latentloom: workflow nodes for generative media; this file is also what ComfyUI loads when the folder is a custom node.
+"""latentloom: workflow nodes for generative media. ComfyUI loads this file when the folder is a custom node.
 
 Nothing heavy is imported here: names resolve on first use.
 """

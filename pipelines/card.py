@@ -1,0 +1,28 @@
+"""The model card: what the nodes assume of a model when the user leaves a socket at zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """Defaults of one model. A family fills it in; a file `latentloom.json` in the model's folder overrides it.
+
+    Sizes are in pixels; `guidance` is the true, two-branch guidance scale (1 is off), `distilled_guidance` the number
+    that guidance-distilled models such as FLUX.1-dev take as an input (0 where the model takes none).
+    """
+
+    name: str = ""
+    about: str = ""
+    licence: str = ""
+    width: int = 1024
+    height: int = 1024
+    frames: int = 1
+    fps: float = 0.0
+    steps: int = 28
+    guidance: float = 1.0
+    distilled_guidance: float = 0.0
+    text_length: int = 512
+    """Tokens that a prompt is padded or cut to."""
+    negative_prompt: str = ""

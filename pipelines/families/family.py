@@ -1,0 +1,82 @@
+"""What a model family is: data that says which folders it reads and what it needs, and four stage functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from ..card import Card
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+    from ..values import Conditioning, Latents, Sampling
+
+Stage = Literal["encode_text", "encode_image", "denoise", "decode"]
+Parts = Mapping[str, Any]
+"""A model's loaded components by the names of its `model_index.json`; absent optional ones are missing."""
+
+OnStep = Callable[[int, int, "Callable[[], Tensor]"], None]
+"""(steps done, steps in all, makes the current latents as B C H W or B C F H W, normalised) after every step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One line of models. Importing a family's module imports neither torch nor diffusers; its functions do."""
+
+    name: str
+    title: str
+    pipelines: tuple[str, ...]
+    """The `_class_name`s of `model_index.json` that this family reads."""
+    output: Literal["image", "video"]
+    components: Mapping[Stage, tuple[str, ...]]
+    """What each stage loads, and nothing else; a name ending in `?` may be absent from a model."""
+    card: Callable[[Mapping[str, Any], Callable[[str], Mapping[str, Any]]], Card]
+    """(model_index, reader of a component's config by name) -> defaults of this model."""
+    size_multiple: Callable[[Callable[[str], Mapping[str, Any]]], int]
+    """Pixels that width and height must be a multiple of, from the component configs."""
+    frame_multiple: int = 0
+    """Video lengths are a multiple of this plus one; 0 for pictures."""
+    takes_image: Literal["start", "first_frame", "none"] = "start"
+    """What an input picture is to it: where denoising starts (strength), or the first frame of a video."""
+
+
+class FamilyModule(Protocol):
+    """The functions of a family's module. Tensors in and out are on the device of the parts."""
+
+    FAMILY: Family
+
+    def encode_text(
+        self, parts: Parts, *, prompt: str, negative_prompt: str, guided: bool, text_length: int
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
+        """(positive, negative) conditioning of one prompt, batch 1; negative is None when not `guided`."""
+        ...
+
+    def encode_image(
+        self, parts: Parts, *, pixels: Tensor, width: int, height: int, frames: int, seeds: Sequence[int]
+    ) -> tuple[Tensor | None, dict[str, Tensor]]:
+        """(normalised latents or None, extras) of pictures B H W C in 0..1."""
+        ...
+
+    def denoise(
+        self,
+        parts: Parts,
+        *,
+        conditioning: Conditioning,
+        latents: Latents,
+        generators: list[Generator],
+        steps: int,
+        guidance: float,
+        guidance_2: float,
+        distilled_guidance: float,
+        strength: float,
+        sampling: Sampling,
+        on_step: OnStep,
+    ) -> Tensor:
+        """Normalised latents, B C H W or B C F H W. One CPU generator per picture makes its noise."""
+        ...
+
+    def decode(self, parts: Parts, *, tensor: Tensor) -> Tensor:
+        """Pixels in 0..1: B H W C, or B F H W C from a video family."""
+        ...
