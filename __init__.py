@@ -16,7 +16,7 @@ def __getattr__(name: str) -> Any:
 
     if __name__ != "latentloom":
         _adopt_package_name()
-    return getattr(importlib.import_module("latentloom.nodes.comfyui"), name)
+    return getattr(importlib.import_module("latentloom.nodes.registry"), name)
 
 
 def _adopt_package_name() -> None:

@@ -1,4 +1,37 @@
 """Typed steps over `pipelines`, the graph they form, its file, its checker and its executor.
 
 In plain Python, import the steps from here: `from latentloom.nodes import load_model, encode_text, denoise, decode`.
+Nothing heavy is imported: each step imports what it needs when it is called.
 """
+
+from .canvas import empty_latents, upscale_latents
+from .decoding import decode, decode_video, video_frames
+from .denoising import denoise, sampler_options
+from .encoding import encode_image, encode_text
+from .models import load_lora, load_model
+from .pictures import image_grid, load_image, resize_image, save_image
+from .text import choose_text, join_text, note, seed
+from .videos import save_video
+
+__all__ = [
+    "choose_text",
+    "decode",
+    "decode_video",
+    "denoise",
+    "empty_latents",
+    "encode_image",
+    "encode_text",
+    "image_grid",
+    "join_text",
+    "load_image",
+    "load_lora",
+    "load_model",
+    "note",
+    "resize_image",
+    "sampler_options",
+    "save_image",
+    "save_video",
+    "seed",
+    "upscale_latents",
+    "video_frames",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,8 +16,8 @@ class Workspace:
 
     output_dir: Path = field(default_factory=lambda: Path("output").resolve())
     roots: tuple[Path, ...] | None = None
-    provenance: str = ""
-    """The workflow file's text, written into the metadata of pictures and videos."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Written into every picture and video, such as the workflow that made it; names are ASCII."""
 
     def input_path(self, path: str, *, socket: str) -> Path:
         """The existing file or folder that `path` names, relative to the first root that has it.

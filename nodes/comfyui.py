@@ -1,0 +1,186 @@
+"""ComfyUI's V1 node classes, made from the specs: one class per node, none written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ..pipelines.border import Border, Cancelled, Preview
+from ..pipelines.values import Image
+from .spec import Fingerprint, InputSpec, Migrate, NodeSpec, Saved, read_spec
+from .workspace import Workspace
+
+TYPES = {"int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "string": "STRING", "Image": "IMAGE"}
+"""ComfyUI's own wire types; every other value travels as `LOOM_` and its name."""
+
+
+class Node:
+    """What every generated class inherits: ComfyUI calls `run` with the inputs by name."""
+
+    SPEC: ClassVar[NodeSpec]
+    FUNCTION = "run"
+
+    def run(self, **inputs: Any) -> Any:
+        spec = self.SPEC
+        given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
+        border = ComfyBorder()
+        try:
+            result = spec.call(**given, **injected(spec, border=border, workspace=comfy_workspace()))
+        except Cancelled:
+            border.raise_interrupt()
+            raise
+        if isinstance(result, Saved):
+            return {"ui": {"images": _shown(result)}, "result": (result,)}
+        return (result.pixels if isinstance(result, Image) else result,) if spec.outputs else ()
+
+
+def node_class(
+    call: Callable[..., Any],
+    *,
+    title: str,
+    category: str,
+    version: int = 1,
+    is_output: bool = False,
+    uses_device: bool = False,
+    fingerprint: Fingerprint | None = None,
+    migrate: Migrate | None = None,
+) -> type[Node]:
+    """A class for ComfyUI that also carries our own spec; `named` gives the spec its id."""
+    spec = read_spec(
+        call,
+        id="",
+        title=title,
+        category=category,
+        version=version,
+        is_output=is_output,
+        uses_device=uses_device,
+        fingerprint=fingerprint,
+        migrate=migrate,
+    )
+    members: dict[str, Any] = {
+        "SPEC": spec,
+        "CATEGORY": f"latentloom/{category}",
+        "DESCRIPTION": spec.help,
+        "OUTPUT_NODE": is_output,
+        "RETURN_TYPES": tuple(comfy_type(o.type) for o in spec.outputs),
+        "RETURN_NAMES": tuple(o.name for o in spec.outputs),
+        "INPUT_TYPES": classmethod(lambda cls: input_types(cls.SPEC)),
+    }
+    if fingerprint is not None:
+        members["IS_CHANGED"] = classmethod(lambda cls, **inputs: _is_changed(cls.SPEC, inputs))
+    return type(call.__name__, (Node,), members)
+
+
+def comfy_type(kind: str) -> str:
+    return TYPES.get(kind, f"LOOM_{kind.upper()}")
+
+
+def input_types(spec: NodeSpec) -> dict[str, dict[str, Any]]:
+    """ComfyUI's `INPUT_TYPES`: wires that must be there are required, and so is every widget."""
+    result: dict[str, dict[str, Any]] = {"required": {}, "optional": {}}
+    for socket in spec.inputs:
+        is_wire = socket.type not in (*TYPES, "choice") or socket.type == "Image"
+        group = "optional" if is_wire and not socket.required else "required"
+        result[group][socket.name] = _input_type(socket)
+    return result
+
+
+def injected(spec: NodeSpec, *, border: Border, workspace: Workspace) -> dict[str, Any]:
+    """The arguments that a node gets from its host rather than from a socket."""
+    given: dict[str, Any] = {"border": border, "workspace": workspace}
+    return {name: given[name] for name in spec.injected}
+
+
+def _input_type(socket: InputSpec) -> tuple[Any, dict[str, Any]]:
+    options: dict[str, Any] = {"tooltip": socket.help} if socket.help else {}
+    if socket.advanced:
+        options["advanced"] = True
+    if socket.type == "choice":
+        return socket.choices and list(socket.choices), options | {"default": socket.default}
+    if not socket.required and socket.default is not None:
+        options["default"] = socket.default
+    if socket.widget == "multiline":
+        options["multiline"] = True
+    if socket.widget == "seed":
+        options["control_after_generate"] = True
+    options |= {k: v for k in ("min", "max", "step") if (v := getattr(socket, k)) is not None}
+    return comfy_type(socket.type), options
+
+
+def _from_comfy(spec: NodeSpec, name: str, value: Any) -> Any:
+    socket = spec.input(name)
+    if socket is not None and socket.type == "Image":
+        return Image(pixels=value.clone())  # the host runs under inference mode and may reuse the tensor
+    return value
+
+
+def _shown(saved: Saved) -> list[dict[str, str]]:
+    root = comfy_workspace().output_dir
+    files = [Path(f).relative_to(root) for f in saved.files]
+    return [{"filename": f.name, "subfolder": str(f.parent) if f.parent.name else "", "type": "output"} for f in files]
+
+
+def _is_changed(spec: NodeSpec, inputs: dict[str, Any]) -> str:
+    """A stable text, as ComfyUI wants; wired inputs are not there yet and a fault is left for `run` to explain."""
+    assert spec.fingerprint is not None
+    try:
+        return spec.fingerprint({k: v for k, v in inputs.items() if v is not None}, comfy_workspace())
+    except (ValueError, TypeError, KeyError):
+        return "unreadable"
+
+
+def comfy_workspace() -> Workspace:
+    """ComfyUI's own input and output folders; without ComfyUI (tests, tools) the current folder's."""
+    try:
+        import folder_paths  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return Workspace()
+    roots = [folder_paths.get_input_directory(), folder_paths.get_output_directory(), folder_paths.models_dir]
+    return Workspace(
+        output_dir=Path(folder_paths.get_output_directory()).resolve(),
+        roots=tuple(Path(root).resolve() for root in roots),
+    )
+
+
+class ComfyBorder:
+    """Steps become ComfyUI's progress bar; its interrupt ends the stage at the next step."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._interrupt: BaseException | None = None
+
+    def phase(self, name: str) -> None:
+        self._check()
+
+    def step(self, done: int, total: int, preview: Preview | None = None) -> None:
+        self._check()
+        try:
+            from comfy.utils import ProgressBar  # pyright: ignore[reportMissingImports]
+        except ImportError:
+            return
+        if self._bar is None:
+            self._bar = ProgressBar(total)
+        try:
+            self._bar.update_absolute(done, total)
+        except BaseException as error:  # the progress hook raises the interrupt itself and clears the flag
+            self._interrupt = error
+            raise Cancelled from error
+
+    def raise_interrupt(self) -> None:
+        """Raise the host's own exception for a stage that ended by `Cancelled`."""
+        if self._interrupt is not None:
+            raise self._interrupt
+
+    def _check(self) -> None:
+        try:
+            from comfy.model_management import (  # pyright: ignore[reportMissingImports]
+                throw_exception_if_processing_interrupted,
+            )
+        except ImportError:
+            return
+        try:
+            throw_exception_if_processing_interrupted()
+        except BaseException as error:
+            self._interrupt = error
+            raise Cancelled from error

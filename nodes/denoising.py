@@ -1,0 +1,95 @@
+"""Denoise and Sampler Options: walk from noise to latents, step by step."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from ..pipelines.border import SILENT, Border
+from ..pipelines.values import Conditioning, Latents, Model, Sampling, Scheduler, from_plain, to_plain
+from .sockets import Socket
+
+Scale = Annotated[float, Socket(min=0, max=100, step=0.1, advanced=True)]
+
+
+def denoise(
+    model: Model,
+    conditioning: Conditioning,
+    latents: Latents,
+    *,
+    seed: Annotated[int, Socket(widget="seed", min=0, max=2**53 - 1, help="Picture i of a batch uses seed + i")] = 0,
+    steps: Annotated[int, Socket(min=0, max=1000, help="0 is the model's own")] = 0,
+    guidance: Annotated[
+        float,
+        Socket(min=0, max=100, step=0.1, help="How strongly the prompt acts; 1 is off, 0 is the model's own"),
+    ] = 0.0,
+    strength: Annotated[
+        float,
+        Socket(min=0, max=1, step=0.05, help="How much of a start picture is painted anew; 1 is all of it"),
+    ] = 1.0,
+    guidance_2: Annotated[
+        float,
+        Socket(min=0, max=100, step=0.1, advanced=True, help="Of the second expert (Wan 2.2); 0 is the model's own"),
+    ] = 0.0,
+    distilled_guidance: Annotated[
+        float,
+        Socket(
+            min=0,
+            max=100,
+            step=0.1,
+            advanced=True,
+            help="Of guidance-distilled models (FLUX.1-dev); 0 is the model's own",
+        ),
+    ] = 0.0,
+    sampling: Sampling | None = None,
+    border: Border = SILENT,
+) -> Latents:
+    """Run the diffusion transformer over the canvas."""
+    from ..pipelines import stages
+
+    request = {
+        "model": to_plain(model),
+        "conditioning": to_plain(conditioning),
+        "latents": to_plain(latents),
+        "seed": seed,
+        "steps": steps,
+        "guidance": guidance,
+        "guidance_2": guidance_2,
+        "distilled_guidance": distilled_guidance,
+        "strength": strength,
+        "sampling": to_plain(sampling or Sampling()),
+    }
+    return from_plain(Latents, stages.denoise(request, border))
+
+
+def sampler_options(
+    *,
+    scheduler: Annotated[Scheduler, Socket(help="model is the one in the model's folder")] = "model",
+    shift: Annotated[
+        float, Socket(min=0, max=100, step=0.1, help="More steps on the layout; 0 is the model's own")
+    ] = 0.0,
+    sigmas: Annotated[
+        str, Socket(help="Noise levels such as 1, 0.75, 0.5, 0.25; replaces the number of steps", advanced=True)
+    ] = "",
+    guidance_start: Annotated[
+        float, Socket(min=0, max=1, step=0.05, help="Guidance acts from this part", advanced=True)
+    ] = 0.0,
+    guidance_stop: Annotated[
+        float, Socket(min=0, max=1, step=0.05, help="Guidance acts up to this part", advanced=True)
+    ] = 1.0,
+    guidance_rescale: Annotated[
+        float, Socket(min=0, max=1, step=0.05, help="Takes back the contrast that guidance adds", advanced=True)
+    ] = 0.0,
+) -> Sampling:
+    """How to walk from noise to picture, beyond the number of steps."""
+    try:
+        levels = tuple(float(part) for part in sigmas.replace(",", " ").split())
+    except ValueError:
+        raise ValueError(f"sigmas is {sigmas!r}; give falling numbers such as '1, 0.75, 0.5, 0.25'") from None
+    return Sampling(
+        scheduler=scheduler,
+        shift=shift,
+        sigmas=levels,
+        guidance_start=guidance_start,
+        guidance_stop=guidance_stop,
+        guidance_rescale=guidance_rescale,
+    )

@@ -1,0 +1,76 @@
+"""Load Model and Load LoRA: say which weights to use; the weights themselves are read when a stage needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from ..pipelines.values import Model
+from .sockets import Socket
+from .workspace import HERE, Workspace
+
+
+def load_model(
+    source: Annotated[
+        str,
+        Socket(
+            widget="model",
+            help="builtin:bobbin, a model folder, a .safetensors file, or a hub id fetched by `latentloom models pull`",
+        ),
+    ] = "builtin:bobbin",
+    *,
+    revision: Annotated[str, Socket(help="Branch, tag or commit of a hub id", advanced=True)] = "",
+    base: Annotated[
+        str, Socket(widget="model", advanced=True, help="For a .safetensors file: the model that the rest comes from")
+    ] = "",
+    dtype: Annotated[
+        Literal["auto", "fp32", "bf16", "fp16"], Socket(help="auto is bf16 on CUDA and fp32 on a CPU")
+    ] = "auto",
+    device: Annotated[str, Socket(help="auto, cpu, cuda, cuda:1 or mps", advanced=True)] = "auto",
+    quantization: Annotated[
+        Literal["none", "int8", "int4", "fp8"],
+        Socket(help="Weights of the transformer; needs the extra latentloom[quant]", advanced=True),
+    ] = "none",
+    compiled: Annotated[
+        bool, Socket(help="torch.compile the transformer; the first step is slow", advanced=True)
+    ] = False,
+    workspace: Workspace = HERE,
+) -> Model:
+    """A model by name, described: family, number format, device. Nothing is downloaded and no weights are read yet."""
+    from ..pipelines.describe import describe_model
+
+    return describe_model(
+        source,
+        revision=revision,
+        base=base,
+        dtype=dtype,
+        device=device,
+        quantization=quantization,
+        compiled=compiled,
+        roots=workspace.roots,
+    )
+
+
+def load_lora(
+    model: Model,
+    path: Annotated[str, Socket(widget="lora", help="A .safetensors file")],
+    *,
+    scale: Annotated[float, Socket(min=-10, max=10, step=0.05, help="1 is the LoRA as trained")] = 1.0,
+    workspace: Workspace = HERE,
+) -> Model:
+    """The model with a LoRA on top. Several in a row add up, in order."""
+    from ..pipelines.describe import add_lora
+
+    return add_lora(model, str(workspace.input_path(path, socket="path")), scale, roots=workspace.roots)
+
+
+def model_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
+    """What the files of the model say now, and which device it would get."""
+    model = load_model(**inputs, workspace=workspace)
+    return f"{model.fingerprint} {model.device} {model.dtype}"
+
+
+def lora_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
+    from ..pipelines.describe import content_hash
+
+    return content_hash(workspace.input_path(inputs["path"], socket="path"))

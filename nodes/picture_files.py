@@ -1,0 +1,95 @@
+"""Pictures as files: reading what may be hostile, writing PNG with the workflow inside."""
+
+# B batch, H height, W width, C channels
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .atomic import replacing
+
+if TYPE_CHECKING:
+    from PIL import Image as Pillow
+    from torch import Tensor
+
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF")
+MAX_PIXELS = 128 * 1024 * 1024
+WORKFLOW_KEY = "latentloom"
+"""The PNG text chunk (and video tag) that holds the workflow file."""
+
+
+def read_picture(path: Path) -> Tensor:
+    """1 H W 3 floats in 0..1, upright, transparency over white. Raises `ValueError` for what is no sound picture."""
+    import numpy as np
+    import torch
+    from PIL import Image as Pillow
+
+    with _open(path) as picture:
+        try:
+            picture.load()
+        except (OSError, SyntaxError, ValueError, EOFError) as error:
+            raise ValueError(f"{path} is damaged or cut short ({error}); export the picture again") from None
+        if picture.mode.startswith(("I", "F")):  # 16 and 32 bits a pixel, grey
+            grey = np.asarray(picture, dtype=np.float32) / (65535.0 if picture.mode != "F" else 1.0)
+            return torch.from_numpy(grey.clip(0, 1))[None, :, :, None].repeat(1, 1, 1, 3)
+        upright = _upright(picture)
+        if upright.has_transparency_data:
+            rgba = upright.convert("RGBA")
+            upright = Pillow.alpha_composite(Pillow.new("RGBA", rgba.size, "white"), rgba)
+        pixels = np.asarray(upright.convert("RGB"), dtype=np.float32) / 255.0
+    return torch.from_numpy(pixels)[None]  # 1 H W 3
+
+
+def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> None:
+    """PNG of one picture H W 3 in 0..1, rounded to 8 bits, with `metadata` as text chunks; whole or not at all."""
+    from PIL import Image as Pillow
+    from PIL import PngImagePlugin
+
+    chunks = PngImagePlugin.PngInfo()
+    for key, text in metadata.items():
+        chunks.add_itxt(key, text, zip=len(text) > 1024)
+    bytes_hwc = (pixels.clamp(0, 1) * 255).round().byte().cpu().numpy()
+    with replacing(target) as temporary:
+        Pillow.fromarray(bytes_hwc).save(temporary, format="PNG", pnginfo=chunks, compress_level=6)
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The text chunks of a PNG; empty for other pictures."""
+    with _open(path) as picture:
+        try:
+            text = getattr(picture, "text", {})  # reads to the end of the file
+        except (OSError, SyntaxError, ValueError, EOFError) as error:
+            raise ValueError(f"{path} is damaged ({error}); use the file as it was saved") from None
+        return {str(key): str(value) for key, value in text.items()}
+
+
+def _open(path: Path) -> Pillow.Image:
+    import warnings
+
+    from PIL import Image as Pillow
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Pillow.DecompressionBombWarning)  # MAX_PIXELS below decides
+            picture = Pillow.open(path, formats=FORMATS)
+    except (OSError, SyntaxError, ValueError, Pillow.DecompressionBombError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise ValueError(f"{path} cannot be opened ({error.strerror}); check the path") from None
+        raise ValueError(f"{path} is not a picture that can be read; use {', '.join(FORMATS)}") from None
+    if picture.width * picture.height > MAX_PIXELS:
+        size = f"{picture.width} x {picture.height}"
+        picture.close()
+        raise ValueError(f"{path} has {size} pixels; use a picture of at most {MAX_PIXELS // 1024**2} megapixels")
+    return picture
+
+
+def _upright(picture: Pillow.Image) -> Pillow.Image:
+    """Turned as its camera says; damaged camera data counts as none."""
+    from PIL import ImageOps
+
+    try:
+        return ImageOps.exif_transpose(picture)
+    except (OSError, SyntaxError, ValueError, KeyError, TypeError, ZeroDivisionError, OverflowError):
+        return picture

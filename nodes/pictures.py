@@ -1,0 +1,109 @@
+"""Picture steps: Load Image, Save Image, Resize Image and Image Grid."""
+
+# B batch, H height, W width, C channels
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from ..pipelines.values import Image
+from .sockets import Socket
+from .spec import Saved
+from .workspace import HERE, Workspace
+
+MAX_SIDE = 16384
+
+
+def load_image(
+    path: Annotated[str, Socket(widget="picture", help="PNG, JPEG, WebP, BMP or TIFF")], *, workspace: Workspace = HERE
+) -> Image:
+    """A picture from a file, turned upright, transparency over white."""
+    from .picture_files import read_picture
+
+    return Image(pixels=read_picture(workspace.input_path(path, socket="path")))
+
+
+def image_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
+    """The content of the file that Load Image reads."""
+    file = workspace.input_path(inputs["path"], socket="path")
+    if not file.is_file():
+        raise ValueError(f"path {str(file)!r} is a folder; give a picture file")
+    with file.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def save_image(
+    image: Image,
+    *,
+    name: Annotated[str, Socket(help="File name without ending; folders are allowed")] = "picture",
+    workspace: Workspace = HERE,
+) -> Annotated[Saved, Socket(name="files")]:
+    """PNG files in the output folder, with the workflow inside. A batch gets numbers: picture-0.png, picture-1.png."""
+    from .picture_files import write_picture
+
+    names = numbered(name, len(image.pixels), "png")
+    targets = [workspace.output_path(file, socket="name") for file in names]
+    for pixels, target in zip(image.pixels, targets, strict=True):
+        write_picture(pixels, target, workspace.metadata)
+    return Saved(files=tuple(map(str, targets)))
+
+
+def numbered(name: str, count: int, ending: str) -> list[str]:
+    """`name.ending`, or `name-00.ending` and so on for several."""
+    width = len(str(count - 1))
+    return [f"{name}.{ending}"] if count == 1 else [f"{name}-{index:0{width}}.{ending}" for index in range(count)]
+
+
+def resize_image(
+    image: Image,
+    *,
+    width: Annotated[int, Socket(min=1, max=MAX_SIDE)] = 1024,
+    height: Annotated[int, Socket(min=1, max=MAX_SIDE)] = 1024,
+    fit: Annotated[
+        Literal["cover", "contain", "stretch"], Socket(help="cover keeps the middle, contain adds black borders")
+    ] = "cover",
+    method: Literal["bicubic", "bilinear", "nearest"] = "bicubic",
+) -> Image:
+    """Pictures at another size."""
+    from . import resize
+
+    scale = {"cover": resize.cover, "contain": resize.contain, "stretch": resize.stretch}[fit]
+    return Image(pixels=scale(image.pixels, width, height, method))
+
+
+def image_grid(
+    image: Image,
+    image_2: Image | None = None,
+    image_3: Image | None = None,
+    image_4: Image | None = None,
+    image_5: Image | None = None,
+    image_6: Image | None = None,
+    *,
+    columns: Annotated[int, Socket(min=0, max=256, help="0 makes the grid about square")] = 0,
+    gap: Annotated[int, Socket(min=0, max=256, help="White pixels between pictures")] = 4,
+    scale: Annotated[int, Socket(min=1, max=16, help="Enlarges each picture without smoothing")] = 1,
+) -> Image:
+    """One picture of many, row by row, in the order of the inputs."""
+    import torch
+
+    batches = [i.pixels for i in (image, image_2, image_3, image_4, image_5, image_6) if i is not None]
+    sizes = {tuple(b.shape[1:3]) for b in batches}
+    if len(sizes) > 1:
+        listed = ", ".join(f"{w} x {h}" for h, w in sorted(sizes))
+        raise ValueError(f"the pictures have several sizes ({listed}); give them one size with Resize Image first")
+    tiles = torch.cat(batches)
+    tiles = tiles.repeat_interleave(scale, 1).repeat_interleave(scale, 2)
+    count, tall, wide, channels = tiles.shape
+    columns = min(columns or math.ceil(math.sqrt(count)), count)
+    rows = math.ceil(count / columns)
+    sheet_tall, sheet_wide = rows * (tall + gap) - gap, columns * (wide + gap) - gap
+    if sheet_tall > MAX_SIDE * 2 or sheet_wide > MAX_SIDE * 2:
+        raise ValueError(f"the grid would be {sheet_wide} x {sheet_tall} pixels; use fewer or smaller pictures")
+    sheet = torch.ones(1, sheet_tall, sheet_wide, channels)
+    for index, tile in enumerate(tiles):
+        top, left = index // columns * (tall + gap), index % columns * (wide + gap)
+        sheet[0, top : top + tall, left : left + wide] = tile
+    return Image(pixels=sheet)
