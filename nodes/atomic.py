@@ -35,13 +35,10 @@ def replacing(target: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def write_bytes(target: Path, data: bytes) -> None:
+def write_atomic(target: Path, data: bytes) -> None:
+    """`data` as the whole content of `target`; raises `ValueError` as `replacing` does."""
     with replacing(target) as temporary:
         temporary.write_bytes(data)
-
-
-def write_text(target: Path, text: str) -> None:
-    write_bytes(target, text.encode())
 
 
 def _sentence(target: Path, error: OSError) -> str:
@@ -63,6 +60,6 @@ def _sync(path: Path) -> None:
 
 def _umask() -> int:
     """The process's file mode mask; mkstemp ignores it and makes files nobody else can read."""
-    mask = os.umask(0)
+    mask = os.umask(0o022)
     os.umask(mask)
     return mask
