@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from PIL import Image as Pillow
     from torch import Tensor
 
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF")
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP")
 MAX_PIXELS = 128 * 1024 * 1024
 WORKFLOW_KEY = "latentloom"
 """The PNG text chunk (and video tag) that holds the workflow file."""
@@ -26,7 +28,7 @@ def read_picture(path: Path) -> Tensor:
     import torch
     from PIL import Image as Pillow
 
-    with _open(path) as picture:
+    with _quietly(), _open(path) as picture:
         try:
             picture.load()
         except (OSError, SyntaxError, ValueError, EOFError) as error:
@@ -57,7 +59,7 @@ def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> 
 
 def read_metadata(path: Path) -> dict[str, str]:
     """The text chunks of a PNG; empty for other pictures."""
-    with _open(path) as picture:
+    with _quietly(), _open(path) as picture:
         try:
             text = getattr(picture, "text", {})  # reads to the end of the file
         except (OSError, SyntaxError, ValueError, EOFError) as error:
@@ -65,15 +67,19 @@ def read_metadata(path: Path) -> dict[str, str]:
         return {str(key): str(value) for key, value in text.items()}
 
 
-def _open(path: Path) -> Pillow.Image:
-    import warnings
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Pillow warns of large pictures (MAX_PIXELS decides) and of damaged camera data (it counts as none)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
+
+def _open(path: Path) -> Pillow.Image:
     from PIL import Image as Pillow
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Pillow.DecompressionBombWarning)  # MAX_PIXELS below decides
-            picture = Pillow.open(path, formats=FORMATS)
+        picture = Pillow.open(path, formats=FORMATS)
     except (OSError, SyntaxError, ValueError, Pillow.DecompressionBombError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise ValueError(f"{path} cannot be opened ({error.strerror}); check the path") from None

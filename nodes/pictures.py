@@ -18,7 +18,7 @@ MAX_SIDE = 16384
 
 
 def load_image(
-    path: Annotated[str, Socket(widget="picture", help="PNG, JPEG, WebP, BMP or TIFF")], *, workspace: Workspace = HERE
+    path: Annotated[str, Socket(widget="picture", help="PNG, JPEG, WebP or BMP")], *, workspace: Workspace = HERE
 ) -> Image:
     """A picture from a file, turned upright, transparency over white."""
     from .picture_files import read_picture

@@ -45,7 +45,7 @@ class Workspace:
         """Where an output called `name` goes; folders in it are made. Raises `ValueError` outside `output_dir`."""
         root = self.output_dir.resolve()
         target = (root / name).resolve() if "\0" not in name else root
-        if target == root or not target.is_relative_to(root):
+        if target.name.startswith(".") or not target.is_relative_to(root) or target == root:
             raise ValueError(f"{socket} is {name!r}; give a name inside the output folder, such as 'picture'")
         return target
 

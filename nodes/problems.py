@@ -1,0 +1,68 @@
+"""What is wrong with a workflow: one `Problem` per fault, and the error that carries all of them."""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+SHOWN_PROBLEMS = 20
+NEAREST_POOL = 300
+"""difflib is slow; a hostile file with 10,000 names must not make the checker hang."""
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
+_SHORT.maxlevel = 2
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One fault. `node` and `socket` are empty where the fault belongs to the whole file."""
+
+    node: str
+    socket: str
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        where = ".".join(part for part in (self.node, self.socket) if part)
+        return f"{where}: {self.message}" if where else self.message
+
+
+class GraphError(ValueError):
+    """A workflow that cannot be read or run. The only error that reading and checking raise."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        lines = [str(p) for p in self.problems[:SHOWN_PROBLEMS]]
+        if len(self.problems) > SHOWN_PROBLEMS:
+            lines.append(f"... and {len(self.problems) - SHOWN_PROBLEMS} more problems")
+        super().__init__("\n".join(lines))
+
+
+def refuse(code: str, message: str, *, node: str = "", socket: str = "") -> GraphError:
+    """The error for a single problem."""
+    return GraphError([Problem(node, socket, code, message)])
+
+
+def short(value: object) -> str:
+    """`repr`, cut to a length that fits in a sentence."""
+    return _SHORT.repr(value)
+
+
+class Names:
+    """Says which names there are and which is nearest. Suggests only a few times: see `NEAREST_POOL`."""
+
+    def __init__(self, budget: int = 30) -> None:
+        self.budget = budget
+
+    def offer(self, name: str, known: Iterable[str]) -> str:
+        """A clause such as "did you mean 'steps'? there is guidance, steps", or "there is none"."""
+        pool = list(known)
+        if not pool:
+            return "there is none"
+        listed = ", ".join(pool[:12]) + (f" and {len(pool) - 12} more" if len(pool) > 12 else "")
+        self.budget -= 1
+        near = difflib.get_close_matches(name[:128], pool[:NEAREST_POOL], n=1) if self.budget >= 0 else []
+        return f"did you mean {near[0]!r}? there is {listed}" if near else f"there is {listed}"

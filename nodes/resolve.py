@@ -1,0 +1,103 @@
+"""From the workflow file to what nodes are called with: older nodes upgraded, overrides and params put in, defaults filled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from .graph import Graph, Link, Node, Param, ParamRef, Wrapped
+from .problems import Problem
+from .scalars import as_type
+from .spec import InputSpec, NodeSpec
+
+Overrides = Mapping[str, Any]
+"""By a param's name, or by "node.socket"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """One node ready to be called, once its links have values."""
+
+    node: Node
+    spec: NodeSpec
+    values: dict[str, Any]
+    links: dict[str, Link]
+
+
+def upgrade(graph: Graph, specs: Mapping[str, NodeSpec]) -> tuple[Graph, list[Problem]]:
+    """Bring nodes saved by older versions up to the installed ones; problems name those that cannot be."""
+    problems: list[Problem] = []
+    changed: dict[str, Node] = {}
+    for name, node in graph.nodes.items():
+        spec = specs.get(node.type)
+        if spec is None or node.version >= spec.version:
+            continue
+        try:
+            changed[name] = _upgraded(node, spec)
+        except (ValueError, KeyError, TypeError, ValidationError) as error:
+            message = (
+                f"it was saved with version {node.version} of {node.type}, and cannot become version {spec.version} "
+                f"({type(error).__name__}: {error}); set it up again"
+            )
+            problems.append(Problem(name, "", "no_migration", message))
+    return (graph.model_copy(update={"nodes": {**graph.nodes, **changed}}) if changed else graph), problems
+
+
+def _upgraded(node: Node, spec: NodeSpec) -> Node:
+    if spec.migrate is None:
+        raise ValueError("there is no migration")
+    plain = node.model_dump(by_alias=True)
+    inputs = spec.migrate(node.version, plain["inputs"])
+    return Node.model_validate({**plain, "version": spec.version, "inputs": inputs})
+
+
+def param_values(graph: Graph, overrides: Overrides) -> dict[str, Any]:
+    """Every param by name; None where it has no default and was not given."""
+    return {name: overrides.get(name, param.default) for name, param in graph.params.items()}
+
+
+def param_socket(name: str, param: Param) -> InputSpec:
+    """A param as a socket, so that the same rules check its value."""
+    return InputSpec(
+        name=name, type=param.type, required=True, choices=tuple(param.choices), min=param.min, max=param.max
+    )
+
+
+def with_overrides(graph: Graph, overrides: Overrides) -> dict[str, Mapping[str, Any]]:
+    """Each node's inputs, with those replaced that a "node.socket" override names."""
+    inputs: dict[str, Mapping[str, Any]] = {name: node.inputs for name, node in graph.nodes.items()}
+    for target, value in overrides.items():
+        node, dot, socket = target.partition(".")
+        if dot and node in inputs:
+            inputs[node] = {**inputs[node], socket: value}
+    return inputs
+
+
+def plain_value(entry: Any, params: Mapping[str, Any]) -> Any:
+    """The value of an input that is no link."""
+    if isinstance(entry, ParamRef):
+        return params[entry.param]
+    return entry.value if isinstance(entry, Wrapped) else entry
+
+
+def resolve(graph: Graph, specs: Mapping[str, NodeSpec], overrides: Overrides) -> dict[str, Resolved]:
+    """Every node of a checked graph."""
+    params = param_values(graph, overrides)
+    inputs = with_overrides(graph, overrides)
+    return {name: _resolve(node, specs[node.type], inputs[name], params) for name, node in graph.nodes.items()}
+
+
+def _resolve(node: Node, spec: NodeSpec, inputs: Mapping[str, Any], params: Mapping[str, Any]) -> Resolved:
+    values: dict[str, Any] = {}
+    links: dict[str, Link] = {}
+    for socket in spec.inputs:
+        if socket.name not in inputs:
+            values[socket.name] = as_type(socket.type, socket.default)
+        elif isinstance(entry := inputs[socket.name], Link):
+            links[socket.name] = entry
+        else:
+            values[socket.name] = as_type(socket.type, plain_value(entry, params))
+    return Resolved(node, spec, values, links)

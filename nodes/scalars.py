@@ -1,0 +1,69 @@
+"""What a scalar socket accepts: the one place where types, ranges and choices of plain values are checked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .problems import short
+from .spec import SCALARS, InputSpec
+
+MAX_STRING = 1_000_000
+INT_RANGE = (-(2**63), 2**64 - 1)
+
+SCALAR_TYPES = frozenset([*SCALARS.values(), "choice"])
+_KINDS: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (float, int),
+    "bool": (bool,),
+    "string": (str,),
+    "choice": (str,),
+}
+_WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "choice": "text"}
+
+
+def fault(socket: InputSpec, value: Any) -> tuple[str, str] | None:
+    """(code, message) of what is wrong with a plain value at this socket; None when it fits."""
+    name, kind = socket.name, socket.type
+    if value is None and not socket.required and socket.default is None:
+        return None
+    if kind not in _KINDS:
+        return "wrong_type", f'{name} is {short(value)}; it takes a {kind} from another node: {{"from": "node.socket"}}'
+    if type(value) not in _KINDS[kind]:
+        return "wrong_type", f"{name} is {short(value)}; it takes {_WORDS[kind]}; write one"
+    if isinstance(value, str):
+        return _text_fault(socket, value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "not_a_number", f"{name} is {value}; it takes a finite number; write one"
+    low = INT_RANGE[0] if socket.min is None and isinstance(value, int) else socket.min
+    high = INT_RANGE[1] if socket.max is None and isinstance(value, int) else socket.max
+    if (low is not None and value < low) or (high is not None and value > high):
+        return "out_of_range", f"{name} is {short(value)}; it takes {_range(low, high)}; choose a number there"
+    return None
+
+
+def as_type(kind: str, value: Any) -> Any:
+    """A checked value as the node expects it: a whole number becomes a float at a float socket."""
+    return float(value) if kind == "float" and value is not None else value
+
+
+def can_feed(output: str, socket: str) -> bool:
+    """Whether an output of one type may be linked to an input of another."""
+    return output == socket or (output, socket) in (("int", "float"), ("choice", "string"))
+
+
+def _text_fault(socket: InputSpec, value: str) -> tuple[str, str] | None:
+    if len(value) > MAX_STRING:
+        return "too_long", f"{socket.name} has {len(value):,} characters; at most {MAX_STRING:,} are taken; shorten it"
+    if socket.type == "choice" and value not in socket.choices:
+        return "not_a_choice", f"{socket.name} is {short(value)}; choose one of {', '.join(socket.choices)}"
+    return None
+
+
+def _range(low: float | None, high: float | None) -> str:
+    def number(value: float) -> str:
+        return str(int(value)) if float(value).is_integer() else str(value)
+
+    if low is not None and high is not None:
+        return f"{number(low)} to {number(high)}"
+    return f"at least {number(low)}" if low is not None else f"at most {number(high or 0)}"

@@ -1,0 +1,115 @@
+"""Pictures from hostile files, and pictures that carry their workflow."""
+
+import io
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image as Pillow
+
+from latentloom.nodes.picture_files import read_metadata, read_picture, write_picture
+
+
+def checker(height: int = 8, width: int = 6) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, (height, width, 3), generator=generator).float() / 255
+
+
+def test_written_picture_reads_back_to_the_bit(tmp_path: Path) -> None:
+    write_picture(checker(), tmp_path / "a.png", {})
+    assert torch.equal(read_picture(tmp_path / "a.png")[0], checker())
+
+
+def test_metadata_survives_in_any_language(tmp_path: Path) -> None:
+    text = '{"prompt": "ein Stern, 星, ⭐"}' * 200
+    write_picture(checker(), tmp_path / "a.png", {"latentloom": text})
+    assert read_metadata(tmp_path / "a.png") == {"latentloom": text}
+
+
+def test_same_pixels_are_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        write_picture(checker(), tmp_path / name, {"k": "v"})
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_camera_rotation_is_applied(tmp_path: Path) -> None:
+    exif = Pillow.Exif()
+    exif[0x0112] = 6  # turn a quarter clockwise
+    Pillow.new("RGB", (20, 10)).save(tmp_path / "a.jpg", exif=exif)
+    assert read_picture(tmp_path / "a.jpg").shape == (1, 20, 10, 3)
+
+
+def test_transparency_lies_over_white(tmp_path: Path) -> None:
+    Pillow.new("RGBA", (2, 2), (255, 0, 0, 0)).save(tmp_path / "a.png")
+    assert torch.equal(read_picture(tmp_path / "a.png"), torch.ones(1, 2, 2, 3))
+
+
+def test_sixteen_bits_keep_their_brightness(tmp_path: Path) -> None:
+    Pillow.fromarray(np.full((2, 2), 32768, dtype=np.uint16)).save(tmp_path / "a.png")
+    assert read_picture(tmp_path / "a.png").mean() == pytest.approx(0.5, abs=1e-4)
+
+
+def bomb(width: int, height: int) -> bytes:
+    """A PNG of a few bytes that claims to be huge."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
+    )
+
+
+@pytest.mark.parametrize(("width", "height"), [(60000, 60000), (20000, 12000), (2**31 - 1, 2**31 - 1)])
+def test_pixel_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, width: int, height: int) -> None:
+    (tmp_path / "bomb.png").write_bytes(bomb(width, height))
+    with pytest.raises(ValueError, match=r"megapixels|not a picture"):
+        read_picture(tmp_path / "bomb.png")
+
+
+def png(size: int = 32) -> bytes:
+    buffer = io.BytesIO()
+    noise = np.random.default_rng(0).integers(0, 255, (size, size, 3)).astype(np.uint8)
+    Pillow.fromarray(noise).save(buffer, format="PNG")
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("length", [0, 1, 8, 20, 40, 200, 1500, 3000])
+def test_truncated_picture_is_one_sentence(tmp_path: Path, length: int) -> None:
+    (tmp_path / "cut.png").write_bytes(png()[:length])
+    with pytest.raises(ValueError, match=r"cut\.png"):
+        read_picture(tmp_path / "cut.png")
+
+
+def test_random_damage_never_ends_in_a_traceback(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for kind in ("PNG", "JPEG", "WEBP", "BMP"):
+        buffer = io.BytesIO()
+        Pillow.open(io.BytesIO(png())).save(buffer, format=kind)
+        for _ in range(60):
+            data = bytearray(buffer.getvalue())
+            for position in rng.integers(0, min(len(data), 400), 4):
+                data[position] = int(rng.integers(0, 256))
+            path = tmp_path / f"damaged.{kind.lower()}"
+            path.write_bytes(data)
+            for read in (read_picture, read_metadata):
+                try:
+                    read(path)
+                except ValueError as error:
+                    assert str(path) in str(error)
+
+
+def test_text_is_no_picture(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_text("hello")
+    with pytest.raises(ValueError, match="not a picture that can be read; use PNG"):
+        read_picture(tmp_path / "a.png")
+
+
+def test_unwritable_folder_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="choose a folder"):
+        write_picture(checker(), tmp_path / "file" / "a.png", {})

@@ -1,0 +1,103 @@
+"""The nodes that need no model: text, seeds, grids, sizes, paths."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from latentloom.nodes import (
+    choose_text,
+    image_grid,
+    join_text,
+    load_image,
+    resize_image,
+    sampler_options,
+    save_image,
+    seed,
+)
+from latentloom.nodes.workspace import Workspace
+from latentloom.pipelines.values import Image
+
+
+def flat(value: float, *, batch: int = 1, height: int = 4, width: int = 6) -> Image:
+    return Image(pixels=torch.full((batch, height, width, 3), value))
+
+
+def test_join_leaves_empty_parts_out() -> None:
+    assert join_text("a", "", "c") == "a, c"
+
+
+def test_choose_counts_on_from_the_start() -> None:
+    assert [choose_text("a\n\n b \nc", index=i) for i in range(4)] == ["a", "b", "c", "a"]
+
+
+def test_choose_without_text_says_what_to_write() -> None:
+    with pytest.raises(ValueError, match="one text a line"):
+        choose_text(" \n")
+
+
+def test_seed_wraps_instead_of_leaving_its_range() -> None:
+    assert seed(2**53 - 1, offset=1) == 0
+
+
+def test_sigmas_are_read_from_text() -> None:
+    assert sampler_options(sigmas="1, .5 0.25").sigmas == (1.0, 0.5, 0.25)
+    with pytest.raises(ValueError, match="falling numbers"):
+        sampler_options(sigmas="one")
+
+
+def test_grid_runs_row_by_row_over_all_inputs() -> None:
+    sheet = image_grid(flat(0.0, batch=2), flat(0.5), columns=2, gap=1).pixels
+    assert sheet.shape == (1, 9, 13, 3)
+    assert sheet[0, 0, 0, 0] == 0
+    assert sheet[0, 5, 0, 0] == 0.5
+    assert sheet[0, 5, 7, 0] == 1  # nothing there: white
+
+
+def test_grid_of_several_sizes_names_them() -> None:
+    with pytest.raises(ValueError, match=r"6 x 4, 8 x 4.*Resize Image"):
+        image_grid(flat(0), flat(0, width=8))
+
+
+@pytest.mark.parametrize("fit", ["cover", "contain", "stretch"])
+def test_resize_gives_the_size_asked_for(fit: str) -> None:
+    assert resize_image(flat(0.5), width=16, height=8, fit=fit).pixels.shape == (1, 8, 16, 3)  # type: ignore[arg-type]
+
+
+def test_cover_keeps_the_middle_and_contain_adds_black() -> None:
+    assert resize_image(flat(1.0), width=16, height=4, fit="cover").pixels.min() > 0.999
+    assert resize_image(flat(1.0), width=16, height=4, fit="contain").pixels.min() == 0
+
+
+def test_batch_is_saved_with_numbers(tmp_path: Path) -> None:
+    saved = save_image(flat(0, batch=12), name="a/b", workspace=Workspace(output_dir=tmp_path))
+    assert [Path(f).name for f in saved.files][:2] == ["b-00.png", "b-01.png"]
+    assert all(Path(f).is_file() for f in saved.files)
+
+
+@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "", ".", "x\0y"])
+def test_save_stays_in_the_output_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="name inside the output folder"):
+        save_image(flat(0), name=name, workspace=Workspace(output_dir=tmp_path / "out"))
+    assert not list(tmp_path.rglob("*.png"))
+
+
+@pytest.mark.parametrize("path", ["../secret.png", "link.png", "{outside}/secret.png"])
+def test_load_stays_in_the_roots(tmp_path: Path, path: str) -> None:
+    root = tmp_path / "root"
+    save_image(flat(0), name="secret", workspace=Workspace(output_dir=tmp_path))
+    root.mkdir()
+    (root / "link.png").symlink_to(tmp_path / "secret.png")
+    with pytest.raises(ValueError, match="outside the allowed folders"):
+        load_image(path.format(outside=tmp_path), workspace=Workspace(roots=(root,)))
+
+
+def test_missing_picture_says_where_it_looked(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"'no\.png' does not exist \(looked in "):
+        load_image("no.png", workspace=Workspace(roots=(tmp_path,)))
+
+
+def test_saved_picture_loads_again(tmp_path: Path) -> None:
+    save_image(flat(0.2), workspace=Workspace(output_dir=tmp_path))
+    loaded = load_image("picture.png", workspace=Workspace(roots=(tmp_path,)))
+    assert torch.allclose(loaded.pixels, torch.full_like(loaded.pixels, 0.2), atol=1 / 255)

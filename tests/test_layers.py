@@ -1,0 +1,129 @@
+"""Imports go down only: ui -> nodes -> pipelines -> parallel; and some libraries stay in their layer."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ["parallel", "pipelines", "nodes", "ui"]
+HOMES = {
+    "torch.distributed": ["parallel/"],
+    "diffusers": ["pipelines/", "nodes/modular.py"],
+    "transformers": ["pipelines/"],
+    "gradio": ["ui/"],
+}
+SOURCES = sorted(
+    path.relative_to(ROOT) for folder in LAYERS for path in (ROOT / folder).rglob("*.py") if "web" not in path.parts
+)
+
+
+def imports_of(source: str, file: Path) -> list[str]:
+    """Dotted names, relative ones made absolute below the repository root."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            prefix = ""
+            if node.level:
+                package = file.parent.parts
+                prefix = ".".join((".", *package[: len(package) - node.level + 1]))
+            module = ".".join(filter(None, (prefix, node.module or "")))
+            found += [f"{module}.{alias.name}" for alias in node.names]
+    return found
+
+
+def breaches(source: str, file: Path) -> list[str]:
+    layer = LAYERS.index(file.parts[0])
+    names = imports_of(source, file)
+    upward = [n for n in names for up in LAYERS[layer + 1 :] if n.startswith(f"..{up}")]
+    by_name = [n for n in names if n.split(".")[0] == "latentloom"]
+    misplaced = [
+        n
+        for n in names
+        for library, homes in HOMES.items()
+        if (n == library or n.startswith(library + ".")) and not str(file).startswith(tuple(homes))
+    ]
+    return upward + by_name + misplaced
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=str)
+def test_imports_go_down_only(file: Path) -> None:
+    assert breaches((ROOT / file).read_text(), file) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from ..nodes import spec",
+        "import latentloom.nodes",
+        "import gradio",
+        "def f():\n    import torch.distributed as dist",
+        "from torch.distributed import init_process_group",
+    ],
+)
+def test_a_planted_upward_import_is_found(line: str) -> None:
+    assert breaches(line, Path("pipelines/planted.py"))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "latentloom",
+        "latentloom.__main__",
+        "latentloom.nodes",
+        "latentloom.nodes.registry",
+        "latentloom.nodes.check",
+        "latentloom.nodes.run",
+        "latentloom.pipelines.values",
+        "latentloom.pipelines.families",
+        "latentloom.pipelines.source",
+        "latentloom.pipelines.inspect_model",
+        "latentloom.pipelines.shape",
+    ],
+)
+def test_importing_costs_no_heavy_library(module: str) -> None:
+    code = f"import {module}, sys; print([m for m in ('torch', 'diffusers', 'transformers', 'gradio') if m in sys.modules])"
+    assert fresh_python(code) == "[]"
+
+
+def test_everything_imports_where_fcntl_pidfd_and_unix_sockets_are_absent() -> None:
+    code = """
+import os, sys, socket, signal, importlib, pathlib
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("fcntl", "resource", "pwd", "grp", "termios"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+for name in ("fcntl", "resource", "pwd", "grp", "termios"):
+    sys.modules.pop(name, None)
+for owner, name in ((socket, "AF_UNIX"), (os, "pidfd_open"), (os, "memfd_create"), (os, "fork"), (signal, "SIGKILL")):
+    if hasattr(owner, name):
+        delattr(owner, name)
+import latentloom
+root = pathlib.Path(latentloom.__file__).parent
+count = 0
+for folder in ("parallel", "pipelines", "nodes", "ui"):
+    for path in sorted((root / folder).rglob("*.py")):
+        if path.name in ("train.py", "train_vae.py", "evaluate.py"):
+            continue
+        parts = path.relative_to(root).with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        importlib.import_module(".".join(("latentloom", *parts)))
+        count += 1
+importlib.import_module("latentloom.__main__")
+print(count > 30)
+"""
+    assert fresh_python(code) == "True"
+
+
+def fresh_python(code: str) -> str:
+    boot = f"import runpy; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r})\n"
+    result = subprocess.run(
+        [sys.executable, "-c", boot + code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
