@@ -21,6 +21,7 @@ Kind = Literal[
     "cached",
     "finished",
     "failed",
+    "cancelled",
     "skipped",
 ]
 

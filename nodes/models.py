@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from ..pipelines.values import Model
 from .sockets import Socket
-from .workspace import HERE, Workspace
+from .workspace import HERE, Workspace, content_hash
 
 
 def load_model(
@@ -15,14 +15,11 @@ def load_model(
         str,
         Socket(
             widget="model",
-            help="builtin:bobbin, a model folder, a .safetensors file, or a hub id fetched by `latentloom models pull`",
+            help="builtin:bobbin, a folder, FILE.safetensors@BASE, or a hub id fetched by `latentloom models pull`",
         ),
     ] = "builtin:bobbin",
     *,
     revision: Annotated[str, Socket(help="Branch, tag or commit of a hub id", advanced=True)] = "",
-    base: Annotated[
-        str, Socket(widget="model", advanced=True, help="For a .safetensors file: the model that the rest comes from")
-    ] = "",
     dtype: Annotated[
         Literal["auto", "fp32", "bf16", "fp16"], Socket(help="auto is bf16 on CUDA and fp32 on a CPU")
     ] = "auto",
@@ -42,7 +39,6 @@ def load_model(
     return describe_model(
         source,
         revision=revision,
-        base=base,
         dtype=dtype,
         device=device,
         quantization=quantization,
@@ -71,6 +67,5 @@ def model_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
 
 
 def lora_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
-    from ..pipelines.describe import content_hash
-
-    return content_hash(workspace.input_path(inputs["path"], socket="path"))
+    """The content of the file that Load LoRA reads."""
+    return content_hash(workspace.input_path(inputs["path"], socket="path"), socket="path")

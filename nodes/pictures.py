@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -12,7 +11,7 @@ from typing import Annotated, Any, Literal
 from ..pipelines.values import Image
 from .sockets import Socket
 from .spec import Saved
-from .workspace import HERE, Workspace
+from .workspace import HERE, Workspace, content_hash
 
 MAX_SIDE = 16384
 
@@ -28,11 +27,7 @@ def load_image(
 
 def image_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     """The content of the file that Load Image reads."""
-    file = workspace.input_path(inputs["path"], socket="path")
-    if not file.is_file():
-        raise ValueError(f"path {str(file)!r} is a folder; give a picture file")
-    with file.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
+    return content_hash(workspace.input_path(inputs["path"], socket="path"), socket="path")
 
 
 def save_image(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from .atomic import replacing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +51,21 @@ class Workspace:
         if target.name.startswith(".") or not target.is_relative_to(root) or target == root:
             raise ValueError(f"{socket} is {name!r}; give a name inside the output folder, such as 'picture'")
         return target
+
+    def check_writable(self) -> None:
+        """Raises `ValueError` now rather than after the work, when nothing can be written to `output_dir`."""
+        with replacing(self.output_dir / "writable") as probe:
+            probe.write_bytes(b"?")
+        (self.output_dir / "writable").unlink()
+
+
+def content_hash(file: Path, *, socket: str) -> str:
+    """sha256 of a file's bytes. Raises `ValueError` when it is no readable file."""
+    try:
+        with file.open("rb") as handle:
+            return hashlib.file_digest(handle, "sha256").hexdigest()
+    except OSError as error:
+        raise ValueError(f"{socket} {str(file)!r} cannot be read ({error.strerror}); give a file") from None
 
 
 HERE = Workspace()

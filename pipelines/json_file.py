@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ MAX_DEPTH = 32
 def read_bytes(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> bytes:
     """The content of a regular file. Raises `ValueError` for anything else: folders, pipes, devices, too large."""
     try:
-        status = os.stat(path)
+        status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise ValueError(f"{what} {path} is not a file; copy the model again")
         if status.st_size > max_bytes:

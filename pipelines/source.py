@@ -57,6 +57,13 @@ def split_source(source: str) -> tuple[str, str]:
     return (file + ".safetensors", base) if joint else ("", source)
 
 
+def exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that no file system takes
+        return False
+
+
 def is_allowed(path: Path, roots: Sequence[Path] | None) -> bool:
     """Whether `path` lies inside one of `roots`, links followed."""
     if roots is None:
@@ -101,7 +108,9 @@ def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None) -
     if found is None:
         raise ValueError(f"source file {file[:300]!r} does not exist; check the path")
     if not found.is_file():
-        raise ValueError(f"source {file[:300]!r} is not a file; give the folder without .safetensors, or the file itself")
+        raise ValueError(
+            f"source {file[:300]!r} is not a file; give the folder without .safetensors, or the file itself"
+        )
     if not base:
         raise ValueError(
             f"source {file[:300]!r} holds a transformer only; say which model gives the text encoders and the VAE: "
@@ -110,9 +119,7 @@ def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None) -
     rest = resolve_source(base, revision=revision, roots=roots)
     if rest.file is not None:
         raise ValueError(f"source {source[:300]!r}: what follows '@' must be a model folder or a hub id, not a file")
-    return Resolved(
-        kind="file", folder=rest.folder, file=found, id=f"{found}@{rest.id}", revision=rest.revision
-    )
+    return Resolved(kind="file", folder=rest.folder, file=found, id=f"{found}@{rest.id}", revision=rest.revision)
 
 
 def _resolve_hub(name: str, revision: str) -> Resolved:
@@ -132,9 +139,9 @@ def _find(path: str, roots: Sequence[Path] | None) -> Path | None:
     """The existing absolute path, relative ones looked up in each root. Raises `ValueError` outside the roots."""
     given = Path(path).expanduser() if roots is None and path.startswith("~") else Path(path)
     places = [given] if given.is_absolute() else [root / given for root in ((Path.cwd(),) if roots is None else roots)]
-    existing = [place for place in places if os.path.exists(place)]
+    existing = [place for place in places if exists(place)]
     inside = [place for place in existing if is_allowed(place, roots)]
     if (existing and not inside) or (given.is_absolute() and not is_allowed(given, roots)):
         allowed = ", ".join(map(str, roots or ()))
         raise ValueError(f"source {path[:300]!r} lies outside the allowed folders ({allowed}); move it there")
-    return Path(os.path.abspath(inside[0])) if inside else None
+    return inside[0].absolute() if inside else None

@@ -6,7 +6,6 @@ Format: https://github.com/huggingface/safetensors#format (8 bytes little-endian
 from __future__ import annotations
 
 import math
-import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,9 +48,9 @@ class TensorFile:
 
 
 def read_tensor_file(path: Path) -> TensorFile:
-    """Raises `ValueError` when the header lies: length, JSON, types, or offsets that leave, overlap or miss the file."""
+    """Raises `ValueError` when the header lies: length, JSON, types, or offsets that overlap or leave the file."""
     try:
-        status = os.stat(path)
+        status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise ValueError(f"{path} is not a file; a safetensors file should be here, copy the model again")
         with path.open("rb") as file:
@@ -89,5 +88,7 @@ def _read_entries(path: Path, plain: Mapping[str, Any], data_bytes: int) -> dict
             raise ValueError(f"{path} has tensors that overlap or leave gaps; copy it again")
         reached = end
     if reached != data_bytes:
-        raise ValueError(f"{path} is damaged: it should hold {reached} bytes of tensors and has {data_bytes}; copy it again")
+        raise ValueError(
+            f"{path} is damaged: it should hold {reached} bytes of tensors and has {data_bytes}; copy it again"
+        )
     return tensors

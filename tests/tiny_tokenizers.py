@@ -35,7 +35,7 @@ QWEN_SPECIAL = [
 
 
 def clip_tokenizer(length: int = 77) -> CLIPTokenizer:
-    """The layout of CLIP: bytes, bytes that end a word, merges, start of text, end of text (the pooler wants it last)."""
+    """The layout of CLIP: bytes, bytes that end a word, merges, start and end of text (the pooler wants it last)."""
     merges = _merges(CLIPTokenizer(), CORPUS, size=1024, end_of_word_suffix="</w>")
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokens = alphabet + [byte + "</w>" for byte in alphabet] + ["".join(merge) for merge in merges]

@@ -1,4 +1,8 @@
-"""What a model family is: data that says which folders it reads and what it needs, and four stage functions."""
+"""What a model family is: data that says which folders it reads and what it needs, and four stage functions.
+
+`Parts` of the denoise stage also hold `"vae.config"` (the VAE's config: the stage never loads its weights), and those
+of every stage hold `"model_index"`, the entries of model_index.json (`boundary_ratio` and the like).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ Parts = Mapping[str, Any]
 """A model's loaded components by the names of its `model_index.json`; absent optional ones are missing."""
 
 OnStep = Callable[[int, int, "Callable[[], Tensor]"], None]
-"""(steps done, steps in all, makes the current latents as B C H W or B C F H W, normalised) after every step."""
+"""(steps done, steps in all, makes an estimate of the finished latents as B C H W or B C F H W) after every step."""
 
 
 @dataclass(frozen=True, kw_only=True)

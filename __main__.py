@@ -1,0 +1,237 @@
+"""The command line: `latentloom run | check | nodes | show | models`. Exit codes: 0 ok, 1 a node failed, 2 bad file or
+arguments, 130 cancelled."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .nodes.events import Event
+    from .nodes.headless import Report
+
+OK, FAILED, BAD, CANCELLED = 0, 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit code; a user's mistake is one sentence on stderr."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("DO_NOT_TRACK", "1")
+    arguments = parser().parse_args(argv)
+    try:
+        return arguments.command(arguments)
+    except ValueError as error:
+        if arguments.debug:
+            raise
+        print(f"latentloom: {error}", file=sys.stderr)
+        return BAD
+    except KeyboardInterrupt:
+        print("latentloom: cancelled", file=sys.stderr)
+        return CANCELLED
+    except BrokenPipeError:  # `latentloom nodes | head`
+        sys.stdout = None
+        return OK
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="latentloom", description="Workflow nodes for generative media.")
+    top.add_argument("--version", action="version", version=f"latentloom {_version()}")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+
+    run = _command(commands, "run", run_command, "run a workflow file")
+    run.add_argument("file", type=Path, help="a workflow, or a picture or video that latentloom made")
+    run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter, or node.socket")
+    run.add_argument(
+        "--sweep", action="append", default=[], metavar="NAME=1..4", help="a run for each value: 1..4 or a,b,c"
+    )
+    run.add_argument(
+        "--out", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)"
+    )
+    run.add_argument("--resume", action="store_true", help="skip runs of a sweep that are complete already")
+    run.add_argument("--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from")
+    run.add_argument("--cache", type=Path, default=None, metavar="DIR", help="where results are kept for the next run")
+    run.add_argument("--no-cache", action="store_true", help="make everything anew and keep nothing")
+    run.add_argument("--json", action="store_true", help="events and the result as JSON, one object a line")
+
+    check = _command(commands, "check", check_command, "say everything that is wrong with a workflow file")
+    check.add_argument("file", type=Path)
+    check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    check.add_argument("--json", action="store_true")
+
+    nodes = _command(commands, "nodes", nodes_command, "list the nodes, or describe one")
+    nodes.add_argument("id", nargs="?", default="")
+    nodes.add_argument("--json", action="store_true")
+
+    show = _command(commands, "show", show_command, "print the workflow that a picture or video carries")
+    show.add_argument("file", type=Path)
+    show.add_argument("--comfyui", action="store_true", help="as a ComfyUI API prompt")
+
+    models = _command(commands, "models", models_command, "list the models on this machine, or pull one from the hub")
+    models.add_argument("action", nargs="?", choices=["list", "pull"], default="list")
+    models.add_argument("id", nargs="?", default="", help="of a model to pull, such as Qwen/Qwen-Image")
+    models.add_argument("--revision", default="", help="branch, tag or commit to pull")
+    models.add_argument(
+        "--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models"
+    )
+    models.add_argument("--json", action="store_true")
+    return top
+
+
+def run_command(arguments: argparse.Namespace) -> int:
+    from .nodes.headless import Headless, default_cache_dir, run_headless
+    from .nodes.progress_bars import ProgressBars
+    from .nodes.registry import SPECS
+    from .nodes.sweep import parse_set, parse_sweep
+    from .nodes.workflow_files import read_workflow, roots_of
+
+    graph = read_workflow(arguments.file)
+    overrides = parse_set(graph, SPECS, arguments.set)
+    job = Headless(
+        graph=graph,
+        overrides=overrides,
+        sweep=parse_sweep(graph, SPECS, arguments.sweep),
+        out=arguments.out,
+        roots=roots_of(arguments.file, overrides.values(), arguments.allow),
+        cache_dir=None if arguments.no_cache else arguments.cache or default_cache_dir(),
+        resume=arguments.resume,
+    )
+    titles = {name: node.title or name for name, node in graph.nodes.items()}
+    bars = None if arguments.json else ProgressBars(titles)
+    cancel = threading.Event()
+    code = OK
+    with _interrupts(cancel):
+        for report in run_headless(job, sink=bars or _print_event, cancel=cancel):
+            if bars:
+                bars.close()
+            _print_report(report, as_json=arguments.json, debug=arguments.debug)
+            state = "ok" if report.result is None else report.result.state
+            code = {"ok": OK, "failed": FAILED, "cancelled": CANCELLED}[state]
+    return code
+
+
+def check_command(arguments: argparse.Namespace) -> int:
+    from .nodes.check import check
+    from .nodes.problems import GraphError
+    from .nodes.registry import SPECS
+    from .nodes.sweep import parse_set
+    from .nodes.workflow_files import read_workflow
+
+    try:
+        graph = read_workflow(arguments.file)
+        problems = check(graph, SPECS, parse_set(graph, SPECS, arguments.set))
+    except GraphError as error:
+        problems = list(error.problems)
+    if arguments.json:
+        keys = ("node", "socket", "code", "message")
+        print(json.dumps([{key: getattr(problem, key) for key in keys} for problem in problems], indent=2))
+    else:
+        print("\n".join(map(str, problems)) or f"{arguments.file}: no problems")
+    return BAD if problems else OK
+
+
+def nodes_command(arguments: argparse.Namespace) -> int:
+    from .nodes.catalog import catalog, describe, table
+
+    if arguments.json:
+        print(json.dumps(catalog(arguments.id), indent=2))
+    else:
+        print(describe(arguments.id) if arguments.id else table())
+    return OK
+
+
+def show_command(arguments: argparse.Namespace) -> int:
+    from .nodes.comfy_format import to_comfy
+    from .nodes.graph import graph_text
+    from .nodes.registry import SPECS
+    from .nodes.workflow_files import read_workflow
+
+    graph = read_workflow(arguments.file)
+    print(json.dumps(to_comfy(graph, SPECS), indent=2) if arguments.comfyui else graph_text(graph), end="")
+    return OK
+
+
+def models_command(arguments: argparse.Namespace) -> int:
+    if arguments.action == "pull":
+        from .pipelines.pull import pull
+
+        if not arguments.id:
+            raise ValueError("no model is named; give its hub id, such as: latentloom models pull Qwen/Qwen-Image")
+        print(pull(arguments.id, revision=arguments.revision))
+        return OK
+    from .pipelines.installed import installed_models
+
+    found = installed_models(arguments.models_dir)
+    if arguments.json:
+        print(json.dumps([model.to_plain() for model in found], indent=2))
+        return OK
+    for model in found:
+        print(f"{model.name:<44} {model.family:<12} {model.num_bytes / 2**20:>10,.0f} MiB  {model.location}")
+    return OK
+
+
+def _command(
+    commands: Any, name: str, body: Callable[[argparse.Namespace], int], summary: str
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+    command.set_defaults(command=body)
+    command.add_argument("--debug", action="store_true", help="show where an error came from")
+    return command
+
+
+def _print_event(event: Event) -> None:
+    if event.kind != "preview":
+        print(json.dumps(event.to_plain()), flush=True)
+
+
+def _print_report(report: Report, *, as_json: bool, debug: bool) -> None:
+    """Where the result is, or why there is none."""
+    result = report.result
+    if as_json:
+        print(json.dumps(report.to_plain()), flush=True)
+    elif result is None:
+        print(f"{report.folder}: complete already")
+    elif result.failure is not None:
+        print(f"latentloom: {result.failure}", file=sys.stderr)
+        if debug:
+            traceback.print_exception(result.failure.__cause__)
+    elif result.state == "cancelled":
+        print("latentloom: cancelled; nothing was left half-written", file=sys.stderr)
+    else:
+        print("\n".join(report.files) or f"done; see {report.folder / 'manifest.json'}")
+
+
+@contextlib.contextmanager
+def _interrupts(cancel: threading.Event) -> Iterator[None]:
+    """The first Ctrl-C asks the run to end at its next step, the second ends the process."""
+
+    def ask(signum: int, frame: object) -> None:
+        if cancel.is_set():
+            raise KeyboardInterrupt
+        cancel.set()
+        print("\nstopping at the next step; Ctrl-C again to stop at once", file=sys.stderr)
+
+    handlers = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _version() -> str:
+    from . import __version__
+
+    return __version__
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""The catalog of nodes: as data for a page and other tools, and as text for people."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from typing import Any
+
+from .registry import SPECS
+from .spec import InputSpec, NodeSpec
+
+HIDDEN = ("call", "fingerprint", "migrate", "injected")
+
+
+def catalog(id: str = "") -> list[dict[str, Any]]:
+    """Every node, or one, as JSON data."""
+    specs = [find(id)] if id else SPECS.values()
+    return [{f.name: _plain(getattr(s, f.name)) for f in dataclasses.fields(s) if f.name not in HIDDEN} for s in specs]
+
+
+def table() -> str:
+    """One line per node."""
+    return "\n".join(f"{s.id:<20} {s.title:<18} {s.help.partition('.')[0]}." for s in SPECS.values())
+
+
+def describe(id: str) -> str:
+    """One node with its sockets."""
+    spec = find(id)
+    lines = [f"{spec.title} ({spec.id}, version {spec.version})", "", spec.help, ""]
+    lines += [f"  in   {s.name:<20} {_type(s):<28} {s.help}".rstrip() for s in spec.inputs]
+    lines += [f"  out  {s.name:<20} {s.type:<28} {s.help}".rstrip() for s in spec.outputs]
+    return "\n".join(lines)
+
+
+def find(id: str) -> NodeSpec:
+    """Raises `ValueError` with the nearest id."""
+    if id not in SPECS:
+        near = difflib.get_close_matches(id, SPECS, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ValueError(f"there is no node {id!r}; {hint}`latentloom nodes` lists them all")
+    return SPECS[id]
+
+
+def _type(socket: InputSpec) -> str:
+    kind = "|".join(socket.choices) if socket.choices else socket.type
+    if socket.min is not None or socket.max is not None:
+        kind += f" {_number(socket.min)}..{_number(socket.max)}"
+    return kind if socket.required else f"{kind} = {socket.default!r}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:g}" if abs(value) < 1e6 or math.isinf(value) else str(int(value))
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

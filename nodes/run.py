@@ -1,0 +1,379 @@
+"""The executor: calls the nodes a result needs, in order, each at most once, and tells what happens."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+from typing import Any, Literal, Protocol
+
+from ..pipelines.border import Cancelled, Preview
+from .cache import Cache
+from .events import Event, Kind, Sink
+from .failure import NodeFailed, sentence
+from .graph import Graph
+from .memory import PeakMemory
+from .resolve import Overrides
+from .scalars import SCALAR_TYPES, as_type, fault
+from .schedule import Schedule, schedule
+from .spec import NodeSpec, Saved
+from .workspace import HERE, Workspace
+
+CPU_THREADS = 4
+POLL_S = 0.2
+"""How often a waiting run looks at its cancel token, and at Ctrl-C where waiting blocks signals (Windows)."""
+
+State = Literal["ok", "failed", "cancelled", "skipped"]
+Cached = Literal["no", "memory", "disk", "unneeded"]
+logger = logging.getLogger("latentloom")
+
+
+class Token(Protocol):
+    """A `threading.Event`, or anything that can say whether the user wants the run to end."""
+
+    def is_set(self) -> bool: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeRecord:
+    """What became of one node. `cached` is "unneeded" where everything that it feeds was cached."""
+
+    key: str
+    state: State
+    cached: Cached = "no"
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    """Zero where it was not measured: nodes that use no device."""
+    files: tuple[str, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """What a run made, and what became of each node that it needed, in order."""
+
+    run: str
+    state: Literal["ok", "failed", "cancelled"]
+    outputs: Mapping[str, Any]
+    nodes: Mapping[str, NodeRecord]
+    seconds: float
+    failure: NodeFailed | None = None
+
+
+def run(
+    graph: Graph,
+    specs: Mapping[str, NodeSpec],
+    *,
+    overrides: Overrides | None = None,
+    workspace: Workspace = HERE,
+    # watching and ending
+    sink: Sink = lambda event: None,
+    cancel: Token | None = None,
+    previews: bool = False,
+    # what to reuse and what to make
+    memory_cache: Cache | None = None,
+    disk_cache: Cache | None = None,
+    targets: Collection[str] | None = None,
+) -> RunResult:
+    """Run a workflow. Raises `GraphError` when it is wrong; a node's failure is in the result.
+
+    `targets` names outputs or nodes; without it, all declared outputs and all nodes that act are made. A workflow
+    that only acts has no outputs; the files are in the records.
+    """
+    watch = _Watch(sink, cancel or threading.Event(), previews)
+    try:
+        plan = schedule(graph, specs, overrides=overrides or {}, workspace=workspace, targets=targets)
+    except NodeFailed as failure:
+        return _failed_early(failure, watch)
+    caches: dict[Cached, Cache] = {}
+    if memory_cache is not None:
+        caches["memory"] = memory_cache
+    if disk_cache is not None:
+        caches["disk"] = disk_cache
+    return _Session(plan, caches, workspace, watch).run()
+
+
+def _failed_early(failure: NodeFailed, watch: _Watch) -> RunResult:
+    watch.tell("run_started")
+    watch.tell("failed", failure.node, message=failure.sentence)
+    watch.tell("run_failed", message=str(failure))
+    records = {failure.node: NodeRecord(key="", state="failed", message=failure.sentence)}
+    return RunResult(run=watch.run, state="failed", outputs={}, nodes=records, seconds=watch.seconds(), failure=failure)
+
+
+class _Watch:
+    """The run's clock, its event sink and its cancel token."""
+
+    def __init__(self, sink: Sink, cancel: Token, previews: bool) -> None:
+        self.run = uuid.uuid4().hex[:12]
+        self.previews = previews
+        self.interrupted = False
+        self._sink = sink
+        self._cancel = cancel
+        self._start = time.perf_counter()
+        self._lock = threading.Lock()
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self._start
+
+    def is_cancelled(self) -> bool:
+        return self.interrupted or self._cancel.is_set()
+
+    def tell(self, kind: Kind, node: str = "", **fields: Any) -> None:
+        with self._lock:  # events of overlapping nodes come in the order of their times
+            try:
+                self._sink(Event(kind=kind, run=self.run, node=node, time_s=self.seconds(), **fields))
+            except Exception:
+                logger.warning("the watcher of run %s failed on %s; the run goes on", self.run, kind, exc_info=True)
+
+
+class _NodeBorder:
+    """The step border of one node."""
+
+    def __init__(self, node: str, watch: _Watch) -> None:
+        self._node = node
+        self._watch = watch
+
+    def phase(self, name: str) -> None:
+        self._stop_if_cancelled()
+        self._watch.tell("phase", self._node, message=name)
+
+    def step(self, done: int, total: int, preview: Preview | None = None) -> None:
+        self._stop_if_cancelled()
+        self._watch.tell("progress", self._node, done=done, total=total)
+        if preview is None or not self._watch.previews:
+            return
+        try:
+            picture = preview()
+        except Exception:
+            logger.warning("no preview of %s at step %d", self._node, done, exc_info=True)
+            return
+        self._watch.tell("preview", self._node, done=done, total=total, preview=picture)
+
+    def _stop_if_cancelled(self) -> None:
+        if self._watch.is_cancelled():
+            raise Cancelled
+
+
+@dataclass
+class _Outcome:
+    """What a worker thread hands back."""
+
+    state: State
+    value: Any = None
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    error: BaseException | None = field(default=None, repr=False)
+
+
+class _Session:
+    """One run. Only `_work` and what it calls happen in worker threads."""
+
+    def __init__(self, plan: Schedule, caches: Mapping[Cached, Cache], workspace: Workspace, watch: _Watch) -> None:
+        self.plan = plan
+        self.caches = caches
+        self.workspace = workspace
+        self.watch = watch
+        self.live: dict[str, Any] = {}
+        self.records: dict[str, NodeRecord] = {}
+        self.failure: NodeFailed | None = None
+        self.done: queue.SimpleQueue[tuple[str, _Outcome]] = queue.SimpleQueue()
+
+    def run(self) -> RunResult:
+        self.watch.tell("run_started", total=len(self.plan.order))
+        todo = self._take_cached()
+        self.consumers = Counter(source for name in todo for source in self.plan.sources[name])
+        self.kept = frozenset(self.plan.results.values())
+        self._execute({name: self.plan.sources[name] & todo.keys() for name in todo})
+        self._skip_rest(todo)
+        return self._result()
+
+    def _take_cached(self) -> dict[str, None]:
+        """Look from the results backwards; what feeds only cached nodes is not needed. Returns what must run."""
+        needed = set(self.plan.targets)
+        todo: list[str] = []
+        cached: list[tuple[str, Cached]] = []
+        for name in reversed(self.plan.order):
+            if name not in needed:
+                cached.append((name, "unneeded"))
+            elif (level := self._look_up(name)) != "no":
+                cached.append((name, level))
+            else:
+                todo.append(name)
+                needed |= self.plan.sources[name]
+        for name, level in reversed(cached):
+            value = self.live.get(name)
+            files = value.files if isinstance(value, Saved) else ()
+            self.records[name] = NodeRecord(key=self.plan.keys[name], state="ok", cached=level, files=files)
+            self.watch.tell("cached", name, message=level)
+        return dict.fromkeys(reversed(todo))
+
+    def _look_up(self, name: str) -> Cached:
+        if name in self.plan.uncached:
+            return "no"
+        for level, cache in self.caches.items():
+            if (value := cache.get(self.plan.keys[name])) is not None:
+                self.live[name] = value
+                if level == "disk" and "memory" in self.caches:
+                    self.caches["memory"].put(self.plan.keys[name], value)
+                return level
+        return "no"
+
+    def _execute(self, sources: Mapping[str, Collection[str]]) -> None:
+        sorter = TopologicalSorter(sources)
+        sorter.prepare()
+        with ThreadPoolExecutor(1, "device") as device, ThreadPoolExecutor(CPU_THREADS, "cpu") as cpu:
+            num_running = 0
+            try:
+                while sorter.is_active():
+                    for name in () if self._is_ending() else sorter.get_ready():
+                        lane = device if self.plan.nodes[name].spec.uses_device else cpu
+                        lane.submit(self._work, name)
+                        num_running += 1
+                    if not num_running:
+                        break
+                    if (name := self._collect()) is not None:
+                        num_running -= 1
+                        if self.records[name].state == "ok":
+                            sorter.done(name)
+            except BaseException:
+                self.watch.interrupted = True  # Ctrl-C: running nodes stop at their next border
+                raise
+
+    def _is_ending(self) -> bool:
+        return self.failure is not None or self.watch.is_cancelled()
+
+    def _work(self, name: str) -> None:
+        """In a worker thread: puts exactly one outcome into the queue."""
+        self.done.put((name, self._attempt(name)))
+
+    def _attempt(self, name: str) -> _Outcome:
+        if self._is_ending():
+            return _Outcome("skipped")
+        self.watch.tell("started", name)
+        start = time.perf_counter()
+        try:
+            spec = self.plan.nodes[name].spec
+            with PeakMemory(measure=spec.uses_device) as memory:
+                value = spec.call(**self._arguments(name))
+            seconds = time.perf_counter() - start
+            self._store(name, value)
+            return _Outcome("ok", value, seconds, memory.peak_bytes)
+        except Cancelled:
+            return _Outcome("cancelled", seconds=time.perf_counter() - start)
+        except BaseException as error:
+            return _Outcome("failed", seconds=time.perf_counter() - start, error=error)
+
+    def _arguments(self, name: str) -> dict[str, Any]:
+        node = self.plan.nodes[name]
+        arguments = dict(node.values)
+        for socket_name, link in node.links.items():
+            value = self.live[link.node]
+            socket = node.spec.input(socket_name)
+            assert socket is not None, f"{name} is resolved, so {socket_name} exists"
+            if socket.type in SCALAR_TYPES:
+                if found := fault(socket, value):
+                    raise ValueError(found[1])
+                value = as_type(socket.type, value)
+            arguments[socket_name] = value
+        injected: dict[str, Any] = {"border": _NodeBorder(name, self.watch), "workspace": self.workspace}
+        return arguments | {key: injected[key] for key in node.spec.injected}
+
+    def _store(self, name: str, value: Any) -> None:
+        # a node that acts without saying which files it made must act again next time
+        acts = self.plan.nodes[name].spec.is_output and not isinstance(value, Saved)
+        if value is None or acts or name in self.plan.uncached:
+            return
+        for level, cache in self.caches.items():
+            try:
+                cache.put(self.plan.keys[name], value)
+            except OSError as error:
+                logger.warning("the result of %s was not kept in the %s cache: %s", name, level, error)
+
+    def _collect(self) -> str | None:
+        """Wait a little for one node to end and record it; its name, or None."""
+        try:
+            name, outcome = self.done.get(timeout=POLL_S)
+        except queue.Empty:
+            return None
+        message = ""
+        if outcome.error is not None:
+            message = sentence(outcome.error)
+            self._fail(name, outcome.error, message)
+        elif outcome.state == "ok":
+            self.watch.tell("finished", name, seconds=outcome.seconds)
+            self._release(name, outcome.value)
+        elif outcome.state == "cancelled":
+            self.watch.tell("cancelled", name, seconds=outcome.seconds)
+        if outcome.state != "skipped":
+            self.records[name] = NodeRecord(
+                key=self.plan.keys[name],
+                state=outcome.state,
+                seconds=outcome.seconds,
+                peak_memory_bytes=outcome.peak_memory_bytes,
+                files=outcome.value.files if isinstance(outcome.value, Saved) else (),
+                message=message,
+            )
+        else:
+            self._skip(name)
+        return name
+
+    def _fail(self, name: str, error: BaseException, message: str) -> None:
+        self.watch.tell("failed", name, message=message)
+        if self.failure is None:
+            node = self.plan.nodes[name]
+            self.failure = NodeFailed(name, node.spec, node.node.title, message)
+            self.failure.__cause__ = error
+
+    def _release(self, name: str, value: Any) -> None:
+        """Keep a value while somebody needs it, and drop those of which this node was the last consumer."""
+        if self.consumers[name] or name in self.kept:
+            self.live[name] = value
+        for source in self.plan.sources[name]:
+            self.consumers[source] -= 1
+            if not self.consumers[source] and source not in self.kept:
+                del self.live[source]
+
+    def _skip_rest(self, todo: Collection[str]) -> None:
+        for name in todo:
+            if name not in self.records:
+                self._skip(name)
+
+    def _skip(self, name: str) -> None:
+        lost = [s for s in self.plan.sources[name] if s in self.records and self.records[s].state != "ok"]
+        if self.failure is None:
+            message = "the run was cancelled"
+        elif lost:
+            message = f"it needs {lost[0]}, which {self.records[lost[0]].state.replace('skipped', 'was skipped')}"
+        else:
+            message = f"the run stopped because {self.failure.node} failed"
+        self.records[name] = NodeRecord(key=self.plan.keys[name], state="skipped", message=message)
+        self.watch.tell("skipped", name, message=message)
+
+    def _result(self) -> RunResult:
+        states = {record.state for record in self.records.values()}
+        if self.failure is not None:
+            state: Literal["ok", "failed", "cancelled"] = "failed"
+            self.watch.tell("run_failed", message=str(self.failure))
+        elif states <= {"ok"}:
+            state = "ok"
+            self.watch.tell("run_finished")
+        else:
+            state = "cancelled"
+            self.watch.tell("run_cancelled")
+        found = {name: self.live[node] for name, node in self.plan.results.items() if node in self.live}
+        return RunResult(
+            run=self.watch.run,
+            state=state,
+            outputs={name: value for name, value in found.items() if value is not None},
+            nodes={name: self.records[name] for name in self.plan.order},
+            seconds=self.watch.seconds(),
+            failure=self.failure,
+        )

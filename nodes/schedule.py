@@ -1,0 +1,111 @@
+"""What a run will do, known before it starts: which nodes its results need, in which order, and their keys."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+
+from .check import ensure
+from .failure import NodeFailed, sentence
+from .graph import Graph
+from .keys import recipe_keys
+from .problems import Names, refuse
+from .resolve import Overrides, Resolved, resolve, upgrade
+from .spec import NodeSpec
+from .workspace import Workspace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """The needed nodes of a checked graph."""
+
+    order: tuple[str, ...]
+    nodes: Mapping[str, Resolved]
+    sources: Mapping[str, frozenset[str]]
+    """Which nodes feed each node."""
+    keys: Mapping[str, str]
+    uncached: frozenset[str]
+    """Nodes whose fingerprint depends on a value that is not known yet; their keys are new each time."""
+    results: Mapping[str, str]
+    """The node of each result that the caller gets, by the name of the output or node."""
+    targets: frozenset[str]
+
+
+def schedule(
+    graph: Graph,
+    specs: Mapping[str, NodeSpec],
+    *,
+    overrides: Overrides,
+    workspace: Workspace,
+    targets: Collection[str] | None = None,
+) -> Schedule:
+    """Check and order a graph. Raises `GraphError`, or `NodeFailed` when a file that a node names cannot be read."""
+    ensure(graph, specs, overrides)
+    graph, _ = upgrade(graph, specs)
+    results = _results(graph, targets)
+    acting = {name for name, node in graph.nodes.items() if targets is None and specs[node.type].is_output}
+    nodes = resolve(graph, specs, overrides)
+    wanted = frozenset({*results.values(), *acting})
+    sources = _needed(nodes, wanted)
+    order = tuple(TopologicalSorter(sources).static_order())
+    fingerprints, uncached = _fingerprints(order, nodes, workspace)
+    return Schedule(
+        order=order,
+        nodes=nodes,
+        sources=sources,
+        keys=recipe_keys(order, nodes, fingerprints),
+        uncached=uncached,
+        results=results,
+        targets=wanted,
+    )
+
+
+def _results(graph: Graph, targets: Collection[str] | None) -> dict[str, str]:
+    """A target is the name of an output or of a node; an output comes first."""
+    if targets is None:
+        return {name: link.node for name, link in graph.outputs.items()}
+    results: dict[str, str] = {}
+    for target in targets:
+        if target in graph.outputs:
+            results[target] = graph.outputs[target].node
+        elif target in graph.nodes:
+            results[target] = target
+        else:
+            hint = Names().offer(target, [*graph.outputs, *graph.nodes])
+            raise refuse("unknown_target", f"{target!r} is no output or node of this workflow; {hint}")
+    return results
+
+
+def _needed(nodes: Mapping[str, Resolved], wanted: Collection[str]) -> dict[str, frozenset[str]]:
+    sources: dict[str, frozenset[str]] = {}
+    # the file's order decides between nodes that are free to come in any order
+    waiting = [name for name in reversed(nodes) if name in wanted]
+    while waiting:
+        name = waiting.pop()
+        if name not in sources:
+            sources[name] = frozenset(link.source.partition(".")[0] for link in nodes[name].links.values())
+            waiting.extend(sources[name])
+    return sources
+
+
+def _fingerprints(
+    order: Collection[str], nodes: Mapping[str, Resolved], workspace: Workspace
+) -> tuple[dict[str, str], frozenset[str]]:
+    prints: dict[str, str] = {}
+    uncached: set[str] = set()
+    for name in order:
+        node = nodes[name]
+        where = str(workspace.output_dir) if node.spec.is_output and "workspace" in node.spec.injected else ""
+        if node.spec.fingerprint is None:
+            prints[name] = where
+            continue
+        try:
+            prints[name] = where + node.spec.fingerprint(node.values, workspace)
+        except KeyError:  # it needs a linked value
+            prints[name] = secrets.token_hex(16)
+            uncached.add(name)
+        except Exception as error:
+            raise NodeFailed(name, node.spec, node.node.title, sentence(error)) from error
+    return prints, frozenset(uncached)

@@ -1,0 +1,234 @@
+"""The component store: a process's loaded text encoders, transformers, VAEs, kept under a byte budget."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .border import SILENT, Border
+from .describe import fingerprint_of
+from .inspect_model import ComponentFiles, ModelFiles, inspect_model
+from .loading import load_component, one_sentence, torch_dtype
+from .source import split_source
+from .values import Lora, Model
+
+logger = logging.getLogger("latentloom")
+
+HOST_SHARE = 0.6
+"""Of the machine's memory, for components on the CPU."""
+DEVICE_SHARE = 0.85
+"""Of an accelerator's memory; the rest is for activations."""
+SMALL_BYTES = 1 << 20
+"""What a tokenizer or a scheduler is counted as."""
+
+
+@dataclass
+class _Entry:
+    component: Any
+    num_bytes: int
+    place: str
+    """The device it is on."""
+    last_use: int
+    loras: tuple[Lora, ...] = ()
+
+
+class ComponentStore:
+    """Loads components when first asked for, keeps them, and drops the least recently used beyond the budget.
+
+    `budget_bytes` holds for each memory (host, each accelerator) by itself; None means 60 % of the machine's memory
+    and 85 % of an accelerator's. What one call asks for is never dropped by it: a model beyond the budget is loaded
+    with a warning. Models that differ in their LoRAs share one transformer, which is re-fitted when it is loaded: use
+    what `load` gave before the next `load`, from one thread at a time.
+    """
+
+    def __init__(self, budget_bytes: int | None = None) -> None:
+        self._budget_bytes = budget_bytes
+        self._entries: dict[tuple[Any, ...], _Entry] = {}
+        self._files: dict[tuple[str, str], ModelFiles] = {}
+        self._num_uses = 0
+        self._lock = threading.RLock()
+
+    def load(self, model: Model, names: Sequence[str], border: Border = SILENT) -> dict[str, Any]:
+        """Components by name, on the model's device; a name ending in `?` may be absent. Schedulers are always new.
+
+        Raises `ValueError` naming the component and its folder.
+        """
+        with self._lock:
+            keep = {self._key(model, name.rstrip("?")) for name in names}
+            parts = {}
+            for name in names:
+                files = self._files_of(model).components.get(name.rstrip("?"))
+                if files is not None:
+                    parts[files.name] = self._get(model, files, border=border, keep=keep)
+                elif not name.endswith("?"):
+                    raise ValueError(
+                        f"model {model.source} has no {name}; it cannot do this step, choose another model"
+                    )
+            return parts
+
+    def scheduler(self, model: Model) -> Any:
+        """A new scheduler: one holds the state of one denoise."""
+        return self.load(model, ("scheduler",))["scheduler"]
+
+    def offload(self, model: Model, names: Sequence[str]) -> None:
+        """Move components off the accelerator: to the CPU while the host's budget has room, else out of memory."""
+        with self._lock:
+            for key in (self._key(model, name.rstrip("?")) for name in names):
+                entry = self._entries.get(key)
+                if entry is None or entry.place == "cpu" or not hasattr(entry.component, "parameters"):
+                    continue
+                if self._used_bytes("cpu") + entry.num_bytes <= self._budget("cpu"):
+                    entry.component.to("cpu")
+                    self._release(entry.place)
+                    entry.place = "cpu"
+                else:
+                    self._drop(key)
+
+    def clear(self) -> None:
+        """Forget everything; memory is free once callers let go of what they hold."""
+        with self._lock:
+            for key in list(self._entries):
+                self._drop(key)
+            self._files.clear()
+
+    @property
+    def num_bytes(self) -> int:
+        """What the components here take, all memories together."""
+        return sum(entry.num_bytes for entry in self._entries.values())
+
+    def _get(self, model: Model, files: ComponentFiles, *, border: Border, keep: set[tuple[Any, ...]]) -> Any:
+        key = self._key(model, files.name)
+        entry = self._entries.get(key)
+        if entry is not None and not self._fit_loras(model, files, entry):
+            self._drop(key)
+            entry = None
+        if entry is None:
+            border.phase(f"loading {files.name}")
+            place = model.device if files.kind == "model" else "cpu"
+            self._make_room(place, _expected_bytes(files, model), keep)
+            entry = self._entries[key] = self._new_entry(model, files, place)
+        if files.kind == "model" and entry.place != model.device:
+            self._make_room(model.device, entry.num_bytes, keep)
+            with one_sentence(files, None):
+                entry.component.to(model.device)
+            entry.place = model.device
+        self._num_uses += 1
+        entry.last_use = self._num_uses
+        if files.kind == "scheduler":
+            return type(entry.component).from_config(entry.component.config)
+        return entry.component
+
+    def _new_entry(self, model: Model, files: ComponentFiles, place: str) -> _Entry:
+        from . import compiling, lora, quantize
+
+        file, _ = split_source(model.source)
+        is_transformer = _is_transformer(files.name)
+        component = load_component(files, dtype=model.dtype, checkpoint=Path(file) if file and is_transformer else None)
+        if files.kind != "model":
+            return _Entry(component, SMALL_BYTES, "cpu", 0)
+        if model.loras:
+            pipeline = self._files_of(model).pipeline
+            with one_sentence(files, None):
+                component.to(place)
+            lora.fit(component, files.name, loras=model.loras, pipeline=pipeline)
+        if is_transformer and model.quantization != "none":
+            quantize.quantize(component, model.quantization, device=place)
+        with one_sentence(files, None):
+            component.to(place)
+        if is_transformer and model.compiled:
+            compiling.compile_transformer(component, device=place)
+        return _Entry(component, _num_bytes(component), place, 0, model.loras)
+
+    def _fit_loras(self, model: Model, files: ComponentFiles, entry: _Entry) -> bool:
+        """Make a kept component carry the model's LoRAs; False when it has to be loaded again."""
+        from . import lora
+
+        if files.kind != "model" or entry.loras == model.loras:
+            return True
+        if not lora.takes_loras(files.name):
+            return True
+        if not _is_transformer(files.name) or model.compiled or model.quantization != "none":
+            return False
+        lora.refit(entry.component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
+        entry.loras = model.loras
+        return True
+
+    def _files_of(self, model: Model) -> ModelFiles:
+        """The model's files, checked again before the first load: they may have changed since it was described."""
+        key = (model.folder, model.fingerprint)
+        if key not in self._files:
+            files = inspect_model(Path(model.folder))
+            file, _ = split_source(model.source)
+            if model.fingerprint not in ("", fingerprint_of(files, Path(file) if file else None)):
+                raise ValueError(f"the files of model {model.source} have changed since it was described; run again")
+            self._files[key] = files
+        return self._files[key]
+
+    def _key(self, model: Model, name: str) -> tuple[Any, ...]:
+        changes = (model.quantization, model.compiled) if _is_transformer(name) else ()
+        return (model.folder, model.fingerprint, name, model.dtype, model.device, *changes)
+
+    def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]]) -> None:
+        budget = self._budget(place)
+        candidates = [key for key, entry in self._entries.items() if entry.place == place and key not in keep]
+        for key in sorted(candidates, key=lambda key: self._entries[key].last_use):
+            if self._used_bytes(place) + num_bytes <= budget:
+                return
+            self._drop(key)
+        if self._used_bytes(place) + num_bytes > budget:
+            needed = (self._used_bytes(place) + num_bytes) / 2**30
+            logger.warning(
+                "components need %.1f GiB on %s, more than its budget of %.1f", needed, place, budget / 2**30
+            )
+
+    def _budget(self, place: str) -> float:
+        return _default_budget(place) if self._budget_bytes is None else self._budget_bytes
+
+    def _used_bytes(self, place: str) -> int:
+        return sum(entry.num_bytes for entry in self._entries.values() if entry.place == place)
+
+    def _drop(self, key: tuple[Any, ...]) -> None:
+        entry = self._entries.pop(key)
+        place = entry.place
+        del entry
+        self._release(place)
+
+    def _release(self, place: str) -> None:
+        if place.startswith("cuda"):
+            import torch
+
+            torch.cuda.empty_cache()
+
+
+@functools.cache
+def store() -> ComponentStore:
+    """This process's store."""
+    return ComponentStore()
+
+
+def _is_transformer(name: str) -> bool:
+    return name.startswith("transformer")
+
+
+def _expected_bytes(files: ComponentFiles, model: Model) -> int:
+    return files.num_parameters * torch_dtype(model.dtype).itemsize
+
+
+def _num_bytes(component: Any) -> int:
+    return sum(t.numel() * t.element_size() for t in (*component.parameters(), *component.buffers()))
+
+
+@functools.cache
+def _default_budget(place: str) -> float:
+    if place.startswith("cuda"):
+        import torch
+
+        return DEVICE_SHARE * torch.cuda.get_device_properties(place).total_memory
+    import psutil
+
+    return HOST_SHARE * psutil.virtual_memory().total

@@ -1,0 +1,40 @@
+"""What families check alike before they run: lengths of text and sizes of latents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def check_text_length(text_length: int, *, title: str, longest: int) -> None:
+    if not 1 <= text_length <= longest:
+        raise ValueError(f"text length {text_length}: {title} reads from 1 to {longest} tokens")
+
+
+def check_latents(tensor: Tensor, shape: tuple[int, ...], *, title: str) -> None:
+    """Refuse latents of another model: `shape` is what this one has for each picture, without the batch."""
+    if tuple(tensor.shape[1:]) != shape:
+        got, right = (" x ".join(map(str, s)) for s in (tensor.shape[1:], shape))
+        raise ValueError(
+            f"the latents are {got}, but this {title} model needs {right} for that size; encode the picture with it"
+        )
+
+
+def check_channels(tensor: Tensor, channels: int, *, title: str) -> None:
+    """Refuse to decode latents of another model of the same family."""
+    if tensor.shape[1] != channels:
+        raise ValueError(
+            f"the latents have {tensor.shape[1]} channels, but this {title} model decodes {channels}; "
+            "decode with the model that denoised"
+        )
+
+
+def check_text(embeddings: Tensor, width: int, *, title: str) -> None:
+    """Refuse text that another model of the same family encoded."""
+    if embeddings.shape[-1] != width:
+        raise ValueError(
+            f"the text was encoded {embeddings.shape[-1]} wide, but this {title} model reads {width}; "
+            "encode the text with the model that denoises"
+        )

@@ -1,0 +1,152 @@
+"""FLUX.1 (dev, schnell, and the built-in bobbin): pictures from text or from a picture.
+
+Its own guidance is distilled into an input of the transformer; true guidance with a negative prompt is ours on top.
+"""
+
+# B pictures, S text tokens, C channels, H W latent height and width
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..card import Card
+from .checks import check_channels, check_latents, check_text, check_text_length
+from .family import Family, OnStep, Parts
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+    from ..values import Conditioning, Latents, Sampling
+
+Configs = Callable[[str], Mapping[str, Any]]
+LONGEST_TEXT = 512
+
+
+def _card(index: Mapping[str, Any], config: Configs) -> Card:
+    if config("transformer").get("guidance_embeds"):
+        return Card(name="FLUX.1 dev", steps=28, guidance=1.0, distilled_guidance=3.5, text_length=512)
+    return Card(name="FLUX.1 schnell", steps=4, guidance=1.0, distilled_guidance=0.0, text_length=256)
+
+
+def _factor(vae: Mapping[str, Any]) -> int:
+    """Pixels that a latent is wide."""
+    return 2 ** (len(vae["block_out_channels"]) - 1)
+
+
+FAMILY = Family(
+    name="flux",
+    title="FLUX.1",
+    pipelines=("FluxPipeline", "FluxImg2ImgPipeline"),
+    output="image",
+    components={
+        "encode_text": ("tokenizer", "text_encoder", "tokenizer_2", "text_encoder_2"),
+        "encode_image": ("vae",),
+        "denoise": ("transformer", "scheduler"),
+        "decode": ("vae",),
+    },
+    card=_card,
+    size_multiple=lambda config: 2 * _factor(config("vae")),  # the transformer sees squares of 2 x 2 latents
+)
+
+
+def encode_text(
+    parts: Parts, *, prompt: str, negative_prompt: str, guided: bool, text_length: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
+    """T5 reads `text_length` tokens; CLIP reads the first 77 and gives one vector."""
+    check_text_length(text_length, title=FAMILY.title, longest=LONGEST_TEXT)
+    positive = _encode(parts, prompt, text_length)
+    return positive, _encode(parts, negative_prompt, text_length) if guided else None
+
+
+def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
+    from diffusers.modular_pipelines.flux.encoders import FluxTextEncoderStep
+
+    from ..blocks import run
+    from ..prompt import warn_if_cut
+
+    warn_if_cut(parts["tokenizer_2"], prompt, text_length=text_length)
+    return run(
+        FluxTextEncoderStep(),
+        parts,
+        inputs={"prompt": prompt, "max_sequence_length": text_length},
+        outputs=("prompt_embeds", "pooled_prompt_embeds"),  # 1 S C, 1 C
+    )
+
+
+def encode_image(
+    parts: Parts, *, pixels: Tensor, width: int, height: int, frames: int, seeds: Sequence[int]
+) -> tuple[Tensor | None, dict[str, Tensor]]:
+    from diffusers.modular_pipelines.flux.encoders import FluxVaeEncoderStep
+
+    from ..blocks import run
+    from ..noise import generators
+
+    picture = 2.0 * pixels.movedim(-1, 1) - 1.0  # B C H W in -1..1
+    inputs = {"processed_image": picture, "generator": generators(seeds)}
+    return run(FluxVaeEncoderStep(), parts, inputs=inputs, outputs=("image_latents",))["image_latents"], {}
+
+
+def denoise(
+    parts: Parts,
+    *,
+    conditioning: Conditioning,
+    latents: Latents,
+    generators: list[Generator],
+    steps: int,
+    guidance: float,
+    guidance_2: float,
+    distilled_guidance: float,
+    strength: float,
+    sampling: Sampling,
+    on_step: OnStep,
+) -> Tensor:
+    from diffusers.modular_pipelines.flux.modular_blocks_flux import FluxCoreDenoiseStep
+
+    from ..blocks import replaced, run
+    from ..guidance import guider, is_guided
+    from ..schedulers import choose
+    from .flux_denoiser import GuidedDenoiser, unpack
+
+    text_width = parts["transformer"].config.joint_attention_dim
+    check_text(conditioning.positive["prompt_embeds"], text_width, title=FAMILY.title)
+    scheduler = choose(parts["scheduler"], sampling)
+    inputs = {
+        **_repeated(conditioning.positive, len(generators)),
+        "height": latents.height,
+        "width": latents.width,
+        "num_inference_steps": steps,
+        "guidance_scale": distilled_guidance,
+        "generator": generators,
+    }
+    if is_guided(guidance) and conditioning.negative is not None:
+        negative = _repeated(conditioning.negative, len(generators))
+        inputs |= {f"negative_{name}": tensor for name, tensor in negative.items()}
+    rows, columns = (side // _factor(parts["vae.config"]) for side in (latents.height, latents.width))
+    if latents.tensor is not None:
+        channels = parts["transformer"].config.in_channels // 4
+        check_latents(latents.tensor, (channels, rows, columns), title=FAMILY.title)
+        inputs |= {"image_latents": latents.tensor, "strength": strength}
+    return run(
+        replaced(FluxCoreDenoiseStep(), denoiser=GuidedDenoiser()),
+        {**parts, "scheduler": scheduler, "guider": guider(guidance, sampling, order=scheduler.order)},
+        inputs=inputs,
+        outputs=("latents",),
+        on_step=on_step,
+        unpack=lambda packed: unpack(packed, rows, columns),
+    )["latents"]
+
+
+def decode(parts: Parts, *, tensor: Tensor) -> Tensor:
+    from diffusers.modular_pipelines.flux.decoders import FluxDecodeStep
+
+    from ..blocks import run
+
+    check_channels(tensor, parts["vae"].config.latent_channels, title=FAMILY.title)
+    inputs = {"latents": tensor, "output_type": "pt"}
+    return run(FluxDecodeStep(), parts, inputs=inputs, outputs=("images",))["images"].movedim(1, -1)  # B H W C
+
+
+def _repeated(embeddings: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:
+    """One row per picture: each is its own prompt to the blocks, as each has its own start picture."""
+    return {name: tensor.repeat_interleave(batch, dim=0) for name, tensor in embeddings.items()}

@@ -1,0 +1,167 @@
+"""Qwen-Image: pictures from text or from a picture, with true guidance against a negative prompt."""
+
+# B pictures, S text tokens, C channels, H W latent height and width
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..card import Card
+from .checks import check_channels, check_latents, check_text, check_text_length
+from .family import Family, OnStep, Parts
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+    from ..values import Conditioning, Latents, Sampling
+
+Configs = Callable[[str], Mapping[str, Any]]
+LONGEST_TEXT = 1024
+PACKED = 2
+"""The transformer sees squares of 2 x 2 latents."""
+
+
+def _card(index: Mapping[str, Any], config: Configs) -> Card:
+    return Card(
+        name="Qwen-Image",
+        licence="Apache-2.0",
+        width=1328,
+        height=1328,
+        steps=50,
+        guidance=4.0,
+        text_length=LONGEST_TEXT,
+        negative_prompt=" ",
+    )
+
+
+def _factor(vae: Mapping[str, Any]) -> int:
+    """Pixels that a latent is wide."""
+    return 2 ** len(vae["temperal_downsample"])
+
+
+FAMILY = Family(
+    name="qwen_image",
+    title="Qwen-Image",
+    pipelines=("QwenImagePipeline", "QwenImageImg2ImgPipeline"),
+    output="image",
+    components={
+        "encode_text": ("tokenizer", "text_encoder"),
+        "encode_image": ("vae",),
+        "denoise": ("transformer", "scheduler"),
+        "decode": ("vae",),
+    },
+    card=_card,
+    size_multiple=lambda config: PACKED * _factor(config("vae")),
+)
+
+
+def encode_text(
+    parts: Parts, *, prompt: str, negative_prompt: str, guided: bool, text_length: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
+    """The prompt is cut at `text_length` tokens and never padded."""
+    check_text_length(text_length, title=FAMILY.title, longest=LONGEST_TEXT)
+    positive = _encode(parts, prompt, text_length)
+    return positive, _encode(parts, negative_prompt, text_length) if guided else None
+
+
+def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
+    from diffusers.modular_pipelines.qwenimage.encoders import QwenImageTextEncoderStep
+
+    from ..blocks import run
+    from ..guidance import guider
+    from ..prompt import warn_if_cut
+    from ..values import Sampling
+
+    warn_if_cut(parts["tokenizer"], prompt, text_length=text_length)
+    return run(
+        QwenImageTextEncoderStep(),
+        {**parts, "guider": guider(1.0, Sampling())},  # off: one prompt a call
+        inputs={"prompt": prompt, "max_sequence_length": text_length},
+        outputs=("prompt_embeds", "prompt_embeds_mask"),  # 1 S C, 1 S
+    )
+
+
+def encode_image(
+    parts: Parts, *, pixels: Tensor, width: int, height: int, frames: int, seeds: Sequence[int]
+) -> tuple[Tensor | None, dict[str, Tensor]]:
+    """The most likely latents, so they do not depend on `seeds`."""
+    from diffusers.modular_pipelines.qwenimage.encoders import QwenImageVaeEncoderStep
+
+    from ..blocks import run
+
+    picture = 2.0 * pixels.movedim(-1, 1) - 1.0  # B C H W in -1..1
+    found = run(QwenImageVaeEncoderStep(), parts, inputs={"processed_image": picture}, outputs=("image_latents",))
+    return found["image_latents"].squeeze(2), {}  # B C H W
+
+
+def denoise(
+    parts: Parts,
+    *,
+    conditioning: Conditioning,
+    latents: Latents,
+    generators: list[Generator],
+    steps: int,
+    guidance: float,
+    guidance_2: float,
+    distilled_guidance: float,
+    strength: float,
+    sampling: Sampling,
+    on_step: OnStep,
+) -> Tensor:
+    from diffusers.modular_pipelines.qwenimage.modular_blocks_qwenimage import (
+        QwenImageCoreDenoiseStep,
+        QwenImageImg2ImgCoreDenoiseStep,
+    )
+
+    from ..blocks import run
+    from ..guidance import guider, is_guided
+    from ..schedulers import choose
+
+    text_width = parts["transformer"].config.joint_attention_dim
+    check_text(conditioning.positive["prompt_embeds"], text_width, title=FAMILY.title)
+    scheduler = choose(parts["scheduler"], sampling)
+    inputs = {
+        **_repeated(conditioning.positive, len(generators)),
+        "height": latents.height,
+        "width": latents.width,
+        "num_inference_steps": steps,
+        "generator": generators,
+    }
+    if is_guided(guidance) and conditioning.negative is not None:
+        negative = _repeated(conditioning.negative, len(generators))
+        inputs |= {f"negative_{name}": tensor for name, tensor in negative.items()}
+    rows, columns = (side // _factor(parts["vae.config"]) for side in (latents.height, latents.width))
+    if latents.tensor is not None:
+        channels = parts["transformer"].config.in_channels // PACKED**2
+        check_latents(latents.tensor, (channels, rows, columns), title=FAMILY.title)
+        inputs |= {"image_latents": latents.tensor, "strength": strength}
+    return run(
+        QwenImageCoreDenoiseStep() if latents.tensor is None else QwenImageImg2ImgCoreDenoiseStep(),
+        {**parts, "scheduler": scheduler, "guider": guider(guidance, sampling, order=scheduler.order)},
+        inputs=inputs,
+        outputs=("latents",),  # B C 1 H W
+        on_step=on_step,
+        unpack=lambda packed: _unpack(packed, rows, columns),
+    )["latents"].squeeze(2)
+
+
+def decode(parts: Parts, *, tensor: Tensor) -> Tensor:
+    from diffusers.modular_pipelines.qwenimage.modular_blocks_qwenimage import QwenImageDecodeStep
+
+    from ..blocks import run
+
+    check_channels(tensor, parts["vae"].config.z_dim, title=FAMILY.title)
+    inputs = {"latents": tensor.unsqueeze(2), "output_type": "pt"}  # B C 1 H W: a video of one frame
+    return run(QwenImageDecodeStep(), parts, inputs=inputs, outputs=("images",))["images"].movedim(1, -1)  # B H W C
+
+
+def _repeated(embeddings: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:
+    """One row per picture. Diffusers' blocks could repeat the rows, but not the sizes that they give to RoPE."""
+    return {name: tensor.repeat_interleave(batch, dim=0) for name, tensor in embeddings.items()}
+
+
+def _unpack(packed: Tensor, rows: int, columns: int) -> Tensor:
+    """From B tokens C*4, one token for 2 x 2 latents, to B C H W."""
+    grid = packed.unflatten(1, (rows // 2, columns // 2)).unflatten(3, (-1, 2, 2))  # B H/2 W/2 C 2 2
+    return grid.permute(0, 3, 1, 4, 2, 5).flatten(4, 5).flatten(2, 3)  # B C H W

@@ -1,0 +1,157 @@
+"""Stable Diffusion 3 and 3.5 (medium, large): pictures from text or from a picture, with true guidance."""
+
+# B pictures, S text tokens, C channels, H W latent height and width
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..card import Card
+from .checks import check_channels, check_latents, check_text, check_text_length
+from .family import Family, OnStep, Parts
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+    from ..values import Conditioning, Latents, Sampling
+
+Configs = Callable[[str], Mapping[str, Any]]
+LONGEST_TEXT = 512
+TEXT_OUTPUTS = ("prompt_embeds", "pooled_prompt_embeds")
+"""The first 77 rows of prompt_embeds are CLIP's, the rest T5's."""
+
+
+def _card(index: Mapping[str, Any], config: Configs) -> Card:
+    transformer = config("transformer")
+    if transformer.get("num_layers", 0) >= 38:
+        return Card(name="Stable Diffusion 3.5 large", steps=28, guidance=3.5, text_length=256)
+    if transformer.get("dual_attention_layers"):
+        return Card(name="Stable Diffusion 3.5 medium", steps=40, guidance=4.5, text_length=256)
+    return Card(name="Stable Diffusion 3 medium", steps=28, guidance=7.0, text_length=256)
+
+
+def _factor(vae: Mapping[str, Any]) -> int:
+    """Pixels that a latent is wide."""
+    return 2 ** (len(vae["block_out_channels"]) - 1)
+
+
+FAMILY = Family(
+    name="sd3",
+    title="Stable Diffusion 3",
+    pipelines=("StableDiffusion3Pipeline", "StableDiffusion3Img2ImgPipeline"),
+    output="image",
+    components={
+        "encode_text": (
+            "tokenizer",
+            "text_encoder",
+            "tokenizer_2",
+            "text_encoder_2",
+            "tokenizer_3?",
+            "text_encoder_3?",
+        ),
+        "encode_image": ("vae",),
+        "denoise": ("transformer", "scheduler"),
+        "decode": ("vae",),
+    },
+    card=_card,
+    size_multiple=lambda config: _factor(config("vae")) * int(config("transformer").get("patch_size", 2)),
+)
+
+
+def encode_text(
+    parts: Parts, *, prompt: str, negative_prompt: str, guided: bool, text_length: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
+    """Two CLIPs read the first 77 tokens, T5 reads `text_length`; a model may come without T5."""
+    check_text_length(text_length, title=FAMILY.title, longest=LONGEST_TEXT)
+    positive = _encode(parts, prompt, text_length)
+    return positive, _encode(parts, negative_prompt, text_length) if guided else None
+
+
+def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
+    from diffusers.modular_pipelines.stable_diffusion_3.encoders import StableDiffusion3TextEncoderStep
+
+    from ..blocks import run
+    from ..prompt import warn_if_cut
+
+    if "tokenizer_3" in parts:
+        warn_if_cut(parts["tokenizer_3"], prompt, text_length=text_length)
+    inputs = {"prompt": prompt, "max_sequence_length": text_length}
+    return run(StableDiffusion3TextEncoderStep(), parts, inputs=inputs, outputs=TEXT_OUTPUTS)  # 1 77+S C, 1 C
+
+
+def encode_image(
+    parts: Parts, *, pixels: Tensor, width: int, height: int, frames: int, seeds: Sequence[int]
+) -> tuple[Tensor | None, dict[str, Tensor]]:
+    from diffusers.modular_pipelines.stable_diffusion_3.encoders import StableDiffusion3VaeEncoderStep
+
+    from ..blocks import run
+    from ..noise import generators
+
+    picture = 2.0 * pixels.movedim(-1, 1) - 1.0  # B C H W in -1..1
+    inputs = {"processed_image": picture, "generator": generators(seeds)}
+    return run(StableDiffusion3VaeEncoderStep(), parts, inputs=inputs, outputs=("image_latents",))["image_latents"], {}
+
+
+def denoise(
+    parts: Parts,
+    *,
+    conditioning: Conditioning,
+    latents: Latents,
+    generators: list[Generator],
+    steps: int,
+    guidance: float,
+    guidance_2: float,
+    distilled_guidance: float,
+    strength: float,
+    sampling: Sampling,
+    on_step: OnStep,
+) -> Tensor:
+    from diffusers.modular_pipelines.stable_diffusion_3.modular_blocks_stable_diffusion_3 import (
+        StableDiffusion3AutoCoreDenoiseStep,
+    )
+
+    from ..blocks import run
+    from ..guidance import guider, is_guided
+    from ..schedulers import choose
+
+    text_width = parts["transformer"].config.joint_attention_dim
+    check_text(conditioning.positive["prompt_embeds"], text_width, title=FAMILY.title)
+    scheduler = choose(parts["scheduler"], sampling)
+    inputs = {
+        **_repeated(conditioning.positive, len(generators)),
+        "height": latents.height,
+        "width": latents.width,
+        "num_inference_steps": steps,
+        "generator": generators,
+    }
+    if is_guided(guidance) and conditioning.negative is not None:
+        negative = _repeated(conditioning.negative, len(generators))
+        inputs |= {f"negative_{name}": tensor for name, tensor in negative.items()}
+    if latents.tensor is not None:
+        factor = _factor(parts["vae.config"])
+        shape = (parts["transformer"].config.in_channels, latents.height // factor, latents.width // factor)
+        check_latents(latents.tensor, shape, title=FAMILY.title)
+        inputs |= {"image_latents": latents.tensor, "strength": strength}
+    return run(
+        StableDiffusion3AutoCoreDenoiseStep(),
+        {**parts, "scheduler": scheduler, "guider": guider(guidance, sampling, order=scheduler.order)},
+        inputs=inputs,
+        outputs=("latents",),
+        on_step=on_step,
+    )["latents"]
+
+
+def decode(parts: Parts, *, tensor: Tensor) -> Tensor:
+    from diffusers.modular_pipelines.stable_diffusion_3.decoders import StableDiffusion3DecodeStep
+
+    from ..blocks import run
+
+    check_channels(tensor, parts["vae"].config.latent_channels, title=FAMILY.title)
+    inputs = {"latents": tensor, "output_type": "pt"}
+    return run(StableDiffusion3DecodeStep(), parts, inputs=inputs, outputs=("images",))["images"].movedim(1, -1)
+
+
+def _repeated(embeddings: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:
+    """One row per picture: each is its own prompt to the blocks, as each has its own start picture."""
+    return {name: tensor.repeat_interleave(batch, dim=0) for name, tensor in embeddings.items()}

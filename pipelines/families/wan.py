@@ -1,0 +1,197 @@
+"""Wan 2.1 and 2.2: videos from text, or from text and a first frame; 2.2 has two experts, for high and low noise."""
+
+# B videos, F latent frames, C channels, H W latent height and width
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..card import Card
+from .checks import check_channels, check_text, check_text_length
+from .family import Family, OnStep, Parts
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+    from ..values import Conditioning, Latents, Sampling
+
+Configs = Callable[[str], Mapping[str, Any]]
+LONGEST_TEXT = 512
+FRAMES_PER_LATENT = 4
+FROM_IMAGE = "WanImageToVideoPipeline"
+SECOND_GUIDANCE = {"WanPipeline": 0.75, FROM_IMAGE: 1.0}
+"""The second expert's guidance as a share of the first's; Wan 2.2 was published with 4.0 and 3.0, and 3.5 and 3.5."""
+
+
+def _card(index: Mapping[str, Any], config: Configs) -> Card:
+    _refuse_unsupported(index)
+    has_experts = index.get("boundary_ratio") is not None
+    has_image = index["_class_name"] == FROM_IMAGE
+    return Card(
+        name=f"Wan {'2.2' if has_experts else '2.1'} {'image' if has_image else 'text'} to video",
+        licence="Apache-2.0",
+        width=832,
+        height=480,
+        frames=81,
+        fps=16.0,
+        steps=40 if has_experts else 50,
+        guidance=5.0 if not has_experts else 3.5 if has_image else 4.0,
+        text_length=LONGEST_TEXT,
+    )
+
+
+def _refuse_unsupported(index: Mapping[str, Any]) -> None:
+    if index.get("expand_timesteps"):
+        raise ValueError(
+            "this is Wan 2.2 TI2V 5B (expand_timesteps), which is not supported yet; "
+            "use a Wan 2.1 model or one of the Wan 2.2 A14B models"
+        )
+
+
+def _factor(vae: Mapping[str, Any]) -> int:
+    """Pixels that a latent is wide."""
+    return 2 ** len(vae["temperal_downsample"])
+
+
+FAMILY = Family(
+    name="wan",
+    title="Wan",
+    pipelines=("WanPipeline", FROM_IMAGE),
+    output="video",
+    components={
+        "encode_text": ("tokenizer", "text_encoder"),
+        "encode_image": ("vae", "image_encoder?", "image_processor?"),
+        "denoise": ("transformer", "transformer_2?", "scheduler"),
+        "decode": ("vae",),
+    },
+    card=_card,
+    size_multiple=lambda config: config("transformer")["patch_size"][1] * _factor(config("vae")),
+    frame_multiple=FRAMES_PER_LATENT,
+    takes_image="first_frame",
+)
+
+
+def encode_text(
+    parts: Parts, *, prompt: str, negative_prompt: str, guided: bool, text_length: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
+    """Padded with zeros to `text_length` tokens."""
+    check_text_length(text_length, title=FAMILY.title, longest=LONGEST_TEXT)
+    positive = _encode(parts, prompt, text_length)
+    return positive, _encode(parts, negative_prompt, text_length) if guided else None
+
+
+def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
+    # Not the block: with guidance off it fails (UnboundLocalError, diffusers 0.42.1).
+    import torch
+    from diffusers.modular_pipelines.wan.encoders import get_t5_prompt_embeds
+
+    from ..prompt import warn_if_cut
+
+    warn_if_cut(parts["tokenizer"], prompt, text_length=text_length)
+    encoder = parts["text_encoder"]
+    with torch.no_grad():
+        embeds = get_t5_prompt_embeds(encoder, parts["tokenizer"], prompt, text_length, encoder.device)
+    return {"prompt_embeds": embeds}  # 1 S C
+
+
+def encode_image(
+    parts: Parts, *, pixels: Tensor, width: int, height: int, frames: int, seeds: Sequence[int]
+) -> tuple[Tensor | None, dict[str, Tensor]]:
+    """What the model is told of the first frame: the most likely latents, so `seeds` do not matter."""
+    from .wan_first_frame import encode
+
+    if parts["model_index"]["_class_name"] != FROM_IMAGE:
+        raise ValueError(
+            "this Wan model makes videos from text only, but got a picture; "
+            "take the picture away, or choose an image-to-video (I2V) model"
+        )
+    return None, encode(parts, pixels=pixels, frames=frames)
+
+
+def denoise(
+    parts: Parts,
+    *,
+    conditioning: Conditioning,
+    latents: Latents,
+    generators: list[Generator],
+    steps: int,
+    guidance: float,
+    guidance_2: float,
+    distilled_guidance: float,
+    strength: float,
+    sampling: Sampling,
+    on_step: OnStep,
+) -> Tensor:
+    """`guidance_2` is the second expert's; 0 takes the share of `guidance` that the model was published with."""
+    from diffusers.modular_pipelines.wan.modular_blocks_wan import WanCoreDenoiseStep
+    from diffusers.modular_pipelines.wan.modular_blocks_wan_i2v import WanImage2VideoCoreDenoiseStep
+
+    from ..blocks import replaced, run
+    from ..guidance import guider
+    from ..schedulers import choose
+    from .wan_denoiser import ExpertDenoiser
+    from .wan_first_frame import given
+
+    check_text(conditioning.positive["prompt_embeds"], parts["transformer"].config.text_dim, title=FAMILY.title)
+    scheduler = choose(parts["scheduler"], sampling)
+    first_frame = given(parts, latents)
+    second = guidance_2 or guidance * SECOND_GUIDANCE[parts["model_index"]["_class_name"]]
+    _check_negative(parts, conditioning, second)
+    guiders = {
+        "guider": guider(guidance, sampling, order=scheduler.order),
+        "guider_2": guider(second, sampling, order=scheduler.order),
+    }
+    inputs = {
+        **_repeated(conditioning.positive, len(generators)),
+        **_repeated(first_frame, len(generators)),
+        "height": latents.height,
+        "width": latents.width,
+        "num_frames": latents.frames,
+        "num_inference_steps": steps,
+        "generator": generators,
+    }
+    if conditioning.negative is not None:
+        negative = _repeated(conditioning.negative, len(generators))
+        inputs |= {f"negative_{name}": tensor for name, tensor in negative.items()}
+    block = WanImage2VideoCoreDenoiseStep() if first_frame else WanCoreDenoiseStep()
+    return run(
+        replaced(block, denoiser=ExpertDenoiser(_boundary(parts))),
+        {**parts, **guiders, "scheduler": scheduler},
+        inputs=inputs,
+        outputs=("latents",),  # B C F H W
+        on_step=on_step,
+    )["latents"]
+
+
+def decode(parts: Parts, *, tensor: Tensor) -> Tensor:
+    from diffusers.modular_pipelines.wan.decoders import WanVaeDecoderStep
+
+    from ..blocks import run
+
+    check_channels(tensor, parts["vae"].config.z_dim, title=FAMILY.title)
+    inputs = {"latents": tensor, "output_type": "pt"}
+    return run(WanVaeDecoderStep(), parts, inputs=inputs, outputs=("videos",))["videos"].movedim(2, -1)  # B F H W C
+
+
+def _boundary(parts: Parts) -> float:
+    """The timestep below which the second expert takes over; 0 for a model with one transformer."""
+    ratio = parts["model_index"].get("boundary_ratio")
+    return parts["scheduler"].config.num_train_timesteps * ratio if ratio and "transformer_2" in parts else 0.0
+
+
+def _check_negative(parts: Parts, conditioning: Conditioning, guidance: float) -> None:
+    from ..guidance import is_guided
+
+    if _boundary(parts) and is_guided(guidance) and conditioning.negative is None:
+        raise ValueError(
+            f"guidance of the second expert is {guidance:g}, but the text was encoded without a negative prompt; "
+            "encode it for guidance, or set guidance_2 to 1"
+        )
+
+
+def _repeated(tensors: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:
+    """One row per video."""
+    return {
+        name: tensor.repeat_interleave(batch, dim=0) if len(tensor) == 1 else tensor for name, tensor in tensors.items()
+    }

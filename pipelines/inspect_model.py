@@ -1,0 +1,303 @@
+"""What a model folder holds, found out without torch: its family, its components, and whether they are whole."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from .json_file import read_bytes, read_object
+from .source import PICKLES, is_allowed
+from .tensor_file import TensorFile, read_tensor_file
+
+if TYPE_CHECKING:
+    from .families.family import Family
+
+Kind = Literal["model", "scheduler", "tokenizer", "processor"]
+
+LIBRARIES = ("diffusers", "transformers")
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+CLASS = re.compile(r"[A-Z][A-Za-z0-9_]{0,99}")
+CONFIGS: Mapping[Kind, tuple[str, ...]] = {
+    "model": ("config.json",),
+    "scheduler": ("scheduler_config.json",),
+    "tokenizer": ("tokenizer_config.json",),
+    "processor": ("preprocessor_config.json", "processor_config.json"),
+}
+VOCABULARIES = (
+    "tokenizer.json",
+    "vocab.json",
+    "vocab.txt",
+    "spiece.model",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+)
+WEIGHT_NAMES = {"diffusers": "diffusion_pytorch_model", "transformers": "model"}
+CONTENT_SUFFIXES = (".json", ".txt", ".model", ".jinja")
+MAX_CONTENT_BYTES = 64 << 20
+FILE_KEYS = ("vocab_file", "merges_file", "tokenizer_file", "spm_file")
+FOREIGN_KEYS = {
+    "auto_map": "names code of its own",
+    "quantization_config": "is already quantized; use the plain weights and choose quantization when loading",
+    "transformers_weights": "names weights elsewhere",
+    "custom_pipelines": "names code of its own",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComponentFiles:
+    """One component of a model: its class and the files in its folder."""
+
+    name: str
+    library: str
+    class_name: str
+    kind: Kind
+    folder: Path
+    weights: tuple[TensorFile, ...] = ()
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(entry.numel for file in self.weights for entry in file.tensors.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFiles:
+    """A model folder that was read and found whole."""
+
+    folder: Path
+    pipeline: str
+    """The `_class_name` of model_index.json."""
+    family: Family
+    index: Mapping[str, Any]
+    components: Mapping[str, ComponentFiles]
+    """Those present, by their names in model_index.json."""
+    fingerprint: str
+
+
+def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> ModelFiles:
+    """Read and check a model folder. Raises `ValueError` naming the component and what is wrong with it.
+
+    With `roots`, links that lead out of the folder and of the roots are refused.
+    """
+    index = read_index(folder)
+    family = find_family(str(index["_class_name"]))
+    allowed = None if roots is None else (*roots, _whole(folder))
+    components = {
+        name: _inspect_component(folder, name, library=entry[0], class_name=entry[1], roots=allowed)
+        for name, entry in index.items()
+        if isinstance(entry, list) and None not in entry
+    }
+    needed = {name for names in family.components.values() for name in names if not name.endswith("?")}
+    if missing := sorted(needed - components.keys()):
+        raise ValueError(f"model {folder} lacks {', '.join(missing)}, which {family.title} needs; copy the model again")
+    return ModelFiles(
+        folder=folder,
+        pipeline=str(index["_class_name"]),
+        family=family,
+        index=index,
+        components=components,
+        fingerprint=_fingerprint(folder, components),
+    )
+
+
+def fingerprint(folder: Path) -> str:
+    """sha256 over JSON contents, safetensors headers, sizes and modification times: changes when the files change."""
+    return inspect_model(folder).fingerprint
+
+
+def families() -> Mapping[str, Family]:
+    from .families import FAMILIES
+
+    return FAMILIES
+
+
+def find_family(pipeline: str) -> Family:
+    """The family that reads pipelines of this class. Raises `ValueError` with the list for an unknown one."""
+    known = {name: family for family in families().values() for name in family.pipelines}
+    if pipeline not in known:
+        near = difflib.get_close_matches(pipeline, known, n=1)
+        hint = f"; the nearest is {near[0]}" if near else ""
+        raise ValueError(f"pipeline {pipeline[:100]!r} is not supported{hint}. Supported: {', '.join(sorted(known))}")
+    return known[pipeline]
+
+
+def read_index(folder: Path) -> dict[str, Any]:
+    """`model_index.json`: settings, and components as [library, class] of diffusers or transformers only."""
+    path = folder / "model_index.json"
+    if not os.path.lexists(path):
+        raise ValueError(f"{folder} is no model: it has no model_index.json; give a folder in diffusers format")
+    index = read_object(path, what="model index")
+    if not isinstance(index.get("_class_name"), str):
+        raise ValueError(f"{path} does not name its pipeline (_class_name); copy the model again")
+    for name, entry in index.items():
+        if isinstance(entry, list):
+            _check_entry(path, name, entry)
+        elif isinstance(entry, dict):
+            raise ValueError(f"{path}: {name[:64]!r} should be [library, class], not an object; copy the model again")
+    return index
+
+
+def _check_entry(path: Path, name: str, entry: list[Any]) -> None:
+    if not NAME.fullmatch(name) or len(entry) != 2 or not all(isinstance(e, str | None) for e in entry):
+        raise ValueError(f"{path}: component {name[:64]!r} is {str(entry)[:100]}, not [library, class]; copy it again")
+    library, class_name = entry
+    if library is None or class_name is None:
+        return
+    if library not in LIBRARIES:
+        raise ValueError(
+            f"{path}: component {name} comes from {library[:64]!r}, which would run code of the model's own; "
+            f"only {' and '.join(LIBRARIES)} are accepted"
+        )
+    if not CLASS.fullmatch(class_name):
+        raise ValueError(f"{path}: component {name} names no class ({class_name[:64]!r}); copy the model again")
+
+
+def read_config(folder: Path, name: str) -> dict[str, Any]:
+    """The config of one component, by its name; {} when the model has no such component."""
+    entry = read_index(folder).get(name)
+    if not isinstance(entry, list) or None in entry:
+        return {}
+    return read_object(_config_path(folder / name, _kind(entry[1]), name), what=f"config of {name}")
+
+
+def _kind(class_name: str) -> Kind:
+    if class_name.endswith("Scheduler"):
+        return "scheduler"
+    if "Tokenizer" in class_name:
+        return "tokenizer"
+    if "Processor" in class_name or class_name.endswith("FeatureExtractor"):
+        return "processor"
+    return "model"
+
+
+def _config_path(folder: Path, kind: Kind, name: str) -> Path:
+    found = next((folder / config for config in CONFIGS[kind] if os.path.lexists(folder / config)), None)
+    if found is None:
+        raise ValueError(f"component {name}: {folder} has no {CONFIGS[kind][0]}; copy or pull the model again")
+    return found
+
+
+def _inspect_component(
+    model: Path, name: str, *, library: str, class_name: str, roots: Sequence[Path] | None
+) -> ComponentFiles:
+    folder, kind = model / name, _kind(class_name)
+    files = _list_files(folder, name, roots)
+    for config in sorted(file for file in files if file.endswith(".json") and _is_config(file)):
+        _check_config(folder / config, name, kind)
+    _config_path(folder, kind, name)
+    if "adapter_config.json" in files:
+        raise ValueError(
+            f"component {name}: {folder} holds an adapter (adapter_config.json); load it as a LoRA instead"
+        )
+    if kind == "tokenizer" and not any(vocabulary in files for vocabulary in VOCABULARIES):
+        raise ValueError(f"component {name}: {folder} has no vocabulary ({', '.join(VOCABULARIES)}); pull it again")
+    weights = _read_weights(folder, name, stem=WEIGHT_NAMES[library], files=files) if kind == "model" else ()
+    return ComponentFiles(
+        name=name, library=library, class_name=class_name, kind=kind, folder=folder, weights=tuple(weights)
+    )
+
+
+def _is_config(file: str) -> bool:
+    return file.endswith("config.json") or file in ("special_tokens_map.json", "added_tokens.json")
+
+
+def _list_files(folder: Path, name: str, roots: Sequence[Path] | None) -> frozenset[str]:
+    """The names in a component's folder, after refusing pipes, devices, broken links and links out of `roots`."""
+    try:
+        files = sorted(path.name for path in folder.iterdir())
+        for file in files:
+            mode = (folder / file).stat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise ValueError(f"component {name}: {folder / file} is not a file; remove it or copy the model again")
+            if not is_allowed(folder / file, roots):
+                raise ValueError(
+                    f"component {name}: {folder / file} links to a place outside the allowed folders; copy it"
+                )
+            if stat.S_ISDIR(mode) and file.endswith((".json", ".safetensors", ".txt", ".model", ".jinja")):
+                raise ValueError(f"component {name}: {folder / file} is a folder and should be a file; copy it again")
+    except OSError as error:
+        raise ValueError(
+            f"component {name}: {folder} cannot be read ({error.strerror}); copy the model again"
+        ) from None
+    return frozenset(files)
+
+
+def _read_weights(folder: Path, name: str, *, stem: str, files: frozenset[str]) -> list[TensorFile]:
+    """The headers of a component's safetensors files, one or the shards of an index."""
+    single, index = f"{stem}.safetensors", f"{stem}.safetensors.index.json"
+    if single in files:
+        return [read_tensor_file(folder / single)]
+    if index not in files:
+        if any(file.endswith(PICKLES) for file in files):
+            raise ValueError(
+                f"component {name}: {folder} has only pickle weights, which can run code when opened; "
+                "get the safetensors version of the model"
+            )
+        raise ValueError(f"component {name}: {folder} has no {single}; copy or pull the model again")
+    weight_map = read_object(folder / index, what=f"index of {name}", max_bytes=MAX_CONTENT_BYTES).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise ValueError(f"component {name}: {folder / index} lists no weights; copy the model again")
+    shards: dict[str, TensorFile] = {}
+    for tensor, shard in weight_map.items():
+        if not isinstance(shard, str) or shard not in files or not shard.endswith(".safetensors"):
+            raise ValueError(f"component {name}: shard {str(shard)[:100]!r} is not in {folder}; pull the model again")
+        if shard not in shards:
+            shards[shard] = read_tensor_file(folder / shard)
+        if tensor not in shards[shard].tensors:
+            raise ValueError(f"component {name}: shard {shard} lacks {tensor[:100]!r}; pull the model again")
+    return list(shards.values())
+
+
+def _check_config(path: Path, name: str, kind: Kind) -> None:
+    """Refuse what would run code, read elsewhere, or build something absurdly large."""
+    pending: list[tuple[str, Any]] = list(read_object(path, what=f"config of {name}").items())
+    while pending:
+        key, value = pending.pop()
+        if key in FOREIGN_KEYS and value:
+            raise ValueError(f"component {name}: {path} {FOREIGN_KEYS[key]} ({key}), which is refused")
+        if key in FILE_KEYS and isinstance(value, str) and Path(value).name != value:
+            raise ValueError(f"component {name}: {path} points at a file elsewhere ({key}), which is refused")
+        if kind in ("model", "scheduler") and isinstance(value, int | float) and not _is_sane(key, value):
+            raise ValueError(f"component {name}: {path} has {key[:64]} = {str(value)[:40]}, which is out of range")
+        if isinstance(value, dict):
+            pending.extend(value.items())
+        elif isinstance(value, list):
+            pending.extend((key, item) for item in value)
+
+
+def _is_sane(key: str, value: float) -> bool:
+    """Bounds that no real model meets; they keep a damaged number from filling the memory before weights are read."""
+    if "num_" in key or "layers" in key or "depth" in key:
+        return -1 <= value <= 1_000_000 if "timesteps" in key or "embeddings" in key else -1 <= value <= 100_000
+    return isinstance(value, bool | float) or abs(value) < 1 << 31
+
+
+def _whole(folder: Path) -> Path:
+    """The folder that may hold what a model's links point at: a hub snapshot's repository, else the model itself."""
+    real = Path(os.path.realpath(folder))
+    return real.parent.parent if real.parent.name == "snapshots" else real
+
+
+def _fingerprint(folder: Path, components: Mapping[str, ComponentFiles]) -> str:
+    digest = hashlib.sha256()
+    for path in (folder / "model_index.json", folder / "latentloom.json"):
+        if os.path.lexists(path):
+            _add(digest, path.name, read_bytes(path, what="file"))
+    for name, component in sorted(components.items()):
+        for path in sorted(component.folder.iterdir()):
+            if path.name.endswith(CONTENT_SUFFIXES):
+                _add(digest, f"{name}/{path.name}", read_bytes(path, what=f"{name}:", max_bytes=MAX_CONTENT_BYTES))
+        for weights in component.weights:
+            _add(digest, f"{name}/{weights.path.name}/{weights.size_bytes}/{weights.mtime_ns}", weights.header)
+    return digest.hexdigest()
+
+
+def _add(digest: Any, name: str, content: bytes) -> None:
+    digest.update(f"{len(name)}:{name}:{len(content)}:".encode())
+    digest.update(content)

@@ -1,0 +1,146 @@
+"""The one place where a component's files become an object: every failure leaves as one `ValueError` sentence."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .inspect_model import ComponentFiles
+from .values import Dtype
+
+if TYPE_CHECKING:
+    import torch
+
+logger = logging.getLogger("latentloom")
+
+MAX_REASON = 300
+
+
+def load_component(files: ComponentFiles, *, dtype: Dtype, checkpoint: Path | None = None) -> Any:
+    """A component on the CPU in `dtype`, weights read by mmap. Runs no code of the model's own and never downloads.
+
+    `checkpoint` is a single file that gives the weights instead of the component's folder.
+    """
+    cls = component_class(files)
+    with one_sentence(files, checkpoint), _quiet():
+        if files.kind != "model":
+            return cls.from_pretrained(str(files.folder), local_files_only=True)
+        component = _load_file(cls, files, checkpoint, dtype) if checkpoint else _load_folder(cls, files, dtype)
+    return component.requires_grad_(False).eval()
+
+
+def component_class(files: ComponentFiles) -> Any:
+    """The class that model_index.json names, if it is one of the kinds that hold no code of the model's own."""
+    import diffusers
+    import transformers
+    from diffusers.models.modeling_utils import ModelMixin
+    from diffusers.schedulers.scheduling_utils import SchedulerMixin
+
+    library = {"diffusers": diffusers, "transformers": transformers}[files.library]
+    with one_sentence(files, None):
+        found = getattr(library, files.class_name, None)
+    accepted: dict[str, tuple[type, ...]] = {
+        "model": (ModelMixin, transformers.PreTrainedModel),
+        "scheduler": (SchedulerMixin,),
+        "tokenizer": (transformers.PreTrainedTokenizerBase,),
+        "processor": (
+            transformers.ProcessorMixin,
+            transformers.ImageProcessingMixin,
+            transformers.FeatureExtractionMixin,
+        ),
+    }
+    if not isinstance(found, type) or not issubclass(found, accepted[files.kind]):
+        raise ValueError(
+            f"component {files.name} of {files.folder.parent}: {files.library} {library.__version__} has no "
+            f"{files.kind} class {files.class_name} that works here; check model_index.json, or update {files.library}"
+        )
+    return found
+
+
+def torch_dtype(dtype: Dtype) -> torch.dtype:
+    import torch
+
+    return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
+
+
+def _load_folder(cls: Any, files: ComponentFiles, dtype: Dtype) -> Any:
+    # Without dtype= transformers keeps the file's own format and diffusers takes fp32: parts that do not fit.
+    options = {"low_cpu_mem_usage": True} if files.library == "diffusers" else {}
+    component, info = cls.from_pretrained(
+        str(files.folder),
+        dtype=torch_dtype(dtype),
+        local_files_only=True,
+        use_safetensors=True,
+        output_loading_info=True,
+        **options,
+    )
+    if wrong := sorted(map(str, [*info.get("missing_keys", ()), *info.get("mismatched_keys", ())])):
+        raise ValueError(f"{len(wrong)} tensors are missing or have another shape, first {wrong[0][:100]}")
+    return component
+
+
+def _load_file(cls: Any, files: ComponentFiles, checkpoint: Path, dtype: Dtype) -> Any:
+    if not hasattr(cls, "from_single_file"):
+        raise ValueError(f"{files.class_name} cannot be read from a single file; use a model folder")
+    component = cls.from_single_file(
+        str(checkpoint),
+        config=str(files.folder.parent),
+        subfolder=files.name,
+        dtype=torch_dtype(dtype),
+        local_files_only=True,
+    )
+    missing = [name for name, tensor in component.state_dict().items() if tensor.is_meta]
+    if missing:
+        raise ValueError(f"the file lacks {len(missing)} tensors of {files.class_name}, first {missing[0][:100]}")
+    return component
+
+
+@contextmanager
+def one_sentence(files: ComponentFiles, checkpoint: Path | None) -> Iterator[None]:
+    """Turn whatever a library raises while loading into a `ValueError` that names the component and its place."""
+    place = checkpoint or files.folder
+    try:
+        yield
+    except MemoryError:
+        raise ValueError(
+            f"component {files.name}: {place} does not fit into memory; use a smaller dtype or model"
+        ) from None
+    except Exception as error:
+        if "out of memory" in str(error).lower():
+            raise ValueError(out_of_memory(files.name, str(place))) from error
+        raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_reason(error)}") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # Rust's panic (tokenizers, safetensors) is no Exception
+            raise
+        raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_reason(error)}") from error
+
+
+def out_of_memory(name: str, place: str) -> str:
+    return (
+        f"component {name}: {place} does not fit into the device's memory; use quantization int8, a smaller dtype, "
+        "a smaller picture, or device cpu"
+    )
+
+
+def one_reason(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= MAX_REASON else text[:MAX_REASON] + "..."
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the libraries' progress bars: the border reports progress."""
+    import diffusers.utils.logging as diffusers_logging
+    import transformers.utils.logging as transformers_logging
+
+    bars = [module for module in (diffusers_logging, transformers_logging) if module.is_progress_bar_enabled()]
+    for module in bars:
+        module.disable_progress_bar()
+    try:
+        yield
+    finally:
+        for module in bars:
+            module.enable_progress_bar()

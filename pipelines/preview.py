@@ -1,0 +1,102 @@
+"""Previews: latents to a small picture by one matrix, fitted by least squares to a colour chart through the VAE."""
+
+# B pictures, C channels, H W latent height and width, F frames
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from .values import Model
+
+logger = logging.getLogger("latentloom")
+
+MAX_PICTURES = 4
+"""Of a batch, shown side by side."""
+MAX_MATRICES = 32
+_MATRICES: dict[str, Tensor | None] = {}
+
+
+def picture(latents: Tensor, matrix: Tensor | None) -> Tensor:
+    """Latents B C H W or B C F H W (the middle frame is shown) as uint8 H W 3, one pixel a latent, on the CPU.
+
+    Without a matrix the first three channels stand for red, green and blue: shapes, but not the colours.
+    """
+    flat = latents[:MAX_PICTURES].float()
+    if flat.ndim == 5:
+        flat = flat[:, :, flat.shape[2] // 2]  # B C H W
+    strip = torch.cat(list(flat), dim=-1).movedim(0, -1)  # H B*W C
+    if matrix is None:
+        colours = 0.5 + F.pad(strip[..., :3], (0, max(0, 3 - strip.shape[-1]))) / 4
+    else:
+        weights = matrix.to(strip.device)
+        colours = strip @ weights[:-1] + weights[-1]  # H B*W 3
+    return (colours.nan_to_num(0.5).clamp(0, 1) * 255).round().to("cpu", torch.uint8)
+
+
+def matrix(model: Model) -> Tensor | None:
+    """This model's matrix, C+1 3; the first call loads its VAE (without dropping the transformer) to encode the chart.
+
+    None where that does not work, which is logged once: a preview never stops a run.
+    """
+    from .components import store
+    from .families import FAMILIES
+
+    if model.fingerprint not in _MATRICES:
+        if len(_MATRICES) >= MAX_MATRICES:
+            _MATRICES.pop(next(iter(_MATRICES)))
+        try:
+            needed = [name for name in FAMILIES[model.family].components["denoise"] if name != "scheduler"]
+            _MATRICES[model.fingerprint] = fit(store().load(model, [*needed, "vae"])["vae"])
+        except (RuntimeError, ValueError) as error:
+            logger.warning(f"previews of {model.source} show no true colours: {error}")
+            _MATRICES[model.fingerprint] = None
+    return _MATRICES[model.fingerprint]
+
+
+def fit(vae: Any) -> Tensor:
+    """The matrix (C weights and an offset, for red, green and blue) that comes nearest to this VAE's encoder."""
+    factor = _factor(vae)
+    chart = colour_chart(32 * factor)  # 3 H W
+    with torch.no_grad():
+        latents = _encode(vae, chart).float().cpu()  # C H W
+    rows = latents.flatten(1).T  # H*W C
+    rows = torch.cat([rows, torch.ones(len(rows), 1)], dim=1)
+    colours = F.avg_pool2d(chart, factor).flatten(1).T  # H*W 3
+    return torch.linalg.lstsq(rows.double(), colours.double(), driver="gelsd").solution.float()  # C+1 3
+
+
+def colour_chart(size: int) -> Tensor:
+    """3 H W in 0..1: 64 patches, all mixtures of 4 levels of red, green and blue, a little blurred into each other."""
+    levels = torch.linspace(0.0, 1.0, 4)
+    colours = torch.cartesian_prod(levels, levels, levels)  # 64 3
+    mixed = colours[torch.arange(64) * 37 % 64]  # neighbours far apart
+    patches = mixed.T.reshape(1, 3, 8, 8)
+    flat = F.interpolate(patches, size=(size, size), mode="nearest")
+    soft = F.interpolate(patches, size=(size, size), mode="bilinear", align_corners=False)
+    return ((flat + soft) / 2)[0]
+
+
+def _encode(vae: Any, chart: Tensor) -> Tensor:
+    """Normalised latents C H W of a picture: by a shift and a scale, or a mean and a deviation of each channel."""
+    config = vae.config
+    pixels = (2 * chart[None] - 1).to(vae.device, vae.dtype)  # 1 3 H W
+    mean = getattr(config, "latents_mean", None)
+    if mean is None:
+        latents = vae.encode(pixels).latent_dist.mode()
+        shift = getattr(config, "shift_factor", None) or 0.0
+        return ((latents - shift) * config.scaling_factor)[0]
+    latents = vae.encode(pixels.unsqueeze(2)).latent_dist.mode()[0, :, 0]  # C H W: a video of one frame
+    deviation = torch.tensor(config.latents_std).to(latents).view(-1, 1, 1)
+    return (latents - torch.tensor(mean).to(latents).view(-1, 1, 1)) / deviation
+
+
+def _factor(vae: Any) -> int:
+    """Pixels that a latent is wide."""
+    downsamples = getattr(vae.config, "temperal_downsample", None)
+    return 2 ** (len(downsamples) if downsamples else len(vae.config.block_out_channels) - 1)

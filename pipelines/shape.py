@@ -1,0 +1,59 @@
+"""Which widths, heights and lengths a model can paint; found from its configs, without torch."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from pathlib import Path
+
+from .families import FAMILIES
+from .inspect_model import read_config
+from .values import Latents, Model
+
+
+def size_multiple(model: Model) -> int:
+    """Pixels that width and height must be a multiple of."""
+    return _size_multiple(model.family, model.folder, model.fingerprint)
+
+
+def check_size(model: Model, width: int, height: int) -> None:
+    """Raises `ValueError` naming the nearest sizes that fit."""
+    multiple = size_multiple(model)
+    if width < multiple or height < multiple or width % multiple or height % multiple:
+        near = [max(multiple, round(side / multiple) * multiple) for side in (width, height)]
+        raise ValueError(
+            f"{width} x {height} is no size that {model.source} can paint; "
+            f"width and height must be multiples of {multiple}, such as {near[0]} x {near[1]}"
+        )
+
+
+def check_frames(model: Model, frames: int) -> None:
+    """Raises `ValueError` naming the nearest lengths that fit."""
+    multiple = FAMILIES[model.family].frame_multiple
+    if not multiple and frames != 1:
+        raise ValueError(f"frames is {frames}, but {model.source} makes pictures; set frames to 0 or 1")
+    if multiple and (frames < 1 or (frames - 1) % multiple):
+        low = max(0, (frames - 1) // multiple) * multiple + 1
+        raise ValueError(
+            f"frames is {frames}; {model.source} makes videos of {multiple}k + 1 frames, "
+            f"such as {low} or {low + multiple}"
+        )
+
+
+def empty_canvas(model: Model, *, width: int, height: int, frames: int, fps: float, batch: int) -> Latents:
+    """Latents without content; zeros take the model's own numbers. Raises `ValueError` for what it cannot paint."""
+    from .describe import card_of
+
+    card = card_of(model)
+    width, height, frames = width or card.width, height or card.height, frames or card.frames
+    check_size(model, width, height)
+    check_frames(model, frames)
+    if batch < 1:
+        raise ValueError(f"batch is {batch}; paint at least 1 picture")
+    return Latents(
+        family=model.family, width=width, height=height, frames=frames, fps=fps or card.fps, batch=batch
+    )
+
+
+@lru_cache(maxsize=64)
+def _size_multiple(family: str, folder: str, fingerprint: str) -> int:
+    return FAMILIES[family].size_multiple(partial(read_config, Path(folder)))

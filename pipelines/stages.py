@@ -1,0 +1,283 @@
+"""The four stages from prompt to pixels: functions from plain data to plain data, called by name in any process.
+
+A stage checks what the user controls, loads what it needs and nothing else, and lets the model's family do the work.
+Zero stands for the model's own number everywhere.
+"""
+
+# B pictures, H W height and width in pixels, C channels
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import guidance as guiding
+from . import preview, schedulers
+from .border import SILENT, Border
+from .components import store
+from .describe import card_of
+from .families import FAMILIES, family_module
+from .families.family import Stage
+from .inspect_model import read_config, read_index
+from .loading import torch_dtype
+from .noise import NUM_SEEDS, generators, seeds_of
+from .shape import check_frames, check_size
+from .values import Conditioning, Image, Latents, Model, Sampling, Video, from_plain, to_plain
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Plain = dict[str, Any]
+MAX_STEPS = 1000
+LEAST_STRENGTH = 1e-6
+
+
+def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
+    """{model, prompt, negative_prompt, guidance?, text_length} -> Conditioning.
+
+    Without `guidance` the negative prompt is always read, so that any guidance can follow; the text encoders leave the
+    accelerator afterwards.
+    """
+    model = from_plain(Model, request["model"])
+    card = card_of(model)
+    is_guided = guiding.is_guided(_number(request, "guidance") or card.guidance) if "guidance" in request else True
+    prompt, negative_prompt = str(request["prompt"]), str(request.get("negative_prompt") or card.negative_prompt)
+    with _stage(model, f"encoding the text of {len(prompt)} characters"):
+        parts = _load(model, "encode_text", border)
+        border.phase("encoding text")
+        try:
+            positive, negative = family_module(model.family).encode_text(
+                parts,
+                prompt=prompt,
+                negative_prompt=negative_prompt,
+                guided=is_guided,
+                text_length=int(_number(request, "text_length")) or card.text_length,
+            )
+        finally:
+            store().offload(model, FAMILIES[model.family].components["encode_text"])
+    return to_plain(
+        Conditioning(
+            family=model.family,
+            prompt=prompt,
+            negative_prompt=negative_prompt,
+            positive=positive,
+            negative=negative,
+        )
+    )
+
+
+def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
+    """{model, image, width, height, frames, fps, seed} -> Latents: where denoising starts, or a video's first frame."""
+    model = from_plain(Model, request["model"])
+    family, card = FAMILIES[model.family], card_of(model)
+    if family.takes_image == "none":
+        raise ValueError(f"{family.title} takes no picture; leave Encode Image out, or choose another model")
+    pixels = from_plain(Image, request["image"]).pixels  # B H W C
+    width, height = int(request["width"]), int(request["height"])
+    frames = int(_number(request, "frames")) or card.frames
+    check_size(model, width, height)
+    check_frames(model, frames)
+    if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (height, width, 3):
+        got = " x ".join(map(str, pixels.shape))
+        raise ValueError(f"the picture is {got}, but B x {height} x {width} x 3 is asked for; resize the picture first")
+    with _stage(model, f"encoding {len(pixels)} pictures of {width} x {height}"):
+        parts = _load(model, "encode_image", border)
+        border.phase("encoding picture")
+        tensor, extras = family_module(model.family).encode_image(
+            parts,
+            pixels=pixels.to(model.device, torch.float32),
+            width=width,
+            height=height,
+            frames=frames,
+            seeds=seeds_of(_seed(request), len(pixels)),
+        )
+    return to_plain(
+        Latents(
+            family=model.family,
+            width=width,
+            height=height,
+            frames=frames,
+            fps=_number(request, "fps") or card.fps,
+            batch=len(pixels),
+            tensor=tensor,
+            extras=extras,
+        )
+    )
+
+
+def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
+    """{model, conditioning, latents, seed, steps, [distilled_]guidance[_2], strength, sampling} -> Latents.
+
+    Picture i of a batch is made from noise of `seed + i`, so it is the picture that this seed makes alone.
+    """
+    model = from_plain(Model, request["model"])
+    conditioning = from_plain(Conditioning, request["conditioning"])
+    latents = from_plain(Latents, request["latents"])
+    sampling = from_plain(Sampling, request.get("sampling") or {})
+    card = card_of(model)
+    steps = len(sampling.sigmas) or _steps(request) or card.steps
+    guidance = _number(request, "guidance") or card.guidance
+    strength = _number(request, "strength", 1.0)
+    _check_denoise(model, conditioning, latents, sampling=sampling, guidance=guidance, strength=strength)
+    seeds = seeds_of(_seed(request), latents.batch)
+    with _stage(model, f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"):
+        parts = _load(model, "denoise", border)
+        border.phase("denoising")
+        tensor = family_module(model.family).denoise(
+            parts,
+            conditioning=_conditioning_on_device(conditioning, model),
+            latents=_latents_on_device(latents, model),
+            generators=generators(seeds),
+            steps=steps,
+            guidance=guidance,
+            guidance_2=_number(request, "guidance_2"),
+            distilled_guidance=_number(request, "distilled_guidance") or card.distilled_guidance,
+            strength=strength,
+            sampling=sampling,
+            on_step=_reporting(model, border),
+        )
+    return to_plain(dataclasses.replace(latents, tensor=tensor, seeds=seeds, extras={}))
+
+
+def decode(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
+    """{model, latents} -> {"image": Image} or {"video": Video}."""
+    model = from_plain(Model, request["model"])
+    latents = from_plain(Latents, request["latents"])
+    _check_family(model, latents.family, what="latents were made")
+    if latents.tensor is None:
+        raise ValueError("the latents are an empty canvas, which shows nothing; put a Denoise before Decode")
+    with _stage(model, f"decoding {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"):
+        parts = _load(model, "decode", border)
+        border.phase("decoding")
+        tensor = latents.tensor.to(model.device, parts["vae"].dtype)
+        pixels = family_module(model.family).decode(parts, tensor=tensor).float()
+    if FAMILIES[model.family].output == "image":
+        return {"image": to_plain(Image(pixels=pixels))}
+    return {"video": to_plain(Video(pixels=pixels, fps=latents.fps or card_of(model).fps))}
+
+
+@contextlib.contextmanager
+def _stage(model: Model, doing: str) -> Iterator[None]:
+    """No gradients, and one sentence when the memory is not enough."""
+    try:
+        with torch.no_grad():
+            yield
+    except torch.OutOfMemoryError:
+        raise RuntimeError(
+            f"{model.device} ran out of memory {doing} with {model.source}; "
+            "make it smaller, make fewer at once, or load the model with quantization"
+        ) from None
+
+
+def _load(model: Model, stage: Stage, border: Border) -> Plain:
+    folder = Path(model.folder)
+    parts = store().load(model, FAMILIES[model.family].components[stage], border)
+    parts["model_index"] = read_index(folder)
+    if stage == "denoise":
+        parts["vae.config"] = read_config(folder, "vae")
+    return parts
+
+
+def _check_denoise(
+    model: Model,
+    conditioning: Conditioning,
+    latents: Latents,
+    *,
+    sampling: Sampling,
+    guidance: float,
+    strength: float,
+) -> None:
+    _check_family(model, conditioning.family, what="text was encoded")
+    _check_family(model, latents.family, what="latents were made")
+    check_size(model, latents.width, latents.height)
+    check_frames(model, latents.frames)
+    schedulers.check(sampling)
+    guiding.check(sampling)
+    if guiding.is_guided(guidance) and conditioning.negative is None:
+        raise ValueError(
+            f"guidance is {guidance:g}, but the text was encoded without a negative prompt to steer away from; "
+            "encode it for this guidance, or set guidance to 1"
+        )
+    if not LEAST_STRENGTH <= strength <= 1:
+        raise ValueError(f"strength is {strength:g}; give a number above 0, up to 1")
+    if latents.tensor is None:
+        if strength < 1:
+            raise ValueError(
+                f"strength is {strength:g}, but the canvas is empty; put a picture on it with Encode Image, "
+                "or set strength to 1"
+            )
+    elif FAMILIES[model.family].takes_image == "none":
+        raise ValueError(f"{FAMILIES[model.family].title} starts from noise only; give it an empty canvas")
+    elif len(latents.tensor) not in (1, latents.batch):
+        raise ValueError(
+            f"the latents hold {len(latents.tensor)} pictures and a batch of {latents.batch}; make them equal"
+        )
+
+
+def _check_family(model: Model, family: str, *, what: str) -> None:
+    if family != model.family:
+        title = FAMILIES[family].title if family in FAMILIES else family
+        raise ValueError(
+            f"the {what} with {title} ({family}), but the model is {FAMILIES[model.family].title} ({model.family}); "
+            "use the same model in both places"
+        )
+
+
+def _conditioning_on_device(conditioning: Conditioning, model: Model) -> Conditioning:
+    negative = conditioning.negative
+    return dataclasses.replace(
+        conditioning,
+        positive=_on_device(conditioning.positive, model),
+        negative=None if negative is None else _on_device(negative, model),
+    )
+
+
+def _latents_on_device(latents: Latents, model: Model) -> Latents:
+    tensor = latents.tensor
+    if tensor is not None:
+        tensor = _on_device({"tensor": tensor}, model)["tensor"]
+        tensor = tensor.expand(latents.batch, *tensor.shape[1:])
+    return dataclasses.replace(latents, tensor=tensor, extras=_on_device(latents.extras, model))
+
+
+def _on_device(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]:
+    """On the model's device; numbers in its dtype, masks as they are."""
+    dtype = torch_dtype(model.dtype)
+    return {
+        name: tensor.to(model.device, dtype if tensor.is_floating_point() else tensor.dtype)
+        for name, tensor in tensors.items()
+    }
+
+
+def _reporting(model: Model, border: Border) -> Callable[[int, int, Callable[[], Tensor]], None]:
+    def on_step(done: int, total: int, current: Callable[[], Tensor]) -> None:
+        border.step(done, total, lambda: preview.picture(current(), preview.matrix(model)))
+
+    return on_step
+
+
+def _number(request: Mapping[str, Any], name: str, default: float = 0.0) -> float:
+    value = request.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} is {value}; give a number that is not negative, or 0 for the model's own")
+    return float(value)
+
+
+def _steps(request: Mapping[str, Any]) -> int:
+    steps = request.get("steps", 0)
+    if isinstance(steps, bool) or not isinstance(steps, int) or not 0 <= steps <= MAX_STEPS:
+        raise ValueError(f"steps is {steps}; give a whole number from 1 to {MAX_STEPS}, or 0 for the model's own")
+    return steps
+
+
+def _seed(request: Mapping[str, Any]) -> int:
+    seed = request.get("seed", 0)
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < NUM_SEEDS:
+        raise ValueError(f"seed is {seed}; give a whole number from 0 up to {NUM_SEEDS - 1}")
+    return seed

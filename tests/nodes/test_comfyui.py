@@ -1,0 +1,105 @@
+"""The classes that ComfyUI gets: by its documented rules, and good for a picture."""
+
+import asyncio
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import latentloom
+from latentloom.nodes.comfyui import ComfyBorder
+from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
+from latentloom.pipelines.border import Cancelled
+
+CASES = sorted(NODE_CLASS_MAPPINGS)
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_class_has_what_comfyui_asks_of_a_node(id: str) -> None:
+    node = latentloom.NODE_CLASS_MAPPINGS[id]
+    sockets = node.INPUT_TYPES()
+    assert set(sockets) <= {"required", "optional", "hidden"}
+    assert callable(getattr(node(), node.FUNCTION))
+    assert node.CATEGORY.startswith("latentloom/")
+    assert len(node.RETURN_TYPES) == len(node.RETURN_NAMES)
+    assert id in latentloom.NODE_DISPLAY_NAME_MAPPINGS
+    names = [name for group in sockets.values() for name in group]
+    assert sorted(names) == sorted(socket.name for socket in SPECS[id].inputs)
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_defaults_lie_in_their_own_ranges(id: str) -> None:
+    for kind, options in NODE_CLASS_MAPPINGS[id].INPUT_TYPES()["required"].values():
+        if isinstance(kind, list):
+            assert options["default"] in kind
+        elif "default" in options and kind in ("INT", "FLOAT"):
+            assert options.get("min", -1e99) <= options["default"] <= options.get("max", 1e99)
+
+
+def test_registry_is_a_plain_dict_that_scanners_can_read() -> None:
+    text = (Path(latentloom.__file__).parent / "nodes" / "registry.py").read_text()
+    body = text.split("NODE_CLASS_MAPPINGS = {", 1)[1].split("\n}", 1)[0]
+    assert all(f'"{id}":' in body for id in NODE_CLASS_MAPPINGS)
+
+
+def call(id: str, **inputs: Any) -> Any:
+    """As ComfyUI's executor does: defaults of the widgets, then the method, under inference mode in a running loop."""
+    node = NODE_CLASS_MAPPINGS[id]
+    widgets = {n: o["default"] for n, (_, o) in node.INPUT_TYPES()["required"].items() if "default" in o}
+
+    async def run() -> Any:
+        with torch.inference_mode():
+            return getattr(node(), node.FUNCTION)(**widgets | inputs)
+
+    return asyncio.run(run())
+
+
+def test_picture_through_the_classes_equals_plain_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from latentloom.nodes import decode, denoise, empty_latents, encode_text, load_model
+
+    monkeypatch.chdir(tmp_path)
+    (model,) = call("LoomLoadModel")
+    (text,) = call("LoomEncodeText", model=model, prompt="a red star")
+    (canvas,) = call("LoomEmptyLatents", model=model)
+    (latents,) = call("LoomDenoise", model=model, conditioning=text, latents=canvas, seed=7)
+    (picture,) = call("LoomDecode", model=model, latents=latents)
+    assert picture.shape == (1, canvas.height, canvas.width, 3)  # ComfyUI's IMAGE
+    saved = call("LoomSaveImage", image=picture)
+    assert saved["ui"]["images"] == [{"filename": "picture.png", "subfolder": "", "type": "output"}]
+
+    by_hand = load_model()
+    latents = denoise(by_hand, encode_text(by_hand, "a red star"), empty_latents(by_hand), seed=7)
+    assert torch.equal(decode(by_hand, latents).pixels, picture)
+
+
+def test_changed_file_changes_what_comfyui_compares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    node: Any = NODE_CLASS_MAPPINGS["LoomLoadImage"]
+    marks = []
+    for content in (b"a", b"b", b"a"):
+        Path("x.png").write_bytes(content)
+        marks.append(node.IS_CHANGED(path="x.png"))
+    assert marks[0] == marks[2] != marks[1]
+
+
+def test_interrupt_of_the_host_ends_the_stage_and_reaches_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    class InterruptProcessingException(Exception):
+        pass
+
+    def interrupted() -> None:
+        raise InterruptProcessingException
+
+    comfy, management = types.ModuleType("comfy"), types.ModuleType("comfy.model_management")
+    management.throw_exception_if_processing_interrupted = interrupted  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "comfy", comfy)
+    monkeypatch.setitem(sys.modules, "comfy.model_management", management)
+    border = ComfyBorder()
+    with pytest.raises(Cancelled):
+        border.step(1, 4)
+    with pytest.raises(InterruptProcessingException):
+        border.raise_interrupt()
+    with pytest.raises(InterruptProcessingException):
+        call("LoomEncodeText", model=call("LoomLoadModel")[0], prompt="a red star")

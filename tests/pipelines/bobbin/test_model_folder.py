@@ -1,0 +1,51 @@
+"""The shipped model: what its folder promises."""
+
+import json
+from pathlib import Path
+
+import pytest
+from latentloom.pipelines.bobbin import MODEL_DIR
+from latentloom.pipelines.bobbin.scene import COLOURS, RELATIONS, SHAPES
+
+JSON_FILES = sorted(MODEL_DIR.rglob("*.json"))
+
+
+def test_folder_is_small_enough_to_ship() -> None:
+    assert sum(path.stat().st_size for path in MODEL_DIR.rglob("*") if path.is_file()) <= 16 * 2**20
+
+
+def test_weights_are_safetensors_only() -> None:
+    assert {path.suffix for path in MODEL_DIR.rglob("*") if path.is_file()} == {".json", ".safetensors"}
+
+
+@pytest.mark.parametrize("path", JSON_FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_no_file_names_the_machine_that_made_it(path: Path) -> None:
+    def check(value: object) -> None:
+        if isinstance(value, dict):
+            assert "_name_or_path" not in value
+            for item in value.values():
+                check(item)
+        elif isinstance(value, list):
+            for item in value:
+                check(item)
+        elif isinstance(value, str):
+            assert not (value.startswith("/") and len(value) > 2), value
+
+    values = json.loads(path.read_text())
+    if path.name == "tokenizer.json":
+        values.pop("model")  # its pieces are single characters and words
+    check(values)
+
+
+def test_card_names_what_the_renderer_draws() -> None:
+    card = json.loads((MODEL_DIR / "latentloom.json").read_text())
+    assert card["format"] == 1
+    assert (card["name"], card["family"], card["licence"]) == ("bobbin", "flux", "Apache-2.0")
+    assert card["vocabulary"] == {"colours": list(COLOURS), "objects": list(SHAPES), "relations": list(RELATIONS)}
+
+
+def test_card_records_how_every_weight_file_was_made() -> None:
+    card = json.loads((MODEL_DIR / "latentloom.json").read_text())
+    made = {entry["file"]: entry for entry in card["made_by"]}
+    assert set(made) == {path.relative_to(MODEL_DIR).as_posix() for path in MODEL_DIR.rglob("*.safetensors")}
+    assert all(entry["cpu_minutes"] > 0 and entry["steps"] > 0 for entry in made.values())
