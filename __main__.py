@@ -149,13 +149,18 @@ def nodes_command(arguments: argparse.Namespace) -> int:
 
 
 def show_command(arguments: argparse.Namespace) -> int:
+    from .nodes.check import ensure
     from .nodes.comfy_format import to_comfy
     from .nodes.graph import graph_text
     from .nodes.registry import SPECS
     from .nodes.workflow_files import read_workflow
 
     graph = read_workflow(arguments.file)
-    print(json.dumps(to_comfy(graph, SPECS), indent=2) if arguments.comfyui else graph_text(graph), end="")
+    if arguments.comfyui:
+        ensure(graph, SPECS)
+        print(json.dumps(to_comfy(graph, SPECS), indent=2, ensure_ascii=False))
+    else:
+        print(graph_text(graph), end="")
     return OK
 
 

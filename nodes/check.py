@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from .graph import Graph, Link, Node, ParamRef
+from .order import in_order
 from .problems import GraphError, Names, Problem, short
 from .resolve import Overrides, param_socket, param_values, plain_value, upgrade, with_overrides
 from .scalars import SCALAR_TYPES, can_feed, fault
@@ -83,7 +84,7 @@ def _params(graph: Graph, overrides: Overrides) -> Iterator[Problem]:
 
 def _overrides(graph: Graph, specs: Specs, overrides: Overrides, names: Names) -> Iterator[Problem]:
     for target in overrides:
-        node, dot, socket = target.partition(".")
+        node, dot, _ = target.partition(".")
         if not dot:
             if target not in graph.params:
                 hint = names.offer(target, graph.params)
@@ -220,6 +221,8 @@ def _sources(graph: Graph, entries: Mapping[str, Any]) -> set[str]:
 
 
 def _cycles(sources: dict[str, set[str]]) -> Iterator[Problem]:
+    if len(in_order(sources)) == len(sources):
+        return
     for _ in range(SHOWN_CYCLES):
         try:
             TopologicalSorter(sources).prepare()

@@ -65,10 +65,10 @@ def node_class(
         "OUTPUT_NODE": is_output,
         "RETURN_TYPES": tuple(comfy_type(o.type) for o in spec.outputs),
         "RETURN_NAMES": tuple(o.name for o in spec.outputs),
-        "INPUT_TYPES": classmethod(lambda cls: input_types(cls.SPEC)),
+        "INPUT_TYPES": classmethod(_input_types),
     }
     if fingerprint is not None:
-        members["IS_CHANGED"] = classmethod(lambda cls, **inputs: _is_changed(cls.SPEC, inputs))
+        members["IS_CHANGED"] = classmethod(_is_changed)
     return type(call.__name__, (Node,), members)
 
 
@@ -121,11 +121,15 @@ def _shown(saved: Saved) -> list[dict[str, str]]:
     return [{"filename": f.name, "subfolder": str(f.parent) if f.parent.name else "", "type": "output"} for f in files]
 
 
-def _is_changed(spec: NodeSpec, inputs: dict[str, Any]) -> str:
+def _input_types(cls: type[Node]) -> dict[str, dict[str, Any]]:
+    return input_types(cls.SPEC)
+
+
+def _is_changed(cls: type[Node], **inputs: Any) -> str:
     """A stable text, as ComfyUI wants; wired inputs are not there yet and a fault is left for `run` to explain."""
-    assert spec.fingerprint is not None
+    assert cls.SPEC.fingerprint is not None
     try:
-        return spec.fingerprint({k: v for k, v in inputs.items() if v is not None}, comfy_workspace())
+        return cls.SPEC.fingerprint({k: v for k, v in inputs.items() if v is not None}, comfy_workspace())
     except (ValueError, TypeError, KeyError):
         return "unreadable"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .cache import MemoryCache
-from .check import installed_version
+from .check import ensure, installed_version
 from .comfy_format import to_comfy
 from .disk_cache import DiskCache
 from .events import Sink
@@ -77,6 +77,7 @@ def run_headless(job: Headless, *, sink: Sink = lambda event: None, cancel: Toke
     for varied in job.sweep:
         overrides = {**job.overrides, **varied}
         graph = baked(job.graph, overrides)
+        ensure(graph, SPECS)
         folder = job.out / folder_name(varied) if varied else job.out
         if job.resume and is_complete(folder, graph):
             yield Report(folder=folder, overrides=overrides)

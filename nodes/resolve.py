@@ -1,4 +1,4 @@
-"""From the workflow file to what nodes are called with: older nodes upgraded, overrides and params put in, defaults filled."""
+"""From the file to what nodes are called with: older nodes upgraded, overrides and params in, defaults filled."""
 
 from __future__ import annotations
 

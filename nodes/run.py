@@ -6,17 +6,16 @@ import logging
 import queue
 import threading
 import time
-import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
-from ..pipelines.border import Cancelled, Preview
+from ..pipelines.border import Cancelled
 from .cache import Cache
-from .events import Event, Kind, Sink
+from .events import Sink
 from .failure import NodeFailed, sentence
 from .graph import Graph
 from .memory import PeakMemory
@@ -24,6 +23,7 @@ from .resolve import Overrides
 from .scalars import SCALAR_TYPES, as_type, fault
 from .schedule import Schedule, schedule
 from .spec import NodeSpec, Saved
+from .watch import NodeBorder, Token, Watch
 from .workspace import HERE, Workspace
 
 CPU_THREADS = 4
@@ -33,12 +33,6 @@ POLL_S = 0.2
 State = Literal["ok", "failed", "cancelled", "skipped"]
 Cached = Literal["no", "memory", "disk", "unneeded"]
 logger = logging.getLogger("latentloom")
-
-
-class Token(Protocol):
-    """A `threading.Event`, or anything that can say whether the user wants the run to end."""
-
-    def is_set(self) -> bool: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +81,9 @@ def run(
     `targets` names outputs or nodes; without it, all declared outputs and all nodes that act are made. A workflow
     that only acts has no outputs; the files are in the records.
     """
-    watch = _Watch(sink, cancel or threading.Event(), previews)
+    watch = Watch(sink, cancel or threading.Event(), previews)
     try:
-        plan = schedule(graph, specs, overrides=overrides or {}, workspace=workspace, targets=targets)
+        needed = schedule(graph, specs, overrides=overrides or {}, workspace=workspace, targets=targets)
     except NodeFailed as failure:
         return _failed_early(failure, watch)
     caches: dict[Cached, Cache] = {}
@@ -97,69 +91,15 @@ def run(
         caches["memory"] = memory_cache
     if disk_cache is not None:
         caches["disk"] = disk_cache
-    return _Session(plan, caches, workspace, watch).run()
+    return _Session(needed, caches, workspace, watch).run()
 
 
-def _failed_early(failure: NodeFailed, watch: _Watch) -> RunResult:
+def _failed_early(failure: NodeFailed, watch: Watch) -> RunResult:
     watch.tell("run_started")
     watch.tell("failed", failure.node, message=failure.sentence)
     watch.tell("run_failed", message=str(failure))
     records = {failure.node: NodeRecord(key="", state="failed", message=failure.sentence)}
     return RunResult(run=watch.run, state="failed", outputs={}, nodes=records, seconds=watch.seconds(), failure=failure)
-
-
-class _Watch:
-    """The run's clock, its event sink and its cancel token."""
-
-    def __init__(self, sink: Sink, cancel: Token, previews: bool) -> None:
-        self.run = uuid.uuid4().hex[:12]
-        self.previews = previews
-        self.interrupted = False
-        self._sink = sink
-        self._cancel = cancel
-        self._start = time.perf_counter()
-        self._lock = threading.Lock()
-
-    def seconds(self) -> float:
-        return time.perf_counter() - self._start
-
-    def is_cancelled(self) -> bool:
-        return self.interrupted or self._cancel.is_set()
-
-    def tell(self, kind: Kind, node: str = "", **fields: Any) -> None:
-        with self._lock:  # events of overlapping nodes come in the order of their times
-            try:
-                self._sink(Event(kind=kind, run=self.run, node=node, time_s=self.seconds(), **fields))
-            except Exception:
-                logger.warning("the watcher of run %s failed on %s; the run goes on", self.run, kind, exc_info=True)
-
-
-class _NodeBorder:
-    """The step border of one node."""
-
-    def __init__(self, node: str, watch: _Watch) -> None:
-        self._node = node
-        self._watch = watch
-
-    def phase(self, name: str) -> None:
-        self._stop_if_cancelled()
-        self._watch.tell("phase", self._node, message=name)
-
-    def step(self, done: int, total: int, preview: Preview | None = None) -> None:
-        self._stop_if_cancelled()
-        self._watch.tell("progress", self._node, done=done, total=total)
-        if preview is None or not self._watch.previews:
-            return
-        try:
-            picture = preview()
-        except Exception:
-            logger.warning("no preview of %s at step %d", self._node, done, exc_info=True)
-            return
-        self._watch.tell("preview", self._node, done=done, total=total, preview=picture)
-
-    def _stop_if_cancelled(self) -> None:
-        if self._watch.is_cancelled():
-            raise Cancelled
 
 
 @dataclass
@@ -176,8 +116,8 @@ class _Outcome:
 class _Session:
     """One run. Only `_work` and what it calls happen in worker threads."""
 
-    def __init__(self, plan: Schedule, caches: Mapping[Cached, Cache], workspace: Workspace, watch: _Watch) -> None:
-        self.plan = plan
+    def __init__(self, needed: Schedule, caches: Mapping[Cached, Cache], workspace: Workspace, watch: Watch) -> None:
+        self.schedule = needed
         self.caches = caches
         self.workspace = workspace
         self.watch = watch
@@ -187,42 +127,42 @@ class _Session:
         self.done: queue.SimpleQueue[tuple[str, _Outcome]] = queue.SimpleQueue()
 
     def run(self) -> RunResult:
-        self.watch.tell("run_started", total=len(self.plan.order))
+        self.watch.tell("run_started", total=len(self.schedule.order))
         todo = self._take_cached()
-        self.consumers = Counter(source for name in todo for source in self.plan.sources[name])
-        self.kept = frozenset(self.plan.results.values())
-        self._execute({name: self.plan.sources[name] & todo.keys() for name in todo})
+        self.consumers = Counter(source for name in todo for source in self.schedule.sources[name])
+        self.kept = frozenset(self.schedule.results.values())
+        self._execute({name: [s for s in self.schedule.sources[name] if s in todo] for name in todo})
         self._skip_rest(todo)
         return self._result()
 
     def _take_cached(self) -> dict[str, None]:
         """Look from the results backwards; what feeds only cached nodes is not needed. Returns what must run."""
-        needed = set(self.plan.targets)
+        needed = set(self.schedule.targets)
         todo: list[str] = []
         cached: list[tuple[str, Cached]] = []
-        for name in reversed(self.plan.order):
+        for name in reversed(self.schedule.order):
             if name not in needed:
                 cached.append((name, "unneeded"))
             elif (level := self._look_up(name)) != "no":
                 cached.append((name, level))
             else:
                 todo.append(name)
-                needed |= self.plan.sources[name]
+                needed.update(self.schedule.sources[name])
         for name, level in reversed(cached):
             value = self.live.get(name)
             files = value.files if isinstance(value, Saved) else ()
-            self.records[name] = NodeRecord(key=self.plan.keys[name], state="ok", cached=level, files=files)
+            self.records[name] = NodeRecord(key=self.schedule.keys[name], state="ok", cached=level, files=files)
             self.watch.tell("cached", name, message=level)
         return dict.fromkeys(reversed(todo))
 
     def _look_up(self, name: str) -> Cached:
-        if name in self.plan.uncached:
+        if name in self.schedule.uncached:
             return "no"
         for level, cache in self.caches.items():
-            if (value := cache.get(self.plan.keys[name])) is not None:
+            if (value := cache.get(self.schedule.keys[name])) is not None:
                 self.live[name] = value
                 if level == "disk" and "memory" in self.caches:
-                    self.caches["memory"].put(self.plan.keys[name], value)
+                    self.caches["memory"].put(self.schedule.keys[name], value)
                 return level
         return "no"
 
@@ -234,7 +174,7 @@ class _Session:
             try:
                 while sorter.is_active():
                     for name in () if self._is_ending() else sorter.get_ready():
-                        lane = device if self.plan.nodes[name].spec.uses_device else cpu
+                        lane = device if self.schedule.nodes[name].spec.uses_device else cpu
                         lane.submit(self._work, name)
                         num_running += 1
                     if not num_running:
@@ -260,7 +200,7 @@ class _Session:
         self.watch.tell("started", name)
         start = time.perf_counter()
         try:
-            spec = self.plan.nodes[name].spec
+            spec = self.schedule.nodes[name].spec
             with PeakMemory(measure=spec.uses_device) as memory:
                 value = spec.call(**self._arguments(name))
             seconds = time.perf_counter() - start
@@ -272,7 +212,7 @@ class _Session:
             return _Outcome("failed", seconds=time.perf_counter() - start, error=error)
 
     def _arguments(self, name: str) -> dict[str, Any]:
-        node = self.plan.nodes[name]
+        node = self.schedule.nodes[name]
         arguments = dict(node.values)
         for socket_name, link in node.links.items():
             value = self.live[link.node]
@@ -283,17 +223,17 @@ class _Session:
                     raise ValueError(found[1])
                 value = as_type(socket.type, value)
             arguments[socket_name] = value
-        injected: dict[str, Any] = {"border": _NodeBorder(name, self.watch), "workspace": self.workspace}
+        injected: dict[str, Any] = {"border": NodeBorder(name, self.watch), "workspace": self.workspace}
         return arguments | {key: injected[key] for key in node.spec.injected}
 
     def _store(self, name: str, value: Any) -> None:
         # a node that acts without saying which files it made must act again next time
-        acts = self.plan.nodes[name].spec.is_output and not isinstance(value, Saved)
-        if value is None or acts or name in self.plan.uncached:
+        acts = self.schedule.nodes[name].spec.is_output and not isinstance(value, Saved)
+        if value is None or acts or name in self.schedule.uncached:
             return
         for level, cache in self.caches.items():
             try:
-                cache.put(self.plan.keys[name], value)
+                cache.put(self.schedule.keys[name], value)
             except OSError as error:
                 logger.warning("the result of %s was not kept in the %s cache: %s", name, level, error)
 
@@ -314,7 +254,7 @@ class _Session:
             self.watch.tell("cancelled", name, seconds=outcome.seconds)
         if outcome.state != "skipped":
             self.records[name] = NodeRecord(
-                key=self.plan.keys[name],
+                key=self.schedule.keys[name],
                 state=outcome.state,
                 seconds=outcome.seconds,
                 peak_memory_bytes=outcome.peak_memory_bytes,
@@ -328,7 +268,7 @@ class _Session:
     def _fail(self, name: str, error: BaseException, message: str) -> None:
         self.watch.tell("failed", name, message=message)
         if self.failure is None:
-            node = self.plan.nodes[name]
+            node = self.schedule.nodes[name]
             self.failure = NodeFailed(name, node.spec, node.node.title, message)
             self.failure.__cause__ = error
 
@@ -336,7 +276,7 @@ class _Session:
         """Keep a value while somebody needs it, and drop those of which this node was the last consumer."""
         if self.consumers[name] or name in self.kept:
             self.live[name] = value
-        for source in self.plan.sources[name]:
+        for source in self.schedule.sources[name]:
             self.consumers[source] -= 1
             if not self.consumers[source] and source not in self.kept:
                 del self.live[source]
@@ -347,14 +287,14 @@ class _Session:
                 self._skip(name)
 
     def _skip(self, name: str) -> None:
-        lost = [s for s in self.plan.sources[name] if s in self.records and self.records[s].state != "ok"]
+        lost = [s for s in self.schedule.sources[name] if s in self.records and self.records[s].state != "ok"]
         if self.failure is None:
             message = "the run was cancelled"
         elif lost:
             message = f"it needs {lost[0]}, which {self.records[lost[0]].state.replace('skipped', 'was skipped')}"
         else:
             message = f"the run stopped because {self.failure.node} failed"
-        self.records[name] = NodeRecord(key=self.plan.keys[name], state="skipped", message=message)
+        self.records[name] = NodeRecord(key=self.schedule.keys[name], state="skipped", message=message)
         self.watch.tell("skipped", name, message=message)
 
     def _result(self) -> RunResult:
@@ -368,12 +308,12 @@ class _Session:
         else:
             state = "cancelled"
             self.watch.tell("run_cancelled")
-        found = {name: self.live[node] for name, node in self.plan.results.items() if node in self.live}
+        found = {name: self.live[node] for name, node in self.schedule.results.items() if node in self.live}
         return RunResult(
             run=self.watch.run,
             state=state,
             outputs={name: value for name, value in found.items() if value is not None},
-            nodes={name: self.records[name] for name in self.plan.order},
+            nodes={name: self.records[name] for name in self.schedule.order},
             seconds=self.watch.seconds(),
             failure=self.failure,
         )

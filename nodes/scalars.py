@@ -31,12 +31,18 @@ def fault(socket: InputSpec, value: Any) -> tuple[str, str] | None:
         return "wrong_type", f'{name} is {short(value)}; it takes a {kind} from another node: {{"from": "node.socket"}}'
     if type(value) not in _KINDS[kind]:
         return "wrong_type", f"{name} is {short(value)}; it takes {_WORDS[kind]}; write one"
-    if isinstance(value, str):
+    if kind in ("string", "choice"):
         return _text_fault(socket, value)
+    return _number_fault(socket, value)
+
+
+def _number_fault(socket: InputSpec, value: int | float) -> tuple[str, str] | None:
+    name = socket.name
     if isinstance(value, float) and not math.isfinite(value):
         return "not_a_number", f"{name} is {value}; it takes a finite number; write one"
-    low = INT_RANGE[0] if socket.min is None and isinstance(value, int) else socket.min
-    high = INT_RANGE[1] if socket.max is None and isinstance(value, int) else socket.max
+    low, high = socket.min, socket.max
+    if isinstance(value, int):
+        low, high = INT_RANGE[0] if low is None else low, INT_RANGE[1] if high is None else high
     if (low is not None and value < low) or (high is not None and value > high):
         return "out_of_range", f"{name} is {short(value)}; it takes {_range(low, high)}; choose a number there"
     return None

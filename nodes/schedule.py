@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from graphlib import TopologicalSorter
 
 from .check import ensure
 from .failure import NodeFailed, sentence
 from .graph import Graph
 from .keys import recipe_keys
+from .order import in_order
 from .problems import Names, refuse
 from .resolve import Overrides, Resolved, resolve, upgrade
 from .spec import NodeSpec
@@ -23,11 +23,11 @@ class Schedule:
 
     order: tuple[str, ...]
     nodes: Mapping[str, Resolved]
-    sources: Mapping[str, frozenset[str]]
-    """Which nodes feed each node."""
+    sources: Mapping[str, tuple[str, ...]]
+    """Which nodes feed each node, each once."""
     keys: Mapping[str, str]
     uncached: frozenset[str]
-    """Nodes whose fingerprint depends on a value that is not known yet; their keys are new each time."""
+    """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
     results: Mapping[str, str]
     """The node of each result that the caller gets, by the name of the output or node."""
     targets: frozenset[str]
@@ -49,8 +49,8 @@ def schedule(
     nodes = resolve(graph, specs, overrides)
     wanted = frozenset({*results.values(), *acting})
     sources = _needed(nodes, wanted)
-    order = tuple(TopologicalSorter(sources).static_order())
-    fingerprints, uncached = _fingerprints(order, nodes, workspace)
+    order = tuple(in_order(sources))
+    fingerprints, uncached = _fingerprints(order, nodes, sources, workspace)
     return Schedule(
         order=order,
         nodes=nodes,
@@ -78,25 +78,30 @@ def _results(graph: Graph, targets: Collection[str] | None) -> dict[str, str]:
     return results
 
 
-def _needed(nodes: Mapping[str, Resolved], wanted: Collection[str]) -> dict[str, frozenset[str]]:
-    sources: dict[str, frozenset[str]] = {}
+def _needed(nodes: Mapping[str, Resolved], wanted: Collection[str]) -> dict[str, tuple[str, ...]]:
+    sources: dict[str, tuple[str, ...]] = {}
     # the file's order decides between nodes that are free to come in any order
-    waiting = [name for name in reversed(nodes) if name in wanted]
+    waiting = [name for name in reversed(list(nodes)) if name in wanted]
     while waiting:
         name = waiting.pop()
         if name not in sources:
-            sources[name] = frozenset(link.source.partition(".")[0] for link in nodes[name].links.values())
+            sources[name] = tuple(dict.fromkeys(link.source.partition(".")[0] for link in nodes[name].links.values()))
             waiting.extend(sources[name])
     return sources
 
 
 def _fingerprints(
-    order: Collection[str], nodes: Mapping[str, Resolved], workspace: Workspace
+    order: Collection[str],
+    nodes: Mapping[str, Resolved],
+    sources: Mapping[str, Collection[str]],
+    workspace: Workspace,
 ) -> tuple[dict[str, str], frozenset[str]]:
     prints: dict[str, str] = {}
     uncached: set[str] = set()
     for name in order:
         node = nodes[name]
+        if not uncached.isdisjoint(sources[name]):
+            uncached.add(name)
         where = str(workspace.output_dir) if node.spec.is_output and "workspace" in node.spec.injected else ""
         if node.spec.fingerprint is None:
             prints[name] = where

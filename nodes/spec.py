@@ -20,6 +20,10 @@ Fingerprint = Callable[[Mapping[str, Any], Workspace], str]
 Migrate = Callable[[int, dict[str, Any]], dict[str, Any]]
 """Turns the inputs saved by an older version of a node into today's."""
 
+Injected = Literal["border", "workspace"]
+"""Arguments that a node gets from its host rather than from a socket."""
+
+INJECTED: tuple[Injected, ...] = ("border", "workspace")
 SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
 
 
@@ -72,7 +76,7 @@ class NodeSpec:
     inputs: tuple[InputSpec, ...]
     outputs: tuple[OutputSpec, ...]
     call: Callable[..., Any] = field(compare=False)
-    injected: tuple[Literal["border", "workspace"], ...] = ()
+    injected: tuple[Injected, ...] = ()
     is_output: bool = False
     """It acts (writes files, shows text), so it runs although nothing asks for its value."""
     uses_device: bool = False
@@ -104,7 +108,7 @@ def read_spec(
     """
     hints = typing.get_type_hints(call, include_extras=True)
     parameters = inspect.signature(call).parameters
-    injected = tuple(name for name in ("border", "workspace") if name in parameters)
+    injected: tuple[Injected, ...] = tuple(name for name in INJECTED if name in parameters)
     for name, kind in (("border", Border), ("workspace", Workspace)):
         if name in injected and hints[name] is not kind:
             raise TypeError(f"{call.__name__}: parameter {name} is injected and must be a {kind.__name__}")

@@ -41,9 +41,10 @@ def write_video(pixels: Tensor, target: Path, *, fps: float, quality: int, metad
 def read_video_metadata(path: Path) -> dict[str, str]:
     """The container's tags. Raises `ValueError` for what is no video."""
     import av
+    from av.error import FFmpegError
 
     try:
         with av.open(str(path)) as container:
             return dict(container.metadata)
-    except (OSError, av.FFmpegError) as error:
+    except (OSError, FFmpegError) as error:
         raise ValueError(f"{path} is not a video that can be read ({error}); use an MP4 file") from None

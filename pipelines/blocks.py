@@ -7,7 +7,6 @@ a VAE to learn the size of a latent, bring their own progress bars, and turn eve
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -19,6 +18,8 @@ from diffusers.modular_pipelines.modular_pipeline import (
     ModularPipeline,
     ModularPipelineBlocks,
 )
+
+from . import quiet  # noqa: F401 (imported for what it silences)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,6 +44,8 @@ def run(
     unknown = inputs.keys() - {parameter.name for parameter in block.inputs}
     assert not unknown, f"{type(block).__name__} takes no {sorted(unknown)}"
     pipeline = _pipeline(block, parts)
+    if getattr(parts.get("scheduler"), "order", 1) > 1 and "num_inference_steps" in inputs:
+        _count_steps(pipeline, steps=inputs["num_inference_steps"], strength=inputs.get("strength", 1.0))
     for each in _nested(cast(ModularPipelineBlocks, pipeline._blocks)):
         if isinstance(each, LoopSequentialPipelineBlocks):
             each.set_progress_bar_config(disable=True)
@@ -76,6 +79,23 @@ class StepBorder(ModularPipelineBlocks):
         return components, state
 
 
+class StepCount(ModularPipelineBlocks):
+    """Follows the block that sets the timesteps, for solvers of higher order: some blocks then count turns as steps."""
+
+    def __init__(self, steps: int, strength: float) -> None:
+        super().__init__()
+        self.steps = steps
+        self.start = int(steps - min(steps * strength, steps))
+        """The step to begin with; `strength` leaves the earlier ones out. Rounded as diffusers does."""
+
+    def __call__(self, components: Any, state: Any) -> tuple[Any, Any]:
+        first_turn = self.start * components.scheduler.order
+        components.scheduler.set_begin_index(first_turn)
+        state.set("timesteps", components.scheduler.timesteps[first_turn:])
+        state.set("num_inference_steps", self.steps - self.start)
+        return components, state
+
+
 def replaced(block: ModularPipelineBlocks, **leaves: ModularPipelineBlocks) -> ModularPipelineBlocks:
     """A copy of a block with leaves of its loops replaced by name: `replaced(FluxCoreDenoiseStep(), denoiser=...)`."""
     block = copy.deepcopy(block)
@@ -99,6 +119,13 @@ def _pipeline(block: ModularPipelineBlocks, parts: Parts) -> ModularPipeline:
     return pipeline
 
 
+def _count_steps(pipeline: ModularPipeline, *, steps: int, strength: float) -> None:
+    for each in list(_nested(cast(ModularPipelineBlocks, pipeline._blocks))):
+        for index, (name, inner) in enumerate(list(each.sub_blocks.items())):
+            if not inner.sub_blocks and "timesteps" in inner.intermediate_output_names:
+                each.sub_blocks.insert(f"{name}_count", StepCount(steps, strength), index + 1)
+
+
 def _vae_shape(config: Mapping[str, Any]) -> Any:
     """What a denoise stage asks of a VAE, without its weights: its config, and the config's entries as attributes."""
     return SimpleNamespace(**config, config=FrozenDict(config))
@@ -115,27 +142,9 @@ def _estimate(scheduler: Any, state: Any) -> Callable[[], Tensor]:
     latents, flow = state.latents, getattr(state, "noise_pred", None)
     if flow is None or flow.shape != latents.shape:
         return lambda: latents
-    sigma = float(scheduler.sigmas[scheduler.step_index])
-    return lambda: latents - sigma * flow
+    sigmas, index = scheduler.sigmas, scheduler.step_index  # read only if asked: reading waits for the device
+    return lambda: latents - float(sigmas[index]) * flow
 
 
 def _as_it_is(latents: Tensor) -> Tensor:
     return latents
-
-
-CUT = "The following part of your input was truncated"
-QUIET = {
-    "diffusers.guiders.guider_utils": "Guiders are currently an experimental feature",
-    "diffusers.modular_pipelines.modular_pipeline": ("\nError in block", "Error in block"),
-    "diffusers.modular_pipelines.flux.encoders": CUT,
-    "diffusers.modular_pipelines.stable_diffusion_3.encoders": CUT,
-}
-"""What diffusers logs that we say better: logger -> how the message begins (errors are raised, cuts in prompt.py)."""
-
-
-def _silence(logger: str, beginning: str | tuple[str, ...]) -> None:
-    logging.getLogger(logger).addFilter(lambda record: not record.getMessage().startswith(beginning))
-
-
-for _logger, _beginning in QUIET.items():
-    _silence(_logger, _beginning)

@@ -154,7 +154,11 @@ class ComponentStore:
             return True
         if not _is_transformer(files.name) or model.compiled or model.quantization != "none":
             return False
-        lora.refit(entry.component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
+        try:
+            lora.refit(entry.component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
+        except BaseException:
+            self._drop(self._key(model, files.name))  # it may carry half of them
+            raise
         entry.loras = model.loras
         return True
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Kind = Literal["model", "scheduler", "tokenizer", "processor"]
 
 LIBRARIES = ("diffusers", "transformers")
+TOP_FILES = ("model_index.json", "latentloom.json")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 CLASS = re.compile(r"[A-Z][A-Za-z0-9_]{0,99}")
 CONFIGS: Mapping[Kind, tuple[str, ...]] = {
@@ -85,9 +86,12 @@ def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> Model
 
     With `roots`, links that lead out of the folder and of the roots are refused.
     """
+    allowed = None if roots is None else (*roots, _whole(folder))
+    for file in TOP_FILES:
+        if not is_allowed(folder / file, allowed):
+            raise ValueError(f"{folder / file} links to a place outside the allowed folders; copy the file there")
     index = read_index(folder)
     family = find_family(str(index["_class_name"]))
-    allowed = None if roots is None else (*roots, _whole(folder))
     components = {
         name: _inspect_component(folder, name, library=entry[0], class_name=entry[1], roots=allowed)
         for name, entry in index.items()
@@ -286,7 +290,7 @@ def _whole(folder: Path) -> Path:
 
 def _fingerprint(folder: Path, components: Mapping[str, ComponentFiles]) -> str:
     digest = hashlib.sha256()
-    for path in (folder / "model_index.json", folder / "latentloom.json"):
+    for path in (folder / file for file in TOP_FILES):
         if os.path.lexists(path):
             _add(digest, path.name, read_bytes(path, what="file"))
     for name, component in sorted(components.items()):

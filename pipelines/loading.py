@@ -25,7 +25,7 @@ def load_component(files: ComponentFiles, *, dtype: Dtype, checkpoint: Path | No
     `checkpoint` is a single file that gives the weights instead of the component's folder.
     """
     cls = component_class(files)
-    with one_sentence(files, checkpoint), _quiet():
+    with one_sentence(files, checkpoint), quiet_libraries():
         if files.kind != "model":
             return cls.from_pretrained(str(files.folder), local_files_only=True)
         component = _load_file(cls, files, checkpoint, dtype) if checkpoint else _load_folder(cls, files, dtype)
@@ -77,6 +77,8 @@ def _load_folder(cls: Any, files: ComponentFiles, dtype: Dtype) -> Any:
         output_loading_info=True,
         **options,
     )
+    if unused := sorted(map(str, info.get("unexpected_keys", ()))):
+        logger.warning("component %s: %d tensors are not used, first %s", files.name, len(unused), unused[0][:100])
     if wrong := sorted(map(str, [*info.get("missing_keys", ()), *info.get("mismatched_keys", ())])):
         raise ValueError(f"{len(wrong)} tensors are missing or have another shape, first {wrong[0][:100]}")
     return component
@@ -85,13 +87,17 @@ def _load_folder(cls: Any, files: ComponentFiles, dtype: Dtype) -> Any:
 def _load_file(cls: Any, files: ComponentFiles, checkpoint: Path, dtype: Dtype) -> Any:
     if not hasattr(cls, "from_single_file"):
         raise ValueError(f"{files.class_name} cannot be read from a single file; use a model folder")
-    component = cls.from_single_file(
-        str(checkpoint),
-        config=str(files.folder.parent),
-        subfolder=files.name,
-        dtype=torch_dtype(dtype),
-        local_files_only=True,
-    )
+    try:
+        component = cls.from_single_file(
+            str(checkpoint),
+            config=str(files.folder.parent),
+            subfolder=files.name,
+            dtype=torch_dtype(dtype),
+            local_files_only=True,
+        )
+    except (IndexError, KeyError, RuntimeError, TypeError, UnboundLocalError, ValueError) as error:
+        reason = f"its tensors are not those of this {files.class_name} ({one_reason(error)})"
+        raise ValueError(reason) from error
     missing = [name for name, tensor in component.state_dict().items() if tensor.is_meta]
     if missing:
         raise ValueError(f"the file lacks {len(missing)} tensors of {files.class_name}, first {missing[0][:100]}")
@@ -131,16 +137,20 @@ def one_reason(error: BaseException) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the libraries' progress bars: the border reports progress."""
+def quiet_libraries() -> Iterator[None]:
+    """Without the libraries' progress bars and load reports: the border shows progress, and errors are ours."""
     import diffusers.utils.logging as diffusers_logging
     import transformers.utils.logging as transformers_logging
 
-    bars = [module for module in (diffusers_logging, transformers_logging) if module.is_progress_bar_enabled()]
-    for module in bars:
+    modules = (diffusers_logging, transformers_logging)
+    before = [(module, module.is_progress_bar_enabled(), module.get_verbosity()) for module in modules]
+    for module in modules:
         module.disable_progress_bar()
+        module.set_verbosity(logging.CRITICAL)
     try:
         yield
     finally:
-        for module in bars:
-            module.enable_progress_bar()
+        for module, has_bars, verbosity in before:
+            module.set_verbosity(verbosity)
+            if has_bars:
+                module.enable_progress_bar()

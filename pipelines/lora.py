@@ -9,11 +9,14 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .loading import one_reason, quiet_libraries
 from .values import Lora
 
 logger = logging.getLogger("latentloom")
@@ -80,24 +83,45 @@ def _mixin(pipeline: str) -> Any:
 def _load(component: Any, name: str, *, lora: Lora, mixin: Any) -> bool:
     """Whether the file had something for this component."""
     _check_unchanged(lora)
-    try:
+    with _one_sentence(lora):
         read = _read(lora, mixin)
-        _check_match(read, lora, mixin)
-        if not _is_for(lora, name) or not read.num_layers("transformer" if name == "transformer_2" else name):
-            return False
+    _check_match(read, lora, mixin)
+    part = "transformer" if name == "transformer_2" else name
+    if not _is_for(lora, name) or not read.num_layers(part):
+        return False
+    shapes = _shapes(component)
+    with _one_sentence(lora), quiet_libraries(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # several LoRAs are meant
         if name.startswith("text_encoder"):
             _load_text_encoder(component, name, lora=lora, mixin=mixin, read=read)
         else:
             _load_transformer(component, name, lora=lora, mixin=mixin)
-    except ValueError:
-        raise
-    except Exception as error:  # what a mismatching file raises depends on diffusers and peft
-        raise ValueError(f"LoRA {lora.path} does not fit this model: {' '.join(str(error).split())[:300]}") from error
-    _check_layers(
-        component, name, lora=lora, num_read=read.num_layers("transformer" if name == "transformer_2" else name)
-    )
+    if _shapes(component) != shapes or getattr(component, "_transformer_norm_layers", None):
+        # diffusers widens layers and replaces norms for FLUX control LoRAs, which want a second picture as input
+        raise ValueError(
+            f"LoRA {lora.path} has other sizes than this model, or is a control LoRA, which is not supported; "
+            "use one made for it"
+        )
+    _check_layers(component, name, lora=lora, num_read=read.num_layers(part))
     _mark(component)[lora.adapter] = lora.sha256
     return True
+
+
+@contextmanager
+def _one_sentence(lora: Lora) -> Iterator[None]:
+    """What a file that does not match raises depends on diffusers and peft."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(
+            f"LoRA {lora.path} does not fit this model ({one_reason(error)}); use one made for it"
+        ) from error
+
+
+def _shapes(component: Any) -> dict[str, tuple[int, ...]]:
+    """Of the model's own weights, under the names they have without LoRAs."""
+    weights = {name.replace(".base_layer.", "."): tuple(w.shape) for name, w in component.named_parameters()}
+    return {name: shape for name, shape in weights.items() if ".lora_" not in name and ".lokr_" not in name}
 
 
 def _read(lora: Lora, mixin: Any) -> _Read:
@@ -126,17 +150,15 @@ def _load_transformer(component: Any, name: str, *, lora: Lora, mixin: Any) -> N
 
     holder = type("_Holder", (mixin,), {"load_lora_into_text_encoder": skip})()
     holder.transformer = component
-    holder.text_encoder = holder.text_encoder_2 = None
+    holder.text_encoder = holder.text_encoder_2 = holder.hf_device_map = None
+    holder.components = {}
     options = {}
     if name == "transformer_2":
         holder.transformer_2 = component
         options["load_into_transformer_2"] = True
-    in_channels = component.config.get("in_channels")
     holder.load_lora_weights(
         lora.path, adapter_name=lora.adapter, use_safetensors=True, local_files_only=True, **options
     )
-    if component.config.get("in_channels") != in_channels or getattr(component, "_transformer_norm_layers", None):
-        raise ValueError(f"LoRA {lora.path} is a control LoRA, which changes the model's inputs; it is not supported")
 
 
 def _load_text_encoder(component: Any, name: str, *, lora: Lora, mixin: Any, read: _Read) -> None:

@@ -73,7 +73,8 @@ class Solver:
     def __init__(self, levels: Any, solver: str, sigmas: Sequence[float] = ()) -> None:
         self.config = levels.config  # blocks read from it how to shift
         self.levels = levels
-        self.inner, self._place = SOLVERS[solver]()
+        self.solver = solver
+        self.inner, _ = SOLVERS[solver]()
         self.order: int = self.inner.order
         self.given = tuple(sigmas)
 
@@ -90,8 +91,8 @@ class Solver:
             wanted = {"num_inference_steps": num_inference_steps, "sigmas": sigmas, "mu": mu}
             self.levels.set_timesteps(device=device, **{k: v for k, v in wanted.items() if v is not None})
             table = self.levels.sigmas.float().cpu()  # N+1
-        self._place(self.inner, table, device)
-        self.inner._step_index = self.inner._begin_index = None
+        self.inner, place = SOLVERS[self.solver]()  # a new one: solvers remember their last steps
+        place(self.inner, table, device)
 
     @property
     def timesteps(self) -> Tensor:
@@ -174,10 +175,9 @@ def _dpm() -> tuple[Any, Callable[[Any, Tensor, Any], None]]:
 
 
 def _place_multistep(inner: Any, table: Tensor, device: Any) -> None:
-    inner.set_timesteps(len(table) - 1, device=device)  # clears its memory of former steps
-    inner.sigmas = table.clone()
-    inner.sigmas[0] = min(table[0].item(), 1 - 1e-6)  # these solvers take log(1 - sigma)
+    inner.sigmas = table.clamp(max=1 - 1e-6)  # these solvers take log(1 - sigma)
     inner.timesteps = inner.sigmas[:-1].to(device) * NUM_TRAIN_TIMESTEPS
+    inner.num_inference_steps = len(table) - 1
 
 
 SOLVERS = {"euler": _euler, "heun": _heun, "unipc": _unipc, "dpm++2m": _dpm}

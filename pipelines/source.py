@@ -128,7 +128,11 @@ def _resolve_hub(name: str, revision: str) -> Resolved:
     from huggingface_hub import snapshot_download
 
     try:
-        folder = Path(snapshot_download(name, revision=revision or None, local_files_only=True))
+        # Only the index: a pull leaves out what no run needs, which the hub client would call incomplete.
+        found = snapshot_download(
+            name, revision=revision or None, local_files_only=True, allow_patterns=["model_index.json"]
+        )
+        folder = Path(found)
     except Exception:  # hub raises its own classes, OSError and ValueError for "not there"
         pull = f"latentloom models pull {name}" + (f" --revision {revision}" if revision else "")
         raise ValueError(f"model {name!r} is not on this machine; run `{pull}` first") from None

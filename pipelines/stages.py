@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import guidance as guiding
-from . import preview, schedulers
+from . import preview, quiet, schedulers  # noqa: F401 (quiet for what it silences)
 from .border import SILENT, Border
 from .components import store
 from .describe import card_of
@@ -124,7 +124,9 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     steps = len(sampling.sigmas) or _steps(request) or card.steps
     guidance = _number(request, "guidance") or card.guidance
     strength = _number(request, "strength", 1.0)
-    _check_denoise(model, conditioning, latents, sampling=sampling, guidance=guidance, strength=strength)
+    guidance_2 = _number(request, "guidance_2")
+    most = max(guidance, guidance_2)
+    _check_denoise(model, conditioning, latents, sampling=sampling, guidance=most, strength=strength)
     seeds = seeds_of(_seed(request), latents.batch)
     with _stage(model, f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"):
         parts = _load(model, "denoise", border)
@@ -136,7 +138,7 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
             generators=generators(seeds),
             steps=steps,
             guidance=guidance,
-            guidance_2=_number(request, "guidance_2"),
+            guidance_2=guidance_2,
             distilled_guidance=_number(request, "distilled_guidance") or card.distilled_guidance,
             strength=strength,
             sampling=sampling,

@@ -126,7 +126,7 @@ def to_plain(value: Any) -> Any:
         return [to_plain(item) for item in value]
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    return value.detach().cpu()
+    return typing.cast("Tensor", value).detach().cpu()
 
 
 def from_plain(kind: type[V], plain: Mapping[str, Any]) -> V:

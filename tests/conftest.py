@@ -1,14 +1,19 @@
-"""Make the checkout importable as `latentloom`, whatever its folder is called and whether or not it is installed."""
+"""Make the checkout importable as `latentloom`, whatever its folder is called, and give tests tiny model folders."""
 
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
-ROOT = Path(__file__).resolve().parent.parent
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
 
 if importlib.util.find_spec("latentloom") is None:
     spec = importlib.util.spec_from_file_location(
@@ -18,3 +23,27 @@ if importlib.util.find_spec("latentloom") is None:
     module = importlib.util.module_from_spec(spec)
     sys.modules["latentloom"] = module
     spec.loader.exec_module(module)
+
+
+def load_by_path(name: str) -> ModuleType:
+    """Import `tests/NAME.py`; under importmode=importlib the tests' folder is not on the path."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, TESTS / f"{name}.py")
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`tiny(family)` is the folder of that tiny model; do not change what is in it."""
+    root = tmp_path_factory.mktemp("tiny")
+
+    def folder(family: str) -> Path:
+        if not (root / family).exists():
+            load_by_path("tiny_tokenizers")
+            load_by_path("tiny_models").write_tiny(family, root / family)
+        return root / family
+
+    return folder

@@ -25,8 +25,9 @@ LONGEST_TEXT = 512
 
 def _card(index: Mapping[str, Any], config: Configs) -> Card:
     if config("transformer").get("guidance_embeds"):
-        return Card(name="FLUX.1 dev", steps=28, guidance=1.0, distilled_guidance=3.5, text_length=512)
-    return Card(name="FLUX.1 schnell", steps=4, guidance=1.0, distilled_guidance=0.0, text_length=256)
+        licence = "FLUX.1 [dev] Non-Commercial License"
+        return Card(name="FLUX.1 dev", licence=licence, steps=28, distilled_guidance=3.5, text_length=512)
+    return Card(name="FLUX.1 schnell", licence="Apache-2.0", steps=4, text_length=256)
 
 
 def _factor(vae: Mapping[str, Any]) -> int:

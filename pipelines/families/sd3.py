@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..values import Conditioning, Latents, Sampling
 
 Configs = Callable[[str], Mapping[str, Any]]
+LICENCE = "Stability AI Community License"
 LONGEST_TEXT = 512
 TEXT_OUTPUTS = ("prompt_embeds", "pooled_prompt_embeds")
 """The first 77 rows of prompt_embeds are CLIP's, the rest T5's."""
@@ -24,11 +25,12 @@ TEXT_OUTPUTS = ("prompt_embeds", "pooled_prompt_embeds")
 
 def _card(index: Mapping[str, Any], config: Configs) -> Card:
     transformer = config("transformer")
-    if transformer.get("num_layers", 0) >= 38:
-        return Card(name="Stable Diffusion 3.5 large", steps=28, guidance=3.5, text_length=256)
+    name, steps, guidance = "Stable Diffusion 3 medium", 28, 7.0
     if transformer.get("dual_attention_layers"):
-        return Card(name="Stable Diffusion 3.5 medium", steps=40, guidance=4.5, text_length=256)
-    return Card(name="Stable Diffusion 3 medium", steps=28, guidance=7.0, text_length=256)
+        name, steps, guidance = "Stable Diffusion 3.5 medium", 40, 4.5
+    elif transformer.get("num_layers", 0) >= 38:
+        name, steps, guidance = "Stable Diffusion 3.5 large", 28, 3.5
+    return Card(name=name, licence=LICENCE, steps=steps, guidance=guidance, text_length=256)
 
 
 def _factor(vae: Mapping[str, Any]) -> int:

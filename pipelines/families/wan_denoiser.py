@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from diffusers import ClassifierFreeGuidance, WanTransformer3DModel
 from diffusers.configuration_utils import FrozenDict
+from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
+from diffusers.models.transformers.transformer_wan import WanTransformer3DModel
 from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
 from diffusers.modular_pipelines.modular_pipeline_utils import ComponentSpec, InputParam
 from torch import Tensor

@@ -1,35 +1,69 @@
-"""Tiny model folders for the tests of this folder, each written once per session, when first asked for."""
+"""The tiny models of these tests as plain data, the stages over them, and the stock pipelines to compare with."""
 
-import importlib.util
-import sys
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
+import torch
 
-TESTS = Path(__file__).resolve().parent.parent
-
-
-def load_by_path(name: str) -> ModuleType:
-    """Import `tests/NAME.py`; under importmode=importlib the tests' folder is not on the path."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, TESTS / f"{name}.py")
-        assert spec is not None and spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """`tiny(family)` is the folder of that tiny model; do not change what is in it."""
-    root = tmp_path_factory.mktemp("tiny")
+def model(tiny: Callable[[str], Path]) -> Callable[..., dict[str, Any]]:
+    """`model(family)` describes that tiny model as the plain data that a stage takes."""
+    from latentloom.pipelines.describe import describe_model
+    from latentloom.pipelines.values import to_plain
 
-    def folder(family: str) -> Path:
-        if not (root / family).exists():
-            load_by_path("tiny_tokenizers")
-            load_by_path("tiny_models").write_tiny(family, root / family)
-        return root / family
+    return lambda family, **options: to_plain(describe_model(str(tiny(family)), device="cpu", **options))
 
-    return folder
+
+@pytest.fixture(scope="session")
+def stock(tiny: Callable[[str], Path]) -> Callable[..., Any]:
+    """`stock(family)` is diffusers' own pipeline over that tiny model; `stock(family, kind)` another of its classes."""
+    import diffusers
+
+    @functools.cache
+    def pipeline(family: str, kind: str = "") -> Any:
+        if not kind:
+            made = diffusers.DiffusionPipeline.from_pretrained(tiny(family), dtype=torch.float32)
+        else:
+            made = getattr(diffusers, kind)(**pipeline(family).components)
+        made.set_progress_bar_config(disable=True)
+        return made
+
+    return pipeline
+
+
+@pytest.fixture(scope="session")
+def canvas() -> Callable[..., dict[str, Any]]:
+    """`canvas(family, batch=2)` is an empty canvas of 64 x 64 as plain data."""
+    from latentloom.pipelines.values import Latents, to_plain
+
+    size = {"width": 64, "height": 64}
+    return lambda family, **options: to_plain(Latents(**{"family": family, **size, **options}))
+
+
+@pytest.fixture(scope="session")
+def paint() -> Callable[..., dict[str, Any]]:
+    """`paint(model, canvas, **request)` encodes "a red circle" and denoises: the latents as plain data."""
+    from latentloom.pipelines import stages
+    from latentloom.pipelines.border import SILENT
+
+    def run(model: Mapping[str, Any], canvas: Mapping[str, Any], *, border: Any = SILENT, **request: Any) -> Any:
+        text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": 64}
+        request = {"seed": 5, "steps": 3, "guidance": 1.0, "sampling": {}, **request}
+        conditioning = stages.encode_text({**text, "guidance": request["guidance"]})
+        return stages.denoise({**request, "model": model, "conditioning": conditioning, "latents": canvas}, border)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def picture() -> torch.Tensor:
+    """A picture 1 64 64 3 of a gradient with a red box."""
+    pixels = torch.linspace(0, 1, 64).repeat(64, 1)[None, :, :, None].repeat(1, 1, 1, 3)
+    pixels[:, 16:40, 20:50] = torch.tensor([0.9, 0.2, 0.1])
+    return pixels

@@ -1,11 +1,14 @@
 """Captions as people type them, and the tokenizers that must hold them whole."""
 
 import random
+from collections.abc import Callable
 
 import pytest
+from latentloom.pipelines.bobbin import MODEL_DIR
 from latentloom.pipelines.bobbin.scene import COLOURS, RELATIONS, SHAPES, Scene, Thing, caption, sample
 from latentloom.pipelines.bobbin.tokenizers import build_clip_tokenizer, build_t5_tokenizer
 from latentloom.pipelines.bobbin.wording import TEXT_LENGTH, vocabulary, word
+from transformers import PreTrainedTokenizerBase
 
 
 def plain_captions() -> list[str]:
@@ -36,9 +39,21 @@ def test_clip_reads_every_word_as_one_token() -> None:
 
 
 @pytest.mark.parametrize("build", [build_clip_tokenizer, build_t5_tokenizer])
-def test_tokenizers_are_built_the_same_every_time(build: type) -> None:
-    text = "A red circle above a blue square, drawn by somebody else"
-    assert build(vocabulary())(text).input_ids == build(vocabulary())(text).input_ids
+def test_tokenizers_are_built_the_same_every_time(build: Callable[[list[str]], PreTrainedTokenizerBase]) -> None:
+    first, *others = (build(vocabulary()).get_vocab() for _ in range(6))
+    assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize(
+    ("folder", "build"), [("tokenizer", build_clip_tokenizer), ("tokenizer_2", build_t5_tokenizer)]
+)
+def test_shipped_tokenizers_are_the_built_ones(
+    folder: str, build: Callable[[list[str]], PreTrainedTokenizerBase]
+) -> None:
+    built = build(vocabulary())
+    shipped = type(built).from_pretrained(MODEL_DIR / folder, local_files_only=True)
+    for text in ("A red circle above a blue square, drawn by somebody else.", "", "an orange heart to the left of"):
+        assert shipped(text).input_ids == built(text).input_ids
 
 
 def test_wording_covers_partial_captions_and_both_relation_forms() -> None:

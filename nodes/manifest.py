@@ -1,0 +1,98 @@
+"""`manifest.json`: what a run was given, what it made, and with which versions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from .atomic import write_atomic
+from .cache import file_sha256
+from .check import installed_version
+from .graph import Graph, graph_text
+from .run import NodeRecord, RunResult
+from .spec import Saved
+
+FORMAT = 1
+MANIFEST_FILE = "manifest.json"
+PACKAGES = ("latentloom", "torch", "diffusers", "transformers")
+
+
+def write_manifest(folder: Path, graph: Graph, result: RunResult) -> Path:
+    """Write the manifest of a run beside its files. `graph` is the workflow with the run's values put in."""
+    path = folder / MANIFEST_FILE
+    write_atomic(path, (json.dumps(manifest(folder, graph, result), indent=2, ensure_ascii=False) + "\n").encode())
+    return path
+
+
+def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
+    """The manifest as plain data; paths inside `folder` are relative to it."""
+    return {
+        "format": FORMAT,
+        "state": result.state,
+        "workflow": {"name": graph.name, "sha256": workflow_sha256(graph)},
+        "params": {name: param.default for name, param in graph.params.items()},
+        "seconds": round(result.seconds, 4),
+        "error": None if result.failure is None else str(result.failure),
+        "nodes": {name: _node(record) for name, record in result.nodes.items()},
+        "outputs": [*_files(folder, result), *_values(result)],
+        "versions": {"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}},
+        "devices": devices(),
+        "plan": None,
+    }
+
+
+def is_complete(folder: Path, graph: Graph) -> bool:
+    """Whether a run of this very workflow ended well here, and its files are unchanged."""
+    try:
+        plain = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+        if plain["state"] != "ok" or plain["workflow"]["sha256"] != workflow_sha256(graph):
+            return False
+        files = [output for output in plain["outputs"] if "path" in output]
+        return all(file_sha256(folder / output["path"]) == output["sha256"] for output in files)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def workflow_sha256(graph: Graph) -> str:
+    """Of the workflow file's text as we write it."""
+    return hashlib.sha256(graph_text(graph).encode()).hexdigest()
+
+
+def devices() -> list[str]:
+    """What tensors were computed on; a run that never touched torch has the CPU only."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return [f"cpu ({platform.processor() or platform.machine()})"]
+
+
+def _node(record: NodeRecord) -> dict[str, Any]:
+    plain = {
+        "key": record.key,
+        "state": record.state,
+        "cached": record.cached,
+        "seconds": round(record.seconds, 4),
+        "peak_memory_bytes": record.peak_memory_bytes,
+    }
+    return {**plain, "message": record.message} if record.message else plain
+
+
+def _files(folder: Path, result: RunResult) -> list[dict[str, Any]]:
+    """One entry for each file; it may have vanished since, and then its hash is null."""
+    entries = []
+    for name, record in result.nodes.items():
+        for file in map(Path, record.files):
+            inside = file.is_relative_to(folder.resolve())
+            path = file.relative_to(folder.resolve()).as_posix() if inside else str(file)
+            sha256 = file_sha256(file) if file.is_file() else None
+            entries.append({"node": name, "type": Saved.__name__, "path": path, "sha256": sha256})
+    return entries
+
+
+def _values(result: RunResult) -> list[dict[str, Any]]:
+    values = {name: value for name, value in result.outputs.items() if not isinstance(value, Saved)}
+    return [{"name": name, "type": type(value).__name__} for name, value in values.items()]

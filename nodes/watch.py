@@ -1,0 +1,74 @@
+"""Watching a run: its clock, its events, and the token that ends it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from typing import Any, Protocol
+
+from ..pipelines.border import Cancelled, Preview
+from .events import Event, Kind, Sink
+
+logger = logging.getLogger("latentloom")
+
+
+class Token(Protocol):
+    """A `threading.Event`, or anything that can say whether the user wants the run to end."""
+
+    def is_set(self) -> bool: ...
+
+
+class Watch:
+    """The run's clock, its event sink and its cancel token."""
+
+    def __init__(self, sink: Sink, cancel: Token, previews: bool) -> None:
+        self.run = uuid.uuid4().hex[:12]
+        self.previews = previews
+        self.interrupted = False
+        self._sink = sink
+        self._cancel = cancel
+        self._start = time.perf_counter()
+        self._lock = threading.Lock()
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self._start
+
+    def is_cancelled(self) -> bool:
+        return self.interrupted or self._cancel.is_set()
+
+    def tell(self, kind: Kind, node: str = "", **fields: Any) -> None:
+        with self._lock:  # events of overlapping nodes come in the order of their times
+            try:
+                self._sink(Event(kind=kind, run=self.run, node=node, time_s=self.seconds(), **fields))
+            except Exception:
+                logger.warning("the watcher of run %s failed on %s; the run goes on", self.run, kind, exc_info=True)
+
+
+class NodeBorder:
+    """The step border of one node."""
+
+    def __init__(self, node: str, watch: Watch) -> None:
+        self._node = node
+        self._watch = watch
+
+    def phase(self, name: str) -> None:
+        self._stop_if_cancelled()
+        self._watch.tell("phase", self._node, message=name)
+
+    def step(self, done: int, total: int, preview: Preview | None = None) -> None:
+        self._stop_if_cancelled()
+        self._watch.tell("progress", self._node, done=done, total=total)
+        if preview is None or not self._watch.previews:
+            return
+        try:
+            picture = preview()
+        except Exception:
+            logger.warning("no preview of %s at step %d", self._node, done, exc_info=True)
+            return
+        self._watch.tell("preview", self._node, done=done, total=total, preview=picture)
+
+    def _stop_if_cancelled(self) -> None:
+        if self._watch.is_cancelled():
+            raise Cancelled

@@ -1,0 +1,90 @@
+"""Write a trained bobbin as a standard FluxPipeline folder, with the model card that the nodes read."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import checkpoint
+from .scene import COLOURS, HELD_OUT, RELATIONS, SHAPES, SIZE
+from .wording import TEXT_LENGTH
+
+if TYPE_CHECKING:
+    from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
+
+    from .learner import Learner
+
+CARD = {
+    "format": 1,
+    "name": "bobbin",
+    "family": "flux",
+    "about": "A tiny text-to-image model in the FLUX architecture that draws one or two coloured shapes, "
+    "trained on pictures this repository renders.",
+    "licence": "Apache-2.0",
+    "defaults": {
+        "width": SIZE,
+        "height": SIZE,
+        "steps": 8,
+        "guidance": 3.0,
+        "distilled_guidance": 0.0,
+        "text_length": TEXT_LENGTH,
+        "negative_prompt": "",
+    },
+    "sizes": [[SIZE, SIZE]],
+    "vocabulary": {"colours": list(COLOURS), "objects": list(SHAPES), "relations": list(RELATIONS)},
+    "held_out_of_training": sorted(f"{colour} {shape}" for colour, shape in HELD_OUT),
+}
+
+
+def export(learner: "Learner", vae: "AutoencoderKL", out: Path, *, scratch: Path, machine: str) -> None:
+    """Replace `out` by the model in half precision; `scratch` holds both training checkpoints, for the record."""
+    from diffusers.pipelines.flux.pipeline_flux import FluxPipeline
+    from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
+
+    pipeline = FluxPipeline(
+        scheduler=FlowMatchEulerDiscreteScheduler(shift=1.0),
+        vae=vae,
+        text_encoder=learner.clip,
+        tokenizer=learner.clip_tokenizer,
+        text_encoder_2=learner.t5,
+        tokenizer_2=learner.t5_tokenizer,
+        transformer=learner.transformer,
+    )
+    shutil.rmtree(out, ignore_errors=True)
+    pipeline.to(torch.float16).save_pretrained(out)
+    for path in out.glob("*/*.json"):
+        _strip_paths(path)
+    for path in out.glob("*/*.safetensors"):
+        path.chmod(0o644)  # safetensors keeps files to their owner
+    card = CARD | {"made_by": _record(out, scratch, machine)}
+    (out / "latentloom.json").write_text(json.dumps(card, indent=2) + "\n")
+
+
+def _strip_paths(path: Path) -> None:
+    """Saved configs name the folder they were loaded from; nobody else has it."""
+    values = json.loads(path.read_text())
+    if isinstance(values, dict) and values.pop("_name_or_path", None) is not None:
+        path.write_text(json.dumps(values, indent=2) + "\n")
+
+
+def _record(out: Path, scratch: Path, machine: str) -> list[dict[str, Any]]:
+    """Which script made each weight file, from which seed, in what time."""
+    states = {name: scratch / f"{name}_state.safetensors" for name in ("train_vae", "train")}
+    facts = {name: checkpoint.load(path)[1] for name, path in states.items() if path.exists()}
+    record = []
+    for file in sorted(out.glob("*/*.safetensors")):
+        script = "train_vae" if file.parent.name == "vae" else "train"
+        made = facts.get(script, {})
+        record.append(
+            {
+                "file": file.relative_to(out).as_posix(),
+                "script": f"pipelines/bobbin/{script}.py",
+                "seed": made.get("seed"),
+                "steps": made.get("step"),
+                "cpu_minutes": round(made.get("cpu_s", 0) / 60, 1),
+                "machine": machine,
+            }
+        )
+    return record

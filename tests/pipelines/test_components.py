@@ -1,0 +1,330 @@
+import dataclasses
+import json
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import diffusers
+import pytest
+import torch
+from latentloom.pipelines import compiling, quantize
+from latentloom.pipelines.border import Cancelled
+from latentloom.pipelines.components import ComponentStore, store
+from latentloom.pipelines.describe import describe_model
+from latentloom.pipelines.inspect_model import inspect_model
+from latentloom.pipelines.loading import load_component, one_sentence
+from latentloom.pipelines.values import Model
+from safetensors.torch import load_file, save_file
+
+WEIGHTS = "diffusion_pytorch_model.safetensors"
+
+
+class Phases:
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def phase(self, name: str) -> None:
+        self.names.append(name)
+
+    def step(self, done: int, total: int, preview: Any = None) -> None: ...
+
+
+@pytest.fixture
+def flux(tiny: Callable[[str], Path]) -> Model:
+    return describe_model(str(tiny("flux")), device="cpu")
+
+
+@pytest.fixture
+def copy(tiny: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A tiny FLUX that a test may change."""
+    return shutil.copytree(tiny("flux"), tmp_path / "copy")
+
+
+def num_bytes(module: torch.nn.Module) -> int:
+    return sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
+
+
+@pytest.mark.parametrize("family", ["flux", "sd3", "qwen_image", "wan", "wan_i2v", "wan22", "wan22_i2v"])
+def test_every_component_has_the_weights_that_diffusers_reads(tiny: Callable[[str], Path], family: str) -> None:
+    ours = ComponentStore().load(
+        describe_model(str(tiny(family)), device="cpu"), tuple(inspect_model(tiny(family)).components)
+    )
+    stock = diffusers.DiffusionPipeline.from_pretrained(tiny(family), dtype=torch.float32, local_files_only=True)
+    expected = {name: part for name, part in stock.components.items() if part is not None}
+    assert {name: type(part) for name, part in ours.items()} == {name: type(part) for name, part in expected.items()}
+    for name, part in expected.items():
+        if isinstance(part, torch.nn.Module):
+            state = ours[name].state_dict()
+            assert all(torch.equal(tensor, state[key]) for key, tensor in part.state_dict().items())
+            assert not ours[name].training and not any(p.requires_grad for p in ours[name].parameters())
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
+def test_all_components_have_the_models_dtype(dtype: Any, expected: torch.dtype) -> None:
+    """The built-in model's files are fp16; libraries left to themselves would disagree."""
+    model = describe_model("builtin:bobbin", device="cpu", dtype=dtype)
+    parts = ComponentStore().load(model, ("text_encoder", "text_encoder_2", "transformer", "vae"))
+    assert {part.dtype for part in parts.values()} == {expected}
+
+
+def test_a_component_is_loaded_once_and_reported(flux: Model) -> None:
+    components, border = ComponentStore(), Phases()
+    first = components.load(flux, ("transformer", "vae"), border)
+    second = components.load(flux, ("transformer",), border)
+    assert first["transformer"] is second["transformer"]
+    assert border.names == ["loading transformer", "loading vae"]
+
+
+def test_another_dtype_is_another_component(flux: Model) -> None:
+    components = ComponentStore()
+    parts = [components.load(model, ("vae",)) for model in (flux, dataclasses.replace(flux, dtype="bf16"))]
+    assert parts[0]["vae"] is not parts[1]["vae"]
+
+
+def test_schedulers_are_new_each_time(flux: Model) -> None:
+    components = ComponentStore()
+    first, second = components.scheduler(flux), components.load(flux, ("scheduler",))["scheduler"]
+    first.set_timesteps(3, mu=0.5)
+    assert first is not second and dict(first.config) == dict(second.config) and len(second.timesteps) == 1000
+
+
+def test_optional_components_may_be_absent_and_others_not(flux: Model) -> None:
+    assert list(ComponentStore().load(flux, ("image_encoder?", "tokenizer?"))) == ["tokenizer"]
+    with pytest.raises(ValueError, match="has no image_encoder"):
+        ComponentStore().load(flux, ("image_encoder",))
+
+
+def test_the_least_recently_used_leaves_first(flux: Model) -> None:
+    sizes = {n: num_bytes(p) for n, p in ComponentStore().load(flux, ("text_encoder", "vae", "transformer")).items()}
+    components, border = ComponentStore(budget_bytes=sum(sizes.values()) - 1), Phases()
+    for name in ("text_encoder", "vae", "text_encoder", "transformer", "text_encoder", "vae"):
+        components.load(flux, (name,), border)
+    assert border.names == ["loading text_encoder", "loading vae", "loading transformer", "loading vae"]
+    assert components.num_bytes <= sum(sizes.values()) - 1
+
+
+def test_what_one_call_needs_stays_even_beyond_the_budget(flux: Model, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="latentloom"):
+        parts = ComponentStore(budget_bytes=1000).load(flux, ("vae", "transformer"))
+    assert len(parts) == 2 and "more than its budget" in caplog.text
+
+
+def test_offload_moves_off_the_accelerator_or_drops(flux: Model) -> None:
+    """The meta device stands in for an accelerator: moving there is free, and back is an error that must not happen."""
+    on_device = dataclasses.replace(flux, device="meta")
+    components, border = ComponentStore(budget_bytes=10**8), Phases()
+    encoder = components.load(on_device, ("text_encoder", "tokenizer"), border)["text_encoder"]
+    assert encoder.device.type == "meta"
+    encoder.to = lambda place: moved.append(place) or encoder  # type: ignore[method-assign]
+    moved: list[str] = []
+    components.offload(on_device, ("text_encoder", "tokenizer", "vae?"))
+    assert moved == ["cpu"]
+    assert components.load(on_device, ("text_encoder",), border)["text_encoder"] is encoder
+    assert moved == ["cpu", "meta"] and border.names == ["loading text_encoder", "loading tokenizer"]
+    full = ComponentStore(budget_bytes=0)
+    full.load(on_device, ("text_encoder",))
+    full.offload(on_device, ("text_encoder",))
+    assert full.num_bytes == 0
+
+
+def test_offload_on_a_cpu_keeps_everything(flux: Model) -> None:
+    components = ComponentStore()
+    encoder = components.load(flux, ("text_encoder",))["text_encoder"]
+    components.offload(flux, ("text_encoder",))
+    assert components.load(flux, ("text_encoder",))["text_encoder"] is encoder
+
+
+def test_clear_forgets_everything(flux: Model) -> None:
+    components = ComponentStore()
+    components.load(flux, ("vae",))
+    components.clear()
+    assert components.num_bytes == 0
+
+
+def test_a_process_has_one_store() -> None:
+    assert store() is store()
+
+
+def test_shards_load_to_the_same_weights(tiny: Callable[[str], Path], copy: Path) -> None:
+    part = ComponentStore().load(describe_model(str(copy), device="cpu"), ("transformer",))["transformer"]
+    (copy / "transformer" / WEIGHTS).unlink()
+    part.save_pretrained(copy / "transformer", max_shard_size="200KB")
+    assert len(inspect_model(copy).components["transformer"].weights) > 2
+    again = ComponentStore().load(describe_model(str(copy), device="cpu"), ("transformer",))["transformer"]
+    assert all(torch.equal(tensor, part.state_dict()[key]) for key, tensor in again.state_dict().items())
+
+
+@pytest.mark.parametrize(("name", "file"), [("transformer", WEIGHTS), ("text_encoder", "model.safetensors")])
+def test_a_missing_tensor_is_refused_by_name(copy: Path, name: str, file: str) -> None:
+    """Both libraries fill it with random numbers and go on."""
+    weights = load_file(copy / name / file)
+    gone = next(key for key in weights if key.endswith("norm1.weight") or "norm_q.weight" in key)
+    save_file({key: tensor for key, tensor in weights.items() if key != gone}, copy / name / file)
+    with pytest.raises(ValueError, match=f"component {name}: .*1 tensors are missing.*{gone}"):
+        ComponentStore().load(describe_model(str(copy), device="cpu"), (name,))
+
+
+def test_files_that_change_between_describing_and_loading_are_noticed(copy: Path) -> None:
+    model = describe_model(str(copy), device="cpu")
+    os.utime(copy / "vae" / WEIGHTS, ns=(1, 1))
+    with pytest.raises(ValueError, match="have changed since it was described"):
+        ComponentStore().load(model, ("vae",))
+
+
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        ("vae", ["diffusers", "DiffusionPipeline"]),
+        ("vae", ["diffusers", "NoSuchModel"]),
+        ("vae", ["transformers", "AutoModel"]),
+        ("text_encoder", ["transformers", "PreTrainedTokenizerFast"]),
+        ("scheduler", ["diffusers", "NoSuchScheduler"]),
+    ],
+)
+def test_only_component_classes_are_loaded(tiny: Callable[[str], Path], name: str, entry: list[str]) -> None:
+    files = inspect_model(tiny("flux")).components[name]
+    spoiled = dataclasses.replace(files, library=entry[0], class_name=entry[1])
+    with pytest.raises(ValueError, match=f"no {files.kind} class {entry[1]}"):
+        load_component(spoiled, dtype="fp32")
+
+
+def test_every_failure_of_a_library_is_one_sentence(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    class PanicException(BaseException):
+        """What Rust code raises, by its name."""
+
+    for error in (RuntimeError("a\nb"), OSError(), MemoryError(), PanicException("x"), KeyError("k")):
+
+        def fail(*_: Any, error: BaseException = error, **__: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(diffusers.AutoencoderKL, "from_pretrained", fail)
+        with pytest.raises(ValueError, match=r"^component vae: \S+/vae .*$") as caught:
+            ComponentStore().load(flux, ("vae",))
+        assert "\n" not in str(caught.value)
+
+
+def test_out_of_device_memory_says_what_to_do(tiny: Callable[[str], Path]) -> None:
+    files = inspect_model(tiny("flux")).components["transformer"]
+    with pytest.raises(ValueError, match="quantization int8, a smaller dtype"), one_sentence(files, None):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+def test_cancelling_while_loading_stays_a_cancel(flux: Model) -> None:
+    class Cancelling(Phases):
+        def phase(self, name: str) -> None:
+            raise Cancelled
+
+    with pytest.raises(Cancelled):
+        ComponentStore().load(flux, ("vae",), Cancelling())
+
+
+def test_a_single_file_gives_the_transformer(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    weights = load_file(tiny("flux") / "transformer" / WEIGHTS)
+    save_file({name: tensor + 0.5 for name, tensor in weights.items()}, tmp_path / "one.safetensors")
+    model = describe_model(f"{tmp_path / 'one.safetensors'}@{tiny('flux')}", device="cpu")
+    parts = ComponentStore().load(model, ("transformer", "vae"))
+    state = parts["transformer"].state_dict()
+    assert all(torch.equal(state[name], tensor + 0.5) for name, tensor in weights.items())
+    assert not any(p.requires_grad for p in parts["transformer"].parameters())
+
+
+MAKERS_NAMES = {
+    "condition_embedder.time_embedder.linear_1": "time_embedding.0",
+    "condition_embedder.time_embedder.linear_2": "time_embedding.2",
+    "condition_embedder.text_embedder.linear_1": "text_embedding.0",
+    "condition_embedder.text_embedder.linear_2": "text_embedding.2",
+    "condition_embedder.time_proj": "time_projection.1",
+    "attn1": "self_attn",
+    "attn2": "cross_attn",
+    ".to_out.0.": ".o.",
+    ".to_q.": ".q.",
+    ".to_k.": ".k.",
+    ".to_v.": ".v.",
+    "proj_out": "head.head",
+    "ffn.net.0.proj": "ffn.0",
+    "ffn.net.2": "ffn.2",
+    ".norm2.": ".norm3.",
+}
+"""diffusers' names of a Wan transformer, and those of the files that its makers publish."""
+
+
+@pytest.mark.parametrize("prefix", ["", "model.diffusion_model."])
+def test_a_single_file_in_the_makers_names_gives_the_transformer(
+    tiny: Callable[[str], Path], tmp_path: Path, prefix: str
+) -> None:
+    weights = load_file(tiny("wan") / "transformer" / WEIGHTS)
+    save_file({prefix + makers_name(name): tensor for name, tensor in weights.items()}, tmp_path / "one.safetensors")
+    model = describe_model(f"{tmp_path / 'one.safetensors'}@{tiny('wan')}", device="cpu")
+    state = ComponentStore().load(model, ("transformer",))["transformer"].state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in weights.items())
+
+
+def makers_name(name: str) -> str:
+    if name == "scale_shift_table":
+        return "head.modulation"
+    name = name.replace("scale_shift_table", "modulation")
+    for ours, theirs in MAKERS_NAMES.items():
+        name = name.replace(ours, theirs)
+    return name
+
+
+def test_a_single_file_of_another_model_is_one_sentence(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    shutil.copy(tiny("wan") / "transformer" / WEIGHTS, tmp_path / "one.safetensors")
+    model = describe_model(f"{tmp_path / 'one.safetensors'}@{tiny('flux')}", device="cpu")
+    with pytest.raises(ValueError, match="tensors are not those of this FluxTransformer2DModel"):
+        ComponentStore().load(model, ("transformer",))
+
+
+def test_a_tokenizer_cannot_bring_code(copy: Path) -> None:
+    """Checked again when loading: a Model made by hand skips the description's checks."""
+    config = copy / "tokenizer" / "tokenizer_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"auto_map": {"AutoTokenizer": ["evil.Evil", None]}}))
+    model = Model(source=str(copy), folder=str(copy), family="flux")
+    with pytest.raises(ValueError, match="names code of its own"):
+        ComponentStore().load(model, ("tokenizer",))
+
+
+def test_loading_reaches_for_no_network(tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a run must not use the network")
+
+    monkeypatch.setattr("socket.socket.connect", refuse)
+    monkeypatch.setattr("socket.getaddrinfo", refuse)
+    model = describe_model(str(tiny("wan_i2v")), device="cpu")
+    ComponentStore().load(model, tuple(inspect_model(tiny("wan_i2v")).components))
+
+
+def test_compiled_transformers_compile_their_repeated_blocks(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **_: called.append(type(self).__name__))
+    ComponentStore().load(dataclasses.replace(flux, compiled=True), ("transformer", "vae"))
+    assert set(called) == {"FluxTransformerBlock", "FluxSingleTransformerBlock"} and len(called) == 4
+
+
+def test_compiling_without_a_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(ValueError, match=r"install g\+\+, or turn compiled off"):
+        compiling.check_compiler("cpu")
+
+
+def test_quantization_leaves_loras_and_small_layers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a stand-in for torchao, which tests do not install."""
+    chosen: list[str] = []
+
+    def quantize_(module: torch.nn.Module, config: Any, filter_fn: Callable[..., bool], device: Any) -> None:
+        chosen.extend(name for name, part in module.named_modules() if filter_fn(part, name))
+
+    configs = dict.fromkeys(("Int8WeightOnlyConfig", "Int4WeightOnlyConfig", "Float8WeightOnlyConfig"), object)
+    fake = ModuleType("torchao")
+    fake.quantization = type("quantization", (), {**configs, "quantize_": staticmethod(quantize_)})  # type: ignore
+    monkeypatch.setitem(sys.modules, "torchao", fake)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    block = torch.nn.ModuleDict({"big": torch.nn.Linear(64, 4), "small": torch.nn.Linear(8, 4)})
+    block["wrapped"] = torch.nn.ModuleDict({"lora_A": torch.nn.ModuleDict({"x": torch.nn.Linear(64, 4)})})
+    quantize.quantize(block, "int8", device="cpu")
+    assert chosen == ["big"]

@@ -1,0 +1,127 @@
+import dataclasses
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from latentloom.pipelines import describe
+from latentloom.pipelines.describe import add_lora, card_of, describe_model, pick_device, pick_dtype
+from latentloom.pipelines.values import Model, from_plain, to_plain
+from safetensors.torch import save_file
+
+
+@pytest.fixture
+def lora_file(tmp_path: Path) -> Path:
+    weights = {f"transformer.x.lora_{side}.weight": torch.ones(1, 1) for side in "AB"}
+    save_file(weights, tmp_path / "my style-2.safetensors")
+    return tmp_path / "my style-2.safetensors"
+
+
+def test_the_built_in_model_is_described_without_reading_weights() -> None:
+    model = describe_model("builtin:bobbin", device="cpu")
+    assert (model.source, model.family, model.device, model.dtype) == ("builtin:bobbin", "flux", "cpu", "fp32")
+    assert card_of(model).text_length < 512
+    assert from_plain(Model, to_plain(model)) == model and hash(model)
+
+
+def test_describing_twice_gives_the_same_model() -> None:
+    assert describe_model("builtin:bobbin", device="cpu") == describe_model("builtin:bobbin", device="cpu")
+
+
+@pytest.mark.parametrize(("device", "dtype"), [("cpu", "fp32"), ("cuda:1", "bf16"), ("mps", "bf16")])
+def test_auto_dtype_follows_the_device(device: str, dtype: str) -> None:
+    assert pick_dtype("auto", device=device) == dtype
+
+
+def test_fp16_on_a_cpu_is_allowed_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="latentloom"):
+        assert pick_dtype("fp16", device="cpu") == "fp16"
+    assert "8 times slower" in caplog.text
+
+
+def test_auto_takes_the_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert pick_device("auto") == "cuda" and pick_device("cuda:1") == "cuda:1"
+    with pytest.raises(ValueError, match="cuda:2 is not on this machine; it has cpu, cuda:0, cuda:1"):
+        pick_device("cuda:2")
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ({"device": "gpu"}, "choose auto, cpu, cuda"),
+        ({"dtype": "fp8"}, "choose one of auto, fp32"),
+        ({"quantization": "int2"}, "choose one of none, int8"),
+    ],
+)
+def test_an_unknown_choice_lists_the_choices(choice: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        describe_model("builtin:bobbin", **choice)
+
+
+def test_quantization_without_torchao_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"pip install 'latentloom\[quant\]'"):
+        describe_model("builtin:bobbin", quantization="int8")
+
+
+def test_loras_keep_their_order_and_get_names_of_their_own(lora_file: Path) -> None:
+    model = describe_model("builtin:bobbin", device="cpu")
+    twice = add_lora(add_lora(model, str(lora_file), 0.5), str(lora_file), -1)
+    assert [(lora.adapter, lora.scale) for lora in twice.loras] == [("my_style_2", 0.5), ("my_style_2_2", -1.0)]
+    assert twice.loras[0].sha256 == twice.loras[1].sha256 and len(twice.loras[0].sha256) == 64
+    assert dataclasses.replace(twice, loras=()) == model
+
+
+@pytest.mark.parametrize("scale", [float("nan"), float("inf"), 1e6])
+def test_an_impossible_scale_is_refused(lora_file: Path, scale: float) -> None:
+    with pytest.raises(ValueError, match="LoRA scale is"):
+        add_lora(describe_model("builtin:bobbin"), str(lora_file), scale)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("", "give a .safetensors file"),
+        ("a.pt", "pickle"),
+        ("nowhere.safetensors", "does not exist"),
+        ("/", "not a file"),
+    ],
+)
+def test_a_path_that_is_no_lora_file_is_refused(path: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        add_lora(describe_model("builtin:bobbin"), path)
+
+
+def test_a_lora_outside_the_roots_is_refused(lora_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    with pytest.raises(ValueError, match="outside the allowed folders"):
+        add_lora(describe_model("builtin:bobbin"), str(lora_file), roots=[tmp_path / "root"])
+    assert add_lora(describe_model("builtin:bobbin"), lora_file.name, roots=[tmp_path]).loras
+
+
+def test_a_whole_model_is_no_lora(tiny: Callable[[str], Path]) -> None:
+    weights = tiny("flux") / "vae" / "diffusion_pytorch_model.safetensors"
+    with pytest.raises(ValueError, match="is no LoRA"):
+        add_lora(describe_model("builtin:bobbin"), str(weights))
+
+
+def test_a_single_file_has_a_fingerprint_of_its_own(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    file = tmp_path / "t.safetensors"
+    save_file({"w": torch.ones(1)}, file)
+    base, model = describe_model(str(tiny("flux"))), describe_model(f"{file}@{tiny('flux')}")
+    assert model.folder == base.folder and model.fingerprint != base.fingerprint
+    assert model.source == f"{file}@{tiny('flux')}"
+
+
+def test_a_single_file_cannot_stand_for_two_experts(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    save_file({"w": torch.ones(1)}, tmp_path / "t.safetensors")
+    with pytest.raises(ValueError, match="its base has 2"):
+        describe_model(f"{tmp_path / 't.safetensors'}@{tiny('wan22')}")
+
+
+def test_lists_of_choices_match_the_values() -> None:
+    assert set(describe.DEFAULT_DTYPES) == {"cpu", "cuda", "mps"}

@@ -1,0 +1,191 @@
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from latentloom.pipelines.card_file import read_card
+from latentloom.pipelines.inspect_model import find_family, fingerprint, inspect_model, read_config
+from latentloom.pipelines.tensor_file import read_tensor_file
+
+
+@pytest.fixture
+def copy(tiny: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A tiny FLUX that a test may change; files are hard links until rewritten by `change`."""
+    return shutil.copytree(tiny("flux"), tmp_path / "copy", copy_function=os.link)
+
+
+def change(path: Path, **values: Any) -> None:
+    plain = json.loads(path.read_text()) | values
+    path.unlink()
+    path.write_text(json.dumps(plain))
+
+
+@pytest.mark.parametrize("family", ["flux", "sd3", "qwen_image", "wan", "wan_i2v", "wan22", "wan22_i2v"])
+def test_every_tiny_model_is_whole(tiny: Callable[[str], Path], family: str) -> None:
+    files = inspect_model(tiny(family), roots=[])
+    assert files.family.name == family.partition("22")[0].partition("_i2v")[0]
+    assert files.components["transformer"].num_parameters > 50_000
+
+
+def test_an_unknown_pipeline_is_refused_with_the_list() -> None:
+    with pytest.raises(ValueError, match=r"'FluxPipelin' is not supported; the nearest is FluxPipeline\. Supported: "):
+        find_family("FluxPipelin")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"vae": ["my_vae", "MyVae"]}, "would run code of the model's own"),
+        ({"vae": ["diffusers", "os.system"]}, "names no class"),
+        ({"vae": ["diffusers"]}, r"not \[library, class\]"),
+        ({"../vae": ["diffusers", "AutoencoderKL"]}, r"not \[library, class\]"),
+        ({"vae": {"a": 1}}, "not an object"),
+        ({"_class_name": 3}, "does not name its pipeline"),
+        ({"vae": [None, None]}, "lacks vae"),
+    ],
+)
+def test_a_model_index_that_asks_for_more_is_refused(copy: Path, values: dict[str, Any], words: str) -> None:
+    change(copy / "model_index.json", **values)
+    with pytest.raises(ValueError, match=words):
+        inspect_model(copy)
+
+
+@pytest.mark.parametrize(
+    ("file", "values", "words"),
+    [
+        ("transformer/config.json", {"auto_map": {"AutoModel": "x.Y"}}, "names code of its own"),
+        ("tokenizer/tokenizer_config.json", {"auto_map": {"AutoTokenizer": "x.Y"}}, "names code of its own"),
+        ("text_encoder/config.json", {"nested": [{"auto_map": {"A": "b"}}]}, "names code of its own"),
+        ("text_encoder/config.json", {"transformers_weights": "../x.safetensors"}, "names weights elsewhere"),
+        ("transformer/config.json", {"quantization_config": {"quant_method": "x"}}, "already quantized"),
+        ("tokenizer/tokenizer_config.json", {"vocab_file": "/etc/passwd"}, "points at a file elsewhere"),
+        ("transformer/config.json", {"num_layers": 10**7}, "out of range"),
+        ("scheduler/scheduler_config.json", {"num_train_timesteps": 10**12}, "out of range"),
+    ],
+)
+def test_a_config_that_asks_for_code_or_the_impossible_is_refused(
+    copy: Path, file: str, values: dict[str, Any], words: str
+) -> None:
+    change(copy / file, **values)
+    with pytest.raises(ValueError, match=words):
+        inspect_model(copy)
+
+
+def test_pickle_weights_are_refused_in_one_sentence(copy: Path) -> None:
+    (copy / "vae" / "diffusion_pytorch_model.safetensors").rename(copy / "vae" / "diffusion_pytorch_model.bin")
+    with pytest.raises(ValueError, match=r"component vae: .* only pickle weights"):
+        inspect_model(copy)
+
+
+def test_an_adapter_in_place_of_a_model_is_refused(copy: Path) -> None:
+    """transformers would load the base model that it names, from anywhere."""
+    (copy / "text_encoder" / "adapter_config.json").write_text('{"base_model_name_or_path": "elsewhere"}')
+    with pytest.raises(ValueError, match="holds an adapter"):
+        inspect_model(copy)
+
+
+def test_every_shard_must_be_there(copy: Path) -> None:
+    whole = copy / "transformer" / "diffusion_pytorch_model.safetensors"
+    names = list(read_tensor_file(whole).tensors)
+    shard = copy / "transformer" / "diffusion_pytorch_model-00001-of-00002.safetensors"
+    whole.rename(shard)
+    index = copy / "transformer" / "diffusion_pytorch_model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": dict.fromkeys(names, shard.name)}))
+    assert len(inspect_model(copy).components["transformer"].weights) == 1
+    index.write_text(json.dumps({"weight_map": {names[0]: "diffusion_pytorch_model-00002-of-00002.safetensors"}}))
+    with pytest.raises(ValueError, match=r"shard .*00002-of-00002.* is not in"):
+        inspect_model(copy)
+    index.write_text(json.dumps({"weight_map": {"another.weight": shard.name}}))
+    with pytest.raises(ValueError, match=r"lacks 'another\.weight'"):
+        inspect_model(copy)
+    index.write_text(json.dumps({"weight_map": {names[0]: "../vae/diffusion_pytorch_model.safetensors"}}))
+    with pytest.raises(ValueError, match="is not in"):
+        inspect_model(copy)
+
+
+def test_links_out_of_the_model_need_an_allowed_folder(copy: Path, tmp_path: Path) -> None:
+    file = copy / "vae" / "config.json"
+    shutil.copy(file, tmp_path / "config.json")
+    file.unlink()
+    file.symlink_to(tmp_path / "config.json")
+    assert inspect_model(copy).family.name == "flux"
+    assert inspect_model(copy, roots=[tmp_path]).family.name == "flux"
+    with pytest.raises(ValueError, match="outside the allowed folders"):
+        inspect_model(copy, roots=[copy])
+
+
+def test_a_fingerprint_follows_configs_and_weights(copy: Path) -> None:
+    before = fingerprint(copy)
+    assert fingerprint(copy) == before
+    change(copy / "scheduler" / "scheduler_config.json", shift=7.0)
+    changed = fingerprint(copy)
+    assert changed != before
+    os.utime(copy / "vae" / "diffusion_pytorch_model.safetensors", ns=(1, 1))
+    assert fingerprint(copy) != changed
+
+
+def test_the_config_of_an_absent_component_is_empty(copy: Path) -> None:
+    assert read_config(copy, "transformer")["num_attention_heads"] == 4
+    assert read_config(copy, "image_encoder") == {}
+
+
+def test_a_card_overrides_the_familys_defaults(copy: Path) -> None:
+    family = find_family("FluxPipeline")
+    before = read_card(copy, family)
+    (copy / "latentloom.json").write_text('{"format": 1, "name": "mine", "defaults": {"steps": 3, "guidance": 2}}')
+    card = read_card(copy, family)
+    assert (card.name, card.steps, card.guidance, card.width) == ("mine", 3, 2.0, before.width)
+
+
+@pytest.mark.parametrize(
+    ("card", "words"),
+    [
+        ({"format": 2}, "update latentloom"),
+        ({"family": "wan"}, "the model is 'flux'"),
+        ({"defaults": 3}, "not an object"),
+        ({"defaults": {"steps": 0}}, "whole number from 1 to 1000"),
+        ({"defaults": {"steps": True}}, "whole number from 1 to 1000"),
+        ({"defaults": {"guidance": "high"}}, "a number from 0 to 100"),
+        ({"defaults": {"widht": 64}}, "did you mean width"),
+        ({"name": "x" * 300}, "a text of at most 200"),
+    ],
+)
+def test_a_bad_card_is_one_sentence(copy: Path, card: dict[str, Any], words: str) -> None:
+    (copy / "latentloom.json").write_text(json.dumps(card))
+    with pytest.raises(ValueError, match=words):
+        read_card(copy, find_family("FluxPipeline"))
+
+
+def test_nan_in_a_card_is_refused(copy: Path) -> None:
+    (copy / "latentloom.json").write_text('{"defaults": {"guidance": NaN}}')
+    with pytest.raises(ValueError, match="NaN is no JSON number"):
+        read_card(copy, find_family("FluxPipeline"))
+
+
+@pytest.mark.parametrize(
+    ("entry", "data", "words"),
+    [
+        ({"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, 8, ""),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, 7, "damaged"),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, 9, "damaged"),
+        ({"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}, 8, "not its shape's"),
+        ({"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}, 8, "impossible shape"),
+        ({"dtype": "F32", "shape": [True, 2], "data_offsets": [0, 8]}, 8, "impossible shape"),
+        ({"dtype": "Q4", "shape": [2], "data_offsets": [0, 8]}, 8, "wrongly"),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}, 16, "overlap or leave gaps"),
+        ({"dtype": "F32", "shape": [], "data_offsets": [4, 0]}, 8, "not its shape's"),
+        ([1], 8, "wrongly"),
+    ],
+)
+def test_a_header_that_lies_is_refused(tmp_path: Path, entry: Any, data: int, words: str) -> None:
+    header = json.dumps({"w": entry}).encode()
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(data))
+    if not words:
+        assert read_tensor_file(path).tensors["w"].numel == 2
+        return
+    with pytest.raises(ValueError, match=words):
+        read_tensor_file(path)

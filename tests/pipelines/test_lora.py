@@ -1,0 +1,220 @@
+import dataclasses
+import logging
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import diffusers
+import pytest
+import torch
+from latentloom.pipelines.components import ComponentStore
+from latentloom.pipelines.describe import add_lora, describe_model
+from latentloom.pipelines.values import Model
+from safetensors.torch import load_file, save_file
+
+WEIGHTS = "diffusion_pytorch_model.safetensors"
+
+
+def write_lora(path: Path, module: torch.nn.Module, *, prefix: str, layers: tuple[str, ...], seed: int = 0) -> Path:
+    """A LoRA of rank 2 for the linear layers whose names hold one of `layers`."""
+    generator = torch.Generator().manual_seed(seed)
+    weights = {}
+    for name, part in module.named_modules():
+        if isinstance(part, torch.nn.Linear) and any(layer in name for layer in layers):
+            weights[f"{prefix}.{name}.lora_A.weight"] = torch.randn(2, part.in_features, generator=generator) * 0.3
+            weights[f"{prefix}.{name}.lora_B.weight"] = torch.randn(part.out_features, 2, generator=generator) * 0.3
+    assert weights
+    save_file(weights, path)
+    return path
+
+
+def adapted(module: torch.nn.Module) -> dict[str, torch.nn.Module]:
+    return {name: part for name, part in module.named_modules() if hasattr(part, "lora_A")}
+
+
+def outputs(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """What each adapted layer makes of noise."""
+    generator = torch.Generator().manual_seed(1)
+    return {
+        name: part(torch.randn(3, part.in_features, generator=generator))  # type: ignore[operator]
+        for name, part in adapted(module).items()
+    }
+
+
+def transformer_of(model: Model, components: ComponentStore | None = None) -> Any:
+    return (components or ComponentStore()).load(model, ("transformer",))["transformer"]
+
+
+@pytest.fixture
+def flux(tiny: Callable[[str], Path]) -> Model:
+    return describe_model(str(tiny("flux")), device="cpu")
+
+
+@pytest.fixture
+def style(flux: Model, tmp_path: Path) -> Path:
+    return write_lora(tmp_path / "style.safetensors", transformer_of(flux), prefix="transformer", layers=("to_q", "ff"))
+
+
+@pytest.fixture
+def subject(flux: Model, tmp_path: Path) -> Path:
+    path = tmp_path / "subject.safetensors"
+    return write_lora(path, transformer_of(flux), prefix="transformer", layers=("to_q", "to_v"), seed=5)
+
+
+@pytest.mark.parametrize("family", ["flux", "sd3", "qwen_image", "wan", "wan_i2v", "wan22"])
+def test_two_scaled_loras_equal_the_stock_pipeline(tiny: Callable[[str], Path], tmp_path: Path, family: str) -> None:
+    model = describe_model(str(tiny(family)), device="cpu")
+    stock: Any = diffusers.DiffusionPipeline.from_pretrained(tiny(family), dtype=torch.float32, local_files_only=True)
+    for number, layers in enumerate((("to_q", "to_v"), ("to_q", "ff", "img_mlp"))):
+        file = write_lora(
+            tmp_path / f"l{number}.safetensors", stock.transformer, prefix="transformer", layers=layers, seed=number
+        )
+        model = add_lora(model, str(file), (0.7, -0.4)[number])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Already found a `peft_config`")
+        for lora in model.loras:
+            stock.load_lora_weights(lora.path, adapter_name=lora.adapter)
+    stock.set_adapters(["l0", "l1"], [0.7, -0.4])
+    expected, ours = outputs(stock.transformer), outputs(transformer_of(model))
+    assert expected.keys() == ours.keys() and len(ours) > 1
+    assert all(torch.equal(expected[name], ours[name]) for name in expected)
+
+
+def test_a_file_with_alphas_in_kohya_names_equals_the_stock_pipeline(flux: Model, tmp_path: Path) -> None:
+    weights = {}
+    for name in ("img_attn_proj", "txt_mlp_0"):
+        layer = f"lora_unet_double_blocks_0_{name}"
+        weights[f"{layer}.lora_down.weight"] = torch.randn(2, 64)
+        weights[f"{layer}.lora_up.weight"] = torch.randn(256 if "mlp" in name else 64, 2)
+        weights[f"{layer}.alpha"] = torch.tensor(1.0)
+    save_file(weights, tmp_path / "kohya.safetensors")
+    stock: Any = diffusers.FluxPipeline.from_pretrained(flux.folder, dtype=torch.float32, local_files_only=True)
+    stock.load_lora_weights(str(tmp_path / "kohya.safetensors"), adapter_name="kohya")
+    stock.set_adapters(["kohya"], [0.5])
+    expected = outputs(stock.transformer)
+    ours = outputs(transformer_of(add_lora(flux, str(tmp_path / "kohya.safetensors"), 0.5)))
+    assert expected.keys() == ours.keys() and len(ours) == 2
+    assert all(torch.equal(expected[name], ours[name]) for name in expected)
+
+
+def test_the_same_transformer_serves_models_that_differ_in_loras(flux: Model, style: Path, subject: Path) -> None:
+    components = ComponentStore()
+    plain = transformer_of(flux, components)
+    before = {name: tensor.clone() for name, tensor in plain.state_dict().items()}
+    one = transformer_of(add_lora(flux, str(style)), components)
+    expected = outputs(transformer_of(add_lora(flux, str(subject), 0.5)))
+    ours = outputs(transformer_of(add_lora(flux, str(subject), 0.5), components))
+    assert all(torch.equal(expected[name], ours[name]) for name in expected)
+    again = transformer_of(flux, components)
+    assert plain is one is again and not adapted(again)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in again.state_dict().items())
+
+
+def test_another_scale_reads_no_file_again(flux: Model, style: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    components = ComponentStore()
+    model = add_lora(flux, str(style), 1.0)
+    transformer_of(model, components)
+    louder = dataclasses.replace(model, loras=(dataclasses.replace(model.loras[0], scale=2.0),))
+    expected = outputs(transformer_of(louder))
+    monkeypatch.setattr(diffusers.FluxPipeline, "lora_state_dict", None)
+    ours = outputs(transformer_of(louder, components))
+    assert all(torch.equal(expected[name], ours[name]) for name in expected)
+
+
+def test_the_same_name_with_other_content_is_read_again(flux: Model, style: Path, subject: Path) -> None:
+    components = ComponentStore()
+    transformer_of(add_lora(flux, str(style)), components)
+    subject.replace(style)
+    model = add_lora(flux, str(style))
+    ours, expected = outputs(transformer_of(model, components)), outputs(transformer_of(model))
+    assert ours.keys() == expected.keys() and all(torch.equal(expected[name], ours[name]) for name in expected)
+
+
+def test_a_lora_for_another_model_is_refused(
+    flux: Model, style: Path, tiny: Callable[[str], Path], tmp_path: Path
+) -> None:
+    wan = describe_model(str(tiny("wan")), device="cpu")
+    file = write_lora(tmp_path / "w.safetensors", transformer_of(wan), prefix="transformer", layers=("to_q",))
+    components = ComponentStore()
+    transformer_of(flux, components)
+    for store in (components, ComponentStore()):  # fitted to a kept transformer, and to a new one
+        with pytest.raises(ValueError, match=r"does not fit this model .*use one made for it"):
+            transformer_of(add_lora(flux, str(file)), store)
+    assert not adapted(transformer_of(flux, components))
+
+
+def test_a_lora_that_names_no_part_of_the_model_is_refused(flux: Model, tmp_path: Path) -> None:
+    """diffusers loads zero layers and says nothing."""
+    weights = {f"unet.x.lora_{side}.weight": torch.ones(2, 2) for side in "AB"}
+    save_file(weights, tmp_path / "sd15.safetensors")
+    with pytest.raises(ValueError, match=r"has nothing for this model \(it names unet\.x"):
+        transformer_of(add_lora(flux, str(tmp_path / "sd15.safetensors")))
+
+
+def test_wrong_shapes_are_one_sentence(flux: Model, style: Path, tmp_path: Path) -> None:
+    weights = {name: torch.cat([w, w], dim=1) if "lora_A" in name else w for name, w in load_file(style).items()}
+    save_file(weights, tmp_path / "wide.safetensors")
+    with pytest.raises(ValueError, match=r"LoRA \S*wide.safetensors has other sizes than this model"):
+        transformer_of(add_lora(flux, str(tmp_path / "wide.safetensors")))
+
+
+def test_a_partly_matching_lora_is_told(flux: Model, style: Path, caplog: pytest.LogCaptureFixture) -> None:
+    weights = load_file(style)
+    weights |= {f"transformer.transformer_blocks.9.attn.to_q.lora_{s}.weight": torch.ones(2, 2) for s in "AB"}
+    save_file(weights, style)
+    with caplog.at_level(logging.WARNING, logger="latentloom"):
+        transformer_of(add_lora(flux, str(style)))
+    assert "layers of transformer match the model" in caplog.text
+
+
+def test_a_file_that_changed_since_it_was_chosen_is_refused(flux: Model, style: Path, subject: Path) -> None:
+    model = add_lora(flux, str(style))
+    subject.replace(style)
+    with pytest.raises(ValueError, match="has changed since it was chosen"):
+        transformer_of(model)
+
+
+def test_text_encoder_parts_go_to_clip(flux: Model, tmp_path: Path, style: Path) -> None:
+    encoder = ComponentStore().load(flux, ("text_encoder",))["text_encoder"]
+    file = write_lora(tmp_path / "te.safetensors", encoder, prefix="text_encoder", layers=("q_proj",))
+    both = load_file(file) | load_file(style)
+    save_file(both, file)
+    stock: Any = diffusers.FluxPipeline.from_pretrained(flux.folder, dtype=torch.float32, local_files_only=True)
+    stock.load_lora_weights(str(file), adapter_name="te")
+    stock.set_adapters(["te"], [0.6])
+    parts = ComponentStore().load(add_lora(flux, str(file), 0.6), ("text_encoder", "text_encoder_2", "transformer"))
+    for name, count in (("text_encoder", 2), ("text_encoder_2", 0)):
+        expected, ours = outputs(getattr(stock, name)), outputs(parts[name])
+        assert len(ours) == count and expected.keys() == ours.keys()
+        assert all(torch.equal(expected[layer], ours[layer]) for layer in expected)
+    assert adapted(parts["transformer"])
+
+
+def test_a_text_encoder_is_loaded_again_for_other_loras(flux: Model, tmp_path: Path) -> None:
+    components = ComponentStore()
+    encoder = components.load(flux, ("text_encoder",))["text_encoder"]
+    file = write_lora(tmp_path / "te.safetensors", encoder, prefix="text_encoder", layers=("q_proj",))
+    assert adapted(components.load(add_lora(flux, str(file)), ("text_encoder",))["text_encoder"])
+    assert not adapted(components.load(flux, ("text_encoder",))["text_encoder"])
+
+
+@pytest.mark.parametrize(("name", "experts"), [("a", (4, 4)), ("x_high_noise", (4, 0)), ("LowNoise", (0, 4))])
+def test_wan_experts_take_the_files_meant_for_them(
+    tiny: Callable[[str], Path], tmp_path: Path, name: str, experts: tuple[int, int]
+) -> None:
+    model = describe_model(str(tiny("wan22")), device="cpu")
+    file = write_lora(
+        tmp_path / f"{name}.safetensors",
+        transformer_of(model),
+        prefix="transformer",
+        layers=("attn1.to_q", "attn2.to_q"),
+    )
+    parts = ComponentStore().load(add_lora(model, str(file)), ("transformer", "transformer_2"))
+    assert (len(adapted(parts["transformer"])), len(adapted(parts["transformer_2"]))) == experts
+
+
+def test_bf16_transformers_take_fp32_loras(flux: Model, style: Path) -> None:
+    part = transformer_of(add_lora(dataclasses.replace(flux, dtype="bf16"), str(style)))
+    layer: Any = next(iter(adapted(part).values()))
+    assert layer(torch.randn(2, layer.in_features).bfloat16()).dtype == torch.bfloat16

@@ -1,0 +1,202 @@
+"""What every family's stages share: the border, cancelling, seeds, and what they refuse."""
+
+from typing import Any
+
+import pytest
+import torch
+from latentloom.pipelines import stages
+from latentloom.pipelines.border import Cancelled, Silent
+from latentloom.pipelines.families import FAMILIES, family_module
+from latentloom.pipelines.values import Image, Sampling, to_plain
+
+
+class Watcher(Silent):
+    """Notes what it is told; cancels after `last` steps."""
+
+    def __init__(self, last: int = 1000) -> None:
+        self.phases: list[str] = []
+        self.steps: list[tuple[int, int]] = []
+        self.previews: list[torch.Tensor] = []
+        self.last = last
+
+    def phase(self, name: str) -> None:
+        self.phases.append(name)
+
+    def step(self, done: int, total: int, preview: Any = None) -> None:
+        self.steps.append((done, total))
+        self.previews.append(preview())
+        if done == self.last:
+            raise Cancelled
+
+
+IMAGE_FAMILIES = pytest.mark.parametrize("family", ["flux", "sd3", "qwen_image"])
+FAMILIES_AND_FRAMES = pytest.mark.parametrize(
+    "family, frames", [("flux", 1), ("sd3", 1), ("qwen_image", 1), ("wan", 5)]
+)
+
+
+@FAMILIES_AND_FRAMES
+@pytest.mark.parametrize("scheduler", ["model", "euler", "heun", "unipc", "dpm++2m"])
+def test_border_is_called_once_a_step(
+    family: str, frames: int, scheduler: str, model: Any, canvas: Any, paint: Any
+) -> None:
+    watcher, sampling = Watcher(), to_plain(Sampling(scheduler=scheduler))  # type: ignore[arg-type]
+    latents = paint(model(family), canvas(family, frames=frames), border=watcher, guidance=3.0, sampling=sampling)
+    assert watcher.steps == [(1, 3), (2, 3), (3, 3)]
+    assert torch.isfinite(latents["tensor"]).all()
+    assert all(p.dtype == torch.uint8 and p.shape == (8, 8, 3) for p in watcher.previews)
+
+
+@IMAGE_FAMILIES
+@pytest.mark.parametrize("scheduler", ["model", "heun"])
+def test_border_counts_the_steps_that_strength_leaves(
+    family: str, scheduler: str, model: Any, paint: Any, picture: torch.Tensor
+) -> None:
+    watcher, sampling = Watcher(), to_plain(Sampling(scheduler=scheduler))  # type: ignore[arg-type]
+    start = encoded(model(family), picture)
+    paint(model(family), start, border=watcher, steps=6, strength=0.5, sampling=sampling)
+    assert watcher.steps == [(1, 3), (2, 3), (3, 3)]
+
+
+@FAMILIES_AND_FRAMES
+def test_cancelling_stops_at_once_and_the_next_run_works(
+    family: str, frames: int, model: Any, canvas: Any, paint: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    watcher, blank = Watcher(last=2), canvas(family, frames=frames)
+    with pytest.raises(Cancelled):
+        paint(model(family), blank, border=watcher, steps=5)
+    assert watcher.steps == [(1, 5), (2, 5)]
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+    assert len(paint(model(family), blank)["tensor"]) == 1
+
+
+@FAMILIES_AND_FRAMES
+def test_a_picture_of_a_batch_is_the_one_its_seed_makes_alone(
+    family: str, frames: int, model: Any, canvas: Any, paint: Any
+) -> None:
+    both = paint(model(family), canvas(family, frames=frames, batch=2), seed=5)
+    alone = paint(model(family), canvas(family, frames=frames), seed=6)
+    assert both["seeds"] == [5, 6] and alone["seeds"] == [6]
+    assert not torch.equal(both["tensor"][0], both["tensor"][1])
+    # The noise is the same bit for bit; matrices of another size round otherwise.
+    torch.testing.assert_close(both["tensor"][1:], alone["tensor"], atol=5e-5, rtol=0)
+
+
+@FAMILIES_AND_FRAMES
+def test_same_seed_same_bits(family: str, frames: int, model: Any, canvas: Any, paint: Any) -> None:
+    first, second = (paint(model(family), canvas(family, frames=frames), seed=9)["tensor"] for _ in range(2))
+    assert torch.equal(first, second)
+
+
+@IMAGE_FAMILIES
+def test_zeros_take_the_cards_numbers(family: str, model: Any, canvas: Any, paint: Any) -> None:
+    from latentloom.pipelines.describe import card_of
+    from latentloom.pipelines.values import Model, from_plain
+
+    watcher, card = Watcher(), card_of(from_plain(Model, model(family)))
+    paint(model(family), canvas(family), border=watcher, steps=0, guidance=0.0)
+    assert watcher.steps[-1] == (card.steps, card.steps)
+
+
+def test_stages_load_only_what_they_need(tiny: Any, canvas: Any, paint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from latentloom.pipelines.components import ComponentStore
+    from latentloom.pipelines.describe import describe_model
+
+    fresh = ComponentStore()
+    monkeypatch.setattr(stages, "store", lambda: fresh)
+    watcher = Watcher()
+    watcher.step = lambda done, total, preview=None: None  # type: ignore[method-assign]
+    paint(to_plain(describe_model(str(tiny("flux")), device="cpu")), canvas("flux"), border=watcher)
+    assert watcher.phases == ["loading transformer", "loading scheduler", "denoising"]
+
+
+def test_prompts_may_be_empty(model: Any) -> None:
+    assert stages.encode_text({"model": model("flux"), "prompt": "", "text_length": 64})["prompt"] == ""
+
+
+def test_without_guidance_in_the_request_the_negative_prompt_is_read(model: Any) -> None:
+    request = {"model": model("flux"), "prompt": "a", "negative_prompt": "b", "text_length": 64}
+    assert stages.encode_text(request)["negative"] is not None
+    assert stages.encode_text({**request, "guidance": 1.0})["negative"] is None
+
+
+REFUSED = {
+    "steps is -1": {"steps": -1},
+    "steps is 2.5": {"steps": 2.5},
+    "steps is 5000": {"steps": 5000},
+    "guidance is nan": {"guidance": float("nan")},
+    "guidance is -1": {"guidance": -1.0},
+    "guidance_2 is inf": {"guidance_2": float("inf")},
+    "strength is 0;": {"strength": 0.0},
+    "strength is 1.5": {"strength": 1.5},
+    "strength is 0.5, but the canvas is empty": {"strength": 0.5},
+    "seed is -1": {"seed": -1},
+    "guidance is 4, but the text was encoded without": {"guidance": 4.0},
+    "sigmas 0.5, 0.7": {"sampling": {"sigmas": [0.5, 0.7]}},
+    "guidance from 0.8 to 0.2": {"sampling": {"guidance_start": 0.8, "guidance_stop": 0.2}},
+    "unknown scheduler 'oiler': did you mean euler": {"sampling": {"scheduler": "oiler"}},
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_denoise_refuses(sentence: str, model: Any, canvas: Any) -> None:
+    text = {"model": model("flux"), "prompt": "a", "negative_prompt": "", "guidance": 1.0, "text_length": 64}
+    request = {"model": model("flux"), "conditioning": stages.encode_text(text), "latents": canvas("flux"), "seed": 0}
+    with pytest.raises(ValueError, match=sentence.replace("+", "[+]")) as caught:
+        stages.denoise({**request, **REFUSED[sentence]})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "sentence, changed",
+    [
+        ("multiples of 16, such as 64 x 64", {"width": 70}),
+        ("set frames to 0 or 1", {"frames": 5}),
+        ("are 16 x 4 x 4, but this FLUX.1 model needs 16 x 8 x 8", {"tensor": torch.zeros(1, 16, 4, 4)}),
+        ("hold 3 pictures and a batch of 2", {"tensor": torch.zeros(3, 16, 8, 8), "batch": 2}),
+        ("made with Wan [(]wan[)], but the model is FLUX.1 [(]flux[)]", {"family": "wan"}),
+    ],
+)
+def test_denoise_refuses_a_canvas(sentence: str, changed: Any, model: Any, canvas: Any, paint: Any) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        paint(model("flux"), {**canvas("flux"), **changed})
+
+
+def test_text_of_another_family_is_refused_by_both_names(model: Any, canvas: Any) -> None:
+    conditioning = stages.encode_text({"model": model("sd3"), "prompt": "a", "text_length": 64})
+    with pytest.raises(ValueError, match=r"Stable Diffusion 3 \(sd3\), but the model is FLUX.1 \(flux\)"):
+        stages.denoise({"model": model("flux"), "conditioning": conditioning, "latents": canvas("flux")})
+
+
+def test_decode_refuses_an_empty_canvas_and_another_family(model: Any, canvas: Any, paint: Any) -> None:
+    with pytest.raises(ValueError, match="put a Denoise before Decode"):
+        stages.decode({"model": model("flux"), "latents": canvas("flux")})
+    with pytest.raises(ValueError, match=r"FLUX.1 \(flux\), but the model is Stable Diffusion 3 \(sd3\)"):
+        stages.decode({"model": model("sd3"), "latents": paint(model("flux"), canvas("flux"))})
+
+
+def test_a_picture_of_another_size_is_refused(model: Any, picture: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match="resize the picture first"):
+        encoded(model("flux"), picture[:, :32])
+
+
+def test_running_out_of_memory_is_one_sentence(
+    model: Any, canvas: Any, paint: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB ...")
+
+    monkeypatch.setattr(family_module("flux"), "denoise", full)
+    with pytest.raises(RuntimeError, match=r"cpu ran out of memory denoising 1 of 64 x 64 x 1 .* make fewer at once"):
+        paint(model("flux"), canvas("flux"))
+
+
+def test_unknown_families_offer_the_nearest() -> None:
+    with pytest.raises(ValueError, match="did you mean flux"):
+        family_module("fluxx")
+    assert all(family_module(name).FAMILY is family for name, family in FAMILIES.items())
+
+
+def encoded(model: dict[str, Any], pixels: torch.Tensor) -> dict[str, Any]:
+    image, size = to_plain(Image(pixels=pixels)), {"width": 64, "height": 64}
+    return stages.encode_image({"model": model, "image": image, **size, "frames": 0, "fps": 0.0, "seed": 1})

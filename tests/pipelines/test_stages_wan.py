@@ -1,0 +1,301 @@
+"""Wan's stages give what diffusers' Wan pipelines give, bit for bit in fp32; see route_differences.md."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from latentloom.pipelines import stages
+from latentloom.pipelines.border import Cancelled
+from latentloom.pipelines.components import store
+from latentloom.pipelines.describe import card_of, describe_model
+from latentloom.pipelines.noise import generators
+from latentloom.pipelines.shape import size_multiple
+from latentloom.pipelines.values import Conditioning, Image, Model, Sampling, from_plain, to_plain
+from PIL import Image as PilImage
+
+KIND = pytest.mark.parametrize("kind", ["wan", "wan_i2v", "wan22", "wan22_i2v"])
+GUIDED = pytest.mark.parametrize("guidance", [1.0, 4.0])
+BATCH = pytest.mark.parametrize("batch", [1, 2])
+SIZE = {"width": 64, "height": 32}
+FRAMES = 9
+STEPS = 4
+PIXELS = torch.randint(0, 256, (32, 64, 3), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
+
+
+@KIND
+@GUIDED
+@BATCH
+def test_a_video_equals_the_classic_pipeline(kind: str, guidance: float, batch: int, film: Any, stock: Any) -> None:
+    second = 1.0 if guidance == 1 else 2.5
+    ours = film(kind, guidance=guidance, guidance_2=second, batch=batch)
+    theirs = stock(kind)(
+        **stock_options(kind, batch),
+        guidance_scale=guidance,
+        **({"guidance_scale_2": second} if "22" in kind else {}),
+    ).frames
+    assert ours.shape == (batch, FRAMES, 32, 64, 3)
+    assert (ours - theirs.movedim(2, -1)).abs().max() == 0.0
+
+
+@KIND
+def test_a_video_equals_the_modular_pipeline(kind: str, film: Any, stock: Any) -> None:
+    ours = film(kind, guidance=4.0, guidance_2=2.5)
+    assert (ours - modular(kind, stock(kind), guidance=4.0, guidance_2=2.5)).abs().max() == 0.0
+
+
+def test_the_modular_pipeline_still_fails_without_guidance(stock: Any) -> None:
+    with pytest.raises(UnboundLocalError):  # the day it does not, the text stage can use its block
+        modular("wan", stock("wan"), guidance=1.0, guidance_2=1.0)
+
+
+def test_in_bf16_a_step_is_nearer_to_fp32_than_the_modular_pipeline(model: Any) -> None:
+    """Its block rounds the timestep to bf16; without that a step is at least 5 times nearer."""
+    text = torch.randn(2, 1, 16, 32, generator=torch.Generator().manual_seed(0)).bfloat16()  # both prompts, B S C
+    exact, rough = model("wan"), model("wan", dtype="bf16")
+    ours, theirs = (step(rough, text) - one_step(exact, text) for step in (one_step, modular_step))
+    assert 5 * ours.norm() < theirs.norm()
+
+
+@KIND
+@GUIDED
+def test_each_step_asks_the_right_expert_and_is_reported_once(
+    kind: str, guidance: float, model: Any, film: Any
+) -> None:
+    border = Counting()
+    with counted_calls(model(kind)) as calls:
+        film(kind, guidance=guidance, guidance_2=guidance, border=border)
+    asked = 2 if guidance > 1 else 1
+    both = {"transformer": 2 * asked, "transformer_2": 2 * asked}  # of the 4 steps, 2 are above the boundary
+    assert calls == (both if "22" in kind else {"transformer": STEPS * asked})
+    assert border.steps == [(done, STEPS) for done in range(1, STEPS + 1)]
+
+
+def test_each_expert_has_its_own_guidance(model: Any, film: Any) -> None:
+    with counted_calls(model("wan22")) as calls:
+        film("wan22", guidance=4.0, guidance_2=1.0)
+    assert calls == {"transformer": 4, "transformer_2": 2}
+
+
+def test_without_a_second_guidance_the_published_share_is_taken(film: Any) -> None:
+    assert torch.equal(film("wan22", guidance=4.0), film("wan22", guidance=4.0, guidance_2=3.0))
+
+
+@pytest.mark.parametrize("kind", ["wan", "wan_i2v"])
+def test_a_video_of_a_batch_is_the_video_its_seed_makes_alone(kind: str, film: Any) -> None:
+    pair = film(kind, guidance=4.0, batch=2)
+    alone = film(kind, guidance=4.0, seed=6)
+    assert (pair[1:] - alone).abs().max() < 1e-4  # other sums in a batch; without the seed it is 1.0
+
+
+@pytest.mark.parametrize(("scheduler", "turns", "guided"), [("euler", 4, 2), ("dpm++2m", 4, 2), ("heun", 7, 4)])
+def test_guidance_stops_after_its_share_of_the_steps(
+    scheduler: Any, turns: int, guided: int, model: Any, film: Any
+) -> None:
+    border, sampling = Counting(), to_plain(Sampling(scheduler=scheduler, guidance_stop=0.5))
+    with counted_calls(model("wan")) as calls:
+        film("wan", guidance=4.0, sampling=sampling, border=border)
+    assert calls == {"transformer": turns + guided}
+    assert border.steps == [(done, STEPS) for done in range(1, STEPS + 1)]
+
+
+def test_given_noise_levels_replace_the_number_of_steps(model: Any, film: Any) -> None:
+    border, sampling = Counting(), to_plain(Sampling(sigmas=(1.0, 0.6, 0.3), guidance_stop=0.4))
+    with counted_calls(model("wan22")) as calls:
+        film("wan22", guidance=4.0, sampling=sampling, border=border)
+    assert border.steps == [(1, 3), (2, 3), (3, 3)]
+    assert calls == {"transformer": 2, "transformer_2": 2}
+
+
+def test_the_card_tells_the_models_apart(model: Any) -> None:
+    models = [from_plain(Model, model(kind)) for kind in ("wan", "wan_i2v", "wan22", "wan22_i2v")]
+    cards = [card_of(each) for each in models]
+    assert [(card.name, card.steps, card.guidance) for card in cards] == [
+        ("Wan 2.1 text to video", 50, 5.0),
+        ("Wan 2.1 image to video", 50, 5.0),
+        ("Wan 2.2 text to video", 40, 4.0),
+        ("Wan 2.2 image to video", 40, 3.5),
+    ]
+    sizes = {(card.width, card.height, card.frames, card.fps, card.text_length) for card in cards}
+    assert sizes == {(832, 480, 81, 16.0, 512)}
+    assert {size_multiple(each) for each in models} == {16}
+
+
+def test_a_picture_for_a_text_model_is_refused(model: Any) -> None:
+    with pytest.raises(ValueError, match=r"makes videos from text only, .* choose an image-to-video"):
+        first_frame(model("wan"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "change", "words"),
+    [
+        ("wan_i2v", "wan", {}, "continues a picture, but got none"),
+        ("wan_i2v", "wan22_i2v", {}, r"continues a picture, but got none \(image_embeds\)"),
+        ("wan", "wan_i2v", {}, "from text only, but got a first frame"),
+        ("wan_i2v", "wan_i2v", {"frames": 5}, "needs 20 x 2 x 4 x 8"),
+        ("wan", "wan", {"tensor": torch.zeros(1, 16, 3, 4, 8)}, "starts from noise"),
+    ],
+)
+def test_latents_that_do_not_fit_are_refused(
+    kind: str, given: str, change: Any, words: str, model: Any, canvas: Any, paint: Any
+) -> None:
+    latents = first_frame(model(given)) if "i2v" in given else canvas("wan", **SIZE, frames=FRAMES)
+    with pytest.raises(ValueError, match=words):
+        paint(model(kind), latents | change)
+
+
+def test_what_clip_saw_is_ignored_by_a_model_without_clip(model: Any, film: Any, paint: Any) -> None:
+    latents = paint(model("wan22_i2v"), first_frame(model("wan_i2v")), steps=STEPS)
+    assert torch.isfinite(latents["tensor"]).all()
+
+
+def test_a_length_between_latent_frames_is_refused(model: Any, canvas: Any, paint: Any) -> None:
+    with pytest.raises(ValueError, match="such as 5 or 9"):
+        paint(model("wan"), canvas("wan", **SIZE, frames=8))
+
+
+def test_the_5b_model_is_refused_by_name(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny("wan"), tmp_path / "wan"))
+    index = json.loads((folder / "model_index.json").read_text())
+    (folder / "model_index.json").write_text(json.dumps(index | {"expand_timesteps": True}))
+    with pytest.raises(ValueError, match=r"Wan 2\.2 TI2V 5B .* use a Wan 2\.1 model"):
+        describe_model(str(folder))
+
+
+@pytest.mark.parametrize("prompt", ["", "&lt;b&gt; \u201cquotes\u201d \n\t x", "word " * 400])
+def test_any_prompt_is_read_as_the_stock_pipeline_reads_it(prompt: str, model: Any, stock: Any) -> None:
+    request = {"model": model("wan"), "prompt": prompt, "text_length": 16, "guidance": 1.0}
+    with torch.no_grad():  # with gradients, attention takes another kernel
+        theirs, _ = stock("wan").encode_prompt(prompt, do_classifier_free_guidance=False, max_sequence_length=16)
+    assert torch.equal(stages.encode_text(request)["positive"]["prompt_embeds"], theirs)
+
+
+@KIND
+def test_every_stage_runs_in_bf16(kind: str, film: Any) -> None:
+    video = film(kind, guidance=4.0, dtype="bf16")
+    assert video.dtype == torch.float32 and 0.05 < video.std() < 0.5
+
+
+def test_cancel_ends_the_denoise_after_the_step(model: Any, film: Any) -> None:
+    with counted_calls(model("wan22_i2v")) as calls, pytest.raises(Cancelled):
+        film("wan22_i2v", guidance=4.0, border=Counting(cancel_after=3))
+    assert calls == {"transformer": 4, "transformer_2": 2}
+
+
+@pytest.fixture
+def film(model: Any, canvas: Any, paint: Any) -> Callable[..., torch.Tensor]:
+    """`film(kind, batch=2, **request)` is a video through our four stages, B F H W C."""
+
+    def run(kind: str, *, batch: int = 1, dtype: str = "fp32", **request: Any) -> torch.Tensor:
+        wan = model(kind, dtype=dtype)
+        latents = first_frame(wan) if "i2v" in kind else canvas("wan", **SIZE, frames=FRAMES)
+        made = paint(wan, latents | {"batch": batch}, steps=STEPS, **request)
+        return stages.decode({"model": wan, "latents": made})["video"]["pixels"]
+
+    return run
+
+
+def first_frame(model: Mapping[str, Any]) -> dict[str, Any]:
+    image = to_plain(Image(pixels=PIXELS[None].float() / 255))
+    return stages.encode_image({"model": model, "image": image, **SIZE, "frames": FRAMES})
+
+
+def stock_options(kind: str, batch: int) -> dict[str, Any]:
+    return {
+        "prompt": ["a red circle"] * batch,
+        "negative_prompt": ["blue"] * batch,
+        "max_sequence_length": 64,
+        "num_inference_steps": STEPS,
+        "num_frames": FRAMES,
+        "generator": generators([5 + i for i in range(batch)]),
+        "output_type": "pt",
+        **({"image": PilImage.fromarray(PIXELS.numpy())} if "i2v" in kind else {}),
+        **SIZE,
+    }
+
+
+def modular(kind: str, pipeline: Any, *, guidance: float, guidance_2: float) -> torch.Tensor:
+    """The whole modular pipeline, B F H W C."""
+    from diffusers import ClassifierFreeGuidance
+    from diffusers.modular_pipelines.wan import (
+        modular_blocks_wan,
+        modular_blocks_wan22,
+        modular_blocks_wan22_i2v,
+        modular_blocks_wan_i2v,
+    )
+
+    blocks = {
+        "wan": modular_blocks_wan.WanBlocks,
+        "wan_i2v": modular_blocks_wan_i2v.WanImage2VideoAutoBlocks,
+        "wan22": modular_blocks_wan22.Wan22Blocks,
+        "wan22_i2v": modular_blocks_wan22_i2v.Wan22Image2VideoBlocks,
+    }
+    whole = blocks[kind]().init_pipeline()
+    whole.update_components(**{name: part for name, part in pipeline.components.items() if part is not None})
+    whole.update_components(guider=ClassifierFreeGuidance(guidance_scale=guidance))
+    if "22" in kind:
+        whole.update_components(guider_2=ClassifierFreeGuidance(guidance_scale=guidance_2))
+        whole.update_components(boundary_ratio=pipeline.config.boundary_ratio)
+    whole.set_progress_bar_config(disable=True)
+    one = {"prompt": "a red circle", "negative_prompt": "blue", "generator": generators([5])[0]}
+    return whole(**stock_options(kind, 1) | one, output="videos").movedim(2, -1)
+
+
+def one_step(model: Mapping[str, Any], text: torch.Tensor) -> torch.Tensor:
+    positive, negative = ({"prompt_embeds": each} for each in text)
+    encoded = Conditioning(family="wan", prompt="", negative_prompt="", positive=positive, negative=negative)
+    latents = {"family": "wan", **SIZE, "frames": FRAMES}
+    request = {"model": model, "conditioning": to_plain(encoded), "latents": latents}
+    return stages.denoise({**request, "seed": 5, "steps": 1, "guidance": 4.0})["tensor"]
+
+
+def modular_step(model: Mapping[str, Any], text: torch.Tensor) -> torch.Tensor:
+    """The same by the modular denoise stage."""
+    from diffusers import ClassifierFreeGuidance
+    from diffusers.modular_pipelines.wan.modular_blocks_wan import WanCoreDenoiseStep
+
+    stage = WanCoreDenoiseStep().init_pipeline()
+    parts = store().load(from_plain(Model, model), ("transformer", "scheduler"))
+    stage.update_components(**parts, guider=ClassifierFreeGuidance(guidance_scale=4.0))
+    stage.set_progress_bar_config(disable=True)
+    size = {**SIZE, "num_frames": FRAMES, "num_inference_steps": 1}
+    texts = {"prompt_embeds": text[0], "negative_prompt_embeds": text[1]}
+    return stage(**texts, **size, generator=generators([5])[0], output="latents")
+
+
+class Counting:
+    """A border that remembers the steps, looks at every preview, and cancels after a step if told to."""
+
+    def __init__(self, cancel_after: int = 0) -> None:
+        self.steps: list[tuple[int, int]] = []
+        self.cancel_after = cancel_after
+
+    def phase(self, name: str) -> None:
+        pass
+
+    def step(self, done: int, total: int, preview: Callable[[], torch.Tensor] | None = None) -> None:
+        assert preview is not None and preview().dtype == torch.uint8
+        self.steps.append((done, total))
+        if done == self.cancel_after:
+            raise Cancelled
+
+
+@contextmanager
+def counted_calls(model: Mapping[str, Any]) -> Iterator[dict[str, int]]:
+    """How often each transformer of the model is asked."""
+    calls: dict[str, int] = {}
+    parts = store().load(from_plain(Model, model), ("transformer", "transformer_2?"))
+
+    def counter(name: str) -> Callable[..., None]:
+        return lambda *_: calls.update({name: calls.get(name, 0) + 1})
+
+    hooks = [part.register_forward_pre_hook(counter(name)) for name, part in parts.items()]
+    try:
+        yield calls
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,286 @@
+"""The command line, as a user calls it: what it prints, its exit codes, and what lies on disk afterwards."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from latentloom.__main__ import main
+
+ROOT = Path(__file__).resolve().parent.parent
+FIRST = str(ROOT / "workflows" / "first_picture.json")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def workflow(tmp_path: Path, change: dict[str, Any] | None = None, **inputs: Any) -> str:
+    """first_picture with inputs of its denoise node replaced, or with top-level keys replaced."""
+    plain = json.loads(Path(FIRST).read_text())
+    plain["nodes"]["denoise"]["inputs"] |= inputs
+    path = tmp_path / "workflow.json"
+    path.write_text(json.dumps(plain | (change or {})))
+    return str(path)
+
+
+def pixels(path: str | Path) -> bytes:
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        return picture.convert("RGB").tobytes()
+
+
+def test_run_makes_a_picture_and_a_manifest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", FIRST, "--set", "prompt=a green ring"]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "output" / "picture.png")
+    manifest = json.loads((tmp_path / "output" / "manifest.json").read_text())
+    assert set(manifest["nodes"]) == {"load_model", "encode_text", "empty_latents", "denoise", "decode", "save"}
+
+
+def test_show_prints_the_workflow_of_a_picture_and_running_that_gives_the_same_pixels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", FIRST, "--set", "prompt=a blue cross", "--set", "denoise.steps=3", "--out", "one"]) == 0
+    capsys.readouterr()
+    assert main(["show", "one/picture.png"]) == 0
+    shown = capsys.readouterr().out
+    assert '"a blue cross"' in shown
+    (tmp_path / "shown.json").write_text(shown)
+    assert main(["run", "shown.json", "--out", "two", "--no-cache"]) == 0
+    assert main(["run", "one/picture.png", "--out", "three", "--no-cache"]) == 0
+    assert pixels("one/picture.png") == pixels("two/picture.png") == pixels("three/picture.png")
+
+
+def test_picture_opens_as_a_comfyui_prompt(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", FIRST]) == 0
+    capsys.readouterr()
+    assert main(["show", "output/picture.png", "--comfyui"]) == 0
+    prompt = json.loads(capsys.readouterr().out)
+    assert prompt["denoise"]["class_type"] == "LoomDenoise"
+    assert prompt["denoise"]["inputs"]["model"] == ["load_model", 0]
+
+
+def test_unchanged_run_is_all_cached_and_a_new_seed_runs_what_depends_on_it(capsys: pytest.CaptureFixture[str]) -> None:
+    def states(*options: str) -> dict[str, str]:
+        assert main(["run", FIRST, "--json", *options]) == 0
+        events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return {e["node"]: e["kind"] for e in events if e["kind"] in ("cached", "finished")}
+
+    assert set(states().values()) == {"finished"}
+    assert set(states().values()) == {"cached"}
+    changed = states("--set", "seed=8")
+    assert {name for name, kind in changed.items() if kind == "finished"} == {"denoise", "decode", "save"}
+    back = states()
+    assert {name for name, kind in back.items() if kind == "finished"} <= {"save"}  # its file was replaced
+
+
+def test_sweep_makes_a_folder_for_each_value_and_resume_skips_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = ["run", FIRST, "--sweep", "seed=1..2", "--set", "denoise.steps=2"]
+    assert main(sweep) == 0
+    made = sorted((tmp_path / "output").rglob("picture.png"))
+    assert [p.parent.name for p in made] == ["seed=1", "seed=2"]
+    assert pixels(made[0]) != pixels(made[1])
+    capsys.readouterr()
+    stamps = [p.stat().st_mtime_ns for p in made]
+    assert main([*sweep, "--resume"]) == 0
+    assert capsys.readouterr().out.count("complete already") == 2
+    assert [p.stat().st_mtime_ns for p in made] == stamps
+
+
+def test_json_ends_with_an_envelope(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", FIRST, "--json"]) == 0
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert last["kind"] == "result"
+    assert last["state"] == "ok"
+    assert [Path(f).name for f in last["files"]] == ["picture.png"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "no.json"], "no.json"),
+        (["run", FIRST, "--set", "promt=x"], "prompt"),
+        (["run", FIRST, "--set", "prompt"], "prompt=VALUE"),
+        (["run", FIRST, "--set", "seed=-1"], "seed"),
+        (["run", FIRST, "--set", "seed=1.5"], "seed"),
+        (["run", FIRST, "--set", "denoise.steps=-3"], "steps"),
+        (["run", FIRST, "--set", "denoise.guidance=nan"], "guidance"),
+        (["run", FIRST, "--sweep", "seed=4..1"], "seed"),
+        (["run", FIRST, "--out", "/proc/nowhere"], "--out"),
+        (["show", "no.png"], "no.png"),
+        (["nodes", "LoomDenoiser"], "LoomDenoise"),
+        (["models", "pull"], "hub id"),
+    ],
+)
+def test_mistake_on_the_command_line_is_one_sentence(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert "Traceback" not in error
+    assert len(error.strip().splitlines()) == 1
+    assert not list(tmp_path.rglob("*.png"))
+
+
+@pytest.mark.parametrize(
+    ("node", "inputs", "words"),
+    [
+        ("load_model", {"source": "builtin:bobin"}, "bobbin"),
+        ("load_model", {"source": "no/such-model"}, "models pull no/such-model"),
+        ("load_model", {"source": "./nowhere"}, "nowhere"),
+        ("load_model", {"device": "cuda:99"}, "auto"),
+        ("empty_latents", {"width": 65}, "multiples of"),
+        ("empty_latents", {"frames": 9}, "makes pictures"),
+        ("denoise", {"strength": 0.5}, "Encode Image"),
+    ],
+)
+def test_mistake_that_only_a_node_can_see_is_one_sentence_and_code_1(
+    node: str, inputs: dict[str, Any], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = json.loads(Path(FIRST).read_text())
+    plain["nodes"][node]["inputs"] |= inputs
+    (tmp_path / "w.json").write_text(json.dumps(plain))
+    assert main(["run", "w.json"]) == 1
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert words in error
+    assert node in error
+    assert not list(tmp_path.rglob("*.png"))
+
+
+def test_check_lists_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = workflow(tmp_path, steps=-1, guidance="much", latents={"from": "decode.image"})
+    assert main(["check", file]) == 2
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("steps", "guidance", "latents"))
+    assert main(["check", FIRST]) == 0
+
+
+@pytest.mark.parametrize("prompt", ["", "a red star " * 9000])
+def test_prompt_of_no_or_100000_characters_still_makes_a_picture(prompt: str, tmp_path: Path) -> None:
+    plain = json.loads(Path(FIRST).read_text())
+    plain["params"]["prompt"]["default"] = prompt
+    (tmp_path / "w.json").write_text(json.dumps(plain))
+    assert main(["run", "w.json", "--set", "denoise.steps=1"]) == 0
+
+
+@pytest.mark.parametrize("content", [b"hello", b"\x89PNG\r\n\x1a\n"])
+def test_picture_that_is_none_is_one_sentence(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.png").write_bytes(content)
+    image_to_image = str(ROOT / "workflows" / "image_to_image.json")
+    assert main(["run", image_to_image, "--set", "image=bad.png"]) == 1
+    assert "bad.png" in capsys.readouterr().err
+
+
+def test_image_to_image_keeps_what_strength_leaves(tmp_path: Path) -> None:
+    assert main(["run", FIRST, "--out", "."]) == 0
+    image_to_image = str(ROOT / "workflows" / "image_to_image.json")
+    distances = []
+    for strength in ("0.2", "1"):
+        assert main(["run", image_to_image, "--set", f"strength={strength}", "--out", strength]) == 0
+        pair = zip(pixels("picture.png"), pixels(f"{strength}/picture.png"), strict=True)
+        distances.append(sum(abs(a - b) for a, b in pair))
+    assert distances[0] < distances[1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
+def test_ctrl_c_in_the_middle_ends_with_130_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    file = workflow(tmp_path, steps=1000)
+    boot = f"import runpy, sys; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r}); "
+    code = boot + f"from latentloom.__main__ import main; sys.exit(main(['run', {file!r}, '--json']))"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line)["kind"] == "progress":
+            break
+    process.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    output, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert "Traceback" not in error
+    assert time.monotonic() - start < 60
+    assert not list(tmp_path.rglob("*.png"))
+    assert json.loads(output.splitlines()[-1])["state"] == "cancelled"
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root to mount a small disk")
+def test_full_disk_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(small)], check=False)
+    if mounted.returncode != 0:
+        pytest.skip("mounting is not permitted here")
+    try:
+        (small / "filler").write_bytes(b"x" * 12288)
+        assert main(["run", FIRST, "--out", str(small), "--no-cache"]) in (1, 2)
+        assert "full" in capsys.readouterr().err
+        assert [p.name for p in small.iterdir()] == ["filler"]
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_models_lists_the_built_in_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models"]) == 0
+    assert "bobbin" in capsys.readouterr().out
+
+
+def test_running_never_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import socket
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("a run opened a connection")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    assert main(["run", FIRST, "--set", "denoise.steps=1"]) == 0
+    plain = json.loads(Path(FIRST).read_text())
+    plain["nodes"]["load_model"]["inputs"]["source"] = "black-forest-labs/FLUX.1-dev"
+    (tmp_path / "w.json").write_text(json.dumps(plain))
+    assert main(["run", "w.json"]) == 1
+
+
+def test_telemetry_is_off_while_a_command_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_HUB_DISABLE_TELEMETRY", raising=False)
+    main(["nodes"])
+    assert os.environ["HF_HUB_DISABLE_TELEMETRY"] == "1"
+
+
+def test_help_and_check_import_no_torch() -> None:
+    code = (
+        f"import runpy, sys; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r})\n"
+        "from latentloom.__main__ import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        f"main(['check', {FIRST!r}])\nmain(['nodes'])\n"
+        "print([m for m in ('torch', 'diffusers', 'transformers', 'gradio') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_moved_checkout_still_finds_its_model(tmp_path: Path) -> None:
+    folder = tmp_path / "some dir" / "latent-loom"
+    folder.parent.mkdir()
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".git", "tests", "__pycache__", ".*"))
+    code = (
+        "import importlib.util, sys\n"
+        f"spec = importlib.util.spec_from_file_location('latentloom', {str(folder / '__init__.py')!r}, "
+        f"submodule_search_locations=[{str(folder)!r}])\n"
+        "module = importlib.util.module_from_spec(spec)\nsys.modules['latentloom'] = module\n"
+        "spec.loader.exec_module(module)\nfrom latentloom.nodes import load_model\nprint(load_model().folder)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip().startswith(str(folder))

@@ -1,0 +1,85 @@
+"""The workflows that ship: written as we write files, free of problems, and good for a result on tiny models."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from latentloom.__main__ import main
+from latentloom.nodes.check import check
+from latentloom.nodes.graph import graph_text, read_graph
+from latentloom.nodes.registry import SPECS
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = sorted((ROOT / "workflows").glob("*.json"))
+NAMES = {
+    "first_picture",
+    "prompt_grid",
+    "image_to_image",
+    "flux_text_to_image",
+    "qwen_image",
+    "wan_text_to_video",
+    "wan_image_to_video",
+}
+TINY = {
+    "flux_text_to_image": ["flux"],
+    "qwen_image": ["qwen_image"],
+    "wan_text_to_video": ["wan", "wan22"],
+    "wan_image_to_video": ["wan_i2v", "wan22_i2v"],
+}
+
+
+def test_all_of_them_are_here() -> None:
+    assert {f.stem for f in FILES} == NAMES
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_file_has_no_problem_and_is_written_as_we_write_files(file: Path) -> None:
+    graph = read_graph(file)
+    assert check(graph, SPECS) == []
+    assert graph.name == file.stem
+    assert graph.description
+    assert file.read_text() == graph_text(graph)
+
+
+@pytest.mark.parametrize("file", [f for f in FILES if f.stem in TINY], ids=lambda f: f.stem)
+def test_big_model_says_in_a_note_which_source_to_set(file: Path) -> None:
+    graph = read_graph(file)
+    notes = [str(n.inputs["text"]) for n in graph.nodes.values() if n.type == "LoomNote"]
+    assert any("source" in note and "latentloom models pull" in note for note in notes)
+
+
+@pytest.mark.parametrize(("name", "family"), [(n, f) for n, families in TINY.items() for f in families])
+def test_workflow_for_a_big_model_runs_on_a_tiny_one_of_its_family(
+    name: str, family: str, tiny: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = {"source": tiny(family), "steps": 2, "width": 64, "height": 64}
+    params = json.loads((ROOT / "workflows" / f"{name}.json").read_text())["params"]
+    if "frames" in params:
+        settings["frames"] = 5
+    if "image" in params:
+        assert main(["run", str(ROOT / "workflows" / "first_picture.json"), "--out", ".", "--no-cache"]) == 0
+        settings["image"] = "picture.png"
+    options = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
+    assert main(["run", str(ROOT / "workflows" / f"{name}.json"), "--no-cache", *options]) == 0
+    made = sorted(p.name for p in (tmp_path / "output").iterdir())
+    assert made in (["manifest.json", "picture.png"], ["manifest.json", "video.mp4"])
+
+
+def test_video_carries_its_workflow(
+    tiny: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = [f"source={tiny('wan')}", "steps=1", "width=64", "height=64", "frames=5", "prompt=a fox"]
+    sets = [option for value in options for option in ("--set", value)]
+    assert main(["run", str(ROOT / "workflows" / "wan_text_to_video.json"), "--no-cache", *sets]) == 0
+    capsys.readouterr()
+    assert main(["show", "output/video.mp4"]) == 0
+    assert '"a fox"' in capsys.readouterr().out
+    first = (tmp_path / "output" / "video.mp4").read_bytes()
+    assert main(["run", "output/video.mp4", "--out", "again", "--no-cache", "--allow", str(tiny("wan"))]) == 0
+    assert (tmp_path / "again" / "video.mp4").read_bytes() == first
