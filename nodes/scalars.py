@@ -42,7 +42,8 @@ def _number_fault(socket: InputSpec, value: int | float) -> tuple[str, str] | No
         return "not_a_number", f"{name} is {value}; it takes a finite number; write one"
     low, high = socket.min, socket.max
     if isinstance(value, int):
-        low, high = INT_RANGE[0] if low is None else low, INT_RANGE[1] if high is None else high
+        low = INT_RANGE[0] if low is None else low
+        high = INT_RANGE[1] if high is None else high
     if (low is not None and value < low) or (high is not None and value > high):
         return "out_of_range", f"{name} is {short(value)}; it takes {_range(low, high)}; choose a number there"
     return None

@@ -224,7 +224,14 @@ def _expected_bytes(files: ComponentFiles, model: Model) -> int:
 
 
 def _num_bytes(component: Any) -> int:
-    return sum(t.numel() * t.element_size() for t in (*component.parameters(), *component.buffers()))
+    return sum(map(_tensor_bytes, (*component.parameters(), *component.buffers())))
+
+
+def _tensor_bytes(tensor: Any) -> int:
+    """Of a quantized weight: what it is made of, not what it stands for."""
+    if hasattr(tensor, "__tensor_flatten__"):
+        return sum(_tensor_bytes(getattr(tensor, name)) for name in tensor.__tensor_flatten__()[0])
+    return tensor.numel() * tensor.element_size()
 
 
 @functools.cache

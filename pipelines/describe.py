@@ -49,12 +49,13 @@ def describe_model(
         _check_checkpoint(found.file, files)
     read_card(found.folder, files.family)
     chosen = pick_device(device)
+    number = pick_dtype(dtype, device=chosen)
     if quantization not in get_args(Quantization):
         raise ValueError(f"quantization is {quantization!r}; choose one of {', '.join(get_args(Quantization))}")
     if quantization != "none":
         from .quantize import check_quantization
 
-        check_quantization(quantization)
+        check_quantization(quantization, device=chosen, dtype=number)
     return Model(
         source=found.id,
         folder=str(found.folder),
@@ -62,7 +63,7 @@ def describe_model(
         revision=found.revision,
         fingerprint=fingerprint_of(files, found.file),
         device=chosen,
-        dtype=pick_dtype(dtype, device=chosen),
+        dtype=number,
         quantization=quantization,
         compiled=compiled,
         loras=tuple(loras),

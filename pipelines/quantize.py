@@ -6,11 +6,18 @@ import importlib.util
 from typing import Any
 
 from .loading import one_reason
-from .values import Quantization
+from .values import Dtype, Quantization
+
+GROUP_SIZE = 128
+"""Weights that share a scale in int4."""
+MIN_WIDTH = 32
+"""Narrower layers gain nothing."""
 
 
-def check_quantization(quantization: Quantization) -> None:
-    """Raises `ValueError` naming the extra to install when torchao is missing."""
+def check_quantization(quantization: Quantization, *, device: str, dtype: Dtype) -> None:
+    """Raises `ValueError` naming the extra to install when torchao is missing, or what the device lacks."""
+    if quantization == "int4" and (not device.startswith("cuda") or dtype != "bf16"):
+        raise ValueError(f"quantization int4 needs CUDA and bf16, not {device} and {dtype}; choose int8 or none")
     if importlib.util.find_spec("torchao") is None:
         raise ValueError(
             f"quantization {quantization} needs torchao, which is not installed; "
@@ -19,22 +26,25 @@ def check_quantization(quantization: Quantization) -> None:
 
 
 def quantize(transformer: Any, quantization: Quantization, *, device: str) -> None:
-    """Replace the weights of large linear layers in place, on `device`. LoRA layers stay as they are."""
-    check_quantization(quantization)
+    """Replace the weights of wide linear layers in place, layer by layer on `device`. LoRA layers stay as they are."""
     import torch
     from torchao import quantization as torchao  # pyright: ignore[reportMissingImports]
 
-    configs: dict[str, Any] = {
-        "int8": torchao.Int8WeightOnlyConfig,
-        "int4": torchao.Int4WeightOnlyConfig,
-        "fp8": torchao.Float8WeightOnlyConfig,
-    }
+    multiple = GROUP_SIZE if quantization == "int4" else 1
 
-    def is_large(module: torch.nn.Module, name: str) -> bool:
-        return isinstance(module, torch.nn.Linear) and ".lora_" not in name and module.in_features >= 32
+    def is_wide(module: torch.nn.Module, name: str) -> bool:
+        is_right = isinstance(module, torch.nn.Linear) and ".lora_" not in name
+        return is_right and module.in_features >= MIN_WIDTH and module.in_features % multiple == 0
 
     try:
-        torchao.quantize_(transformer, configs[quantization](), filter_fn=is_large, device=torch.device(device))
+        config = {
+            "int8": lambda: torchao.Int8WeightOnlyConfig(),
+            "int4": lambda: torchao.Int4WeightOnlyConfig(
+                group_size=GROUP_SIZE, int4_packing_format="tile_packed_to_4d"
+            ),
+            "fp8": lambda: torchao.Float8WeightOnlyConfig(),
+        }[quantization]()
+        torchao.quantize_(transformer, config, filter_fn=is_wide, device=torch.device(device))
     except Exception as error:  # torchao raises AssertionError, ImportError, RuntimeError for what a device lacks
         raise ValueError(
             f"quantization {quantization} does not work on {device} here: {one_reason(error)}; choose int8 or none"

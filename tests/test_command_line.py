@@ -227,7 +227,7 @@ def test_full_disk_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
         (small / "filler").write_bytes(b"x" * 12288)
         assert main(["run", FIRST, "--out", str(small), "--no-cache"]) in (1, 2)
         assert "full" in capsys.readouterr().err
-        assert [p.name for p in small.iterdir()] == ["filler"]
+        assert {p.name for p in small.iterdir()} <= {"filler", "manifest.json"}  # the manifest says why it failed
     finally:
         subprocess.run(["umount", str(small)], check=True)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Configs = Callable[[str], Mapping[str, Any]]
 LONGEST_TEXT = 512
 FRAMES_PER_LATENT = 4
+PATCH = (1, 2, 2)
 FROM_IMAGE = "WanImageToVideoPipeline"
 SECOND_GUIDANCE = {"WanPipeline": 0.75, FROM_IMAGE: 1.0}
 """The second expert's guidance as a share of the first's; Wan 2.2 was published with 4.0 and 3.0, and 3.5 and 3.5."""
@@ -33,7 +34,7 @@ NEGATIVE_PROMPT = (
 
 
 def _card(index: Mapping[str, Any], config: Configs) -> Card:
-    _refuse_unsupported(index)
+    _check_index(index)
     has_experts = index.get("boundary_ratio") is not None
     has_image = index["_class_name"] == FROM_IMAGE
     return Card(
@@ -50,7 +51,13 @@ def _card(index: Mapping[str, Any], config: Configs) -> Card:
     )
 
 
-def _refuse_unsupported(index: Mapping[str, Any]) -> None:
+def _check_index(index: Mapping[str, Any]) -> None:
+    ratio = index.get("boundary_ratio")
+    if ratio is not None and not (isinstance(ratio, float) and 0 < ratio < 1):
+        raise ValueError(
+            f"model_index.json has boundary_ratio {str(ratio)[:50]}, which is no share of the noise between 0 and 1; "
+            "copy the model again"
+        )
     if index.get("expand_timesteps"):
         raise ValueError(
             "this is Wan 2.2 TI2V 5B (expand_timesteps), which is not supported yet; "
@@ -75,7 +82,7 @@ FAMILY = Family(
         "decode": ("vae",),
     },
     card=_card,
-    size_multiple=lambda config: config("transformer")["patch_size"][1] * _factor(config("vae")),
+    size_multiple=lambda config: config("transformer").get("patch_size", PATCH)[1] * _factor(config("vae")),
     frame_multiple=FRAMES_PER_LATENT,
     takes_image="first_frame",
 )
