@@ -52,6 +52,10 @@ def describe_model(
     number = pick_dtype(dtype, device=chosen)
     if quantization not in get_args(Quantization):
         raise ValueError(f"quantization is {quantization!r}; choose one of {', '.join(get_args(Quantization))}")
+    if compiled:
+        from .compiling import check_compiler
+
+        check_compiler(chosen)
     if quantization != "none":
         from .quantize import check_quantization
 

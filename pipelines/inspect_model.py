@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from .component_config import check_config
 from .json_file import read_bytes, read_object
 from .source import PICKLES, is_allowed
 from .tensor_file import TensorFile, read_tensor_file
@@ -42,13 +43,6 @@ VOCABULARIES = (
 WEIGHT_NAMES = {"diffusers": "diffusion_pytorch_model", "transformers": "model"}
 CONTENT_SUFFIXES = (".json", ".txt", ".model", ".jinja")
 MAX_CONTENT_BYTES = 64 << 20
-FILE_KEYS = ("vocab_file", "merges_file", "tokenizer_file", "spm_file")
-FOREIGN_KEYS = {
-    "auto_map": "names code of its own",
-    "quantization_config": "is already quantized; use the plain weights and choose quantization when loading",
-    "transformers_weights": "names weights elsewhere",
-    "custom_pipelines": "names code of its own",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +187,7 @@ def _inspect_component(
     folder, kind = model / name, _kind(class_name)
     files = _list_files(folder, name, roots)
     for config in sorted(file for file in files if file.endswith(".json") and _is_config(file)):
-        _check_config(folder / config, name, kind)
+        check_config(folder / config, name, is_built_from=kind in ("model", "scheduler"))
     _config_path(folder, kind, name)
     if "adapter_config.json" in files:
         raise ValueError(
@@ -256,30 +250,6 @@ def _read_weights(folder: Path, name: str, *, stem: str, files: frozenset[str]) 
         if tensor not in shards[shard].tensors:
             raise ValueError(f"component {name}: shard {shard} lacks {tensor[:100]!r}; pull the model again")
     return list(shards.values())
-
-
-def _check_config(path: Path, name: str, kind: Kind) -> None:
-    """Refuse what would run code, read elsewhere, or build something absurdly large."""
-    pending: list[tuple[str, Any]] = list(read_object(path, what=f"config of {name}").items())
-    while pending:
-        key, value = pending.pop()
-        if key in FOREIGN_KEYS and value:
-            raise ValueError(f"component {name}: {path} {FOREIGN_KEYS[key]} ({key}), which is refused")
-        if key in FILE_KEYS and isinstance(value, str) and Path(value).name != value:
-            raise ValueError(f"component {name}: {path} points at a file elsewhere ({key}), which is refused")
-        if kind in ("model", "scheduler") and isinstance(value, int | float) and not _is_sane(key, value):
-            raise ValueError(f"component {name}: {path} has {key[:64]} = {str(value)[:40]}, which is out of range")
-        if isinstance(value, dict):
-            pending.extend(value.items())
-        elif isinstance(value, list):
-            pending.extend((key, item) for item in value)
-
-
-def _is_sane(key: str, value: float) -> bool:
-    """Bounds that no real model meets; they keep a damaged number from filling the memory before weights are read."""
-    if "num_" in key or "layers" in key or "depth" in key:
-        return -1 <= value <= 1_000_000 if "timesteps" in key or "embeddings" in key else -1 <= value <= 100_000
-    return isinstance(value, bool | float) or abs(value) < 1 << 31
 
 
 def _whole(folder: Path) -> Path:

@@ -33,8 +33,9 @@ def quantize(transformer: Any, quantization: Quantization, *, device: str) -> No
     multiple = GROUP_SIZE if quantization == "int4" else 1
 
     def is_wide(module: torch.nn.Module, name: str) -> bool:
-        is_right = isinstance(module, torch.nn.Linear) and ".lora_" not in name
-        return is_right and module.in_features >= MIN_WIDTH and module.in_features % multiple == 0
+        if not isinstance(module, torch.nn.Linear) or ".lora_" in name:
+            return False
+        return module.in_features >= MIN_WIDTH and module.in_features % multiple == 0
 
     try:
         config = {

@@ -301,6 +301,7 @@ def test_loading_reaches_for_no_network(tiny: Callable[[str], Path], monkeypatch
 
 def test_compiled_transformers_compile_their_repeated_blocks(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
+    monkeypatch.setattr(compiling, "check_compiler", lambda device: None)
     monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **_: called.append(type(self).__name__))
     ComponentStore().load(dataclasses.replace(flux, compiled=True), ("transformer", "vae"))
     assert set(called) == {"FluxTransformerBlock", "FluxSingleTransformerBlock"} and len(called) == 4
@@ -310,6 +311,11 @@ def test_compiling_without_a_compiler_says_what_to_install(monkeypatch: pytest.M
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(ValueError, match=r"install g\+\+, or turn compiled off"):
         compiling.check_compiler("cpu")
+
+
+def test_int4_needs_what_its_kernel_needs() -> None:
+    with pytest.raises(ValueError, match="needs CUDA and bf16, not cpu and fp32"):
+        describe_model("builtin:bobbin", device="cpu", quantization="int4")
 
 
 def test_quantization_leaves_loras_and_small_layers_alone(monkeypatch: pytest.MonkeyPatch) -> None:

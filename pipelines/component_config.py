@@ -1,0 +1,43 @@
+"""What the config of somebody else's component may not say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .json_file import read_object
+
+FILE_KEYS = ("vocab_file", "merges_file", "tokenizer_file", "spm_file")
+FOREIGN_KEYS = {
+    "auto_map": "names code of its own",
+    "quantization_config": "is already quantized; use the plain weights and choose quantization when loading",
+    "transformers_weights": "names weights elsewhere",
+    "custom_pipelines": "names code of its own",
+}
+
+
+def check_config(path: Path, name: str, *, is_built_from: bool) -> None:
+    """Refuse what would run code, read elsewhere, or build something absurdly large.
+
+    `is_built_from` is true of the configs that say how many layers of which size there are.
+    """
+    pending: list[tuple[str, Any]] = list(read_object(path, what=f"config of {name}").items())
+    while pending:
+        key, value = pending.pop()
+        if key in FOREIGN_KEYS and value:
+            raise ValueError(f"component {name}: {path} {FOREIGN_KEYS[key]} ({key}), which is refused")
+        if key in FILE_KEYS and isinstance(value, str) and Path(value).name != value:
+            raise ValueError(f"component {name}: {path} points at a file elsewhere ({key}), which is refused")
+        if is_built_from and isinstance(value, int | float) and not _is_sane(key, value):
+            raise ValueError(f"component {name}: {path} has {key[:64]} = {str(value)[:40]}, which is out of range")
+        if isinstance(value, dict):
+            pending.extend(value.items())
+        elif isinstance(value, list):
+            pending.extend((key, item) for item in value)
+
+
+def _is_sane(key: str, value: float) -> bool:
+    """Bounds that no real model meets; they keep a damaged number from filling the memory before weights are read."""
+    if "num_" in key or "layers" in key or "depth" in key:
+        return -1 <= value <= 1_000_000 if "timesteps" in key or "embeddings" in key else -1 <= value <= 100_000
+    return isinstance(value, bool | float) or abs(value) < 1 << 31
