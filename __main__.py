@@ -179,7 +179,8 @@ def models_command(arguments: argparse.Namespace) -> int:
         print(json.dumps([model.to_plain() for model in found], indent=2))
         return OK
     for model in found:
-        print(f"{model.name:<44} {model.family:<12} {model.num_bytes / 2**20:>10,.0f} MiB  {model.location}")
+        where = model.problem or model.location
+        print(f"{model.name:<44} {model.family:<12} {model.num_bytes / 2**20:>10,.0f} MiB  {where}")
     return OK
 
 

@@ -14,7 +14,11 @@ def encode_text(
     prompt: Annotated[str, Socket(widget="multiline", help="What the picture shows")],
     *,
     negative_prompt: Annotated[
-        str, Socket(widget="multiline", help="What to steer away from; acts when guidance is above 1")
+        str,
+        Socket(
+            widget="multiline",
+            help="What to steer away from when guidance is above 1; empty is the model's own text, a space is none",
+        ),
     ] = "",
     text_length: Annotated[
         int, Socket(min=0, max=4096, advanced=True, help="Tokens the text is padded or cut to; 0 is the model's own")

@@ -177,10 +177,10 @@ def write_graph(graph: Graph, path: Path) -> None:
     write_atomic(path, graph_text(graph).encode())
 
 
-def _text(value: Any, indent: str) -> str:
+def _text(value: Any, indent: str, *, tall: bool = False) -> str:
     inner = indent + "  "
-    if isinstance(value, dict) and value and not _is_short(value):
-        lines = [f"{inner}{_scalar(key)}: {_text(item, inner)}" for key, item in value.items()]
+    if isinstance(value, dict) and value and (tall or not _is_short(value)):
+        lines = [f"{inner}{_scalar(key)}: {_text(item, inner, tall=key == 'inputs')}" for key, item in value.items()]
         return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
     return _scalar(value)
 

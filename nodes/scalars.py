@@ -40,10 +40,9 @@ def _number_fault(socket: InputSpec, value: int | float) -> tuple[str, str] | No
     name = socket.name
     if isinstance(value, float) and not math.isfinite(value):
         return "not_a_number", f"{name} is {value}; it takes a finite number; write one"
-    low, high = socket.min, socket.max
-    if isinstance(value, int):
-        low = INT_RANGE[0] if low is None else low
-        high = INT_RANGE[1] if high is None else high
+    is_whole = isinstance(value, int)
+    low = INT_RANGE[0] if is_whole and socket.min is None else socket.min
+    high = INT_RANGE[1] if is_whole and socket.max is None else socket.max
     if (low is not None and value < low) or (high is not None and value > high):
         return "out_of_range", f"{name} is {short(value)}; it takes {_range(low, high)}; choose a number there"
     return None

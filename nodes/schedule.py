@@ -80,14 +80,14 @@ def _results(graph: Graph, targets: Collection[str] | None) -> dict[str, str]:
 
 def _needed(nodes: Mapping[str, Resolved], wanted: Collection[str]) -> dict[str, tuple[str, ...]]:
     sources: dict[str, tuple[str, ...]] = {}
-    # the file's order decides between nodes that are free to come in any order
-    waiting = [name for name in reversed(list(nodes)) if name in wanted]
+    waiting = list(wanted)
     while waiting:
         name = waiting.pop()
         if name not in sources:
             sources[name] = tuple(dict.fromkeys(link.source.partition(".")[0] for link in nodes[name].links.values()))
             waiting.extend(sources[name])
-    return sources
+    # the file's order decides between nodes that are free to come in any order
+    return {name: sources[name] for name in nodes if name in sources}
 
 
 def _fingerprints(

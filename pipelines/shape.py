@@ -49,9 +49,7 @@ def empty_canvas(model: Model, *, width: int, height: int, frames: int, fps: flo
     check_frames(model, frames)
     if batch < 1:
         raise ValueError(f"batch is {batch}; paint at least 1 picture")
-    return Latents(
-        family=model.family, width=width, height=height, frames=frames, fps=fps or card.fps, batch=batch
-    )
+    return Latents(family=model.family, width=width, height=height, frames=frames, fps=fps or card.fps, batch=batch)
 
 
 @lru_cache(maxsize=64)

@@ -38,9 +38,9 @@ class Model:
     """Which weights to use and how, without the weights; the component store and ranks are keyed by it."""
 
     source: str
-    """As the user wrote it: a folder, a `.safetensors` file, a hub id, or `builtin:NAME`."""
+    """A folder or `FILE.safetensors@BASE` with absolute paths, a hub id, or `builtin:NAME`."""
     folder: str
-    """Where the files are on this machine (a single file's own path for a single-file checkpoint)."""
+    """Where the files are on this machine; of a single-file checkpoint, where its base is."""
     family: str
     revision: str = ""
     fingerprint: str = ""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from latentloom.__main__ import main
 
 ROOT = Path(__file__).resolve().parent.parent

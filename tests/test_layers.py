@@ -97,7 +97,8 @@ import os, sys, socket, signal, importlib, pathlib
 # other people's libraries come first: on Linux theirs may use what Windows lacks
 import torch, av, tqdm, pydantic, psutil, PIL.Image, transformers.modeling_utils
 import diffusers.modular_pipelines.modular_pipeline, diffusers.guiders, diffusers.modular_pipelines.flux.denoise
-import diffusers.modular_pipelines.qwenimage, diffusers.modular_pipelines.wan, diffusers.modular_pipelines.stable_diffusion_3
+import diffusers.modular_pipelines.qwenimage, diffusers.modular_pipelines.wan
+import diffusers.modular_pipelines.stable_diffusion_3
 class Absent:
     def find_spec(self, name, path=None, target=None):
         if name in ("fcntl", "resource", "pwd", "grp", "termios"):

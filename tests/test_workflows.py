@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from latentloom.__main__ import main
 from latentloom.nodes.check import check
 from latentloom.nodes.graph import graph_text, read_graph

@@ -26,7 +26,6 @@ from diffusers import (
     WanPipeline,
     WanTransformer3DModel,
 )
-from tiny_tokenizers import clip_tokenizer, qwen_tokenizer, t5_tokenizer
 from transformers import (
     CLIPImageProcessorPil,
     CLIPTextConfig,
@@ -41,6 +40,8 @@ from transformers import (
     UMT5Config,
     UMT5EncoderModel,
 )
+
+from tiny_tokenizers import clip_tokenizer, qwen_tokenizer, t5_tokenizer
 
 
 def write_tiny(family: str, folder: Path | str) -> Path:

@@ -7,6 +7,7 @@ import statistics
 import time
 
 import torch
+
 from latentloom.nodes import decode, denoise, empty_latents, encode_text, load_model
 
 RUNS = 7

@@ -133,13 +133,19 @@ def test_values_that_look_like_links_are_wrapped() -> None:
 names = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-json_values = st.recursive(scalars | texts, lambda v: st.lists(v, max_size=3) | st.dictionaries(texts, v, max_size=3), max_leaves=5)
+json_values = st.recursive(
+    scalars | texts, lambda v: st.lists(v, max_size=3) | st.dictionaries(texts, v, max_size=3), max_leaves=5
+)
 links = st.builds(lambda a, b: {"from": f"{a}.{b}"}, names, names)
 entries = scalars | texts | links | names.map(lambda n: {"param": n}) | json_values.map(lambda v: {"value": v})
 nodes = st.fixed_dictionaries({"type": st.just("Add"), "inputs": st.dictionaries(names, entries, max_size=4)})
 
 
-@given(st.dictionaries(names, nodes, max_size=4), st.dictionaries(names, links, max_size=2), st.dictionaries(texts, json_values, max_size=2))
+@given(
+    st.dictionaries(names, nodes, max_size=4),
+    st.dictionaries(names, links, max_size=2),
+    st.dictionaries(texts, json_values, max_size=2),
+)
 def test_any_workflow_survives_writing_and_reading(nodes: Any, outputs: Any, layout: Any) -> None:
     graph = graph_from_plain({"format": 1, "name": "x", "nodes": nodes, "outputs": outputs, "layout": layout})
     text = graph_text(graph)

@@ -51,7 +51,7 @@ def test_same_frames_are_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_odd_size_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="33 x 32; H.264 needs even"):
+    with pytest.raises(ValueError, match=r"33 x 32; H\.264 needs even"):
         write_video(clip(width=33), tmp_path / "a.mp4", fps=8, quality=18, metadata={})
     assert list(tmp_path.iterdir()) == []
 

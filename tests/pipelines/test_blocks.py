@@ -9,6 +9,7 @@ import torch
 from diffusers.modular_pipelines.flux.denoise import FluxLoopDenoiser
 from diffusers.modular_pipelines.flux.encoders import FluxTextEncoderStep
 from diffusers.modular_pipelines.flux.modular_blocks_flux import FluxCoreDenoiseStep
+
 from latentloom.pipelines.blocks import replaced, run
 from latentloom.pipelines.noise import generators
 

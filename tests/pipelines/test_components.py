@@ -12,6 +12,8 @@ from typing import Any
 import diffusers
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+
 from latentloom.pipelines import compiling, quantize
 from latentloom.pipelines.border import Cancelled
 from latentloom.pipelines.components import ComponentStore, store
@@ -19,7 +21,6 @@ from latentloom.pipelines.describe import describe_model
 from latentloom.pipelines.inspect_model import inspect_model
 from latentloom.pipelines.loading import load_component, one_sentence
 from latentloom.pipelines.values import Model
-from safetensors.torch import load_file, save_file
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from latentloom.pipelines.components import ComponentStore
 from latentloom.pipelines.describe import describe_model
 from latentloom.pipelines.inspect_model import inspect_model

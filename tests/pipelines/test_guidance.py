@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from latentloom.pipelines.guidance import check, guider, is_guided
 from latentloom.pipelines.values import Model, Sampling, from_plain, to_plain
 

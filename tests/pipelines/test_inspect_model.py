@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from latentloom.pipelines.card_file import read_card
 from latentloom.pipelines.inspect_model import find_family, fingerprint, inspect_model, read_config
 from latentloom.pipelines.tensor_file import read_tensor_file

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from latentloom.pipelines.installed import UNSUPPORTED, installed_models
 
 

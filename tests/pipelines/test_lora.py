@@ -8,10 +8,11 @@ from typing import Any
 import diffusers
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+
 from latentloom.pipelines.components import ComponentStore
 from latentloom.pipelines.describe import add_lora, describe_model
 from latentloom.pipelines.values import Model
-from safetensors.torch import load_file, save_file
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 

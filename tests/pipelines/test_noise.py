@@ -2,6 +2,7 @@
 
 import torch
 from diffusers.utils.torch_utils import randn_tensor
+
 from latentloom.pipelines.noise import NUM_SEEDS, generators, seeds_of
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+
 from latentloom.pipelines import preview
 from latentloom.pipelines.describe import describe_model
 from latentloom.pipelines.values import Model, from_plain, to_plain

@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 import pytest
+
 from latentloom.pipelines import stages
 
 

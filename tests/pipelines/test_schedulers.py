@@ -13,6 +13,7 @@ from diffusers import (
     FlowMatchHeunDiscreteScheduler,
     UniPCMultistepScheduler,
 )
+
 from latentloom.pipelines.schedulers import SOLVERS, choose
 from latentloom.pipelines.values import Sampling
 

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from latentloom.pipelines.describe import describe_model
 from latentloom.pipelines.source import resolve_source, split_source
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from latentloom.pipelines import stages
 from latentloom.pipelines.border import Cancelled, Silent
 from latentloom.pipelines.families import FAMILIES, family_module

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from diffusers import FlowMatchEulerDiscreteScheduler, FluxPipeline
+
 from latentloom.pipelines import stages
 from latentloom.pipelines.noise import generators
 from latentloom.pipelines.values import Image, to_plain

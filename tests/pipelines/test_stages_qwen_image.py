@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from latentloom.pipelines import stages
 from latentloom.pipelines.border import Cancelled
 from latentloom.pipelines.components import store

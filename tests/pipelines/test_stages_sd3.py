@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from diffusers import FlowMatchHeunDiscreteScheduler, StableDiffusion3Pipeline
+
 from latentloom.pipelines import stages
 from latentloom.pipelines.describe import describe_model
 from latentloom.pipelines.guidance import guider
@@ -40,6 +41,7 @@ def modular(stock: Any, guidance: float) -> Any:
     from diffusers.modular_pipelines.stable_diffusion_3.modular_blocks_stable_diffusion_3 import (
         StableDiffusion3AutoBlocks,
     )
+
     from latentloom.pipelines.blocks import _nested
 
     made = StableDiffusion3AutoBlocks().init_pipeline()

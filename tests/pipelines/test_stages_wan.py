@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image as PilImage
+
 from latentloom.pipelines import stages
 from latentloom.pipelines.border import Cancelled
 from latentloom.pipelines.components import store
@@ -16,7 +18,6 @@ from latentloom.pipelines.describe import card_of, describe_model
 from latentloom.pipelines.noise import generators
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.values import Conditioning, Image, Model, Sampling, from_plain, to_plain
-from PIL import Image as PilImage
 
 KIND = pytest.mark.parametrize("kind", ["wan", "wan_i2v", "wan22", "wan22_i2v"])
 GUIDED = pytest.mark.parametrize("guidance", [1.0, 4.0])

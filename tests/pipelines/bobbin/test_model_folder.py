@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from latentloom.pipelines.bobbin import MODEL_DIR
 from latentloom.pipelines.bobbin.scene import COLOURS, RELATIONS, SHAPES
 

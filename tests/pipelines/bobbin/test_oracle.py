@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+
 from latentloom.pipelines.bobbin.oracle import check, judge, read
 from latentloom.pipelines.bobbin.scene import COLOURS, SHAPES, Scene, Thing, render
 

@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+
 from latentloom.pipelines.bobbin.scene import (
     COLOURS,
     HELD_OUT,

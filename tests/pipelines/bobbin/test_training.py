@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from latentloom.pipelines.bobbin import checkpoint, train_vae
 from latentloom.pipelines.bobbin.architecture import build_vae
 from latentloom.pipelines.bobbin.train import Training, train

@@ -4,11 +4,12 @@ import random
 from collections.abc import Callable
 
 import pytest
+from transformers import PreTrainedTokenizerBase
+
 from latentloom.pipelines.bobbin import MODEL_DIR
 from latentloom.pipelines.bobbin.scene import COLOURS, RELATIONS, SHAPES, Scene, Thing, caption, sample
 from latentloom.pipelines.bobbin.tokenizers import build_clip_tokenizer, build_t5_tokenizer
 from latentloom.pipelines.bobbin.wording import TEXT_LENGTH, vocabulary, word
-from transformers import PreTrainedTokenizerBase
 
 
 def plain_captions() -> list[str]:

@@ -1,0 +1,63 @@
+"""The manifest says what a run was given and made, and whether that still holds."""
+
+import hashlib
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from latentloom.nodes.manifest import is_complete, manifest, write_manifest
+from latentloom.nodes.run import RunResult, run
+from latentloom.nodes.workspace import Workspace
+
+NODES = {"p": ("Picture", {"value": "$v"}), "s": ("Save", {"image": "@p.image"})}
+
+
+@pytest.fixture
+def made(toys: ModuleType, tmp_path: Path) -> tuple[Any, RunResult]:
+    graph = toys.graph(NODES, params={"v": {"type": "int", "default": 5}}, outputs={"picture": "p.image"})
+    result = run(graph, toys.SPECS, workspace=Workspace(output_dir=tmp_path))
+    write_manifest(tmp_path, graph, result)
+    return graph, result
+
+
+def test_manifest_lists_files_params_nodes_and_versions(made: tuple[Any, RunResult], tmp_path: Path) -> None:
+    plain = json.loads((tmp_path / "manifest.json").read_text())
+    sha256 = hashlib.sha256((tmp_path / "picture.bin").read_bytes()).hexdigest()
+    assert plain["outputs"] == [
+        {"node": "s", "type": "Saved", "path": "picture.bin", "sha256": sha256},
+        {"name": "picture", "type": "Image"},
+    ]
+    assert plain["params"] == {"v": 5} and plain["plan"] is None and plain["devices"]
+    assert set(plain["nodes"]["p"]) == {"key", "state", "cached", "seconds", "peak_memory_bytes"}
+    assert plain["versions"].keys() == {"python", "latentloom", "torch", "diffusers", "transformers"}
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["manifest.json", "picture.bin"]
+
+
+def test_complete_means_same_workflow_and_unchanged_files(
+    made: tuple[Any, RunResult], toys: ModuleType, tmp_path: Path
+) -> None:
+    graph, _ = made
+    assert is_complete(tmp_path, graph)
+    assert not is_complete(tmp_path, toys.graph({}))
+    (tmp_path / "picture.bin").write_bytes(b"edited")
+    assert not is_complete(tmp_path, graph)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"state": "ok"}', "null", "\x00", '{"state": "ok", "workflow": 3}'])
+def test_a_damaged_manifest_is_not_complete(text: str, toys: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    assert not is_complete(tmp_path, toys.graph({}))
+
+
+def test_a_failed_run_is_not_complete_and_says_why(toys: ModuleType, tmp_path: Path) -> None:
+    graph = toys.graph({"f": ("Fail", {})}, outputs={"x": "f.float"})
+    result = run(graph, toys.SPECS)
+    write_manifest(tmp_path, graph, result)
+    plain = manifest(tmp_path, graph, result)
+    assert (
+        plain["state"] == "failed" and "choose one" in plain["error"] and "choose one" in plain["nodes"]["f"]["message"]
+    )
+    assert not is_complete(tmp_path, graph)

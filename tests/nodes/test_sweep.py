@@ -1,0 +1,110 @@
+"""Values from the command line, typed by the workflow."""
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from latentloom.nodes.sweep import parse_set, parse_sweep
+
+PARAMS = {
+    "prompt": {"type": "string", "default": "a"},
+    "seed": {"type": "int", "default": 1, "min": 0, "max": 5000},
+    "scale": {"type": "float", "default": 1},
+    "flag": {"type": "bool", "default": False},
+    "mode": {"type": "choice", "default": "x", "choices": ["x", "y"]},
+}
+
+
+@pytest.fixture
+def graph(toys: ModuleType) -> Any:
+    return toys.graph({"sum": ("Add", {"a": 1}), "save": ("Save", {"image": "@sum.image"})}, params=PARAMS)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("prompt=a = b, c", {"prompt": "a = b, c"}),
+        ("prompt=", {"prompt": ""}),
+        ("prompt=3", {"prompt": "3"}),
+        ("seed=3", {"seed": 3}),
+        ("scale=3", {"scale": 3.0}),
+        ("scale=1e-3", {"scale": 0.001}),
+        ("flag=Yes", {"flag": True}),
+        ("flag=0", {"flag": False}),
+        ("mode=y", {"mode": "y"}),
+        ("sum.b=2", {"sum.b": 2.0}),
+    ],
+)
+def test_set_gives_typed_values(text: str, expected: dict, graph: Any, toys: ModuleType) -> None:
+    assert parse_set(graph, toys.SPECS, [text]) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("seed", "write --set seed=VALUE"),
+        ("=3", "names no value"),
+        ("sed=3", "did you mean 'seed'"),
+        ("seed=x", "seed is 'x'; it takes a whole number"),
+        ("seed=1.5", "whole number"),
+        ("seed=5001", "0 to 5000"),
+        ("seed=" + "9" * 5000, "whole number"),
+        ("scale=nan", "finite"),
+        ("flag=maybe", "true or false"),
+        ("mode=z", "choose one of x, y"),
+        ("som.b=2", "did you mean 'sum'"),
+        ("sum.c=2", "there is a, b"),
+        ("save.image=2", "takes a value"),
+    ],
+)
+def test_set_explains_what_is_wrong(text: str, words: str, graph: Any, toys: ModuleType) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse_set(graph, toys.SPECS, [text])
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("seed=1..4", [1, 2, 3, 4]),
+        ("seed=7,5", [7, 5]),
+        ("scale=-1..1", [-1, 0, 1]),
+        ("scale=0.5,1", [0.5, 1.0]),
+        ("flag=true,false", [True, False]),
+        ("mode=x,y", ["x", "y"]),
+        ("prompt=a fox,a hen", ["a fox", "a hen"]),
+        ('prompt=["a, b", "c"]', ["a, b", "c"]),
+        ("prompt=1..4", ["1..4"]),
+        ("sum.b=1,2", [1.0, 2.0]),
+    ],
+)
+def test_sweep_gives_a_run_for_each_value(text: str, values: list, graph: Any, toys: ModuleType) -> None:
+    name = text.partition("=")[0]
+    assert parse_sweep(graph, toys.SPECS, [text]) == [{name: value} for value in values]
+
+
+def test_sweeps_multiply_and_the_last_changes_fastest(graph: Any, toys: ModuleType) -> None:
+    runs = parse_sweep(graph, toys.SPECS, ["mode=x,y", "seed=1..2"])
+    assert runs == [{"mode": m, "seed": s} for m in "xy" for s in (1, 2)]
+    assert parse_sweep(graph, toys.SPECS, []) == [{}]
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["seed=4..1"], "write seed=1..4"),
+        (["seed=1..99999999999"], "at most 10000"),
+        (["seed=1..5", "seed=7"], "given twice"),
+        (["seed=0..4999", "scale=1,2,3"], "15000 runs"),
+        (["seed=1,x"], "seed is 'x'"),
+        (["prompt=[1]"], "it takes text"),
+        (["prompt=["], "no JSON list"),
+        (["prompt=[]"], "no values"),
+        (["seed"], "write --sweep seed=1..4"),
+    ],
+)
+def test_sweep_explains_what_is_wrong(texts: list[str], words: str, graph: Any, toys: ModuleType) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse_sweep(graph, toys.SPECS, texts)
+    assert words in str(caught.value)
