@@ -77,12 +77,10 @@ def comfy_type(kind: str) -> str:
 
 
 def input_types(spec: NodeSpec) -> dict[str, dict[str, Any]]:
-    """ComfyUI's `INPUT_TYPES`: wires that must be there are required, and so is every widget."""
+    """ComfyUI's `INPUT_TYPES`. What has a default is optional, so that a prompt need not spell it out."""
     result: dict[str, dict[str, Any]] = {"required": {}, "optional": {}}
     for socket in spec.inputs:
-        is_wire = socket.type not in (*TYPES, "choice") or socket.type == "Image"
-        group = "optional" if is_wire and not socket.required else "required"
-        result[group][socket.name] = _input_type(socket)
+        result["required" if socket.required else "optional"][socket.name] = _input_type(socket)
     return result
 
 

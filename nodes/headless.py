@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from .registry import SPECS
 from .resolve import with_overrides
 from .run import RunResult, Token, run
 from .workspace import Workspace
+
+logger = logging.getLogger("latentloom")
 
 MEMORY_CACHE_BYTES = 2 << 30
 DISK_CACHE_BYTES = 8 << 30
@@ -73,7 +76,7 @@ def run_headless(job: Headless, *, sink: Sink = lambda event: None, cancel: Toke
     Raises `GraphError` or `ValueError` before anything runs when the file, the values or the output folder are wrong.
     """
     memory = MemoryCache(MEMORY_CACHE_BYTES)
-    disk = DiskCache(job.cache_dir, DISK_CACHE_BYTES) if job.cache_dir else None
+    disk = _disk_cache(job.cache_dir)
     for varied in job.sweep:
         overrides = {**job.overrides, **varied}
         graph = baked(job.graph, overrides)
@@ -89,6 +92,17 @@ def run_headless(job: Headless, *, sink: Sink = lambda event: None, cancel: Toke
         yield Report(folder=folder, overrides=overrides, result=result)
         if result.state != "ok":
             return
+
+
+def _disk_cache(folder: Path | None) -> DiskCache | None:
+    """The cache in a folder; a folder that cannot be written costs time, not the run."""
+    if folder is None:
+        return None
+    try:
+        return DiskCache(folder, DISK_CACHE_BYTES)
+    except OSError as error:
+        logger.warning("results are not kept: the cache folder %s cannot be used (%s)", folder, error.strerror)
+        return None
 
 
 def default_cache_dir() -> Path:

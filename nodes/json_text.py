@@ -6,6 +6,7 @@ import json
 import math
 import re
 import stat
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +85,7 @@ def _check_surrogates(data: Any) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise refuse("duplicate_key", f"the key {short(twice)} is there twice in one object; keep one of them")
     return data
 

@@ -13,7 +13,7 @@ from .atomic import write_atomic
 from .cache import file_sha256
 from .check import installed_version
 from .graph import Graph, graph_text
-from .run import NodeRecord, RunResult
+from .records import NodeRecord, RunResult
 from .spec import Saved
 
 FORMAT = 1

@@ -61,8 +61,9 @@ def load_lora(
 
 
 def model_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
-    """What the files of the model say now, and which device it would get."""
-    model = load_model(**inputs, workspace=workspace)
+    """What the files of the model say now, and which device it would get. `KeyError` where one is not known yet."""
+    chosen = {name: inputs[name] for name in ("source", "revision", "dtype", "device", "quantization")}
+    model = load_model(**chosen, workspace=workspace)
     return f"{model.fingerprint} {model.device} {model.dtype}"
 
 

@@ -19,6 +19,7 @@ from .events import Sink
 from .failure import NodeFailed, sentence
 from .graph import Graph
 from .memory import PeakMemory
+from .records import Cached, NodeRecord, RunResult, State
 from .resolve import Overrides
 from .scalars import SCALAR_TYPES, as_type, fault
 from .schedule import Schedule, schedule
@@ -30,35 +31,7 @@ CPU_THREADS = 4
 POLL_S = 0.2
 """How often a waiting run looks at its cancel token, and at Ctrl-C where waiting blocks signals (Windows)."""
 
-State = Literal["ok", "failed", "cancelled", "skipped"]
-Cached = Literal["no", "memory", "disk", "unneeded"]
 logger = logging.getLogger("latentloom")
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeRecord:
-    """What became of one node. `cached` is "unneeded" where everything that it feeds was cached."""
-
-    key: str
-    state: State
-    cached: Cached = "no"
-    seconds: float = 0.0
-    peak_memory_bytes: int = 0
-    """Zero where it was not measured: nodes that use no device."""
-    files: tuple[str, ...] = ()
-    message: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
-    """What a run made, and what became of each node that it needed, in order."""
-
-    run: str
-    state: Literal["ok", "failed", "cancelled"]
-    outputs: Mapping[str, Any]
-    nodes: Mapping[str, NodeRecord]
-    seconds: float
-    failure: NodeFailed | None = None
 
 
 def run(

@@ -29,7 +29,7 @@ def fault(socket: InputSpec, value: Any) -> tuple[str, str] | None:
         return None
     if kind not in _KINDS:
         return "wrong_type", f'{name} is {short(value)}; it takes a {kind} from another node: {{"from": "node.socket"}}'
-    if type(value) not in _KINDS[kind]:
+    if value is None or type(value) not in _KINDS[kind]:
         return "wrong_type", f"{name} is {short(value)}; it takes {_WORDS[kind]}; write one"
     if kind in ("string", "choice"):
         return _text_fault(socket, value)

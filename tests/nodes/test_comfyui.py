@@ -32,7 +32,8 @@ def test_class_has_what_comfyui_asks_of_a_node(id: str) -> None:
 
 @pytest.mark.parametrize("id", CASES)
 def test_defaults_lie_in_their_own_ranges(id: str) -> None:
-    for kind, options in NODE_CLASS_MAPPINGS[id].INPUT_TYPES()["required"].values():
+    sockets = NODE_CLASS_MAPPINGS[id].INPUT_TYPES()
+    for kind, options in (sockets["required"] | sockets["optional"]).values():
         if isinstance(kind, list):
             assert options["default"] in kind
         elif "default" in options and kind in ("INT", "FLOAT"):
@@ -48,7 +49,7 @@ def test_registry_is_a_plain_dict_that_scanners_can_read() -> None:
 def call(id: str, **inputs: Any) -> Any:
     """As ComfyUI's executor does: defaults of the widgets, then the method, under inference mode in a running loop."""
     node = NODE_CLASS_MAPPINGS[id]
-    widgets = {n: o["default"] for n, (_, o) in node.INPUT_TYPES()["required"].items() if "default" in o}
+    widgets = {n: o["default"] for n, (_, o) in node.INPUT_TYPES()["optional"].items() if "default" in o}
 
     async def run() -> Any:
         with torch.inference_mode():

@@ -325,7 +325,7 @@ def test_cancel_before_the_start_runs_nothing(toys: ModuleType, start: Runner) -
     assert result.state == "cancelled" and toys.CALLS == []
 
 
-def test_interrupt_from_a_watcher_thread_waits_for_the_running_node(toys: ModuleType) -> None:
+def test_interrupt_ends_the_running_node_and_goes_on(toys: ModuleType) -> None:
     """Ctrl-C without a handler: the run ends at the next border and the interrupt goes on."""
     import _thread
 
@@ -335,7 +335,11 @@ def test_interrupt_from_a_watcher_thread_waits_for_the_running_node(toys: Module
     with pytest.raises(KeyboardInterrupt):
         run(toys.graph({"w": ("WaitSteps", {"steps": 10_000})}, outputs={"x": "w.float"}), {"WaitSteps": spec})
     stopper.join()
-    assert not [t for t in threading.enumerate() if t.name.startswith(("cpu", "device"))]
+    # an interrupt that comes while a thread is being started leaves it to end by itself, at its next border
+    for thread in threading.enumerate():
+        if thread.name.startswith(("cpu", "device")):
+            thread.join(5)
+            assert not thread.is_alive()
 
 
 def test_a_thousand_nodes_in_a_row_run_without_recursion(toys: ModuleType, start: Runner) -> None:
