@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+import json
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ..pipelines.border import Border, Cancelled, Preview
 from ..pipelines.values import Image
-from .spec import Fingerprint, InputSpec, Migrate, NodeSpec, Saved, read_spec
+from .spec import InputSpec, NodeSpec, Saved
 from .workspace import Workspace
 
 TYPES = {"int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "string": "STRING", "Image": "IMAGE"}
 """ComfyUI's own wire types; every other value travels as `LOOM_` and its name."""
+
+
+HIDDEN = {"comfy_prompt": "PROMPT", "comfy_extra": "EXTRA_PNGINFO"}
+"""What ComfyUI adds for nodes that write files: the prompt and the page's workflow."""
 
 
 class Node:
@@ -21,12 +26,13 @@ class Node:
     SPEC: ClassVar[NodeSpec]
     FUNCTION = "run"
 
-    def run(self, **inputs: Any) -> Any:
+    def run(self, comfy_prompt: Any = None, comfy_extra: Any = None, **inputs: Any) -> Any:
         spec = self.SPEC
+        workspace = dataclasses.replace(comfy_workspace(), metadata=_provenance(comfy_prompt, comfy_extra))
         given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
         border = ComfyBorder()
         try:
-            result = spec.call(**given, **injected(spec, border=border, workspace=comfy_workspace()))
+            result = spec.call(**given, **injected(spec, border=border, workspace=workspace))
         except Cancelled:
             border.raise_interrupt()
             raise
@@ -35,52 +41,33 @@ class Node:
         return (result.pixels if isinstance(result, Image) else result,) if spec.outputs else ()
 
 
-def node_class(
-    call: Callable[..., Any],
-    *,
-    title: str,
-    category: str,
-    version: int = 1,
-    is_output: bool = False,
-    uses_device: bool = False,
-    fingerprint: Fingerprint | None = None,
-    migrate: Migrate | None = None,
-) -> type[Node]:
-    """A class for ComfyUI that also carries our own spec; `named` gives the spec its id."""
-    spec = read_spec(
-        call,
-        id="",
-        title=title,
-        category=category,
-        version=version,
-        is_output=is_output,
-        uses_device=uses_device,
-        fingerprint=fingerprint,
-        migrate=migrate,
-    )
+def node_class(spec: NodeSpec) -> type[Node]:
+    """A class for ComfyUI that also carries our own spec."""
     members: dict[str, Any] = {
         "SPEC": spec,
-        "CATEGORY": f"latentloom/{category}",
+        "CATEGORY": f"latentloom/{spec.category}",
         "DESCRIPTION": spec.help,
-        "OUTPUT_NODE": is_output,
+        "OUTPUT_NODE": spec.is_output,
         "RETURN_TYPES": tuple(comfy_type(o.type) for o in spec.outputs),
         "RETURN_NAMES": tuple(o.name for o in spec.outputs),
         "INPUT_TYPES": classmethod(_input_types),
     }
-    if fingerprint is not None:
+    if spec.fingerprint is not None:
         members["IS_CHANGED"] = classmethod(_is_changed)
-    return type(call.__name__, (Node,), members)
+    return type(spec.call.__name__, (Node,), members)
 
 
 def comfy_type(kind: str) -> str:
     return TYPES.get(kind, f"LOOM_{kind.upper()}")
 
 
-def input_types(spec: NodeSpec) -> dict[str, dict[str, Any]]:
+def input_types(spec: NodeSpec) -> dict[str, Any]:
     """ComfyUI's `INPUT_TYPES`. What has a default is optional, so that a prompt need not spell it out."""
-    result: dict[str, dict[str, Any]] = {"required": {}, "optional": {}}
+    result: dict[str, Any] = {"required": {}, "optional": {}}
     for socket in spec.inputs:
         result["required" if socket.required else "optional"][socket.name] = _input_type(socket)
+    if spec.is_output:
+        result["hidden"] = HIDDEN
     return result
 
 
@@ -113,13 +100,19 @@ def _from_comfy(spec: NodeSpec, name: str, value: Any) -> Any:
     return value
 
 
+def _provenance(prompt: Any, extra: Any) -> dict[str, str]:
+    """The text chunks that ComfyUI's own Save Image writes, so that its page opens our pictures too."""
+    found = {"prompt": prompt, **(extra if isinstance(extra, dict) else {})}
+    return {str(name): json.dumps(value) for name, value in found.items() if value is not None}
+
+
 def _shown(saved: Saved) -> list[dict[str, str]]:
     root = comfy_workspace().output_dir
     files = [Path(f).relative_to(root) for f in saved.files]
     return [{"filename": f.name, "subfolder": str(f.parent) if f.parent.name else "", "type": "output"} for f in files]
 
 
-def _input_types(cls: type[Node]) -> dict[str, dict[str, Any]]:
+def _input_types(cls: type[Node]) -> dict[str, Any]:
     return input_types(cls.SPEC)
 
 

@@ -125,7 +125,7 @@ def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:
 
 def provenance(graph: Graph) -> dict[str, str]:
     """What a result carries: the workflow file, and the same for ComfyUI."""
-    return {WORKFLOW_KEY: graph_text(graph), "prompt": json.dumps(to_comfy(graph, SPECS), ensure_ascii=False)}
+    return {WORKFLOW_KEY: graph_text(graph), "prompt": json.dumps(to_comfy(graph, SPECS))}
 
 
 def folder_name(varied: Mapping[str, Any]) -> str:

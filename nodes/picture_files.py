@@ -51,7 +51,10 @@ def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> 
 
     chunks = PngImagePlugin.PngInfo()
     for key, text in metadata.items():
-        chunks.add_itxt(key, text, zip=len(text) > 1024)
+        if text.isascii():
+            chunks.add_text(key, text)  # the form that ComfyUI's page reads
+        else:
+            chunks.add_itxt(key, text, zip=len(text) > 1024)
     bytes_hwc = (pixels.clamp(0, 1) * 255).round().byte().cpu().numpy()
     with replacing(target) as temporary:
         Pillow.fromarray(bytes_hwc).save(temporary, format="PNG", pnginfo=chunks, compress_level=6)

@@ -11,31 +11,35 @@ from .denoising import denoise, sampler_options
 from .encoding import encode_image, encode_text
 from .models import load_lora, load_model, lora_fingerprint, model_fingerprint
 from .pictures import image_fingerprint, image_grid, load_image, resize_image, save_image
-from .spec import NodeSpec
+from .spec import NodeSpec, read_spec
 from .text import choose_text, join_text, note, seed
 from .videos import save_video
 
 NODE_CLASS_MAPPINGS = {
-    "LoomLoadModel": node_class(load_model, title="Load Model", category="model", fingerprint=model_fingerprint),
-    "LoomLoadLora": node_class(load_lora, title="Load LoRA", category="model", fingerprint=lora_fingerprint),
-    "LoomEncodeText": node_class(encode_text, title="Encode Text", category="encode", uses_device=True),
-    "LoomEncodeImage": node_class(encode_image, title="Encode Image", category="encode", uses_device=True),
-    "LoomEmptyLatents": node_class(empty_latents, title="Empty Latents", category="latents"),
-    "LoomUpscaleLatents": node_class(upscale_latents, title="Upscale Latents", category="latents"),
-    "LoomDenoise": node_class(denoise, title="Denoise", category="denoise", uses_device=True),
-    "LoomSamplerOptions": node_class(sampler_options, title="Sampler Options", category="denoise"),
-    "LoomDecode": node_class(decode, title="Decode", category="decode", uses_device=True),
-    "LoomDecodeVideo": node_class(decode_video, title="Decode Video", category="decode", uses_device=True),
-    "LoomVideoFrames": node_class(video_frames, title="Video Frames", category="picture"),
-    "LoomLoadImage": node_class(load_image, title="Load Image", category="picture", fingerprint=image_fingerprint),
-    "LoomSaveImage": node_class(save_image, title="Save Image", category="picture", is_output=True),
-    "LoomResizeImage": node_class(resize_image, title="Resize Image", category="picture"),
-    "LoomImageGrid": node_class(image_grid, title="Image Grid", category="picture"),
-    "LoomSaveVideo": node_class(save_video, title="Save Video", category="picture", is_output=True),
-    "LoomJoinText": node_class(join_text, title="Join Text", category="text"),
-    "LoomChooseText": node_class(choose_text, title="Choose Text", category="text"),
-    "LoomSeed": node_class(seed, title="Seed", category="text"),
-    "LoomNote": node_class(note, title="Note", category="text"),
+    "LoomLoadModel": node_class(
+        read_spec(load_model, title="Load Model", category="model", fingerprint=model_fingerprint)
+    ),
+    "LoomLoadLora": node_class(read_spec(load_lora, title="Load LoRA", category="model", fingerprint=lora_fingerprint)),
+    "LoomEncodeText": node_class(read_spec(encode_text, title="Encode Text", category="encode", uses_device=True)),
+    "LoomEncodeImage": node_class(read_spec(encode_image, title="Encode Image", category="encode", uses_device=True)),
+    "LoomEmptyLatents": node_class(read_spec(empty_latents, title="Empty Latents", category="latents")),
+    "LoomUpscaleLatents": node_class(read_spec(upscale_latents, title="Upscale Latents", category="latents")),
+    "LoomDenoise": node_class(read_spec(denoise, title="Denoise", category="denoise", uses_device=True)),
+    "LoomSamplerOptions": node_class(read_spec(sampler_options, title="Sampler Options", category="denoise")),
+    "LoomDecode": node_class(read_spec(decode, title="Decode", category="decode", uses_device=True)),
+    "LoomDecodeVideo": node_class(read_spec(decode_video, title="Decode Video", category="decode", uses_device=True)),
+    "LoomVideoFrames": node_class(read_spec(video_frames, title="Video Frames", category="picture")),
+    "LoomLoadImage": node_class(
+        read_spec(load_image, title="Load Image", category="picture", fingerprint=image_fingerprint)
+    ),
+    "LoomSaveImage": node_class(read_spec(save_image, title="Save Image", category="picture", is_output=True)),
+    "LoomResizeImage": node_class(read_spec(resize_image, title="Resize Image", category="picture")),
+    "LoomImageGrid": node_class(read_spec(image_grid, title="Image Grid", category="picture")),
+    "LoomSaveVideo": node_class(read_spec(save_video, title="Save Video", category="picture", is_output=True)),
+    "LoomJoinText": node_class(read_spec(join_text, title="Join Text", category="text")),
+    "LoomChooseText": node_class(read_spec(choose_text, title="Choose Text", category="text")),
+    "LoomSeed": node_class(read_spec(seed, title="Seed", category="text")),
+    "LoomNote": node_class(read_spec(note, title="Note", category="text")),
 }
 
 for _id, _node in NODE_CLASS_MAPPINGS.items():

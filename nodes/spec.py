@@ -93,7 +93,6 @@ class NodeSpec:
 def read_spec(
     call: Callable[..., Any],
     *,
-    id: str,
     title: str,
     category: str,
     version: int = 1,
@@ -101,6 +100,7 @@ def read_spec(
     uses_device: bool = False,
     fingerprint: Fingerprint | None = None,
     migrate: Migrate | None = None,
+    id: str = "",
 ) -> NodeSpec:
     """Read a node function's signature: parameters are inputs, the return annotation is the output.
 

@@ -11,6 +11,7 @@ import torch
 
 import latentloom
 from latentloom.nodes.comfyui import ComfyBorder
+from latentloom.nodes.picture_files import read_metadata
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from latentloom.pipelines.border import Cancelled
 
@@ -26,7 +27,7 @@ def test_class_has_what_comfyui_asks_of_a_node(id: str) -> None:
     assert node.CATEGORY.startswith("latentloom/")
     assert len(node.RETURN_TYPES) == len(node.RETURN_NAMES)
     assert id in latentloom.NODE_DISPLAY_NAME_MAPPINGS
-    names = [name for group in sockets.values() for name in group]
+    names = [*sockets["required"], *sockets["optional"]]
     assert sorted(names) == sorted(socket.name for socket in SPECS[id].inputs)
 
 
@@ -74,6 +75,14 @@ def test_picture_through_the_classes_equals_plain_python(tmp_path: Path, monkeyp
     by_hand = load_model()
     latents = denoise(by_hand, encode_text(by_hand, "a red star"), empty_latents(by_hand), seed=7)
     assert torch.equal(decode(by_hand, latents).pixels, picture)
+
+
+def test_saved_picture_carries_what_comfyui_gives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    picture = torch.zeros(1, 8, 8, 3)
+    call("LoomSaveImage", image=picture, comfy_prompt={"1": {}}, comfy_extra={"workflow": {"nodes": ["ä"]}})
+    metadata = read_metadata(tmp_path / "output" / "picture.png")
+    assert metadata == {"prompt": '{"1": {}}', "workflow": '{"nodes": ["\\u00e4"]}'}
 
 
 def test_changed_file_changes_what_comfyui_compares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

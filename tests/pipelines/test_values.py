@@ -1,0 +1,70 @@
+"""Values cross a process border as plain data and come back equal."""
+
+import json
+
+import pytest
+import torch
+
+from latentloom.pipelines.values import (
+    Conditioning,
+    Image,
+    Latents,
+    Lora,
+    Model,
+    Sampling,
+    Video,
+    from_plain,
+    to_plain,
+)
+
+MODEL = Model(
+    source="builtin:bobbin",
+    folder="/models/bobbin",
+    family="flux",
+    loras=(Lora(path="a.safetensors", sha256="0" * 64, adapter="a", scale=0.5),),
+)
+
+
+def test_model_comes_back_equal_through_json() -> None:
+    assert from_plain(Model, json.loads(json.dumps(to_plain(MODEL)))) == MODEL
+    assert hash(from_plain(Model, to_plain(MODEL))) == hash(MODEL)
+
+
+def test_sampling_comes_back_equal_through_json() -> None:
+    sampling = Sampling(scheduler="heun", sigmas=(1.0, 0.5), shift=3.0)
+    assert from_plain(Sampling, json.loads(json.dumps(to_plain(sampling)))) == sampling
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Latents(family="flux", width=64, height=64, seeds=(1, 2), batch=2, tensor=torch.arange(4.0)),
+        Latents(family="wan", width=64, height=64, frames=5, fps=16.0, extras={"first": torch.ones(2)}),
+        Conditioning(family="flux", prompt="a", negative_prompt="", positive={"embeds": torch.ones(1, 2)}),
+        Image(pixels=torch.rand(1, 2, 3, 3)),
+        Video(pixels=torch.rand(1, 2, 3, 4, 3), fps=8.0),
+    ],
+)
+def test_value_with_tensors_comes_back_the_same(value: Latents | Conditioning | Image | Video) -> None:
+    plain = to_plain(value)
+    assert_same(plain, to_plain(from_plain(type(value), plain)))
+
+
+def assert_same(a: object, b: object) -> None:
+    if isinstance(a, torch.Tensor):
+        assert isinstance(b, torch.Tensor)
+        assert torch.equal(a, b)
+    elif isinstance(a, dict):
+        assert isinstance(b, dict)
+        assert a.keys() == b.keys()
+        for key in a:
+            assert_same(a[key], b[key])
+    else:
+        assert a == b
+
+
+def test_plain_data_of_another_kind_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="Latents has no pixels"):
+        from_plain(Latents, {"pixels": 1})
+    with pytest.raises(ValueError, match="cannot be read from"):
+        from_plain(Latents, {"width": 1})
