@@ -24,21 +24,21 @@ OK, FAILED, BAD, CANCELLED = 0, 1, 2, 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code; a user's mistake is one sentence on stderr."""
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    os.environ.setdefault("DO_NOT_TRACK", "1")
     arguments = parser().parse_args(argv)
     try:
         return arguments.command(arguments)
     except ValueError as error:
         if arguments.debug:
             raise
+        if getattr(arguments, "json", False):
+            print(json.dumps({"kind": "result", "state": "refused", "error": str(error)}))
         print(f"latentloom: {error}", file=sys.stderr)
         return BAD
     except KeyboardInterrupt:
         print("latentloom: cancelled", file=sys.stderr)
         return CANCELLED
     except BrokenPipeError:  # `latentloom nodes | head`
-        sys.stdout = None
+        _forget_stdout()
         return OK
 
 
@@ -87,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run_command(arguments: argparse.Namespace) -> int:
-    from .nodes.headless import Headless, default_cache_dir, run_headless
+    from .nodes.headless import Headless, run_headless
     from .nodes.progress_bars import ProgressBars
     from .nodes.registry import SPECS
     from .nodes.sweep import parse_set, parse_sweep
@@ -95,13 +95,15 @@ def run_command(arguments: argparse.Namespace) -> int:
 
     graph = read_workflow(arguments.file)
     overrides = parse_set(graph, SPECS, arguments.set)
+    sweep = parse_sweep(graph, SPECS, arguments.sweep)
+    named = [*overrides.values(), *(value for varied in sweep for value in varied.values())]
     job = Headless(
         graph=graph,
         overrides=overrides,
-        sweep=parse_sweep(graph, SPECS, arguments.sweep),
+        sweep=sweep,
         out=arguments.out,
-        roots=roots_of(arguments.file, overrides.values(), arguments.allow),
-        cache_dir=None if arguments.no_cache else arguments.cache or default_cache_dir(),
+        roots=roots_of(arguments.file, named, arguments.allow),
+        cache_dir=None if arguments.no_cache else arguments.cache or _default_cache_dir(),
         resume=arguments.resume,
     )
     titles = {name: node.title or name for name, node in graph.nodes.items()}
@@ -109,12 +111,11 @@ def run_command(arguments: argparse.Namespace) -> int:
     cancel = threading.Event()
     code = OK
     with _interrupts(cancel):
-        for report in run_headless(job, sink=bars or _print_event, cancel=cancel):
+        for report in run_headless(job, sink=bars or _event_printer(cancel), cancel=cancel):
             if bars:
                 bars.close()
             _print_report(report, as_json=arguments.json, debug=arguments.debug)
-            state = "ok" if report.result is None else report.result.state
-            code = {"ok": OK, "failed": FAILED, "cancelled": CANCELLED}[state]
+            code = {"ok": OK, "resumed": OK, "failed": FAILED, "cancelled": CANCELLED}[report.state]
     return code
 
 
@@ -193,9 +194,33 @@ def _command(
     return command
 
 
-def _print_event(event: Event) -> None:
-    if event.kind != "preview":
-        print(json.dumps(event.to_plain()), flush=True)
+def _event_printer(cancel: threading.Event) -> Callable[[Event], None]:
+    """Prints events as JSON; a reader that went away ends the run."""
+
+    def show(event: Event) -> None:
+        if event.kind == "preview":
+            return
+        try:
+            print(json.dumps(event.to_plain()), flush=True)
+        except BrokenPipeError:
+            _forget_stdout()
+            cancel.set()
+
+    return show
+
+
+def _forget_stdout() -> None:
+    """Nobody reads any more; without this Python complains once more when it ends."""
+    sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+
+
+def _default_cache_dir() -> Path | None:
+    """Where results are kept between runs; None for a user without a home."""
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return Path(base) / "latentloom"
 
 
 def _print_report(report: Report, *, as_json: bool, debug: bool) -> None:
@@ -205,23 +230,25 @@ def _print_report(report: Report, *, as_json: bool, debug: bool) -> None:
         print(json.dumps(report.to_plain()), flush=True)
     elif result is None:
         print(f"{report.folder}: complete already")
-    elif result.failure is not None:
-        print(f"latentloom: {result.failure}", file=sys.stderr)
-        if debug:
-            traceback.print_exception(result.failure.__cause__)
     elif result.state == "cancelled":
         print("latentloom: cancelled; nothing was left half-written", file=sys.stderr)
-    else:
+    elif result.state == "ok":
         print("\n".join(report.files) or f"done; see {report.folder / 'manifest.json'}")
+    if report.error and not as_json:
+        print(f"latentloom: {report.error}", file=sys.stderr)
+    if debug and result is not None and result.failure is not None:
+        traceback.print_exception(result.failure.__cause__)
 
 
 @contextlib.contextmanager
 def _interrupts(cancel: threading.Event) -> Iterator[None]:
     """The first Ctrl-C asks the run to end at its next step, the second ends the process."""
+    from .nodes.atomic import remove_temporaries
 
     def ask(signum: int, frame: object) -> None:
         if cancel.is_set():
-            raise KeyboardInterrupt
+            remove_temporaries()
+            os._exit(CANCELLED)  # threads in the middle of a step cannot be stopped in any other way
         cancel.set()
         print("\nstopping at the next step; Ctrl-C again to stop at once", file=sys.stderr)
 

@@ -9,6 +9,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+_LIVE: set[Path] = set()
+_UMASK = os.umask(0o022)
+"""The process's file mode mask, read once, since reading it sets it. mkstemp ignores it and makes private files."""
+os.umask(_UMASK)
+
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
@@ -21,18 +26,20 @@ def replacing(target: Path) -> Iterator[Path]:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}-", suffix=target.suffix)
         os.close(handle)
     except OSError as error:
-        raise ValueError(_sentence(target, error)) from None
+        raise ValueError(write_failure(target, error)) from None
     temporary = Path(name)
+    _LIVE.add(temporary)
     try:
         yield temporary
-        _sync(temporary)
-        temporary.chmod(0o666 & ~_umask())
+        sync(temporary)
+        temporary.chmod(0o666 & ~_UMASK)
         temporary.replace(target)
-        _sync(target.parent)
+        sync(target.parent)
     except OSError as error:
-        raise ValueError(_sentence(target, error)) from error
+        raise ValueError(write_failure(target, error)) from error
     finally:
         temporary.unlink(missing_ok=True)
+        _LIVE.discard(temporary)
 
 
 def write_atomic(target: Path, data: bytes) -> None:
@@ -41,25 +48,32 @@ def write_atomic(target: Path, data: bytes) -> None:
         temporary.write_bytes(data)
 
 
-def _sentence(target: Path, error: OSError) -> str:
+def remove_temporaries() -> None:
+    """Remove what is being written right now: for a process that ends without unwinding."""
+    for temporary in list(_LIVE):
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def write_failure(target: Path, error: OSError) -> str:
+    """One sentence for a file that could not be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk of {target.parent} is full, so {target.name} was not written; free some space and run again"
+    if error.errno == errno.ENAMETOOLONG:
+        return f"the name {target.name[:40]!r}... is too long for a file; give a shorter one"
     reason = error.strerror or str(error)
     return f"{target} cannot be written ({reason.lower()}); choose a folder that you may write to, with --out"
 
 
-def _sync(path: Path) -> None:
-    if path.is_dir() and os.name == "nt":  # Windows cannot open a folder
-        return
-    handle = os.open(path, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Bring a file or folder to the disk itself."""
+    if path.is_dir():
+        if os.name == "nt":  # Windows cannot open a folder
+            return
+        handle = os.open(path, os.O_RDONLY)
+    else:
+        handle = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _umask() -> int:
-    """The process's file mode mask; mkstemp ignores it and makes files nobody else can read."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask

@@ -107,7 +107,7 @@ def _provenance(prompt: Any, extra: Any) -> dict[str, str]:
 
 
 def _shown(saved: Saved) -> list[dict[str, str]]:
-    root = comfy_workspace().output_dir
+    root = comfy_workspace().output_dir.resolve()
     files = [Path(f).relative_to(root) for f in saved.files]
     return [{"filename": f.name, "subfolder": str(f.parent) if f.parent.name else "", "type": "output"} for f in files]
 

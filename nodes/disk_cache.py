@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..pipelines.values import from_plain, to_plain
+from .atomic import sync
 from .cache import file_sha256, is_intact, stamps
 from .spec import VALUE_TYPES
 
@@ -101,9 +102,9 @@ def _write(folder: Path, value: Any) -> None:
 
         save_file(tensors, folder / TENSORS)
         body["tensors"] = file_sha256(folder / TENSORS)
-        _sync(folder / TENSORS)
+        sync(folder / TENSORS)
     (folder / MANIFEST).write_text(json.dumps({"sha256": _digest(body), "body": body}))
-    _sync(folder / MANIFEST)
+    sync(folder / MANIFEST)
 
 
 def _read(entry: Path) -> Any | None:
@@ -147,11 +148,6 @@ def _unpack(packed: Any, tensors: Mapping[str, Any]) -> Any:
 
 def _digest(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
 
 
 def _used(path: Path) -> float:

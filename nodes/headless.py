@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 import logging
-import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from .cache import MemoryCache
-from .check import ensure, installed_version
+from .check import ensure
 from .comfy_format import to_comfy
 from .disk_cache import DiskCache
 from .events import Sink
+from .failure import NodeFailed
 from .graph import Graph, graph_text
-from .manifest import is_complete, write_manifest
+from .manifest import is_complete, versions, write_manifest
 from .picture_files import WORKFLOW_KEY
+from .records import RunResult
 from .registry import SPECS
 from .resolve import with_overrides
-from .run import RunResult, Token, run
+from .run import run
+from .schedule import schedule
+from .watch import Token
 from .workspace import Workspace
 
 logger = logging.getLogger("latentloom")
@@ -44,11 +50,27 @@ class Headless:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """One run of the sweep. `resumed` means that its manifest was complete already and nothing ran."""
+    """One run of the sweep. Without a result, its manifest was complete already and nothing ran.
+
+    `problem` says why its manifest could not be written, and counts as a failure.
+    """
 
     folder: Path
     overrides: Mapping[str, Any]
     result: RunResult | None = field(repr=False, default=None)
+    problem: str = ""
+
+    @property
+    def state(self) -> Literal["ok", "failed", "cancelled", "resumed"]:
+        if self.result is None:
+            return "resumed"
+        return "failed" if self.problem and self.result.state == "ok" else self.result.state
+
+    @property
+    def error(self) -> str:
+        """What went wrong, in one sentence; empty when nothing did."""
+        failure = None if self.result is None else self.result.failure
+        return self.problem if failure is None else str(failure)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -58,15 +80,14 @@ class Report:
     def to_plain(self) -> dict[str, Any]:
         """The envelope that ends a run's lines of JSON."""
         result = self.result
-        failure = None if result is None else result.failure
         return {
             "kind": "result",
-            "state": "resumed" if result is None else result.state,
+            "state": self.state,
             "folder": str(self.folder),
             "overrides": dict(self.overrides),
             "files": list(self.files),
             "seconds": 0.0 if result is None else round(result.seconds, 4),
-            "error": None if failure is None else {"node": failure.node, "message": failure.sentence},
+            "error": self.error or None,
         }
 
 
@@ -75,23 +96,45 @@ def run_headless(job: Headless, *, sink: Sink = lambda event: None, cancel: Toke
 
     Raises `GraphError` or `ValueError` before anything runs when the file, the values or the output folder are wrong.
     """
+    points = [{**job.overrides, **varied} for varied in job.sweep]
+    graphs = [baked(job.graph, overrides) for overrides in points]
+    for graph in graphs:
+        ensure(graph, SPECS)
+    folders = [job.out / name if name else job.out for name in folder_names(job.sweep)]
     memory = MemoryCache(MEMORY_CACHE_BYTES)
     disk = _disk_cache(job.cache_dir)
-    for varied in job.sweep:
-        overrides = {**job.overrides, **varied}
-        graph = baked(job.graph, overrides)
-        ensure(graph, SPECS)
-        folder = job.out / folder_name(varied) if varied else job.out
-        if job.resume and is_complete(folder, graph):
+    for overrides, graph, folder in zip(points, graphs, folders, strict=True):
+        workspace = Workspace(output_dir=folder.resolve(), roots=job.roots, metadata=provenance(graph), claims={})
+        if job.resume and _is_complete(folder, graph, workspace):
             yield Report(folder=folder, overrides=overrides)
             continue
-        workspace = Workspace(output_dir=folder.resolve(), roots=job.roots, metadata=provenance(graph))
         workspace.check_writable()
         result = run(graph, SPECS, workspace=workspace, sink=sink, cancel=cancel, memory_cache=memory, disk_cache=disk)
-        write_manifest(folder, graph, result)
-        yield Report(folder=folder, overrides=overrides, result=result)
-        if result.state != "ok":
+        report = Report(
+            folder=folder, overrides=overrides, result=result, problem=_keep_manifest(folder, graph, result)
+        )
+        yield report
+        if report.state not in ("ok", "resumed"):
             return
+
+
+def _is_complete(folder: Path, graph: Graph, workspace: Workspace) -> bool:
+    """Whether the run is there already, made from the very same files. An input that cannot be read is told later."""
+    asking = dataclasses.replace(workspace, claims=None)
+    try:
+        keys = schedule(graph, SPECS, overrides={}, workspace=asking).keys
+    except NodeFailed:
+        return False
+    return is_complete(folder, graph, keys)
+
+
+def _keep_manifest(folder: Path, graph: Graph, result: RunResult) -> str:
+    """Write the manifest; what kept it from being written, in one sentence."""
+    try:
+        write_manifest(folder, graph, result)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _disk_cache(folder: Path | None) -> DiskCache | None:
@@ -99,17 +142,10 @@ def _disk_cache(folder: Path | None) -> DiskCache | None:
     if folder is None:
         return None
     try:
-        return DiskCache(folder, DISK_CACHE_BYTES)
+        return DiskCache(folder, DISK_CACHE_BYTES, salt=json.dumps(versions()))
     except OSError as error:
         logger.warning("results are not kept: the cache folder %s cannot be used (%s)", folder, error.strerror)
         return None
-
-
-def default_cache_dir() -> Path:
-    """Where results are kept between runs, apart for each set of versions that could change them."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    versions = "-".join(installed_version(name) or "none" for name in ("latentloom", "torch", "diffusers"))
-    return Path(base) / "latentloom" / versions
 
 
 def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:
@@ -128,7 +164,20 @@ def provenance(graph: Graph) -> dict[str, str]:
     return {WORKFLOW_KEY: graph_text(graph), "prompt": json.dumps(to_comfy(graph, SPECS))}
 
 
-def folder_name(varied: Mapping[str, Any]) -> str:
-    """A folder name for one point of a sweep, such as `seed=3,steps=8`."""
+def folder_names(sweep: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A folder name for each point of a sweep, such as `seed=3,steps=8`; all differ, also where case does not count."""
+    names = [_folder_name(varied) for varied in sweep]
+    counts = Counter(name.casefold() for name in names)
+    return [
+        f"{name} {_mark(varied)}" if counts[name.casefold()] > 1 else name
+        for name, varied in zip(names, sweep, strict=True)
+    ]
+
+
+def _folder_name(varied: Mapping[str, Any]) -> str:
     text = ",".join(f"{name}={value}" for name, value in varied.items())
-    return "".join(c if c.isalnum() or c in "=,.-_ " else "_" for c in text)[:150].strip(" .")
+    return "".join(c if c.isalnum() or c in "=,.-_ " else "_" for c in text)[:100].strip(" .")
+
+
+def _mark(varied: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(varied).encode()).hexdigest()[:12]

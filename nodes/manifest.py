@@ -6,6 +6,7 @@ import hashlib
 import json
 import platform
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,20 @@ from .spec import Saved
 
 FORMAT = 1
 MANIFEST_FILE = "manifest.json"
-PACKAGES = ("latentloom", "torch", "diffusers", "transformers")
+PACKAGES = (
+    "latentloom",
+    "torch",
+    "diffusers",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "peft",
+    "torchao",
+    "numpy",
+    "pillow",
+    "av",
+)
+"""What results depend on."""
 
 
 def write_manifest(folder: Path, graph: Graph, result: RunResult) -> Path:
@@ -39,22 +53,29 @@ def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
         "error": None if result.failure is None else str(result.failure),
         "nodes": {name: _node(record) for name, record in result.nodes.items()},
         "outputs": [*_files(folder, result), *_values(result)],
-        "versions": {"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}},
+        "versions": versions(),
         "devices": devices(),
         "plan": None,
     }
 
 
-def is_complete(folder: Path, graph: Graph) -> bool:
-    """Whether a run of this very workflow ended well here, and its files are unchanged."""
+def is_complete(folder: Path, graph: Graph, keys: Mapping[str, str]) -> bool:
+    """Whether a run of this very workflow ended well here with these keys and versions, and its files are unchanged."""
     try:
         plain = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
         if plain["state"] != "ok" or plain["workflow"]["sha256"] != workflow_sha256(graph):
+            return False
+        if plain["versions"] != versions() or {n: node["key"] for n, node in plain["nodes"].items()} != dict(keys):
             return False
         files = [output for output in plain["outputs"] if "path" in output]
         return all(file_sha256(folder / output["path"]) == output["sha256"] for output in files)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
+
+
+def versions() -> dict[str, str | None]:
+    """Of Python and of the packages that results depend on; None where one is not installed."""
+    return {"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}}
 
 
 def workflow_sha256(graph: Graph) -> str:

@@ -61,12 +61,17 @@ def load_lora(
 
 
 def model_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
-    """What the files of the model say now, and which device it would get. `KeyError` where one is not known yet."""
+    """What the files of the model say now, where they are, and which device it would get.
+
+    The place belongs to it: a cached `Model` that points at a folder that is gone is of no use. `KeyError` where a
+    value is not known yet.
+    """
     chosen = {name: inputs[name] for name in ("source", "revision", "dtype", "device", "quantization")}
     model = load_model(**chosen, workspace=workspace)
-    return f"{model.fingerprint} {model.device} {model.dtype}"
+    return f"{model.fingerprint} {model.device} {model.dtype} {model.folder} {model.source}"
 
 
 def lora_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
-    """The content of the file that Load LoRA reads."""
-    return content_hash(workspace.input_path(inputs["path"], socket="path"), socket="path")
+    """The content and the place of the file that Load LoRA reads."""
+    path = workspace.input_path(inputs["path"], socket="path")
+    return f"{content_hash(path, socket='path')} {path}"

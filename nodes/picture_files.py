@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -54,7 +55,7 @@ def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> 
         if text.isascii():
             chunks.add_text(key, text)  # the form that ComfyUI's page reads
         else:
-            chunks.add_itxt(key, text, zip=len(text) > 1024)
+            chunks.add_itxt(key, text)  # not packed: Pillow refuses to unpack more than 1 MiB
     bytes_hwc = (pixels.clamp(0, 1) * 255).round().byte().cpu().numpy()
     with replacing(target) as temporary:
         Pillow.fromarray(bytes_hwc).save(temporary, format="PNG", pnginfo=chunks, compress_level=6)
@@ -70,10 +71,14 @@ def read_metadata(path: Path) -> dict[str, str]:
         return {str(key): str(value) for key, value in text.items()}
 
 
+_FILTERS = threading.Lock()
+"""The warning filters belong to the whole process, and nodes run in threads."""
+
+
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
     """Pillow warns of large pictures (MAX_PIXELS decides) and of damaged camera data (it counts as none)."""
-    with warnings.catch_warnings():
+    with _FILTERS, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 

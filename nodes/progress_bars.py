@@ -20,8 +20,8 @@ class ProgressBars:
         name = self._titles.get(event.node, event.node)
         if event.kind == "progress":
             self._advance(event, name)
-        elif event.kind == "phase" and event.node in self._bars:
-            self._bars[event.node].set_postfix_str(event.message)
+        elif event.kind == "phase" and event.message.startswith("loading"):
+            self._line(f"{name:<18} {event.message}")
         elif event.kind == "finished":
             self._end(event.node)
             self._line(f"{name:<18} {event.seconds:6.2f} s")

@@ -207,7 +207,7 @@ class _Session:
         for level, cache in self.caches.items():
             try:
                 cache.put(self.schedule.keys[name], value)
-            except OSError as error:
+            except Exception as error:  # a cache never costs the run
                 logger.warning("the result of %s was not kept in the %s cache: %s", name, level, error)
 
     def _collect(self) -> str | None:

@@ -61,6 +61,10 @@ def can_feed(output: str, socket: str) -> bool:
 def _text_fault(socket: InputSpec, value: str) -> tuple[str, str] | None:
     if len(value) > MAX_STRING:
         return "too_long", f"{socket.name} has {len(value):,} characters; at most {MAX_STRING:,} are taken; shorten it"
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return "not_text", f"{socket.name} holds bytes that are no text; write it in UTF-8"
     if socket.type == "choice" and value not in socket.choices:
         return "not_a_choice", f"{socket.name} is {short(value)}; choose one of {', '.join(socket.choices)}"
     return None

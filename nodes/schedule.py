@@ -102,7 +102,8 @@ def _fingerprints(
         node = nodes[name]
         if not uncached.isdisjoint(sources[name]):
             uncached.add(name)
-        where = str(workspace.output_dir) if node.spec.is_output and "workspace" in node.spec.injected else ""
+        writes = node.spec.is_output and "workspace" in node.spec.injected
+        where = f"{workspace.output_dir.resolve()} {sorted(workspace.metadata.items())}" if writes else ""
         if node.spec.fingerprint is None:
             prints[name] = where
             continue

@@ -28,6 +28,7 @@ class Watch:
         self.previews = previews
         self.interrupted = False
         self._sink = sink
+        self._sink_failed = False
         self._cancel = cancel
         self._start = time.perf_counter()
         self._lock = threading.Lock()
@@ -42,8 +43,10 @@ class Watch:
         with self._lock:  # events of overlapping nodes come in the order of their times
             try:
                 self._sink(Event(kind=kind, run=self.run, node=node, time_s=self.seconds(), **fields))
-            except Exception:
-                logger.warning("the watcher of run %s failed on %s; the run goes on", self.run, kind, exc_info=True)
+            except Exception as error:
+                if not self._sink_failed:
+                    logger.warning("a watcher of run %s failed on %s (%s); the run goes on", self.run, kind, error)
+                self._sink_failed = True
 
 
 class NodeBorder:

@@ -36,8 +36,10 @@ def read_workflow(path: Path) -> Graph:
 def roots_of(file: Path, values: Iterable[Any], allowed: Iterable[Path]) -> tuple[Path, ...]:
     """The folders that a run from the command line may read: here, the workflow's own, those that
     the user allowed, and those of files that the user named. Built-in and pulled models need none."""
-    texts = (v.partition("@")[0] for v in values if isinstance(v, str))
-    named = [Path(text) for text in texts if 0 < len(text) < 1024 and "\0" not in text]
+    from ..pipelines.source import split_source
+
+    texts = [part for v in values if isinstance(v, str) and len(v) < 2048 for part in split_source(v)]
+    named = [Path(text) for text in texts if text and "\0" not in text]
     folders = [Path.cwd(), file.parent, *allowed]
     folders += [path if path.is_dir() else path.parent for path in named if path.is_absolute() and path.exists()]
     return tuple(dict.fromkeys(folder.resolve() for folder in folders))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .atomic import replacing
+from .atomic import write_failure
+
+READ = "read"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,10 +20,12 @@ class Workspace:
     `roots` None means anywhere: a call made by hand in Python is the user's own code.
     """
 
-    output_dir: Path = field(default_factory=lambda: Path("output").resolve())
+    output_dir: Path = field(default_factory=lambda: Path("output"))
     roots: tuple[Path, ...] | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Written into every picture and video, such as the workflow that made it; names are ASCII."""
+    claims: dict[Path, object] | None = field(default=None, compare=False)
+    """Files that this run reads or writes, so that no two of its nodes meet in one. None: nobody keeps count."""
 
     def input_path(self, path: str, *, socket: str) -> Path:
         """The existing file or folder that `path` names, relative to the first root that has it.
@@ -37,11 +42,14 @@ class Workspace:
         if self.roots is not None and not any((found or candidates[0].resolve()).is_relative_to(r) for r in self.roots):
             allowed = ", ".join(map(str, self.roots))
             raise ValueError(
-                f"{socket} {path!r} lies outside the allowed folders ({allowed}); move it there or allow its folder"
+                f"{socket} {path!r} lies outside the allowed folders ({allowed}); "
+                "move it there, or allow its folder (--allow on the command line)"
             )
         if found is None:
             where = ", ".join(str(c.parent) for c in candidates)
             raise ValueError(f"{socket} {path!r} does not exist (looked in {where}); check the path")
+        if self.claims is not None and self.claims.setdefault(found, READ) != READ:
+            raise ValueError(f"{socket} {path!r} is written by another node of this run; wire the two nodes instead")
         return found
 
     def output_path(self, name: str, *, socket: str) -> Path:
@@ -50,13 +58,20 @@ class Workspace:
         target = (root / name).resolve() if "\0" not in name else root
         if target.name.startswith(".") or not target.is_relative_to(root) or target == root:
             raise ValueError(f"{socket} is {name!r}; give a name inside the output folder, such as 'picture'")
+        mine = object()
+        if self.claims is not None and (other := self.claims.setdefault(target, mine)) is not mine:
+            what = "is read by this run" if other == READ else "is written by another node of this run"
+            raise ValueError(f"{socket} {name!r} {what}; give each file of a run a name of its own")
         return target
 
     def check_writable(self) -> None:
         """Raises `ValueError` now rather than after the work, when nothing can be written to `output_dir`."""
-        with replacing(self.output_dir / "writable") as probe:
-            probe.write_bytes(b"?")
-        (self.output_dir / "writable").unlink()
+        try:
+            self.output_dir.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.output_dir) as probe:
+                probe.write(b"?")
+        except OSError as error:
+            raise ValueError(write_failure(self.output_dir, error)) from None
 
 
 def content_hash(file: Path, *, socket: str) -> str:

@@ -23,6 +23,8 @@ HOST_SHARE = 0.6
 """Of the machine's memory, for components on the CPU."""
 DEVICE_SHARE = 0.85
 """Of an accelerator's memory; the rest is for activations."""
+QUANTIZED_BITS = {"int8": 8, "fp8": 8, "int4": 4}
+"""Of a transformer's weight; scales and the layers left alone add a little."""
 SMALL_BYTES = 1 << 20
 """What a tokenizer or a scheduler is counted as."""
 
@@ -54,7 +56,8 @@ class ComponentStore:
         self._lock = threading.RLock()
 
     def load(self, model: Model, names: Sequence[str], border: Border = SILENT) -> dict[str, Any]:
-        """Components by name, on the model's device; a name ending in `?` may be absent. Schedulers are always new.
+        """Components by name, on the model's device; a name ending in `?` may be absent. A scheduler is always
+        new: it holds the state of one denoise.
 
         Raises `ValueError` naming the component and its folder.
         """
@@ -70,10 +73,6 @@ class ComponentStore:
                         f"model {model.source} has no {name}; it cannot do this step, choose another model"
                     )
             return parts
-
-    def scheduler(self, model: Model) -> Any:
-        """A new scheduler: one holds the state of one denoise."""
-        return self.load(model, ("scheduler",))["scheduler"]
 
     def offload(self, model: Model, names: Sequence[str]) -> None:
         """Move components off the accelerator: to the CPU while the host's budget has room, else out of memory."""
@@ -220,7 +219,10 @@ def _is_transformer(name: str) -> bool:
 
 
 def _expected_bytes(files: ComponentFiles, model: Model) -> int:
-    return files.num_parameters * torch_dtype(model.dtype).itemsize
+    num_bits = 8 * torch_dtype(model.dtype).itemsize
+    if _is_transformer(files.name):
+        num_bits = QUANTIZED_BITS.get(model.quantization, num_bits)
+    return files.num_parameters * num_bits // 8
 
 
 def _num_bytes(component: Any) -> int:

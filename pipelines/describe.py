@@ -13,9 +13,10 @@ from typing import Literal, get_args
 
 from .card import Card
 from .card_file import read_card
+from .file_hash import sha256_of
 from .inspect_model import ModelFiles, families, inspect_model
 from .source import PICKLES, exists, is_allowed, resolve_source
-from .tensor_file import TensorFile, read_tensor_file
+from .tensor_file import TensorFile, content_mark, read_tensor_file
 from .values import Dtype, Lora, Model, Quantization
 
 logger = logging.getLogger("latentloom")
@@ -124,9 +125,8 @@ def fingerprint_of(files: ModelFiles, checkpoint: Path | None) -> str:
     """The folder's fingerprint, joined with that of the single file where there is one."""
     if checkpoint is None:
         return files.fingerprint
-    file = read_tensor_file(checkpoint)
-    marks = f"{files.fingerprint}:{file.size_bytes}:{file.mtime_ns}:".encode()
-    return hashlib.sha256(marks + file.header).hexdigest()
+    mark = content_mark(read_tensor_file(checkpoint))
+    return hashlib.sha256(f"{files.fingerprint}:{mark}".encode()).hexdigest()
 
 
 def _check_checkpoint(path: Path, files: ModelFiles) -> None:
@@ -170,11 +170,7 @@ def _adapter_name(file: Path, others: Sequence[Lora]) -> str:
 
 
 def _sha256(file: Path) -> str:
-    digest = hashlib.sha256()
     try:
-        with file.open("rb") as stream:
-            while chunk := stream.read(1 << 20):
-                digest.update(chunk)
+        return sha256_of(file)
     except OSError as error:
         raise ValueError(f"LoRA {file} cannot be read ({error.strerror}); copy it again") from None
-    return digest.hexdigest()

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from .component_config import check_config
+from .component_config import Limits, check_config
 from .json_file import read_bytes, read_object
 from .source import PICKLES, is_allowed
-from .tensor_file import TensorFile, read_tensor_file
+from .tensor_file import TensorFile, content_mark, read_tensor_file
 
 if TYPE_CHECKING:
     from .families.family import Family
@@ -73,6 +73,7 @@ class ModelFiles:
     components: Mapping[str, ComponentFiles]
     """Those present, by their names in model_index.json."""
     fingerprint: str
+    """Changes when the files change, not when they move."""
 
 
 def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> ModelFiles:
@@ -102,11 +103,6 @@ def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> Model
         components=components,
         fingerprint=_fingerprint(folder, components),
     )
-
-
-def fingerprint(folder: Path) -> str:
-    """sha256 over JSON contents, safetensors headers, sizes and modification times: changes when the files change."""
-    return inspect_model(folder).fingerprint
 
 
 def families() -> Mapping[str, Family]:
@@ -186,8 +182,6 @@ def _inspect_component(
 ) -> ComponentFiles:
     folder, kind = model / name, _kind(class_name)
     files = _list_files(folder, name, roots)
-    for config in sorted(file for file in files if file.endswith(".json") and _is_config(file)):
-        check_config(folder / config, name, is_built_from=kind in ("model", "scheduler"))
     _config_path(folder, kind, name)
     if "adapter_config.json" in files:
         raise ValueError(
@@ -196,6 +190,10 @@ def _inspect_component(
     if kind == "tokenizer" and not any(vocabulary in files for vocabulary in VOCABULARIES):
         raise ValueError(f"component {name}: {folder} has no vocabulary ({', '.join(VOCABULARIES)}); pull it again")
     weights = _read_weights(folder, name, stem=WEIGHT_NAMES[library], files=files) if kind == "model" else ()
+    num_tensors = sum(len(file.tensors) for file in weights)
+    for config in sorted(file for file in files if file.endswith(".json") and _is_config(file)):
+        limits = Limits(max_layers=num_tensors) if kind == "model" else Limits() if kind == "scheduler" else None
+        check_config(folder / config, name, limits=limits)
     return ComponentFiles(
         name=name, library=library, class_name=class_name, kind=kind, folder=folder, weights=tuple(weights)
     )
@@ -259,6 +257,7 @@ def _whole(folder: Path) -> Path:
 
 
 def _fingerprint(folder: Path, components: Mapping[str, ComponentFiles]) -> str:
+    """sha256 over the content of configs and vocabularies and over the marks of the weights (`content_mark`)."""
     digest = hashlib.sha256()
     for path in (folder / file for file in TOP_FILES):
         if os.path.lexists(path):
@@ -268,7 +267,7 @@ def _fingerprint(folder: Path, components: Mapping[str, ComponentFiles]) -> str:
             if path.name.endswith(CONTENT_SUFFIXES):
                 _add(digest, f"{name}/{path.name}", read_bytes(path, what=f"{name}:", max_bytes=MAX_CONTENT_BYTES))
         for weights in component.weights:
-            _add(digest, f"{name}/{weights.path.name}/{weights.size_bytes}/{weights.mtime_ns}", weights.header)
+            _add(digest, f"{name}/{weights.path.name}", content_mark(weights).encode())
     return digest.hexdigest()
 
 

@@ -6,7 +6,6 @@ only; any other file goes to both. Text-encoder parts go to the CLIP encoders of
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 import warnings
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .file_hash import sha256_of
 from .loading import one_reason, quiet_libraries
 from .values import Lora
 
@@ -209,8 +209,7 @@ def _mark(component: Any) -> dict[str, str]:
 
 def _check_unchanged(lora: Lora) -> None:
     try:
-        with Path(lora.path).open("rb") as stream:
-            is_same = hashlib.file_digest(stream, "sha256").hexdigest() == lora.sha256
+        is_same = sha256_of(Path(lora.path)) == lora.sha256
     except OSError as error:
         raise ValueError(f"LoRA {lora.path} cannot be read ({error.strerror}); load it again") from None
     if not is_same:

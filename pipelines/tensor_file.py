@@ -5,6 +5,7 @@ Format: https://github.com/huggingface/safetensors#format (8 bytes little-endian
 
 from __future__ import annotations
 
+import hashlib
 import math
 import stat
 from collections.abc import Mapping
@@ -12,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .file_hash import sha256_of
 from .json_file import parse_object
 
 MAX_HEADER_BYTES = 32 << 20
+MAX_HASHED_BYTES = 64 << 20
+"""Larger files are told apart by what the file system says of them: reading a whole model takes minutes."""
 BITS = {
     **dict.fromkeys(("F64", "I64", "U64", "C64"), 64),
     **dict.fromkeys(("F32", "I32", "U32"), 32),
@@ -42,7 +46,8 @@ class TensorFile:
     path: Path
     header: bytes
     size_bytes: int
-    mtime_ns: int
+    stamps: tuple[int, int, int]
+    """mtime_ns, ctime_ns and inode."""
     tensors: Mapping[str, TensorEntry]
     metadata: Mapping[str, str]
 
@@ -65,7 +70,21 @@ def read_tensor_file(path: Path) -> TensorFile:
     if not isinstance(metadata, dict) or not all(isinstance(item, str) for item in metadata.values()):
         raise ValueError(f"{path} has metadata that is not text; copy it again")
     tensors = _read_entries(path, plain, status.st_size - 8 - length)
-    return TensorFile(path, header, status.st_size, status.st_mtime_ns, tensors, metadata)
+    stamps = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    return TensorFile(path, header, status.st_size, stamps, tensors, metadata)
+
+
+def content_mark(file: TensorFile) -> str:
+    """Changes when the file changes: the hash of its content; of a file beyond 64 MiB, of its header, size and stamps.
+
+    A large file that is copied or linked anew has another mark although its content is the same.
+    """
+    if file.size_bytes > MAX_HASHED_BYTES:
+        return hashlib.sha256(f"{file.size_bytes}:{file.stamps}:".encode() + file.header).hexdigest()
+    try:
+        return sha256_of(file.path)
+    except OSError as error:
+        raise ValueError(f"{file.path} cannot be read ({error.strerror}); copy it again") from None
 
 
 def _read_entries(path: Path, plain: Mapping[str, Any], data_bytes: int) -> dict[str, TensorEntry]:

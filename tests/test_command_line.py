@@ -192,7 +192,7 @@ def test_image_to_image_keeps_what_strength_leaves(tmp_path: Path) -> None:
     distances = []
     for strength in ("0.2", "1"):
         assert main(["run", image_to_image, "--set", f"strength={strength}", "--out", strength]) == 0
-        pair = zip(pixels("picture.png"), pixels(f"{strength}/picture.png"), strict=True)
+        pair = zip(pixels("picture.png"), pixels(f"{strength}/repainted.png"), strict=True)
         distances.append(sum(abs(a - b) for a, b in pair))
     assert distances[0] < distances[1]
 
@@ -254,10 +254,14 @@ def test_running_never_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert main(["run", "w.json"]) == 1
 
 
-def test_telemetry_is_off_while_a_command_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HF_HUB_DISABLE_TELEMETRY", raising=False)
-    main(["nodes"])
-    assert os.environ["HF_HUB_DISABLE_TELEMETRY"] == "1"
+def test_telemetry_is_off_however_latentloom_is_used() -> None:
+    code = (
+        f"import runpy; import os; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r})\n"
+        "os.environ.pop('HF_HUB_DISABLE_TELEMETRY', None)\nimport latentloom.nodes\n"
+        "from huggingface_hub import constants\nprint(constants.HF_HUB_DISABLE_TELEMETRY)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "True"
 
 
 def test_help_and_check_import_no_torch() -> None:
@@ -285,3 +289,135 @@ def test_moved_checkout_still_finds_its_model(tmp_path: Path) -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip().startswith(str(folder))
+
+
+def test_out_folder_keeps_what_was_in_it(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    for name in ("writable", "picture", "a.txt"):
+        (tmp_path / "mine" / name).write_text("precious")
+    assert main(["run", FIRST, "--out", "mine", "--set", "denoise.steps=1"]) == 0
+    assert {(tmp_path / "mine" / name).read_text() for name in ("writable", "picture", "a.txt")} == {"precious"}
+
+
+def test_points_of_a_sweep_that_look_alike_get_folders_of_their_own(tmp_path: Path) -> None:
+    prompts = ["a red star!", "a red star?", "a Red star!", "a red ring"]
+    sweep = ["--sweep", f"prompt={json.dumps(prompts)}", "--set", "denoise.steps=1", "--no-cache"]
+    assert main(["run", FIRST, *sweep]) == 0
+    assert len({p.parent.name.casefold() for p in (tmp_path / "output").rglob("picture.png")}) == 4
+
+
+def test_whole_sweep_is_checked_before_anything_runs(tmp_path: Path) -> None:
+    assert main(["run", FIRST, "--sweep", "denoise.seed=1,99999999999999999999"]) == 2
+    assert not list(tmp_path.rglob("*.png"))
+
+
+def test_two_nodes_never_write_the_same_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = json.loads(Path(FIRST).read_text())
+    plain["nodes"]["save_2"] = plain["nodes"]["save"]
+    (tmp_path / "w.json").write_text(json.dumps(plain))
+    assert main(["run", "w.json", "--set", "denoise.steps=1"]) == 1
+    assert "written by another node" in capsys.readouterr().err
+
+
+def test_run_never_writes_over_its_own_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", FIRST, "--set", "denoise.steps=1", "--out", "."]) == 0
+    before = (tmp_path / "picture.png").read_bytes()
+    again = ["run", str(ROOT / "workflows" / "image_to_image.json"), "--set", "save.name=picture", "--out", "."]
+    assert main([*again, "--set", "denoise.steps=2"]) == 1
+    assert "is read by this run" in capsys.readouterr().err
+    assert (tmp_path / "picture.png").read_bytes() == before
+
+
+def test_resume_runs_again_when_an_input_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", FIRST, "--set", "denoise.steps=1", "--out", "."]) == 0
+    again = [
+        "run",
+        str(ROOT / "workflows" / "image_to_image.json"),
+        "--set",
+        "denoise.steps=2",
+        "--out",
+        "to",
+        "--resume",
+    ]
+    assert main(again) == 0
+    capsys.readouterr()
+    assert main(again) == 0
+    assert "complete already" in capsys.readouterr().out
+    assert main(["run", FIRST, "--set", "denoise.steps=2", "--out", "."]) == 0
+    capsys.readouterr()
+    assert main(again) == 0
+    assert "complete already" not in capsys.readouterr().out
+
+
+def test_renamed_workflow_is_in_the_picture_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two"):
+        assert main(["run", workflow(tmp_path, {"name": name}, steps=1)]) == 0
+    capsys.readouterr()
+    assert main(["show", "output/picture.png"]) == 0
+    assert '"name": "two"' in capsys.readouterr().out
+
+
+def test_long_words_of_any_language_travel_in_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = json.loads(workflow_text(steps=1))
+    words = "é星🦊" * 300_000
+    plain["nodes"]["note"] = {"type": "LoomNote", "version": 1, "inputs": {"text": words}}
+    (tmp_path / "w.json").write_text(json.dumps(plain, ensure_ascii=False))
+    assert main(["run", "w.json"]) == 0
+    capsys.readouterr()
+    assert main(["show", "output/picture.png"]) == 0
+    assert words in capsys.readouterr().out
+
+
+def workflow_text(**inputs: Any) -> str:
+    return Path(workflow(Path.cwd(), **inputs)).read_text()
+
+
+def test_other_versions_do_not_share_a_cache(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from latentloom.nodes import manifest
+
+    run = ["run", FIRST, "--set", "denoise.steps=1", "--cache", "kept", "--json"]
+    assert main(run) == 0
+    capsys.readouterr()
+    monkeypatch.setattr(manifest, "installed_version", lambda package: "9.9")
+    assert main(run) == 0
+    assert '"kind": "cached"' not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_json_is_printed_for_a_bad_file_too(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.png").write_text("no picture")
+    assert main([command, "bad.png", "--json"]) == 2
+    assert "bad.png" in json.loads(capsys.readouterr().out)["error"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
+def test_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
+    code = (
+        f"import runpy, sys, time; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r})\n"
+        "from latentloom.nodes import pictures\nfrom latentloom.nodes.registry import SPECS\n"
+        "def slow(**_):\n    print('{}', flush=True)\n    time.sleep(300)\n"
+        "object.__setattr__(SPECS['LoomEncodeText'], 'call', slow)\n"
+        f"from latentloom.__main__ import main\nsys.exit(main(['run', {FIRST!r}, '--json', '--no-cache']))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    while process.stdout.readline() != "{}\n":
+        pass
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == 130, error
+    assert "Traceback" not in error
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes are POSIX")
+def test_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path) -> None:
+    boot = f"import runpy, sys; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r}); "
+    code = boot + f"from latentloom.__main__ import main; sys.exit(main(['run', {FIRST!r}, '--json', '--no-cache']))"
+    command = f'"{sys.executable}" -c "{code}" | head -1'
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    assert "Traceback" not in result.stderr
+    assert len(result.stdout.splitlines()) == 1

@@ -32,24 +32,26 @@ def test_manifest_lists_files_params_nodes_and_versions(made: tuple[Any, RunResu
     ]
     assert plain["params"] == {"v": 5} and plain["plan"] is None and plain["devices"]
     assert set(plain["nodes"]["p"]) == {"key", "state", "cached", "seconds", "peak_memory_bytes"}
-    assert plain["versions"].keys() == {"python", "latentloom", "torch", "diffusers", "transformers"}
+    assert plain["versions"].keys() >= {"python", "latentloom", "torch", "diffusers", "transformers", "pillow"}
     assert sorted(p.name for p in tmp_path.iterdir()) == ["manifest.json", "picture.bin"]
 
 
 def test_complete_means_same_workflow_and_unchanged_files(
     made: tuple[Any, RunResult], toys: ModuleType, tmp_path: Path
 ) -> None:
-    graph, _ = made
-    assert is_complete(tmp_path, graph)
-    assert not is_complete(tmp_path, toys.graph({}))
+    graph, result = made
+    keys = {name: record.key for name, record in result.nodes.items()}
+    assert is_complete(tmp_path, graph, keys)
+    assert not is_complete(tmp_path, toys.graph({}), keys)
+    assert not is_complete(tmp_path, graph, {**keys, "p": "of another input"})
     (tmp_path / "picture.bin").write_bytes(b"edited")
-    assert not is_complete(tmp_path, graph)
+    assert not is_complete(tmp_path, graph, keys)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"state": "ok"}', "null", "\x00", '{"state": "ok", "workflow": 3}'])
 def test_a_damaged_manifest_is_not_complete(text: str, toys: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text(text)
-    assert not is_complete(tmp_path, toys.graph({}))
+    assert not is_complete(tmp_path, toys.graph({}), {})
 
 
 def test_a_failed_run_is_not_complete_and_says_why(toys: ModuleType, tmp_path: Path) -> None:
@@ -60,4 +62,4 @@ def test_a_failed_run_is_not_complete_and_says_why(toys: ModuleType, tmp_path: P
     assert (
         plain["state"] == "failed" and "choose one" in plain["error"] and "choose one" in plain["nodes"]["f"]["message"]
     )
-    assert not is_complete(tmp_path, graph)
+    assert not is_complete(tmp_path, graph, {"f": result.nodes["f"].key})
