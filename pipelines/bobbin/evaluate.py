@@ -5,7 +5,6 @@ back by `oracle`; under 98 % right the exit code is 1. Two-object prompts and ne
 """
 
 import argparse
-import json
 import random
 import sys
 import time
@@ -17,28 +16,28 @@ from typing import Any
 
 import numpy as np
 
+from ..describe import describe_model
+from ..shape import empty_canvas
+from ..values import Model, to_plain
 from . import MODEL_DIR
 from .oracle import judge, read, share_right
 from .scene import COLOURS, HELD_OUT, SHAPES, Scene, Thing, caption, sample
 from .sheet import write_sheet
 
 GATE = 0.98
-BATCH = 32  # prompts drawn at once
 
 
 @cache
-def _card(model: Path) -> dict[str, Any]:
-    return json.loads((model / "latentloom.json").read_text())["defaults"]
+def _model(folder: Path) -> Model:
+    return describe_model(str(folder), device="cpu", dtype="fp32")
 
 
 @cache
-def _pipeline(model: Path) -> Any:
-    import torch
-    from diffusers.pipelines.flux.pipeline_flux import FluxPipeline
+def _text(folder: Path, prompt: str, negative_prompt: str) -> dict[str, Any]:
+    from .. import stages
 
-    pipeline = FluxPipeline.from_pretrained(model, dtype=torch.float32, local_files_only=True)
-    pipeline.set_progress_bar_config(disable=True)
-    return pipeline
+    request = {"model": to_plain(_model(folder)), "prompt": prompt, "negative_prompt": negative_prompt}
+    return stages.encode_text(request)
 
 
 def draw(
@@ -46,31 +45,21 @@ def draw(
     negatives: Sequence[str] | None = None,
     *,
     seeds: Sequence[int],
-    steps: int | None = None,
-    guidance: float | None = None,
+    steps: int = 0,
+    guidance: float = 0.0,
     model: Path = MODEL_DIR,
 ) -> list[np.ndarray]:
-    """One picture per prompt and seed, uint8, at the card's defaults; a picture depends on its own seed alone."""
-    import torch
+    """One picture per prompt and seed, uint8, by the stages that every run uses; 0 is the card's own number."""
+    from .. import stages
 
-    defaults = _card(model)
-    guidance = defaults["guidance"] if guidance is None else guidance
-    negatives = [defaults["negative_prompt"]] * len(prompts) if negatives is None else negatives
+    plain = to_plain(_model(model))
+    canvas = to_plain(empty_canvas(_model(model), width=0, height=0, frames=0, fps=0.0, batch=1))
     pictures = []
-    for start in range(0, len(prompts), BATCH):
-        part = slice(start, start + BATCH)
-        images = _pipeline(model)(
-            prompt=list(prompts[part]),
-            negative_prompt=list(negatives[part]) if guidance != 1 else None,
-            true_cfg_scale=guidance,
-            num_inference_steps=defaults["steps"] if steps is None else steps,
-            width=defaults["width"],
-            height=defaults["height"],
-            max_sequence_length=defaults["text_length"],
-            generator=[torch.Generator().manual_seed(seed) for seed in seeds[part]],
-            output_type="np",
-        ).images
-        pictures += [np.rint(image * 255).astype(np.uint8) for image in images]
+    for prompt, negative, seed in zip(prompts, negatives or [""] * len(prompts), seeds, strict=True):
+        request = {"model": plain, "conditioning": _text(model, prompt, negative), "latents": canvas, "seed": seed}
+        latents = stages.denoise({**request, "steps": steps, "guidance": guidance})
+        pixels = stages.decode({"model": plain, "latents": latents})["image"]["pixels"]
+        pictures.append((pixels[0].clamp(0, 1) * 255).round().byte().numpy())
     return pictures
 
 
@@ -156,8 +145,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=4, help="pictures per one-object prompt")
     parser.add_argument("--sheet", type=Path, help="write a contact sheet here")
-    parser.add_argument("--steps", type=int, help="instead of the card's")
-    parser.add_argument("--guidance", type=float, help="instead of the card's")
+    parser.add_argument("--steps", type=int, default=0, help="instead of the card's")
+    parser.add_argument("--guidance", type=float, default=0.0, help="instead of the card's")
     parser.add_argument("--model", type=Path, default=MODEL_DIR, help="another folder in the same layout")
     args = parser.parse_args()
     options = {"steps": args.steps, "guidance": args.guidance, "model": args.model}

@@ -27,7 +27,7 @@ CARD = {
         "width": SIZE,
         "height": SIZE,
         "steps": 8,
-        "guidance": 3.0,
+        "guidance": 4.0,
         "distilled_guidance": 0.0,
         "text_length": TEXT_LENGTH,
         "negative_prompt": "",
