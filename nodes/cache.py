@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..pipelines.file_hash import sha256_of
 from .spec import Saved
 
 ENTRY_BYTES = 512
@@ -25,20 +25,15 @@ class Cache(Protocol):
     def put(self, key: str, value: Any) -> None: ...
 
 
-def file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def stamps(value: Any) -> dict[str, str]:
     """sha256 of each file that a `Saved` value lists."""
-    return {name: file_sha256(Path(name)) for name in value.files} if isinstance(value, Saved) else {}
+    return {name: sha256_of(Path(name)) for name in value.files} if isinstance(value, Saved) else {}
 
 
 def is_intact(files: Mapping[str, str]) -> bool:
     """Whether every file is still there with the same content."""
     try:
-        return all(file_sha256(Path(name)) == sha256 for name, sha256 in files.items())
+        return all(sha256_of(Path(name)) == sha256 for name, sha256 in files.items())
     except OSError:
         return False
 

@@ -116,13 +116,14 @@ def _input_types(cls: type[Node]) -> dict[str, Any]:
     return input_types(cls.SPEC)
 
 
-def _is_changed(cls: type[Node], **inputs: Any) -> str:
-    """A stable text, as ComfyUI wants; wired inputs are not there yet and a fault is left for `run` to explain."""
+def _is_changed(cls: type[Node], **inputs: Any) -> str | float:
+    """A stable text, as ComfyUI wants; NaN, which is never what it was, where a wired input is not there yet or a file
+    cannot be read: `run` then finds out."""
     assert cls.SPEC.fingerprint is not None
     try:
         return cls.SPEC.fingerprint({k: v for k, v in inputs.items() if v is not None}, comfy_workspace())
-    except (ValueError, TypeError, KeyError):
-        return "unreadable"
+    except (ValueError, TypeError, KeyError, OSError):
+        return float("nan")
 
 
 def comfy_workspace() -> Workspace:

@@ -8,8 +8,6 @@ from ..pipelines.border import SILENT, Border
 from ..pipelines.values import Conditioning, Latents, Model, Sampling, Scheduler, from_plain, to_plain
 from .sockets import Socket
 
-Scale = Annotated[float, Socket(min=0, max=100, step=0.1, advanced=True)]
-
 
 def denoise(
     model: Model,
@@ -24,7 +22,7 @@ def denoise(
     ] = 0.0,
     strength: Annotated[
         float,
-        Socket(min=0, max=1, step=0.05, help="How much of a start picture is painted anew; 1 is all of it"),
+        Socket(min=0.01, max=1, step=0.01, help="How much of a start picture is painted anew; 1 is all of it"),
     ] = 1.0,
     guidance_2: Annotated[
         float,

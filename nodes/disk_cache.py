@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..pipelines.file_hash import sha256_of
 from ..pipelines.values import from_plain, to_plain
 from .atomic import sync
-from .cache import file_sha256, is_intact, stamps
+from .cache import is_intact, stamps
 from .spec import VALUE_TYPES
 
 FORMAT = 1
@@ -101,7 +102,7 @@ def _write(folder: Path, value: Any) -> None:
         from safetensors.torch import save_file
 
         save_file(tensors, folder / TENSORS)
-        body["tensors"] = file_sha256(folder / TENSORS)
+        body["tensors"] = sha256_of(folder / TENSORS)
         sync(folder / TENSORS)
     (folder / MANIFEST).write_text(json.dumps({"sha256": _digest(body), "body": body}))
     sync(folder / MANIFEST)
@@ -116,7 +117,7 @@ def _read(entry: Path) -> Any | None:
     if body["tensors"]:
         from safetensors.torch import load_file
 
-        if file_sha256(entry / TENSORS) != body["tensors"]:
+        if sha256_of(entry / TENSORS) != body["tensors"]:
             return None
         tensors = load_file(entry / TENSORS)
     plain = _unpack(body["value"], tensors)

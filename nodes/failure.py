@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..pipelines.out_of_memory import OutOfMemory, is_out_of_memory
 from .problems import short
 from .spec import NodeSpec
 
@@ -18,12 +19,12 @@ class NodeFailed(Exception):
 
 
 def sentence(error: BaseException) -> str:
-    """A `ValueError` speaks to the user already; anything else gets a sentence around its first line."""
+    """`ValueError` and `OutOfMemory` speak to the user already; anything else gets a sentence around its first line."""
     text = str(error).strip()
-    if isinstance(error, ValueError) and text:
+    if isinstance(error, ValueError | OutOfMemory) and text:
         return text
     kind = type(error).__name__
-    if isinstance(error, MemoryError) or kind == "OutOfMemoryError":
+    if is_out_of_memory(error):
         return f"it ran out of memory ({_first_line(text) or kind}); use a smaller size, batch or model"
     if isinstance(error, OSError) and error.strerror:
         where = f" at {short(str(error.filename))}" if error.filename else ""

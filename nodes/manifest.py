@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..pipelines.file_hash import sha256_of
 from .atomic import write_atomic
-from .cache import file_sha256
 from .check import installed_version
 from .graph import Graph, graph_text
 from .records import NodeRecord, RunResult
@@ -68,7 +68,7 @@ def is_complete(folder: Path, graph: Graph, keys: Mapping[str, str]) -> bool:
         if plain["versions"] != versions() or {n: node["key"] for n, node in plain["nodes"].items()} != dict(keys):
             return False
         files = [output for output in plain["outputs"] if "path" in output]
-        return all(file_sha256(folder / output["path"]) == output["sha256"] for output in files)
+        return all(sha256_of(folder / output["path"]) == output["sha256"] for output in files)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
@@ -109,7 +109,7 @@ def _files(folder: Path, result: RunResult) -> list[dict[str, Any]]:
         for file in map(Path, record.files):
             inside = file.is_relative_to(folder.resolve())
             path = file.relative_to(folder.resolve()).as_posix() if inside else str(file)
-            sha256 = file_sha256(file) if file.is_file() else None
+            sha256 = sha256_of(file) if file.is_file() else None
             entries.append({"node": name, "type": Saved.__name__, "path": path, "sha256": sha256})
     return entries
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -84,21 +85,24 @@ def image_grid(
     """One picture of many, row by row, in the order of the inputs."""
     import torch
 
+    from .resize import check_area
+
     batches = [i.pixels for i in (image, image_2, image_3, image_4, image_5, image_6) if i is not None]
     sizes = {tuple(b.shape[1:3]) for b in batches}
     if len(sizes) > 1:
         listed = ", ".join(f"{w} x {h}" for h, w in sorted(sizes))
         raise ValueError(f"the pictures have several sizes ({listed}); give them one size with Resize Image first")
-    tiles = torch.cat(batches)
-    tiles = tiles.repeat_interleave(scale, 1).repeat_interleave(scale, 2)
-    count, tall, wide, channels = tiles.shape
+    count = sum(map(len, batches))
+    tall, wide = (side * scale for side in batches[0].shape[1:3])
     columns = min(columns or math.ceil(math.sqrt(count)), count)
     rows = math.ceil(count / columns)
     sheet_tall, sheet_wide = rows * (tall + gap) - gap, columns * (wide + gap) - gap
-    if sheet_tall > MAX_SIDE * 2 or sheet_wide > MAX_SIDE * 2:
+    if max(sheet_wide, sheet_tall) > MAX_SIDE * 2:
         raise ValueError(f"the grid would be {sheet_wide} x {sheet_tall} pixels; use fewer or smaller pictures")
-    sheet = torch.ones(1, sheet_tall, sheet_wide, channels)
-    for index, tile in enumerate(tiles):
+    check_area(sheet_wide, sheet_tall, what="grid", remedy="use fewer or smaller pictures")
+    sheet = torch.ones(1, sheet_tall, sheet_wide, batches[0].shape[3])
+    for index, tile in enumerate(itertools.chain.from_iterable(batches)):
         top, left = index // columns * (tall + gap), index % columns * (wide + gap)
-        sheet[0, top : top + tall, left : left + wide] = tile
+        large = tile.repeat_interleave(scale, 0).repeat_interleave(scale, 1)
+        sheet[0, top : top + tall, left : left + wide] = large
     return Image(pixels=sheet)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Method = Literal["bicubic", "bilinear", "nearest"]
+MAX_PIXELS = 128_000_000
+"""Of one picture that we make: 1.5 GB as floats."""
 
 
 def size_like(model: Model, image: Image, *, width: int, height: int) -> tuple[int, int]:
@@ -31,17 +33,26 @@ def size_like(model: Model, image: Image, *, width: int, height: int) -> tuple[i
     return width, height
 
 
+def check_area(width: int, height: int, *, what: str = "picture", remedy: str = "lower width or height") -> None:
+    """Refuse a picture before the memory for it is asked for."""
+    if width * height > MAX_PIXELS:
+        raise ValueError(
+            f"the {what} would be {width} x {height} pixels, more than {MAX_PIXELS // 10**6} million; {remedy}"
+        )
+
+
 def cover(pixels: Tensor, width: int, height: int, method: Method = "bicubic") -> Tensor:
-    """B H W C scaled to cover the size, with the middle kept."""
+    """B H W C scaled to cover the size, with the middle kept. Cut first: scaling what is cut off may take terabytes."""
     tall, wide = pixels.shape[1:3]
-    scale = max(width / wide, height / tall)
-    large = stretch(pixels, max(width, round(wide * scale)), max(height, round(tall * scale)), method)
-    top, left = (large.shape[1] - height) // 2, (large.shape[2] - width) // 2
-    return large[:, top : top + height, left : left + width]
+    kept_wide = min(wide, max(1, round(tall * width / height)))
+    kept_tall = min(tall, max(1, round(wide * height / width)))
+    top, left = (tall - kept_tall) // 2, (wide - kept_wide) // 2
+    return stretch(pixels[:, top : top + kept_tall, left : left + kept_wide], width, height, method)
 
 
 def contain(pixels: Tensor, width: int, height: int, method: Method = "bicubic") -> Tensor:
     """B H W C scaled to fit inside the size; the rest is black."""
+    check_area(width, height)
     tall, wide = pixels.shape[1:3]
     scale = min(width / wide, height / tall)
     small = stretch(pixels, max(1, round(wide * scale)), max(1, round(tall * scale)), method)
@@ -55,6 +66,7 @@ def stretch(pixels: Tensor, width: int, height: int, method: Method = "bicubic")
     """B H W C scaled to the size, whatever its shape."""
     import torch
 
+    check_area(width, height)
     if pixels.shape[1:3] == (height, width):
         return pixels
     smooth = method != "nearest"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Widget = Literal["", "seed", "multiline", "slider", "model", "lora", "picture", "video"]
+Widget = Literal["", "seed", "multiline", "model", "lora", "picture"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Socket:
     """Goes into `Annotated[...]` beside a parameter's or the result's type.
 
-    `widget` tells a page how to draw the value: a "picture" or "video" is a path of an input file, a "model" a source.
+    `widget` tells a page how to draw the value: a "picture" is a path of an input file, a "model" a source.
     """
 
     help: str = ""

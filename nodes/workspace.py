@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..pipelines.file_hash import sha256_of
 from .atomic import write_failure
 
 READ = "read"
@@ -77,8 +77,7 @@ class Workspace:
 def content_hash(file: Path, *, socket: str) -> str:
     """sha256 of a file's bytes. Raises `ValueError` when it is no readable file."""
     try:
-        with file.open("rb") as handle:
-            return hashlib.file_digest(handle, "sha256").hexdigest()
+        return sha256_of(file)
     except OSError as error:
         raise ValueError(f"{socket} {str(file)!r} cannot be read ({error.strerror}); give a file") from None
 

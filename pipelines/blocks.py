@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-import torch
 from diffusers.configuration_utils import FrozenDict
 from diffusers.modular_pipelines.modular_pipeline import (
     LoopSequentialPipelineBlocks,
@@ -20,6 +19,7 @@ from diffusers.modular_pipelines.modular_pipeline import (
 )
 
 from . import quiet  # noqa: F401 (imported for what it silences)
+from .out_of_memory import is_out_of_memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,9 +53,9 @@ def run(
                 each.sub_blocks["step_border"] = StepBorder(on_step, unpack or _as_it_is)
     try:
         state = pipeline(**inputs)
-    except torch.OutOfMemoryError:
-        raise
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         reason = " ".join(str(error).split()) or type(error).__name__
         raise RuntimeError(f"diffusers' {type(block).__name__} failed: {reason}") from error
     return {name: state.get(name) for name in outputs}

@@ -12,8 +12,8 @@ from typing import Any
 
 from .card import Card
 from .families.family import Family
-from .inspect_model import read_config, read_index
 from .json_file import read_object
+from .model_facts import family_card
 
 FILE_NAME = "latentloom.json"
 MAX_BYTES = 1 << 20
@@ -32,7 +32,7 @@ TOP_LEVEL = ("name", "about", "licence")
 
 def read_card(folder: Path, family: Family) -> Card:
     """The family's defaults for this model, overridden by its card file. Raises `ValueError` for a bad card."""
-    card = family.card(read_index(folder), lambda name: read_config(folder, name))
+    card = family_card(folder, family)
     path = folder / FILE_NAME
     if not os.path.lexists(path):
         return card

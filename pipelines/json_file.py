@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import stat
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 MAX_BYTES = 4 << 20
 MAX_DEPTH = 32
+MAX_DIGITS = 40
+
+# A string, or a run of brackets. Possessive, and the closing quote is optional, so that it never goes back.
+_BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]++|[\]}]++', re.DOTALL)
+
+
+class JsonFault(ValueError):
+    """Why JSON is refused: `code` is one word for programs, `reason` a clause for the reader's sentence."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        self.code = code
+        self.reason = reason
+        super().__init__(reason)
 
 
 def read_bytes(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> bytes:
@@ -25,35 +41,80 @@ def read_bytes(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> bytes:
 
 
 def read_object(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
-    """A JSON object; `what` names the file in errors. NaN, infinity and deep nesting are refused."""
+    """A JSON object; `what` names the file in errors. Raises `ValueError` for what `parse_strict` refuses."""
     return parse_object(read_bytes(path, what=what, max_bytes=max_bytes), what=f"{what} {path}")
 
 
 def parse_object(data: bytes, *, what: str) -> dict[str, Any]:
     try:
-        value = json.loads(data.decode(), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
-        raise ValueError(f"{what} is not valid JSON ({reason}); copy the model again") from None
+        value = parse_strict(data)
+    except JsonFault as fault:
+        raise ValueError(f"{what} is not valid JSON ({fault.reason}); copy the model again") from None
     if not isinstance(value, dict):
         raise ValueError(f"{what} holds a {type(value).__name__} instead of an object; copy the model again")
-    if _depth(value) > MAX_DEPTH:
-        raise ValueError(f"{what} is nested deeper than {MAX_DEPTH} levels; check the file")
     return value
 
 
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")
+def parse_strict(source: str | bytes, *, max_depth: int = MAX_DEPTH) -> Any:
+    """Plain data from JSON, with one meaning only: no duplicate keys, no NaN or infinity, no halves of characters.
+
+    Raises `JsonFault`, and nothing else, whatever the text is; its size is the caller's to bound.
+    """
+    try:
+        text = source if isinstance(source, str) else source.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise JsonFault("not_text", f"byte {error.start} is not UTF-8") from None
+    _check_depth(text, max_depth)
+    try:
+        data = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer
+        )
+    except json.JSONDecodeError as error:
+        raise JsonFault("not_json", f"{error.msg} at line {error.lineno}, column {error.colno}") from None
+    if "\\u" in text:
+        _check_surrogates(data)
+    return data
 
 
-def _depth(value: Any) -> int:
-    depth, level = 0, [value]
-    while level and depth <= MAX_DEPTH:
-        depth += 1
-        level = [
-            item
-            for node in level
-            if isinstance(node, dict | list)
-            for item in (node.values() if isinstance(node, dict) else node)
-        ]
-    return depth
+def _check_depth(text: str, max_depth: int) -> None:
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        run = match.group()
+        if run[0] in "[{":
+            depth += len(run)
+            if depth > max_depth:
+                raise JsonFault("too_deep", f"it nests more than {max_depth} levels")
+        elif run[0] in "]}":
+            depth -= len(run)
+
+
+def _check_surrogates(data: Any) -> None:
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise JsonFault("not_text", "a string holds half of a \\ud800 pair") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) != len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise JsonFault("duplicate_key", f"the key {twice[:60]!r} is there twice in one object")
+    return data
+
+
+def _no_constant(name: str) -> Any:
+    raise JsonFault("not_a_number", f"{name} is not a number that JSON has")
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise JsonFault("not_a_number", f"{text[:60]} is too large for a number")
+    return value
+
+
+def _integer(text: str) -> int:
+    # int() of a long text is slow and refused beyond 4,300 digits; nothing takes more than 64 bits
+    if len(text) > MAX_DIGITS:
+        raise JsonFault("not_a_number", f"{text[:60]} is too large for a whole number")
+    return int(text)

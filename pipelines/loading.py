@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .inspect_model import ComponentFiles
+from .out_of_memory import is_out_of_memory
 from .values import Dtype
 
 if TYPE_CHECKING:
@@ -110,12 +111,8 @@ def one_sentence(files: ComponentFiles, checkpoint: Path | None) -> Iterator[Non
     place = checkpoint or files.folder
     try:
         yield
-    except MemoryError:
-        raise ValueError(
-            f"component {files.name}: {place} does not fit into memory; use a smaller dtype or model"
-        ) from None
     except Exception as error:
-        if "out of memory" in str(error).lower():
+        if is_out_of_memory(error):
             raise ValueError(out_of_memory(files.name, str(place))) from error
         raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_reason(error)}") from error
     except BaseException as error:
@@ -126,8 +123,8 @@ def one_sentence(files: ComponentFiles, checkpoint: Path | None) -> Iterator[Non
 
 def out_of_memory(name: str, place: str) -> str:
     return (
-        f"component {name}: {place} does not fit into the device's memory; use quantization int8, a smaller dtype, "
-        "a smaller picture, or device cpu"
+        f"component {name}: {place} does not fit into memory; use quantization int8, a smaller dtype, "
+        "a smaller picture, or another device"
     )
 
 

@@ -1,4 +1,4 @@
-"""Previews: latents to a small picture by one matrix, fitted by least squares to a colour chart through the VAE."""
+"""Previews: latents to a small picture by one matrix, fitted by least squares to colour charts through the VAE."""
 
 # B pictures, C channels, H W latent height and width, F frames
 
@@ -19,6 +19,7 @@ logger = logging.getLogger("latentloom")
 MAX_PICTURES = 4
 """Of a batch, shown side by side."""
 MAX_MATRICES = 32
+CHART_LATENTS = 16
 _MATRICES: dict[str, Tensor | None] = {}
 
 
@@ -40,7 +41,7 @@ def picture(latents: Tensor, matrix: Tensor | None) -> Tensor:
 
 
 def matrix(model: Model) -> Tensor | None:
-    """This model's matrix, C+1 3; the first call loads its VAE (without dropping the transformer) to encode the chart.
+    """This model's matrix, C+1 3; the first call loads its VAE (without dropping the transformer) to encode the charts.
 
     None where that does not work, which is logged once: a preview never stops a run.
     """
@@ -62,24 +63,33 @@ def matrix(model: Model) -> Tensor | None:
 def fit(vae: Any) -> Tensor:
     """The matrix (C weights and an offset, for red, green and blue) that comes nearest to this VAE's encoder."""
     factor = _factor(vae)
-    chart = colour_chart(32 * factor)  # 3 H W
-    with torch.no_grad():
-        latents = _encode(vae, chart).float().cpu()  # C H W
-    rows = latents.flatten(1).T  # H*W C
-    rows = torch.cat([rows, torch.ones(len(rows), 1)], dim=1)
-    colours = F.avg_pool2d(chart, factor).flatten(1).T  # H*W 3
-    return torch.linalg.lstsq(rows.double(), colours.double(), driver="gelsd").solution.float()  # C+1 3
+    rows, colours = [], []
+    for chart in colour_charts(CHART_LATENTS * factor):  # 3 H W
+        with torch.no_grad():
+            latents = _encode(vae, chart).float().cpu()  # C H W
+        rows.append(latents.flatten(1).T)  # H*W C
+        colours.append(F.avg_pool2d(chart, factor).flatten(1).T)  # H*W 3
+    known = torch.cat(rows)
+    known = torch.cat([known, torch.ones(len(known), 1)], dim=1)
+    return torch.linalg.lstsq(known.double(), torch.cat(colours).double(), driver="gelsd").solution.float()  # C+1 3
 
 
-def colour_chart(size: int) -> Tensor:
-    """3 H W in 0..1: 64 patches, all mixtures of 4 levels of red, green and blue, a little blurred into each other."""
+def colour_charts(size: int) -> list[Tensor]:
+    """Charts 3 H W in 0..1, of 3 x 3 patches on white and on grey: all mixtures of 4 levels of red, green and blue.
+
+    Few patches and much ground, as in a picture: a VAE normalises over the whole of what it encodes, and a chart full
+    of colours gave a small one colours 0.2 off on white.
+    """
     levels = torch.linspace(0.0, 1.0, 4)
     colours = torch.cartesian_prod(levels, levels, levels)  # 64 3
-    mixed = colours[torch.arange(64) * 37 % 64]  # neighbours far apart
-    patches = mixed.T.reshape(1, 3, 8, 8)
-    flat = F.interpolate(patches, size=(size, size), mode="nearest")
-    soft = F.interpolate(patches, size=(size, size), mode="bilinear", align_corners=False)
-    return ((flat + soft) / 2)[0]
+    mixed = colours[torch.arange(9 * 8) * 37 % 64]  # neighbours far apart; 8 charts, the last repeats some
+    charts = []
+    for ground in (1.0, 0.5):
+        for patches in mixed.split(9):
+            cells = torch.full((3, 7, 7), ground)
+            cells[:, 1::2, 1::2] = patches.T.reshape(3, 3, 3)
+            charts.append(F.interpolate(cells[None], size=(size, size), mode="nearest")[0])
+    return charts
 
 
 def _encode(vae: Any, chart: Tensor) -> Tensor:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 from .families import FAMILIES
-from .inspect_model import read_config
+from .model_facts import family_size_multiple
 from .values import Latents, Model
 
 
@@ -54,4 +54,4 @@ def empty_canvas(model: Model, *, width: int, height: int, frames: int, fps: flo
 
 @lru_cache(maxsize=64)
 def _size_multiple(family: str, folder: str, fingerprint: str) -> int:
-    return FAMILIES[family].size_multiple(partial(read_config, Path(folder)))
+    return family_size_multiple(Path(folder), FAMILIES[family])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -27,11 +28,14 @@ from .families.family import Stage
 from .inspect_model import read_config, read_index
 from .loading import torch_dtype
 from .noise import NUM_SEEDS, generators, seeds_of
+from .out_of_memory import OutOfMemory, is_out_of_memory
 from .shape import check_frames, check_size
 from .values import Conditioning, Image, Latents, Model, Sampling, Video, from_plain, to_plain
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+logger = logging.getLogger("latentloom")
 
 Plain = dict[str, Any]
 MAX_STEPS = 1000
@@ -39,14 +43,13 @@ LEAST_STRENGTH = 1e-6
 
 
 def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
-    """{model, prompt, negative_prompt, guidance?, text_length} -> Conditioning.
+    """{model, prompt, negative_prompt, text_length} -> Conditioning.
 
-    Without `guidance` the negative prompt is always read, so that any guidance can follow; the text encoders leave the
-    accelerator afterwards.
+    The negative prompt is always read, so that any guidance can follow; the text encoders leave the accelerator
+    afterwards.
     """
     model = from_plain(Model, request["model"])
     card = card_of(model)
-    is_guided = guiding.is_guided(_number(request, "guidance") or card.guidance) if "guidance" in request else True
     prompt, negative_prompt = str(request["prompt"]), str(request.get("negative_prompt") or card.negative_prompt)
     with _stage(model, f"encoding the text of {len(prompt)} characters"):
         parts = _load(model, "encode_text", border)
@@ -56,7 +59,6 @@ def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
                 parts,
                 prompt=prompt,
                 negative_prompt=negative_prompt,
-                guided=is_guided,
                 text_length=int(_number(request, "text_length")) or card.text_length,
             )
         finally:
@@ -75,9 +77,7 @@ def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
 def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     """{model, image, width, height, frames, fps, seed} -> Latents: where denoising starts, or a video's first frame."""
     model = from_plain(Model, request["model"])
-    family, card = FAMILIES[model.family], card_of(model)
-    if family.takes_image == "none":
-        raise ValueError(f"{family.title} takes no picture; leave Encode Image out, or choose another model")
+    card = card_of(model)
     pixels = from_plain(Image, request["image"]).pixels  # B H W C
     width, height = int(request["width"]), int(request["height"])
     frames = int(_number(request, "frames")) or card.frames
@@ -125,6 +125,8 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     guidance = _number(request, "guidance") or card.guidance
     strength = _number(request, "strength", 1.0)
     guidance_2 = _number(request, "guidance_2")
+    distilled_guidance = _number(request, "distilled_guidance")
+    _check_guidance(model, guidance=guidance, guidance_2=guidance_2, distilled_guidance=distilled_guidance)
     most = max(guidance, guidance_2)
     _check_denoise(model, conditioning, latents, sampling=sampling, guidance=most, strength=strength)
     seeds = seeds_of(_seed(request), latents.batch)
@@ -139,7 +141,7 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
             steps=steps,
             guidance=guidance,
             guidance_2=guidance_2,
-            distilled_guidance=_number(request, "distilled_guidance") or card.distilled_guidance,
+            distilled_guidance=distilled_guidance or card.distilled_guidance,
             strength=strength,
             sampling=sampling,
             on_step=_reporting(model, border),
@@ -170,8 +172,10 @@ def _stage(model: Model, doing: str) -> Iterator[None]:
     try:
         with torch.no_grad():
             yield
-    except torch.OutOfMemoryError:
-        raise RuntimeError(
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise OutOfMemory(
             f"{model.device} ran out of memory {doing} with {model.source}; "
             "make it smaller, make fewer at once, or load the model with quantization"
         ) from None
@@ -210,16 +214,33 @@ def _check_denoise(
         raise ValueError(f"strength is {strength:g}; give a number above 0, up to 1")
     if latents.tensor is None:
         if strength < 1:
-            raise ValueError(
-                f"strength is {strength:g}, but the canvas is empty; put a picture on it with Encode Image, "
-                "or set strength to 1"
-            )
-    elif FAMILIES[model.family].takes_image == "none":
-        raise ValueError(f"{FAMILIES[model.family].title} starts from noise only; give it an empty canvas")
+            raise ValueError(f"strength is {strength:g}, but {_why_whole(model)}")
     elif len(latents.tensor) not in (1, latents.batch):
         raise ValueError(
             f"the latents hold {len(latents.tensor)} pictures and a batch of {latents.batch}; make them equal"
         )
+
+
+def _check_guidance(model: Model, *, guidance: float, guidance_2: float, distilled_guidance: float) -> None:
+    """Refuse a number that the model would ignore, and tell of one that does nothing."""
+    if guidance_2 and read_index(Path(model.folder)).get("boundary_ratio") is None:
+        raise ValueError(
+            f"guidance_2 is {guidance_2:g}, but {model.source} has no second expert to guide; set guidance_2 to 0"
+        )
+    if distilled_guidance and not card_of(model).distilled_guidance:
+        raise ValueError(
+            f"distilled_guidance is {distilled_guidance:g}, but {model.source} takes none; set distilled_guidance to 0"
+        )
+    for name, value in (("guidance", guidance), ("guidance_2", guidance_2)):
+        if 0 < value < 1:
+            logger.warning("%s is %g: below 1 there is no guidance, as at 1; set it above 1 to guide", name, value)
+
+
+def _why_whole(model: Model) -> str:
+    family = FAMILIES[model.family]
+    if family.takes_image == "first_frame":
+        return f"{family.title} makes every video from noise, one with a first frame too; set strength to 1"
+    return "the canvas is empty; put a picture on it with Encode Image, or set strength to 1"
 
 
 def _check_family(model: Model, family: str, *, what: str) -> None:

@@ -61,7 +61,7 @@ class Conditioning:
     negative_prompt: str
     positive: Mapping[str, Tensor]
     negative: Mapping[str, Tensor] | None = None
-    """None when guidance is off: there is nothing to steer away from."""
+    """None where there is nothing to steer away from: guidance must then be off."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -42,7 +42,7 @@ class Family:
     """Pixels that width and height must be a multiple of, from the component configs."""
     frame_multiple: int = 0
     """Video lengths are a multiple of this plus one; 0 for pictures."""
-    takes_image: Literal["start", "first_frame", "none"] = "start"
+    takes_image: Literal["start", "first_frame"] = "start"
     """What an input picture is to it: where denoising starts (strength), or the first frame of a video."""
 
 
@@ -52,9 +52,9 @@ class FamilyModule(Protocol):
     FAMILY: Family
 
     def encode_text(
-        self, parts: Parts, *, prompt: str, negative_prompt: str, guided: bool, text_length: int
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
-        """(positive, negative) conditioning of one prompt, batch 1; negative is None when not `guided`."""
+        self, parts: Parts, *, prompt: str, negative_prompt: str, text_length: int
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """(positive, negative) conditioning of one prompt, batch 1."""
         ...
 
     def encode_image(

@@ -62,12 +62,11 @@ FAMILY = Family(
 
 
 def encode_text(
-    parts: Parts, *, prompt: str, negative_prompt: str, guided: bool, text_length: int
-) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
+    parts: Parts, *, prompt: str, negative_prompt: str, text_length: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Two CLIPs read the first 77 tokens, T5 reads `text_length`; a model may come without T5."""
     check_text_length(text_length, title=FAMILY.title, longest=LONGEST_TEXT)
-    positive = _encode(parts, prompt, text_length)
-    return positive, _encode(parts, negative_prompt, text_length) if guided else None
+    return _encode(parts, prompt, text_length), _encode(parts, negative_prompt, text_length)
 
 
 def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:

@@ -58,6 +58,11 @@ def _check_index(index: Mapping[str, Any]) -> None:
             f"model_index.json has boundary_ratio {str(ratio)[:50]}, which is no share of the noise between 0 and 1; "
             "copy the model again"
         )
+    if ratio is not None and None in (index.get("transformer_2") or [None]):
+        raise ValueError(
+            f"model_index.json has boundary_ratio {ratio:g} but no transformer_2, the expert for low noise; "
+            "copy the model again"
+        )
     if index.get("expand_timesteps"):
         raise ValueError(
             "this is Wan 2.2 TI2V 5B (expand_timesteps), which is not supported yet; "
@@ -89,12 +94,11 @@ FAMILY = Family(
 
 
 def encode_text(
-    parts: Parts, *, prompt: str, negative_prompt: str, guided: bool, text_length: int
-) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
+    parts: Parts, *, prompt: str, negative_prompt: str, text_length: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Padded with zeros to `text_length` tokens."""
     check_text_length(text_length, title=FAMILY.title, longest=LONGEST_TEXT)
-    positive = _encode(parts, prompt, text_length)
-    return positive, _encode(parts, negative_prompt, text_length) if guided else None
+    return _encode(parts, prompt, text_length), _encode(parts, negative_prompt, text_length)
 
 
 def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
@@ -192,7 +196,7 @@ def decode(parts: Parts, *, tensor: Tensor) -> Tensor:
 def _boundary(parts: Parts) -> float:
     """The timestep below which the second expert takes over; 0 for a model with one transformer."""
     ratio = parts["model_index"].get("boundary_ratio")
-    return parts["scheduler"].config.num_train_timesteps * ratio if ratio and "transformer_2" in parts else 0.0
+    return parts["scheduler"].config.num_train_timesteps * ratio if ratio else 0.0
 
 
 def _repeated(tensors: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:

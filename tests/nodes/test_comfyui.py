@@ -95,6 +95,13 @@ def test_changed_file_changes_what_comfyui_compares(tmp_path: Path, monkeypatch:
     assert marks[0] == marks[2] != marks[1]
 
 
+@pytest.mark.parametrize(("id", "inputs"), [("LoomLoadImage", {}), ("LoomLoadImage", {"path": "gone.png"})])
+def test_what_cannot_be_compared_yet_always_runs(id: str, inputs: dict[str, Any]) -> None:
+    node: Any = NODE_CLASS_MAPPINGS[id]
+    first, second = (node.IS_CHANGED(**inputs) for _ in range(2))
+    assert first != second
+
+
 def test_interrupt_of_the_host_ends_the_stage_and_reaches_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     class InterruptProcessingException(Exception):
         pass

@@ -1,6 +1,7 @@
 """The nodes that need no model: text, seeds, grids, sizes, paths."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from latentloom.nodes import (
     image_grid,
     join_text,
     load_image,
+    resize,
     resize_image,
     sampler_options,
     save_image,
@@ -67,6 +69,41 @@ def test_resize_gives_the_size_asked_for(fit: str) -> None:
 def test_cover_keeps_the_middle_and_contain_adds_black() -> None:
     assert resize_image(flat(1.0), width=16, height=4, fit="cover").pixels.min() > 0.999
     assert resize_image(flat(1.0), width=16, height=4, fit="contain").pixels.min() == 0
+
+
+@pytest.mark.parametrize(("width", "height"), [(32, 32), (96, 40), (20, 64), (7, 5)])
+def test_cover_equals_scaling_first_and_cutting_then_but_for_the_borders(width: int, height: int) -> None:
+    rows, columns = torch.linspace(0, 1, 48)[:, None], torch.linspace(0, 1, 64)[None, :]
+    pixels = (0.5 + 0.3 * torch.sin(6 * rows + 4 * columns))[None, :, :, None].repeat(1, 1, 1, 3)
+    scale = max(width / 64, height / 48)
+    large = resize.stretch(pixels, max(width, round(64 * scale)), max(height, round(48 * scale)))
+    top, left = (large.shape[1] - height) // 2, (large.shape[2] - width) // 2
+    expected = large[:, top : top + height, left : left + width]
+    assert (resize.cover(pixels, width, height) - expected).abs().max() < 0.05
+
+
+@pytest.mark.parametrize(("wide", "tall"), [(100_000, 1), (1, 100_000)])
+def test_cover_of_a_line_takes_no_more_memory_than_its_result(wide: int, tall: int) -> None:
+    assert resize_image(flat(0.5, width=wide, height=tall), width=64, height=48).pixels.shape == (1, 48, 64, 3)
+
+
+@pytest.mark.parametrize("fit", ["cover", "contain", "stretch"])
+def test_a_size_beyond_reason_is_refused(fit: Any) -> None:
+    with pytest.raises(ValueError, match="16384 x 16384 pixels, more than 128 million"):
+        resize_image(flat(0.5), width=16384, height=16384, fit=fit)
+
+
+@pytest.mark.parametrize(("size", "scale"), [(4000, 16), (1000, 16)])
+def test_a_grid_beyond_reason_is_refused_before_memory_is_asked_for(size: int, scale: int) -> None:
+    tile = Image(pixels=torch.zeros(1, 1, 1, 3).expand(1, size, size, 3))
+    with pytest.raises(ValueError, match=r"the grid would be \d+ x \d+ pixels.*use fewer or smaller pictures"):
+        image_grid(tile, scale=scale)
+
+
+def test_grid_enlarges_without_smoothing() -> None:
+    sheet = image_grid(flat(0.0, width=1, height=1), flat(0.5, width=1, height=1), gap=0, scale=3).pixels
+    assert sheet.shape == (1, 3, 6, 3)
+    assert sheet[0, :, :3].max() == 0 and sheet[0, :, 3:].unique().tolist() == [0.5]
 
 
 def test_batch_is_saved_with_numbers(tmp_path: Path) -> None:

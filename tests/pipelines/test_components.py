@@ -1,7 +1,6 @@
 import dataclasses
 import json
 import logging
-import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from latentloom.pipelines import compiling, quantize
 from latentloom.pipelines.border import Cancelled
-from latentloom.pipelines.components import ComponentStore, store
+from latentloom.pipelines.components import ComponentStore, _expected_bytes, store
 from latentloom.pipelines.describe import describe_model
 from latentloom.pipelines.inspect_model import inspect_model
 from latentloom.pipelines.loading import load_component, one_sentence
@@ -89,7 +88,7 @@ def test_another_dtype_is_another_component(flux: Model) -> None:
 
 def test_schedulers_are_new_each_time(flux: Model) -> None:
     components = ComponentStore()
-    first, second = components.scheduler(flux), components.load(flux, ("scheduler",))["scheduler"]
+    first, second = (components.load(flux, ("scheduler",))["scheduler"] for _ in range(2))
     first.set_timesteps(3, mu=0.5)
     assert first is not second and dict(first.config) == dict(second.config) and len(second.timesteps) == 1000
 
@@ -172,7 +171,9 @@ def test_a_missing_tensor_is_refused_by_name(copy: Path, name: str, file: str) -
 
 def test_files_that_change_between_describing_and_loading_are_noticed(copy: Path) -> None:
     model = describe_model(str(copy), device="cpu")
-    os.utime(copy / "vae" / WEIGHTS, ns=(1, 1))
+    weights = load_file(copy / "vae" / WEIGHTS)
+    (copy / "vae" / WEIGHTS).unlink()  # a hard link: the original must not change
+    save_file({name: tensor + 1 for name, tensor in weights.items()}, copy / "vae" / WEIGHTS)
     with pytest.raises(ValueError, match="have changed since it was described"):
         ComponentStore().load(model, ("vae",))
 
@@ -213,6 +214,14 @@ def test_out_of_device_memory_says_what_to_do(tiny: Callable[[str], Path]) -> No
     files = inspect_model(tiny("flux")).components["transformer"]
     with pytest.raises(ValueError, match="quantization int8, a smaller dtype"), one_sentence(files, None):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+@pytest.mark.parametrize(("quantization", "share"), [("none", 1), ("int8", 4), ("fp8", 4), ("int4", 8)])
+def test_room_is_made_for_quantized_weights_of_a_transformer(flux: Model, quantization: Any, share: int) -> None:
+    model, files = dataclasses.replace(flux, quantization=quantization), inspect_model(Path(flux.folder)).components
+    transformer, vae = files["transformer"], files["vae"]
+    assert _expected_bytes(transformer, model) == 4 * transformer.num_parameters // share
+    assert _expected_bytes(vae, model) == 4 * vae.num_parameters
 
 
 def test_cancelling_while_loading_stays_a_cancel(flux: Model) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from latentloom.pipelines import tensor_file
 from latentloom.pipelines.card_file import read_card
-from latentloom.pipelines.inspect_model import find_family, fingerprint, inspect_model, read_config
+from latentloom.pipelines.inspect_model import find_family, inspect_model, read_config
+from latentloom.pipelines.model_facts import family_size_multiple
 from latentloom.pipelines.tensor_file import read_tensor_file
 
 
@@ -64,6 +66,8 @@ def test_a_model_index_that_asks_for_more_is_refused(copy: Path, values: dict[st
         ("transformer/config.json", {"quantization_config": {"quant_method": "x"}}, "already quantized"),
         ("tokenizer/tokenizer_config.json", {"vocab_file": "/etc/passwd"}, "points at a file elsewhere"),
         ("transformer/config.json", {"num_layers": 10**7}, "out of range"),
+        ("text_encoder/config.json", {"num_hidden_layers": 5000}, "out of range"),
+        ("transformer/config.json", {"axes_dims_rope": [1] * 5000}, "out of range"),
         ("scheduler/scheduler_config.json", {"num_train_timesteps": 10**12}, "out of range"),
     ],
 )
@@ -118,14 +122,89 @@ def test_links_out_of_the_model_need_an_allowed_folder(copy: Path, tmp_path: Pat
         inspect_model(copy, roots=[copy])
 
 
-def test_a_fingerprint_follows_configs_and_weights(copy: Path) -> None:
-    before = fingerprint(copy)
-    assert fingerprint(copy) == before
+def test_a_fingerprint_follows_configs(copy: Path) -> None:
+    before = inspect_model(copy).fingerprint
+    assert inspect_model(copy).fingerprint == before
     change(copy / "scheduler" / "scheduler_config.json", shift=7.0)
-    changed = fingerprint(copy)
-    assert changed != before
-    os.utime(copy / "vae" / "diffusion_pytorch_model.safetensors", ns=(1, 1))
-    assert fingerprint(copy) != changed
+    assert inspect_model(copy).fingerprint != before
+
+
+def test_weights_changed_in_place_change_the_fingerprint_though_size_and_time_stay(copy: Path) -> None:
+    file, before = copy / "vae" / "diffusion_pytorch_model.safetensors", inspect_model(copy).fingerprint
+    status, content = file.stat(), bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.unlink()
+    file.write_bytes(content)
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (file.stat().st_size, file.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    assert inspect_model(copy).fingerprint != before
+
+
+def test_large_weights_are_told_apart_by_header_and_stamps(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_file, "MAX_HASHED_BYTES", 0)
+    monkeypatch.setattr(tensor_file, "sha256_of", None)
+    before = inspect_model(copy).fingerprint
+    assert inspect_model(copy).fingerprint == before
+    file = copy / "vae" / "diffusion_pytorch_model.safetensors"
+    os.utime(file, ns=(1, file.stat().st_mtime_ns))  # as after a change with the time put back: only ctime tells
+    assert inspect_model(copy).fingerprint != before
+
+
+def test_a_layer_needs_a_tensor(copy: Path) -> None:
+    num_tensors = len(inspect_model(copy).components["transformer"].weights[0].tensors)
+    change(copy / "transformer" / "config.json", num_layers=num_tensors)
+    inspect_model(copy)
+    change(copy / "transformer" / "config.json", num_layers=num_tensors + 1)
+    with pytest.raises(ValueError, match=rf"num_layers = {num_tensors + 1}, which is out of range; copy"):
+        inspect_model(copy)
+
+
+@pytest.mark.parametrize(
+    ("file", "values", "component"),
+    [
+        ("vae/config.json", {"block_out_channels": None}, "vae"),
+        ("vae/config.json", {"block_out_channels": 4}, "vae"),
+        ("vae/config.json", {"block_out_channels": []}, "vae"),
+        ("vae/config.json", {"block_out_channels": [8] * 4096}, "vae"),
+    ],
+)
+def test_a_config_without_what_sizes_come_from_is_one_sentence(
+    copy: Path, file: str, values: dict[str, Any], component: str
+) -> None:
+    change(copy / file, **values)
+    with pytest.raises(ValueError, match=rf"component {component} of .*: its config .*; copy the model again"):
+        family_size_multiple(copy, find_family("FluxPipeline"))
+
+
+def test_a_config_that_lacks_an_entry_is_named_with_it(copy: Path) -> None:
+    file = copy / "vae" / "config.json"
+    plain = json.loads(file.read_text())
+    del plain["block_out_channels"]
+    file.unlink()
+    file.write_text(json.dumps(plain))
+    with pytest.raises(ValueError, match=r"component vae of .*: its config lacks 'block_out_channels'; copy"):
+        family_size_multiple(copy, find_family("FluxPipeline"))
+
+
+@pytest.mark.parametrize(("family", "patch"), [("wan", 2), ("wan", [1, 0, 2]), ("wan", "a"), ("sd3", [2]), ("sd3", 0)])
+def test_a_patch_size_of_another_kind_is_one_sentence(
+    tiny: Callable[[str], Path], tmp_path: Path, family: str, patch: Any
+) -> None:
+    folder = Path(shutil.copytree(tiny(family), tmp_path / "copy", copy_function=os.link))
+    change(folder / "transformer" / "config.json", patch_size=patch)
+    with pytest.raises(ValueError, match=r"component \w+ of .*: its config has a wrong value .*; copy the model again"):
+        family_size_multiple(folder, inspect_model(folder).family)
+
+
+def test_a_layer_count_that_is_text_is_refused_before_the_card_compares_it(
+    tiny: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(tiny("sd3"), tmp_path / "copy", copy_function=os.link))
+    change(folder / "transformer" / "config.json", num_layers="38", dual_attention_layers=[])
+    with pytest.raises(ValueError, match="num_layers = 38, which is out of range"):
+        inspect_model(folder)
+    with pytest.raises(ValueError, match=r"component transformer of .*: its config has a wrong value"):
+        read_card(folder, find_family("StableDiffusion3Pipeline"))
 
 
 def test_the_config_of_an_absent_component_is_empty(copy: Path) -> None:
@@ -162,7 +241,7 @@ def test_a_bad_card_is_one_sentence(copy: Path, card: dict[str, Any], words: str
 
 def test_nan_in_a_card_is_refused(copy: Path) -> None:
     (copy / "latentloom.json").write_text('{"defaults": {"guidance": NaN}}')
-    with pytest.raises(ValueError, match="NaN is no JSON number"):
+    with pytest.raises(ValueError, match="NaN is not a number that JSON has"):
         read_card(copy, find_family("FluxPipeline"))
 
 

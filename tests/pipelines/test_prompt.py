@@ -12,7 +12,7 @@ from latentloom.pipelines import stages
 def test_a_prompt_that_is_cut_is_said_in_one_sentence(
     family: str, model: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    request = {"model": model(family), "prompt": "a red circle " * 40, "guidance": 1.0, "text_length": 64}
+    request = {"model": model(family), "prompt": "a red circle " * 40, "text_length": 64}
     with caplog.at_level(logging.WARNING):
         stages.encode_text(request)
     (record,) = caplog.records

@@ -8,6 +8,7 @@ import torch
 from latentloom.pipelines import stages
 from latentloom.pipelines.border import Cancelled, Silent
 from latentloom.pipelines.families import FAMILIES, family_module
+from latentloom.pipelines.out_of_memory import OutOfMemory, is_out_of_memory
 from latentloom.pipelines.values import Image, Sampling, to_plain
 
 
@@ -115,10 +116,9 @@ def test_prompts_may_be_empty(model: Any) -> None:
     assert stages.encode_text({"model": model("flux"), "prompt": "", "text_length": 64})["prompt"] == ""
 
 
-def test_without_guidance_in_the_request_the_negative_prompt_is_read(model: Any) -> None:
+def test_the_negative_prompt_is_always_read(model: Any) -> None:
     request = {"model": model("flux"), "prompt": "a", "negative_prompt": "b", "text_length": 64}
     assert stages.encode_text(request)["negative"] is not None
-    assert stages.encode_text({**request, "guidance": 1.0})["negative"] is None
 
 
 REFUSED = {
@@ -128,6 +128,7 @@ REFUSED = {
     "guidance is nan": {"guidance": float("nan")},
     "guidance is -1": {"guidance": -1.0},
     "guidance_2 is inf": {"guidance_2": float("inf")},
+    "guidance_2 is 2, but .* no second expert to guide; set guidance_2 to 0": {"guidance_2": 2.0},
     "strength is 0;": {"strength": 0.0},
     "strength is 1.5": {"strength": 1.5},
     "strength is 0.5, but the canvas is empty": {"strength": 0.5},
@@ -141,8 +142,9 @@ REFUSED = {
 
 @pytest.mark.parametrize("sentence", REFUSED)
 def test_denoise_refuses(sentence: str, model: Any, canvas: Any) -> None:
-    text = {"model": model("flux"), "prompt": "a", "negative_prompt": "", "guidance": 1.0, "text_length": 64}
-    request = {"model": model("flux"), "conditioning": stages.encode_text(text), "latents": canvas("flux"), "seed": 0}
+    text = {"model": model("flux"), "prompt": "a", "negative_prompt": "", "text_length": 64}
+    conditioning = {**stages.encode_text(text), "negative": None}
+    request = {"model": model("flux"), "conditioning": conditioning, "latents": canvas("flux"), "seed": 0}
     with pytest.raises(ValueError, match=sentence.replace("+", "[+]")) as caught:
         stages.denoise({**request, **REFUSED[sentence]})
     assert "\n" not in str(caught.value)
@@ -188,8 +190,49 @@ def test_running_out_of_memory_is_one_sentence(
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB ...")
 
     monkeypatch.setattr(family_module("flux"), "denoise", full)
-    with pytest.raises(RuntimeError, match=r"cpu ran out of memory denoising 1 of 64 x 64 x 1 .* make fewer at once"):
+    with pytest.raises(OutOfMemory, match=r"cpu ran out of memory denoising 1 of 64 x 64 x 1 .* make fewer at once"):
         paint(model("flux"), canvas("flux"))
+
+
+def test_running_out_of_the_hosts_memory_inside_a_block_is_one_sentence(
+    model: Any, canvas: Any, paint: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        torch.empty(1 << 50, dtype=torch.uint8)
+
+    monkeypatch.setattr("diffusers.FluxTransformer2DModel.forward", full)
+    with pytest.raises(OutOfMemory, match="cpu ran out of memory denoising"):
+        paint(model("flux"), canvas("flux"))
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), True),
+        (torch.OutOfMemoryError("CUDA out of memory"), True),
+        (
+            RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to"),
+            True,
+        ),
+        (RuntimeError("MPS backend out of memory"), True),
+        (OSError(12, "Cannot allocate memory"), True),
+        (OSError(2, "No such file"), False),
+        (ValueError("out of memory"), False),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+    ],
+)
+def test_running_out_of_memory_is_told_from_other_errors(error: Exception, expected: bool) -> None:
+    assert is_out_of_memory(error) == expected
+
+
+def test_guidance_below_one_is_told_to_be_off(
+    model: Any, canvas: Any, paint: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    paint(model("flux"), canvas("flux"), guidance=0.5)
+    assert [record.message for record in caplog.records if "guidance is 0.5: below 1" in record.message] != []
+    caplog.clear()
+    paint(model("flux"), canvas("flux"), guidance=1.0)
+    assert not [record for record in caplog.records if "guidance" in record.message]
 
 
 def test_unknown_families_offer_the_nearest() -> None:
