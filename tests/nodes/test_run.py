@@ -1,9 +1,10 @@
 """The executor: what it runs, what it reuses, what it tells, and how it ends."""
 
+import signal
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -325,6 +326,15 @@ def test_cancel_before_the_start_runs_nothing(toys: ModuleType, start: Runner) -
     assert result.state == "cancelled" and toys.CALLS == []
 
 
+@pytest.fixture
+def _listening() -> Iterator[None]:
+    """With Python's own answer to Ctrl-C: a shell starts background jobs with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_listening")
 def test_interrupt_ends_the_running_node_and_goes_on(toys: ModuleType) -> None:
     """Ctrl-C without a handler: the run ends at the next border and the interrupt goes on."""
     import _thread
