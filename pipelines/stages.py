@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +26,9 @@ from .families import FAMILIES, family_module
 from .families.family import Stage
 from .inspect_model import read_config, read_index
 from .loading import torch_dtype
-from .noise import NUM_SEEDS, generators, seeds_of
+from .noise import generators, seeds_of
 from .out_of_memory import OutOfMemory, is_out_of_memory
+from .request import number, seed_of, steps_of
 from .shape import check_frames, check_size
 from .values import Conditioning, Image, Latents, Model, Sampling, Video, from_plain, to_plain
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("latentloom")
 
 Plain = dict[str, Any]
-MAX_STEPS = 1000
 LEAST_STRENGTH = 1e-6
 
 
@@ -59,7 +58,7 @@ def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
                 parts,
                 prompt=prompt,
                 negative_prompt=negative_prompt,
-                text_length=int(_number(request, "text_length")) or card.text_length,
+                text_length=int(number(request, "text_length")) or card.text_length,
             )
         finally:
             store().offload(model, FAMILIES[model.family].components["encode_text"])
@@ -80,7 +79,7 @@ def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     card = card_of(model)
     pixels = from_plain(Image, request["image"]).pixels  # B H W C
     width, height = int(request["width"]), int(request["height"])
-    frames = int(_number(request, "frames")) or card.frames
+    frames = int(number(request, "frames")) or card.frames
     check_size(model, width, height)
     check_frames(model, frames)
     if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (height, width, 3):
@@ -95,7 +94,7 @@ def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
             width=width,
             height=height,
             frames=frames,
-            seeds=seeds_of(_seed(request), len(pixels)),
+            seeds=seeds_of(seed_of(request), len(pixels)),
         )
     return to_plain(
         Latents(
@@ -103,7 +102,7 @@ def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
             width=width,
             height=height,
             frames=frames,
-            fps=_number(request, "fps") or card.fps,
+            fps=number(request, "fps") or card.fps,
             batch=len(pixels),
             tensor=tensor,
             extras=extras,
@@ -121,15 +120,15 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     latents = from_plain(Latents, request["latents"])
     sampling = from_plain(Sampling, request.get("sampling") or {})
     card = card_of(model)
-    steps = len(sampling.sigmas) or _steps(request) or card.steps
-    guidance = _number(request, "guidance") or card.guidance
-    strength = _number(request, "strength", 1.0)
-    guidance_2 = _number(request, "guidance_2")
-    distilled_guidance = _number(request, "distilled_guidance")
+    steps = len(sampling.sigmas) or steps_of(request) or card.steps
+    guidance = number(request, "guidance") or card.guidance
+    strength = number(request, "strength", 1.0)
+    guidance_2 = number(request, "guidance_2")
+    distilled_guidance = number(request, "distilled_guidance")
     _check_guidance(model, guidance=guidance, guidance_2=guidance_2, distilled_guidance=distilled_guidance)
     most = max(guidance, guidance_2)
     _check_denoise(model, conditioning, latents, sampling=sampling, guidance=most, strength=strength)
-    seeds = seeds_of(_seed(request), latents.batch)
+    seeds = seeds_of(seed_of(request), latents.batch)
     with _stage(model, f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"):
         parts = _load(model, "denoise", border)
         border.phase("denoising")
@@ -283,24 +282,3 @@ def _reporting(model: Model, border: Border) -> Callable[[int, int, Callable[[],
         border.step(done, total, lambda: preview.picture(current(), preview.matrix(model)))
 
     return on_step
-
-
-def _number(request: Mapping[str, Any], name: str, default: float = 0.0) -> float:
-    value = request.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} is {value}; give a number that is not negative, or 0 for the model's own")
-    return float(value)
-
-
-def _steps(request: Mapping[str, Any]) -> int:
-    steps = request.get("steps", 0)
-    if isinstance(steps, bool) or not isinstance(steps, int) or not 0 <= steps <= MAX_STEPS:
-        raise ValueError(f"steps is {steps}; give a whole number from 1 to {MAX_STEPS}, or 0 for the model's own")
-    return steps
-
-
-def _seed(request: Mapping[str, Any]) -> int:
-    seed = request.get("seed", 0)
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < NUM_SEEDS:
-        raise ValueError(f"seed is {seed}; give a whole number from 0 up to {NUM_SEEDS - 1}")
-    return seed
