@@ -63,10 +63,11 @@ def draw(
     return pictures
 
 
-def one_object(seeds: int, **options: Any) -> tuple[float, list[np.ndarray]]:
+def one_object(seeds: int, *, first_seed: int = 0, **options: Any) -> tuple[float, list[np.ndarray]]:
     """Every colour with every shape; prints the shares, the misses and the confusions, returns the total share."""
     scenes = [Scene(things=(Thing(colour=c, shape=s),)) for c in COLOURS for s in SHAPES for _ in range(seeds)]
-    pictures = draw([caption(s) for s in scenes], seeds=list(range(seeds)) * (len(scenes) // seeds), **options)
+    numbers = [first_seed + i for i in range(seeds)] * (len(scenes) // seeds)
+    pictures = draw([caption(s) for s in scenes], seeds=numbers, **options)
     verdicts = [judge(p, s) for p, s in zip(pictures, scenes, strict=True)]
     unseen = [(s.things[0].colour, s.things[0].shape) in HELD_OUT for s in scenes]
     groups = {
@@ -144,6 +145,7 @@ def _print_confusions(scenes: list[Scene], pictures: list[np.ndarray]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=4, help="pictures per one-object prompt")
+    parser.add_argument("--first-seed", type=int, default=0, help="seeds that chose no default: 4 and up")
     parser.add_argument("--sheet", type=Path, help="write a contact sheet here")
     parser.add_argument("--steps", type=int, default=0, help="instead of the card's")
     parser.add_argument("--guidance", type=float, default=0.0, help="instead of the card's")
@@ -155,7 +157,7 @@ def main() -> int:
     ready = time.perf_counter()
     draw(["a red circle"], seeds=[0], **options)
     print(f"load and first picture {ready - start:.1f} s, then {time.perf_counter() - ready:.2f} s a picture")
-    share, ones = one_object(args.seeds, **options)
+    share, ones = one_object(args.seeds, first_seed=args.first_seed, **options)
     twos = two_objects(96, **options)
     negative_prompts(96, **options)
     if args.sheet:

@@ -20,7 +20,7 @@ CARD = {
     "format": 1,
     "name": "bobbin",
     "family": "flux",
-    "about": "A tiny text-to-image model in the FLUX architecture that draws one or two coloured shapes, "
+    "about": "A tiny text-to-image model in the FLUX architecture that draws one coloured shape, "
     "trained on pictures this repository renders.",
     "licence": "Apache-2.0",
     "defaults": {
