@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Literal
+from typing import Annotated
 
 from ..pipelines.values import Latents, Model
+from .resize import Method, interpolate
 from .sockets import Socket
 
 MAX_BATCH = 256
@@ -31,11 +32,9 @@ def upscale_latents(
     latents: Latents,
     *,
     scale: Annotated[float, Socket(min=0.1, max=8, step=0.1)] = 2.0,
-    method: Literal["bicubic", "bilinear", "nearest"] = "bicubic",
+    method: Method = "bicubic",
 ) -> Latents:
     """Denoised latents made larger, to be denoised again with a strength below 1 for more detail."""
-    import torch
-
     from ..pipelines.shape import check_size
 
     if latents.tensor is None:
@@ -43,12 +42,9 @@ def upscale_latents(
     width, height = round(latents.width * scale), round(latents.height * scale)
     check_size(model, width, height)
     small = latents.tensor  # B C H W or B C F H W
-    grid = (round(small.shape[-2] * scale), round(small.shape[-1] * scale))
+    rows, columns = (round(side * scale) for side in small.shape[-2:])
     flat = small.movedim(2, 1).flatten(0, 1) if small.ndim == 5 else small  # B*F C H W
-    smooth = method != "nearest"
-    large = torch.nn.functional.interpolate(
-        flat.float(), size=grid, mode=method, antialias=smooth, align_corners=False if smooth else None
-    ).to(small.dtype)
+    large = interpolate(flat.float(), columns, rows, method).to(small.dtype)
     if small.ndim == 5:
         large = large.unflatten(0, (small.shape[0], small.shape[2])).movedim(1, 2)  # B C F H W
     return dataclasses.replace(latents, width=width, height=height, tensor=large)

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..pipelines.border import Border, Cancelled, Preview
+from ..pipelines.border import Cancelled, Preview
 from ..pipelines.values import Image
 from .spec import InputSpec, NodeSpec, Saved
 from .workspace import Workspace
@@ -32,12 +32,12 @@ class Node:
         given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
         border = ComfyBorder()
         try:
-            result = spec.call(**given, **injected(spec, border=border, workspace=workspace))
+            result = spec.call(**given, **spec.injections(border=border, workspace=workspace))
         except Cancelled:
             border.raise_interrupt()
             raise
         if isinstance(result, Saved):
-            return {"ui": {"images": _shown(result)}, "result": (result,)}
+            return {"ui": {"images": _shown(result, workspace)}, "result": (result,)}
         return (result.pixels if isinstance(result, Image) else result,) if spec.outputs else ()
 
 
@@ -71,12 +71,6 @@ def input_types(spec: NodeSpec) -> dict[str, Any]:
     return result
 
 
-def injected(spec: NodeSpec, *, border: Border, workspace: Workspace) -> dict[str, Any]:
-    """The arguments that a node gets from its host rather than from a socket."""
-    given: dict[str, Any] = {"border": border, "workspace": workspace}
-    return {name: given[name] for name in spec.injected}
-
-
 def _input_type(socket: InputSpec) -> tuple[Any, dict[str, Any]]:
     options: dict[str, Any] = {"tooltip": socket.help} if socket.help else {}
     if socket.advanced:
@@ -106,8 +100,8 @@ def _provenance(prompt: Any, extra: Any) -> dict[str, str]:
     return {str(name): json.dumps(value) for name, value in found.items() if value is not None}
 
 
-def _shown(saved: Saved) -> list[dict[str, str]]:
-    root = comfy_workspace().output_dir.resolve()
+def _shown(saved: Saved, workspace: Workspace) -> list[dict[str, str]]:
+    root = workspace.output_dir.resolve()
     files = [Path(f).relative_to(root) for f in saved.files]
     return [{"filename": f.name, "subfolder": str(f.parent) if f.parent.name else "", "type": "output"} for f in files]
 

@@ -64,17 +64,22 @@ def contain(pixels: Tensor, width: int, height: int, method: Method = "bicubic")
 
 def stretch(pixels: Tensor, width: int, height: int, method: Method = "bicubic") -> Tensor:
     """B H W C scaled to the size, whatever its shape."""
-    import torch
-
     check_area(width, height)
     if pixels.shape[1:3] == (height, width):
         return pixels
-    smooth = method != "nearest"
-    planes = torch.nn.functional.interpolate(
-        pixels.movedim(3, 1),
+    planes = interpolate(pixels.movedim(3, 1), width, height, method)  # B C H W
+    return planes.movedim(1, 3).clamp(0, 1).contiguous()
+
+
+def interpolate(planes: Tensor, width: int, height: int, method: Method) -> Tensor:
+    """B C H W at another size; made smaller without jagged edges."""
+    import torch
+
+    is_smooth = method != "nearest"
+    return torch.nn.functional.interpolate(
+        planes,
         size=(height, width),
         mode=method,
-        antialias=smooth,
-        align_corners=False if smooth else None,
-    )  # B C H W
-    return planes.movedim(1, 3).clamp(0, 1).contiguous()
+        antialias=is_smooth,
+        align_corners=False if is_smooth else None,
+    )

@@ -196,8 +196,7 @@ class _Session:
                     raise ValueError(found[1])
                 value = as_type(socket.type, value)
             arguments[socket_name] = value
-        injected: dict[str, Any] = {"border": NodeBorder(name, self.watch), "workspace": self.workspace}
-        return arguments | {key: injected[key] for key in node.spec.injected}
+        return arguments | node.spec.injections(border=NodeBorder(name, self.watch), workspace=self.workspace)
 
     def _store(self, name: str, value: Any) -> None:
         # a node that acts without saying which files it made must act again next time

@@ -83,6 +83,11 @@ class NodeSpec:
     fingerprint: Fingerprint | None = field(default=None, compare=False)
     migrate: Migrate | None = field(default=None, compare=False)
 
+    def injections(self, *, border: Border, workspace: Workspace) -> dict[str, Any]:
+        """The arguments that this node gets from its host rather than from a socket."""
+        given: dict[str, Any] = {"border": border, "workspace": workspace}
+        return {name: given[name] for name in self.injected}
+
     def input(self, name: str) -> InputSpec | None:
         return next((socket for socket in self.inputs if socket.name == name), None)
 

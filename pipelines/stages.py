@@ -20,6 +20,7 @@ import torch
 from . import guidance as guiding
 from . import preview, quiet, schedulers  # noqa: F401 (quiet for what it silences)
 from .border import SILENT, Border
+from .card import Card
 from .components import store
 from .describe import card_of
 from .families import FAMILIES, family_module
@@ -125,7 +126,7 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     strength = number(request, "strength", 1.0)
     guidance_2 = number(request, "guidance_2")
     distilled_guidance = number(request, "distilled_guidance")
-    _check_guidance(model, guidance=guidance, guidance_2=guidance_2, distilled_guidance=distilled_guidance)
+    _check_guidance(model, card, guidance=guidance, guidance_2=guidance_2, distilled_guidance=distilled_guidance)
     most = max(guidance, guidance_2)
     _check_denoise(model, conditioning, latents, sampling=sampling, guidance=most, strength=strength)
     seeds = seeds_of(seed_of(request), latents.batch)
@@ -220,13 +221,13 @@ def _check_denoise(
         )
 
 
-def _check_guidance(model: Model, *, guidance: float, guidance_2: float, distilled_guidance: float) -> None:
+def _check_guidance(model: Model, card: Card, *, guidance: float, guidance_2: float, distilled_guidance: float) -> None:
     """Refuse a number that the model would ignore, and tell of one that does nothing."""
     if guidance_2 and read_index(Path(model.folder)).get("boundary_ratio") is None:
         raise ValueError(
             f"guidance_2 is {guidance_2:g}, but {model.source} has no second expert to guide; set guidance_2 to 0"
         )
-    if distilled_guidance and not card_of(model).distilled_guidance:
+    if distilled_guidance and not card.distilled_guidance:
         raise ValueError(
             f"distilled_guidance is {distilled_guidance:g}, but {model.source} takes none; set distilled_guidance to 0"
         )

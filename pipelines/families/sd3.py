@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..card import Card
 from .checks import check_channels, check_latents, check_text, check_text_length
 from .family import Family, OnStep, Parts
+from .rows import repeated
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -120,14 +121,14 @@ def denoise(
     check_text(conditioning.positive["prompt_embeds"], text_width, title=FAMILY.title)
     scheduler = choose(parts["scheduler"], sampling)
     inputs = {
-        **_repeated(conditioning.positive, len(generators)),
+        **repeated(conditioning.positive, len(generators)),
         "height": latents.height,
         "width": latents.width,
         "num_inference_steps": steps,
         "generator": generators,
     }
     if is_guided(guidance) and conditioning.negative is not None:
-        negative = _repeated(conditioning.negative, len(generators))
+        negative = repeated(conditioning.negative, len(generators))
         inputs |= {f"negative_{name}": tensor for name, tensor in negative.items()}
     if latents.tensor is not None:
         factor = _factor(parts["vae.config"])
@@ -151,8 +152,3 @@ def decode(parts: Parts, *, tensor: Tensor) -> Tensor:
     check_channels(tensor, parts["vae"].config.latent_channels, title=FAMILY.title)
     inputs = {"latents": tensor, "output_type": "pt"}
     return run(StableDiffusion3DecodeStep(), parts, inputs=inputs, outputs=("images",))["images"].movedim(1, -1)
-
-
-def _repeated(embeddings: Mapping[str, Tensor], batch: int) -> dict[str, Tensor]:
-    """One row per picture: each is its own prompt to the blocks, as each has its own start picture."""
-    return {name: tensor.repeat_interleave(batch, dim=0) for name, tensor in embeddings.items()}

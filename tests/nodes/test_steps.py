@@ -11,14 +11,16 @@ from latentloom.nodes import (
     image_grid,
     join_text,
     load_image,
+    load_model,
     resize,
     resize_image,
     sampler_options,
     save_image,
     seed,
+    upscale_latents,
 )
 from latentloom.nodes.workspace import Workspace
-from latentloom.pipelines.values import Image
+from latentloom.pipelines.values import Image, Latents
 
 
 def flat(value: float, *, batch: int = 1, height: int = 4, width: int = 6) -> Image:
@@ -138,3 +140,22 @@ def test_saved_picture_loads_again(tmp_path: Path) -> None:
     save_image(flat(0.2), workspace=Workspace(output_dir=tmp_path))
     loaded = load_image("picture.png", workspace=Workspace(roots=(tmp_path,)))
     assert torch.allclose(loaded.pixels, torch.full_like(loaded.pixels, 0.2), atol=1 / 255)
+
+
+@pytest.mark.parametrize("method", ["bicubic", "bilinear", "nearest"])
+@pytest.mark.parametrize("shape", [(2, 8, 16, 24), (2, 8, 3, 16, 24)])
+def test_upscaled_latents_are_each_frame_enlarged(method: str, shape: tuple[int, ...]) -> None:
+    tensor = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    small = Latents(family="flux", width=96, height=64, batch=2, tensor=tensor)
+    large = upscale_latents(load_model(), small, scale=2.0, method=method)  # type: ignore[arg-type]
+    assert (large.width, large.height) == (192, 128)
+    assert large.tensor is not None
+    assert large.tensor.shape == (*shape[:-2], 32, 48)
+    frames, wanted = large.tensor.movedim(1, -3).reshape(-1, 8, 32, 48), tensor.movedim(1, -3).reshape(-1, 8, 16, 24)
+    smooth = {} if method == "nearest" else {"antialias": True, "align_corners": False}
+    assert torch.equal(frames, torch.nn.functional.interpolate(wanted, size=(32, 48), mode=method, **smooth))
+
+
+def test_upscaling_an_empty_canvas_says_what_to_do() -> None:
+    with pytest.raises(ValueError, match="set its size in Empty Latents"):
+        upscale_latents(load_model(), Latents(family="flux", width=64, height=64))
