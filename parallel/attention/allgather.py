@@ -1,0 +1,70 @@
+"""AllGather-KV: every rank gathers all keys and values and attends with its own queries, once.
+
+One attention call with any kernel and any mask, at the price of one layer's keys and values on every rank (the context
+parallelism of Llama 3, Dubey et al., 2024, arXiv:2407.21783, section 3.3.2).
+"""
+
+# B batch, H heads of q, K heads of k and v, S tokens here, T tokens of the joint sequence, D head width
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from ..collectives import start_gather
+from ..layout import Layout
+from ..mesh import Axis, Mesh
+from . import rows
+from .exchange import answers_traffic, authored, replicated_ranges, sharded_ranges, share_answers
+from .local import Kernel
+from .strategy import Attend, Shape, Traffic
+
+
+def check(layout: Layout, mesh: Mesh) -> None:
+    """Any lengths, heads and masks will do."""
+    assert layout.num_ranks == mesh[Axis.EXCHANGE].size, f"{layout.num_ranks} ranks for plan {mesh.plan}"
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    layout: Layout,
+    mesh: Mesh,
+    mask: Tensor | None,
+    scale: float | None,
+    kernel: Kernel,
+    inner: Attend,
+) -> Tensor:
+    """Collective: one gather of keys and values, and one of the answers to replicated queries."""
+    check(layout, mesh)
+    if not q.shape[1]:
+        return q
+    group = mesh[Axis.EXCHANGE]
+    batch, kv_heads, _, width = k.shape
+    packed = rows.pack((k, v), sharded_ranges(layout, group.index))  # S B 2K D
+    row = batch * 2 * kv_heads * width
+    sizes = [layout.num_sharded(rank) * row for rank in range(group.size)]
+    gathered = start_gather(packed.flatten(), sizes=sizes, group=group)
+    mine = authored(layout, group.index)  # what needs no keys is done while they travel
+    queries = rows.take(q, 2, mine.local)
+    if mask is not None and mask.shape[2] > 1:
+        mask = rows.take(mask, 2, mine.joint)
+    own = [rows.pack((k, v), [part]) for part in replicated_ranges(layout, group.index)]
+    arrived = gathered().view(-1, batch, 2 * kv_heads, width)
+    joint = rows.in_order(arrived, layout=layout, ranks=range(group.size), replicated=own)  # T B 2K D
+    keys, values = rows.unpack(joint, (kv_heads, kv_heads))
+    whole = layout.merged(layout.num_ranks)
+    out = inner(queries, keys, values, layout=whole, mesh=mesh, mask=mask, scale=scale, kernel=kernel)
+    return share_answers(out, layout=layout, mesh=mesh)
+
+
+def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Traffic]) -> Traffic:
+    group = mesh[Axis.EXCHANGE]
+    if not shape.heads:
+        return Traffic()
+    row = shape.batch * 2 * shape.kv_heads * shape.head_dim * shape.itemsize
+    gathered = Traffic(layout.num_sharded(group.index) * row * (group.size - 1), 1)
+    return gathered + answers_traffic(layout, mesh, shape=shape)

@@ -1,0 +1,101 @@
+"""What ring and allgather share: each rank keeps its queries, and keys and values come to it.
+
+Queries of replicated streams are divided over the ranks, so that every row of the output has one author and all ranks
+end up with the same bits.
+"""
+
+# B batch, H heads, S tokens here, D head width
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..collectives import gather
+from ..layout import Layout, Range, Stream, shares_of
+from ..mesh import Axis, Mesh
+from . import rows
+from .strategy import Shape, Traffic
+
+
+@dataclass(frozen=True)
+class Authored:
+    """The query rows that one rank answers: where they are in its own sequence and in the joint one."""
+
+    local: tuple[Range, ...]
+    joint: tuple[Range, ...]
+
+
+def authored(layout: Layout, rank: int) -> Authored:
+    """All of a rank's sharded tokens, and its part of each replicated stream."""
+    local, joint = [], []
+    divided = iter(_divided(layout).streams)
+    for stream, start, (here, _) in zip(layout.streams, layout.starts(), layout.local_ranges(rank), strict=True):
+        first, last = stream.held(rank)
+        if not stream.is_sharded:
+            first, last = next(divided).held(rank)
+            here += first
+        local.append((here, here + last - first))
+        joint.append((start + first, start + last))
+    return Authored(tuple(local), tuple(joint))
+
+
+def sharded_ranges(layout: Layout, rank: int) -> list[Range]:
+    """Where a rank's sharded tokens are in its own sequence."""
+    return _of_kind(layout, rank, sharded=True)
+
+
+def replicated_ranges(layout: Layout, rank: int) -> list[Range]:
+    return _of_kind(layout, rank, sharded=False)
+
+
+def share_answers(out: Tensor, *, layout: Layout, mesh: Mesh) -> Tensor:
+    """Collective if streams are replicated: from the rows this rank authored to all rows of its own sequence."""
+    group = mesh[Axis.EXCHANGE]
+    if not layout.num_replicated:
+        return out
+    pieces, replicated, start = [], [], 0
+    for stream, (first, last) in zip(layout.streams, authored(layout, group.index).local, strict=True):
+        piece = out[:, :, start : start + last - first]
+        start += last - first
+        pieces.append(piece)
+        if not stream.is_sharded:
+            replicated.append(piece)
+    divided = _divided(layout)
+    mine = rows.pack([rows.cat(replicated, 2)], [(0, divided.num_held(group.index))])  # S B H D
+    sizes = [divided.num_held(rank) * out[:, :, 0].numel() for rank in range(group.size)]
+    everyone = gather(mine.flatten(), sizes=sizes, group=group).view(-1, *mine.shape[1:])
+    everyone = rows.in_order(everyone, layout=divided, ranks=range(group.size), replicated=())
+    whole = iter(everyone.split([stream.length for stream in divided.streams]))
+    return rows.cat(
+        [
+            piece if stream.is_sharded else next(whole).permute(1, 2, 0, 3)
+            for stream, piece in zip(layout.streams, pieces, strict=True)
+        ],
+        2,
+    )
+
+
+def answers_traffic(layout: Layout, mesh: Mesh, *, shape: Shape) -> Traffic:
+    """What `share_answers` sends."""
+    group = mesh[Axis.EXCHANGE]
+    if not layout.num_replicated or not shape.heads:
+        return Traffic()
+    row = shape.batch * shape.heads * shape.head_dim * shape.itemsize
+    return Traffic(_divided(layout).num_held(group.index) * row * (group.size - 1), 1)
+
+
+def _divided(layout: Layout) -> Layout:
+    """The replicated streams, divided over the ranks."""
+    count = layout.num_ranks
+    streams = (s for s in layout.streams if not s.is_sharded)
+    return Layout(tuple(Stream(s.name, s.length, shares_of(s.length, count)) for s in streams), count)
+
+
+def _of_kind(layout: Layout, rank: int, *, sharded: bool) -> list[Range]:
+    return [
+        part
+        for part, stream in zip(layout.local_ranges(rank), layout.streams, strict=True)
+        if stream.is_sharded == sharded
+    ]

@@ -1,0 +1,42 @@
+"""Masks that a model built from local lengths, made global."""
+
+# B batch, H heads, S queries, T keys
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..layout import Layout
+from ..mesh import Group
+from ..regroup import gather_along
+
+
+def global_mask(mask: Tensor, *, layout: Layout, rank: int, group: Group) -> Tensor:
+    """Collective if the mask is local: b h s t, each 1 or of the size of the whole sequence.
+
+    Raises ValueError for a mask that is local on both axes: the scores between two other ranks' tokens are not in it.
+    """
+    while mask.ndim < 4:
+        mask = mask.unsqueeze(0)
+    here, whole = layout.num_held(rank), layout.length
+    local = [dim for dim in (2, 3) if mask.shape[dim] not in (1, whole) and mask.shape[dim] == here]
+    if len(local) == 2:
+        raise ValueError(
+            f"an attention mask of {tuple(mask.shape)} was built from this rank's {here} tokens on both axes and "
+            f"cannot be made global for {whole}; give the class a split plan with mask='outer', or a processor"
+        )
+    for dim in local:
+        mask = gather_along(mask, dim, layout=layout, rank=rank, group=group)
+    if any(mask.shape[dim] not in (1, whole) for dim in (2, 3)):
+        raise ValueError(
+            f"an attention mask of {tuple(mask.shape)} fits neither the {whole} tokens of the whole sequence nor "
+            f"the {here} on this rank; the split plan of this class does not describe its masks"
+        )
+    return mask
+
+
+def outer_mask(mask: Tensor, *, layout: Layout, rank: int, group: Group) -> Tensor:
+    """Collective: the global mask from a local one that is m m^T of a vector of valid tokens: bools, or 0 and 1."""
+    assert mask.ndim == 4, "an outer mask is B H S S"
+    valid = gather_along(mask.diagonal(dim1=2, dim2=3), 2, layout=layout, rank=rank, group=group)
+    return valid[..., :, None] * valid[..., None, :]

@@ -1,0 +1,83 @@
+"""Packing attention's tensors into rows of tokens, the form in which they travel.
+
+A row holds all that one token needs: rows of several ranks, received one after the other, are a longer sequence with
+no copy made.
+"""
+
+# B batch, S tokens, H heads of all packed tensors, D head width
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from ..layout import Layout, Range
+
+
+def pack(tensors: Sequence[Tensor], ranges: Sequence[Range], out: Tensor | None = None) -> Tensor:
+    """The tokens in `ranges` of B h S D tensors, side by side in S B H D rows; into `out` if it is given."""
+    batch, _, _, width = tensors[0].shape
+    heads = sum(tensor.shape[1] for tensor in tensors)
+    tokens = sum(end - start for start, end in ranges)
+    rows = tensors[0].new_empty(tokens * batch * heads * width) if out is None else out
+    rows = rows.view(tokens, batch, heads, width)
+    row = 0
+    for start, end in _joined(ranges):
+        head = 0
+        for tensor in tensors:
+            target = rows[row : row + end - start, :, head : head + tensor.shape[1]]
+            target.copy_(tensor[:, :, start:end].permute(2, 0, 1, 3))
+            head += tensor.shape[1]
+        row += end - start
+    return rows
+
+
+def unpack(rows: Tensor, heads: Sequence[int]) -> list[Tensor]:
+    """B h S D views of S B H D rows."""
+    return list(rows.permute(1, 2, 0, 3).split(list(heads), dim=1))
+
+
+def in_order(arrived: Tensor, *, layout: Layout, ranks: Sequence[int], replicated: Sequence[Tensor]) -> Tensor:
+    """Rows stream by stream, from rows of the sharded streams that arrived rank by rank.
+
+    `replicated` holds the rows of each replicated stream, in order.
+    """
+    if len(layout.streams) == 1:
+        return arrived
+    whole = iter(replicated)
+    starts = list(accumulate((layout.num_sharded(rank) for rank in ranks), initial=0))
+    pieces: list[Tensor] = []
+    for stream in layout.streams:
+        if not stream.is_sharded:
+            pieces.append(next(whole))
+            continue
+        for index, rank in enumerate(ranks):
+            first, last = stream.held(rank)
+            pieces.append(arrived[starts[index] : starts[index] + last - first])
+            starts[index] += last - first
+    return cat(pieces)
+
+
+def cat(pieces: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """`torch.cat`, but free where there is one piece."""
+    pieces = [piece for piece in pieces if piece.shape[dim]] or list(pieces[:1])
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim)
+
+
+def take(tensor: Tensor, dim: int, ranges: Sequence[Range]) -> Tensor:
+    """The positions in `ranges` along `dim`."""
+    return cat([tensor.narrow(dim, start, end - start) for start, end in _joined(ranges)], dim)
+
+
+def _joined(ranges: Sequence[Range]) -> list[Range]:
+    """The same positions in as few ranges as possible; at least one, be it empty."""
+    joined: list[Range] = []
+    for start, end in ranges:
+        if joined and joined[-1][1] == start:
+            joined[-1] = (joined[-1][0], end)
+        elif end > start:
+            joined.append((start, end))
+    return joined or [(0, 0)]

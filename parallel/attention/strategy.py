@@ -1,0 +1,69 @@
+"""What an attention strategy is: three functions, and the values they speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from ..layout import Layout
+from ..mesh import Mesh
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from .local import Kernel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """The sizes of one attention call that do not depend on the layout."""
+
+    batch: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    itemsize: int
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What one rank sends in one attention call."""
+
+    sent_bytes: int = 0
+    calls: int = 0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.sent_bytes + other.sent_bytes, self.calls + other.calls)
+
+
+Attend = Callable[..., "Tensor"]
+"""`attend(q, k, v, *, layout, mesh, mask, scale, kernel)`, all else settled."""
+
+
+class Strategy(Protocol):
+    """A module of this package. `layout` spreads over the ranks that the strategy and its inner one work on."""
+
+    def check(self, layout: Layout, mesh: Mesh) -> None:
+        """Refuse, by name and with a remedy, what this strategy cannot do exactly."""
+        ...
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        layout: Layout,
+        mesh: Mesh,
+        mask: Tensor | None,
+        scale: float | None,
+        kernel: Kernel,
+        inner: Attend,
+    ) -> Tensor:
+        """Collective: attention of this rank's B H S D blocks to the whole sequence; `mask` is of global size."""
+        ...
+
+    def traffic(self, layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Traffic]) -> Traffic:
+        """The bytes and calls that this rank sends in one `attend`."""
+        ...

@@ -1,0 +1,194 @@
+"""Ulysses: ranks trade tokens for heads, attend to whole sequences with their heads, and trade back.
+
+DeepSpeed-Ulysses (Jacobs et al., 2023, arXiv:2309.14509), with any number of heads on any number of ranks, grouped
+queries kept grouped on the wire, one exchange in for q, k and v together, and one out in which replicated streams ride
+along. Around ring or allgather it is USP (Fang and Zhao, 2024, arXiv:2405.07719).
+"""
+
+# B batch, H heads of q, K heads of k and v, S tokens here, G tokens of the ulysses group, D head width
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..collectives import all_to_all
+from ..layout import Layout, Range, shares_of
+from ..mesh import Axis, Mesh
+from . import rows
+from .local import Kernel
+from .strategy import Attend, Shape, Traffic
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The heads of one rank: of the queries, and those of the keys that they look at."""
+
+    queries: Range
+    keys: Range
+    group: int  # query heads to a key head
+
+    @property
+    def num_queries(self) -> int:
+        return self.queries[1] - self.queries[0]
+
+    @property
+    def num_keys(self) -> int:
+        return self.keys[1] - self.keys[0]
+
+    @property
+    def num_packed(self) -> int:
+        return self.num_queries + 2 * self.num_keys
+
+    def spread(self, k: Tensor) -> Tensor:
+        """Key heads for a kernel: as they are if whole groups look at each, else one for each query head."""
+        if self.num_queries == self.num_keys * self.group or not self.num_queries:
+            return k
+        first = self.keys[0]
+        return k[:, [head // self.group - first for head in range(*self.queries)]]
+
+
+def heads_of(num_queries: int, num_keys: int, count: int) -> tuple[Heads, ...]:
+    """Query heads over `count` ranks as even as can be; a rank without heads idles."""
+    group, start, found = num_queries // num_keys, 0, []
+    for size in shares_of(num_queries, count):
+        end = start + size
+        keys = (start // group, -(-end // group)) if size else (0, 0)
+        found.append(Heads((start, end), keys, group))
+        start = end
+    return tuple(found)
+
+
+def check(layout: Layout, mesh: Mesh) -> None:
+    """Any lengths and any heads will do."""
+    assert layout.num_ranks % mesh[Axis.ULYSSES].size == 0, f"{layout.num_ranks} ranks for plan {mesh.plan}"
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    layout: Layout,
+    mesh: Mesh,
+    mask: Tensor | None,
+    scale: float | None,
+    kernel: Kernel,
+    inner: Attend,
+) -> Tensor:
+    """Collective: two exchanges within the ulysses group, and those of `inner` between them."""
+    check(layout, mesh)
+    heads = heads_of(q.shape[1], k.shape[1], mesh[Axis.ULYSSES].size)
+    mine = heads[mesh[Axis.ULYSSES].index]
+    qh, kh, vh = _to_heads(q, k, v, heads=heads, layout=layout, mesh=mesh)  # B h G D
+    out = inner(
+        qh,
+        mine.spread(kh),
+        mine.spread(vh),
+        layout=layout.merged(len(heads)),
+        mesh=mesh,
+        mask=mask[:, slice(*mine.queries)] if mask is not None and mask.shape[1] > 1 else mask,
+        scale=scale,
+        kernel=kernel,
+    )
+    return _to_tokens(out, heads=heads, layout=layout, mesh=mesh)  # B H S D
+
+
+def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Traffic]) -> Traffic:
+    """In: my sharded tokens with the others' heads. Out: the others' tokens, and the replicated, with my heads."""
+    group = mesh[Axis.ULYSSES]
+    heads = heads_of(shape.heads, shape.kv_heads, group.size)
+    mine = heads[group.index]
+    ranks = _members(mesh)
+    others = [i for i in range(group.size) if i != group.index]
+    head_bytes = shape.batch * shape.head_dim * shape.itemsize
+    sent_in = layout.num_sharded(ranks[group.index]) * sum(heads[i].num_packed for i in others)
+    sent_out = sum(layout.num_held(ranks[i]) for i in others) * mine.num_queries
+    spread = mine.num_queries == mine.num_keys * mine.group
+    within = Shape(
+        batch=shape.batch,
+        heads=mine.num_queries,
+        kv_heads=mine.num_keys if spread else mine.num_queries,
+        head_dim=shape.head_dim,
+        itemsize=shape.itemsize,
+    )
+    return Traffic((sent_in + sent_out) * head_bytes, 2) + inner(layout.merged(group.size), mesh, shape=within)
+
+
+def _members(mesh: Mesh) -> range:
+    """The ranks of my ulysses group, as the layout numbers them."""
+    size = mesh[Axis.ULYSSES].size
+    first = mesh[Axis.SEQUENCE].index // size * size
+    return range(first, first + size)
+
+
+def _to_heads(
+    q: Tensor, k: Tensor, v: Tensor, *, heads: tuple[Heads, ...], layout: Layout, mesh: Mesh
+) -> tuple[Tensor, Tensor, Tensor]:
+    """B H S D blocks with all heads -> B h G D with mine, G in the order of the joint sequence."""
+    group, ranks = mesh[Axis.ULYSSES], _members(mesh)
+    batch, _, _, width = q.shape
+    local = layout.local_ranges(ranks[group.index])
+    sharded = [part for part, stream in zip(local, layout.streams, strict=True) if stream.is_sharded]
+    tokens, mine = layout.num_sharded(ranks[group.index]), heads[group.index]
+    sizes_out = [tokens * batch * each.num_packed * width for each in heads]
+    sizes_in = [layout.num_sharded(rank) * batch * mine.num_packed * width for rank in ranks]
+    send = q.new_empty(sum(sizes_out))
+    for each, part in zip(heads, send.split(sizes_out), strict=True):
+        rows.pack(_of_heads(q, k, v, each), sharded, out=part)
+    received = all_to_all(send, sizes_out=sizes_out, sizes_in=sizes_in, group=group)
+    if not mine.num_queries:
+        empty = q.new_empty(batch, 0, layout.merged(len(heads)).num_held(ranks[0] // len(heads)), width)
+        return empty, empty, empty
+    arrived = received.view(-1, batch, mine.num_packed, width)
+    replicated = [
+        rows.pack(_of_heads(q, k, v, mine), [part])
+        for part, stream in zip(local, layout.streams, strict=True)
+        if not stream.is_sharded
+    ]
+    joint = rows.in_order(arrived, layout=layout, ranks=ranks, replicated=replicated)
+    qh, kh, vh = rows.unpack(joint, (mine.num_queries, mine.num_keys, mine.num_keys))
+    return qh, kh, vh
+
+
+def _of_heads(q: Tensor, k: Tensor, v: Tensor, heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
+    return q[:, slice(*heads.queries)], k[:, slice(*heads.keys)], v[:, slice(*heads.keys)]
+
+
+def _to_tokens(out: Tensor, *, heads: tuple[Heads, ...], layout: Layout, mesh: Mesh) -> Tensor:
+    """B h G D with my heads -> B H S D blocks with all."""
+    group, ranks = mesh[Axis.ULYSSES], _members(mesh)
+    batch, _, _, width = out.shape
+    mine, place = heads[group.index], ranks[group.index]
+    merged = layout.merged(len(heads))
+    within = merged.local_ranges(ranks[0] // len(heads))
+    wanted = [_ranges_within(layout, within, ranks=ranks, rank=rank) for rank in ranks]
+    sizes_out = [layout.num_held(rank) * batch * mine.num_queries * width for rank in ranks]
+    sizes_in = [layout.num_held(place) * batch * each.num_queries * width for each in heads]
+    send = out.new_empty(sum(sizes_out))
+    for ranges, part in zip(wanted, send.split(sizes_out), strict=True):
+        if part.numel():
+            rows.pack([out], ranges, out=part)
+    received = all_to_all(send, sizes_out=sizes_out, sizes_in=sizes_in, group=group)
+    tokens = layout.num_held(place)
+    joined = out.new_empty(batch, tokens, heads[-1].queries[1], width)
+    for each, part in zip(heads, received.split(sizes_in), strict=True):
+        if part.numel():
+            block = part.view(tokens, batch, each.num_queries, width)
+            joined[:, :, slice(*each.queries)] = block.transpose(0, 1)
+    return joined.transpose(1, 2)
+
+
+def _ranges_within(layout: Layout, within: list[Range], *, ranks: range, rank: int) -> list[Range]:
+    """Where a member's tokens are among those of the group."""
+    found = []
+    for stream, (begin, end) in zip(layout.streams, within, strict=True):
+        if stream.is_sharded:
+            first, last = stream.held(rank)
+            base = begin - stream.held(ranks[0])[0]
+            found.append((base + first, base + last))
+        else:
+            found.append((begin, end))
+    return found

@@ -1,0 +1,122 @@
+"""The only file that issues collectives. It counts what this rank sends: bytes, and calls as the algorithm sees them.
+
+Sizes are given by the caller, who knows them from the layout: nothing is sent to agree on them. Gloo takes tensors of
+a GPU through host memory, because it cannot send those between two ranks.
+"""
+
+# N flat elements
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch.distributed as dist
+from torch import Tensor
+
+from .mesh import Group
+
+
+def all_to_all(send: Tensor, *, sizes_out: Sequence[int], sizes_in: Sequence[int], group: Group) -> Tensor:
+    """Collective: send `sizes_out[i]` elements of flat `send` to member i, receive `sizes_in[i]` from it."""
+    _count(group, (send.numel() - sizes_out[group.index]) * send.element_size())
+    staged = _staged(send, group)
+    received = staged.new_empty(sum(sizes_in))
+    dist.all_to_all_single(received, staged, list(sizes_in), list(sizes_out), group=group.process_group)
+    return received.to(send.device)
+
+
+def start_hop(send: Tensor, *, size_in: int, group: Group) -> Callable[[], Tensor]:
+    """Collective: send flat `send` to the next member of the ring and receive `size_in` elements from the last one.
+
+    Returns at once; the function it gives back waits for the received elements.
+    """
+    _count(group, send.numel() * send.element_size())
+    staged = _staged(send, group)
+    received = staged.new_empty(size_in)
+    after, before = (group.ranks[(group.index + step) % group.size] for step in (1, -1))
+    requests = _exchange({after: staged}, {before: received}, group)
+
+    def wait() -> Tensor:
+        for request in requests:
+            request.wait()
+        return received.to(send.device)
+
+    return wait
+
+
+def start_gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Callable[[], Tensor]:
+    """Collective: gather flat blocks of `sizes` elements, in the members' order, into one flat tensor.
+
+    Returns at once; the function it gives back waits.
+    """
+    _count(group, block.numel() * block.element_size() * (group.size - 1))
+    staged = _staged(block, group)
+    gathered = staged.new_empty(sum(sizes))
+    parts = gathered.split(list(sizes))
+    parts[group.index].copy_(staged)
+    if _backend(group) == "nccl":
+        work = dist.all_gather(list(parts), staged, group=group.process_group, async_op=True)
+        requests = [work] if work is not None else []
+    else:  # gloo's own all-gather refuses uneven sizes, and costs 2.5 to 4.5 times the processor time of sends
+        others = [member for member in range(group.size) if member != group.index]
+        requests = _exchange(
+            {group.ranks[member]: staged for member in others},
+            {group.ranks[member]: parts[member] for member in others},
+            group,
+        )
+
+    def wait() -> Tensor:
+        for request in requests:
+            request.wait()
+        return gathered.to(block.device)
+
+    return wait
+
+
+def gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Tensor:
+    """Collective: `start_gather`, waited for."""
+    return start_gather(block, sizes=sizes, group=group)()
+
+
+def add(value: Tensor, *, group: Group) -> Tensor:
+    """Collective: the sum of every member's `value`, with the same bits on each."""
+    _count(group, 2 * value.numel() * value.element_size() * (group.size - 1) // group.size)
+    total = _staged(value, group).clone()
+    dist.all_reduce(total, group=group.process_group)
+    return total.to(value.device)
+
+
+def share(value: Tensor, *, owner: int, group: Group) -> Tensor:
+    """Collective: the `value` of member `owner`, written over the others' and given back."""
+    if group.index == owner:
+        _count(group, value.numel() * value.element_size() * (group.size - 1))
+    else:
+        _count(group, 0)
+    staged = _staged(value, group)
+    dist.broadcast(staged, src=group.ranks[owner], group=group.process_group)
+    return staged.to(value.device)
+
+
+def _count(group: Group, sent_bytes: int) -> None:
+    group.count.sent_bytes += sent_bytes
+    group.count.calls += 1
+
+
+def _backend(group: Group) -> str:
+    return dist.get_backend(group.process_group)
+
+
+def _staged(tensor: Tensor, group: Group) -> Tensor:
+    """Contiguous, and on the host for gloo."""
+    return (tensor.cpu() if _backend(group) == "gloo" else tensor).contiguous()
+
+
+def _exchange(sends: dict[int, Tensor], receives: dict[int, Tensor], group: Group) -> list[dist.Work]:
+    """Sends and receives in one go, by rank; empty tensors stay home on both sides."""
+    operations = [
+        dist.P2POp(kind, tensor, peer, group=group.process_group)
+        for kind, tensors in ((dist.isend, sends), (dist.irecv, receives))
+        for peer, tensor in tensors.items()
+        if tensor.numel()
+    ]
+    return dist.batch_isend_irecv(operations) if operations else []

@@ -1,0 +1,272 @@
+"""The hooks by which a split plan is followed: they cut arguments, gather outputs, and tell the session where it is."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from .fingerprint import check_same
+from .halo import extended, trimmed
+from .mesh import Axis
+from .session import Session
+from .split_plan import Along, Halo, Leading, Spec, Trailing, Units
+
+Remove = Callable[[], None]
+
+
+def install(module: nn.Module, session: Session) -> list[Remove]:
+    """Attach everything; each function given back undoes one thing, to be called last to first."""
+    undo: list[Remove] = []
+    try:
+        _install(module, session, undo)
+    except Exception:
+        while undo:
+            undo.pop()()
+        raise
+    return undo
+
+
+def _install(module: nn.Module, session: Session, undo: list[Remove]) -> None:
+    split = session.split
+    found = {path: modules_at(module, path, session.title) for path in {*split.inputs, *split.outputs, *split.blocks}}
+    undo.append(_at_root(module, session))
+    for path in split.blocks:
+        for block in found[path]:
+            undo += _around_block(block, session)
+    for path, specs in split.inputs.items():
+        for each in found[path]:
+            undo.append(_cutting(each, specs, session, path))
+    for path, spec in split.outputs.items():
+        for each in found[path]:
+            undo.append(_gathering(each, spec, session, path))
+    inside = {name: each for path in split.blocks for block in found[path] for name, each in _named(module, block)}
+    for end, calls in split.attention.items():
+        kinds = tuple(session.kinds.index(call) for call in calls)
+        undo += [_announcing(each, kinds, session) for name, each in inside.items() if _ends(name, end)]
+    for end, halo in split.halos.items():
+        for name, each in inside.items():
+            if _ends(name, end):
+                undo += _with_halo(each, halo, session)
+    for end, make in split.processors.items():
+        undo += [_with_processor(each, make, session) for name, each in inside.items() if _ends(name, end)]
+    undo.append(_leaving(module, session))
+
+
+def modules_at(module: nn.Module, path: str, title: str) -> list[nn.Module]:
+    """The modules at a path; `*` or the path of a ModuleList means each of its members."""
+    found = [module]
+    for part in filter(None, path.split(".")):
+        found = [inner for outer in found for inner in _inner(outer, part, path, title)]
+    return [inner for outer in found for inner in (outer if isinstance(outer, nn.ModuleList) else [outer])]
+
+
+def _inner(outer: nn.Module, part: str, path: str, title: str) -> list[nn.Module]:
+    if part == "*":
+        return list(outer.children())
+    if part.lstrip("-").isdigit() and isinstance(outer, (nn.ModuleList, nn.Sequential)):
+        return [outer[int(part)]] if len(outer) else []
+    if not hasattr(outer, part):
+        raise ValueError(
+            f"{title} has no module {path!r}, which its split plan names: this version of diffusers builds the class "
+            "in another way; install the version in constraints.txt"
+        )
+    return [getattr(outer, part)]
+
+
+def _named(root: nn.Module, block: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Everything in a block, by its path from the root."""
+    prefix = next(name for name, each in root.named_modules() if each is block)
+    return [(f"{prefix}.{name}" if name else prefix, each) for name, each in block.named_modules()]
+
+
+def _ends(name: str, end: str) -> bool:
+    parts, wanted = name.split("."), end.split(".")
+    return len(parts) >= len(wanted) and all(
+        want in ("*", part) for want, part in zip(wanted, parts[-len(wanted) :], strict=True)
+    )
+
+
+def _at_root(module: nn.Module, session: Session) -> Remove:
+    """Start each forward anew, and let the session see its attention calls."""
+    names = _argument_names(module)
+    checked = False
+
+    def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        nonlocal checked
+        session.begin()
+        if not checked:
+            given = {**dict(zip(names, args, strict=False)), **kwargs}
+            check_same(given, session.mesh[Axis.SEQUENCE], title=session.title)
+            checked = True
+        session.__enter__()
+
+    return module.register_forward_pre_hook(before, with_kwargs=True, prepend=True).remove
+
+
+def _leaving(module: nn.Module, session: Session) -> Remove:
+    """After every forward, a failed one too, stop seeing attention; after a good one, check that it was sharded."""
+
+    def after(_: nn.Module, args: Any, output: Any) -> None:
+        session.__exit__(None, None, None)
+        if output is None:  # the forward raised: that is the error to see
+            return
+        if not session.num_calls:
+            raise ValueError(
+                f"{session.title}: no attention call of its blocks was seen, so nothing was sharded; "
+                "set its attention backend to native (set_attention_backend('native'))"
+            )
+        if session.num_gathered != len(session.split.outputs):
+            raise ValueError(f"{session.title}: its output was not put together again; its split plan does not fit")
+
+    return module.register_forward_hook(after, always_call=True).remove
+
+
+def _around_block(block: nn.Module, session: Session) -> list[Remove]:
+    def before(_: nn.Module, args: Any) -> None:
+        session.depth += 1
+        session.calls = (0,)
+
+    def after(_: nn.Module, args: Any, output: Any) -> None:
+        session.depth -= 1
+
+    return [
+        block.register_forward_pre_hook(before).remove,
+        block.register_forward_hook(after).remove,
+    ]
+
+
+def _announcing(module: nn.Module, kinds: tuple[int, ...], session: Session) -> Remove:
+    """Tell the session what the attention calls of this module do; afterwards they are as before again."""
+
+    def before(_: nn.Module, args: Any) -> None:
+        session.calls = kinds
+
+    def after(_: nn.Module, args: Any, output: Any) -> None:
+        session.calls = (0,)
+
+    handles = module.register_forward_pre_hook(before), module.register_forward_hook(after)
+
+    def remove() -> None:
+        for handle in handles:
+            handle.remove()
+
+    return remove
+
+
+def _argument_names(module: nn.Module) -> list[str]:
+    return list(inspect.signature(type(module).forward).parameters)[1:]
+
+
+def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, path: str) -> Remove:
+    names = _argument_names(module)
+    # Blocks that treat no token apart take no count of leading ones.
+    unknown = [name for name, spec in specs.items() if name not in names and not isinstance(spec, Leading)]
+    if unknown:
+        raise ValueError(
+            f"{session.title}: {type(module).__name__} takes no {unknown[0]!r}, which its split plan names; it takes "
+            f"{', '.join(names)}; install the diffusers version in constraints.txt"
+        )
+
+    def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        _meet(given, specs, session)
+        cut = {
+            name: _cut(given[name], spec, session, f"{path or 'the transformer'}'s {name}")
+            for name, spec in specs.items()
+            if given.get(name) is not None
+        }
+        new = tuple(cut.get(name, arg) for name, arg in zip(names, args, strict=False))
+        return new, {name: cut.get(name, arg) for name, arg in kwargs.items()}
+
+    return module.register_forward_pre_hook(before, with_kwargs=True).remove
+
+
+def _meet(given: Mapping[str, Any], specs: Mapping[str, Spec], session: Session) -> None:
+    """Learn the lengths of streams from the arguments that run along one alone."""
+    for name, spec in specs.items():
+        for x, each in _pairs(given.get(name), spec):
+            if not isinstance(each, Along) or each.optional or each.batched:
+                continue
+            if len(each.streams) == 1 and _fits(x, each):
+                stream = each.streams[0]
+                unit = session.split.units.get(stream)
+                session.define(stream, x.shape[each.dim], given[unit] if unit and unit in given else 1)
+
+
+def _cut(value: Any, spec: Spec, session: Session, what: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _cut(x, spec, session, what) for name, x in value.items()}
+    if isinstance(value, (tuple, list)):
+        items = [_cut(x, each, session, what) for x, each in _pairs(value, spec)]
+        return tuple(items) if isinstance(value, tuple) else items
+    if isinstance(spec, Units):
+        stream = session.streams[spec.stream]
+        assert stream.shares is not None, f"{spec.stream} counts units and so is always sharded"
+        return value * stream.shares[session.rank] // stream.length
+    if isinstance(spec, Leading):
+        start, end = session.streams[spec.stream].held(session.rank)
+        return min(max(value, start), end) - start
+    if isinstance(spec, Trailing):
+        stream = session.streams[spec.stream]
+        start, end = stream.held(session.rank)
+        return end - min(max(stream.length - value, start), end)
+    if isinstance(spec, Along) and _fits(value, spec):
+        return session.cut(value, spec, what=what)
+    return value
+
+
+def _pairs(value: Any, spec: Spec) -> list[tuple[Any, Spec]]:
+    if isinstance(value, dict):
+        return [(x, spec) for x in value.values()]
+    if not isinstance(value, (tuple, list)):
+        return [(value, spec)]  # pyright: ignore[reportReturnType]
+    specs = spec if isinstance(spec, tuple) else (spec,) * len(value)
+    return list(zip(value, specs, strict=True))
+
+
+def _fits(x: Any, spec: Along) -> bool:
+    return isinstance(x, Tensor) and (spec.ndim is None or x.ndim == spec.ndim)
+
+
+def _gathering(module: nn.Module, spec: Spec, session: Session, path: str) -> Remove:
+    def after(_: nn.Module, args: Any, output: Any) -> Any:
+        session.num_gathered += 1
+        return _gathered(output, spec, session)
+
+    return module.register_forward_hook(after).remove
+
+
+def _gathered(value: Any, spec: Spec, session: Session) -> Any:
+    """Collective."""
+    if isinstance(value, (tuple, list)):
+        items = [_gathered(x, each, session) for x, each in _pairs(value, spec)]
+        return tuple(items) if isinstance(value, tuple) else items
+    if isinstance(spec, Along) and isinstance(value, Tensor):
+        return session.gather(value, spec.dim, *spec.streams)
+    return value
+
+
+def _with_halo(module: nn.Module, halo: Halo, session: Session) -> list[Remove]:
+    """Lend a convolution the neighbours' edges, and drop what it made of them."""
+
+    def before(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (extended(args[0], halo, session.streams[halo.stream], session.mesh[Axis.SEQUENCE]), *args[1:])
+
+    def after(_: nn.Module, args: Any, output: Tensor) -> Tensor:
+        return trimmed(output, halo, session.streams[halo.stream], session.rank)
+
+    return [module.register_forward_pre_hook(before).remove, module.register_forward_hook(after).remove]
+
+
+def _with_processor(module: nn.Module, make: Callable[[Any, Any], Any], session: Session) -> Remove:
+    holder: Any = module
+    old = holder.processor
+    holder.processor = make(old, session)
+
+    def remove() -> None:
+        holder.processor = old
+
+    return remove

@@ -1,0 +1,155 @@
+"""The mesh: which ranks work together along which axis of a plan.
+
+Ranks are numbered with ulysses innermost, then ring or allgather, then cfg: neighbours share the heavy exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, cast
+
+from .plan import ParallelPlan
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+    from torch.distributed.device_mesh import DeviceMesh
+
+
+class Axis(StrEnum):
+    CFG = "cfg"
+    ULYSSES = "ulysses"
+    EXCHANGE = "exchange"  # keys and values, by ring or by allgather
+    SEQUENCE = "sequence"  # ulysses and exchange together
+    WEIGHTS = "weights"
+
+
+@dataclass
+class Count:
+    """What this rank has sent over one group."""
+
+    sent_bytes: int = 0
+    calls: int = 0
+
+
+class Group:
+    """The ranks along one axis, in order, and this rank's place among them."""
+
+    def __init__(self, ranks: Sequence[int], index: int, process_group: ProcessGroup | None = None) -> None:
+        self.ranks = tuple(ranks)
+        self.index = index
+        self.process_group = process_group  # None for a group of one, and for a mesh that is only planned
+        self.count = Count()
+
+    @property
+    def size(self) -> int:
+        return len(self.ranks)
+
+    def __repr__(self) -> str:
+        return f"Group({self.index} of {self.ranks})"
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """One rank's view of a plan: `mesh[Axis.ULYSSES]` is its group along that axis."""
+
+    plan: ParallelPlan
+    rank: int
+    groups: Mapping[Axis, Group]
+
+    def __getitem__(self, axis: Axis) -> Group:
+        return self.groups[axis]
+
+    @property
+    def counts(self) -> tuple[Count, ...]:
+        return tuple(group.count for group in self.groups.values())
+
+
+def members(plan: ParallelPlan, rank: int) -> dict[Axis, list[int]]:
+    """The ranks along each axis through `rank`, as numbers 0 .. num_ranks - 1 of the plan."""
+    branch, place = divmod(rank, plan.sequence)
+    row, column = divmod(place, plan.ulysses)
+    first = branch * plan.sequence
+    return {
+        Axis.CFG: [other * plan.sequence + place for other in range(plan.cfg)],
+        Axis.ULYSSES: [first + row * plan.ulysses + other for other in range(plan.ulysses)],
+        Axis.EXCHANGE: [first + other * plan.ulysses + column for other in range(plan.exchange)],
+        Axis.SEQUENCE: [first + other for other in range(plan.sequence)],
+        Axis.WEIGHTS: [rank // plan.weights * plan.weights + other for other in range(plan.weights)],
+    }
+
+
+def planned_mesh(plan: ParallelPlan, rank: int) -> Mesh:
+    """The mesh as `rank` would see it, without any process: to reckon with, not to run on."""
+    return Mesh(plan, rank, {axis: Group(ranks, ranks.index(rank)) for axis, ranks in members(plan, rank).items()})
+
+
+def make_mesh(plan: ParallelPlan) -> Mesh:
+    """Collective: make the plan's groups over the initialised process group; every rank calls this."""
+    mesh = make_mesh_among(range(_world_size(plan)), plan)
+    assert mesh is not None, "every rank is among all ranks"
+    return mesh
+
+
+def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
+    """Collective: the same over some of the ranks; every rank of the process group calls this, the others get None."""
+    import torch.distributed as dist
+
+    if len(ranks) != plan.num_ranks:
+        raise ValueError(
+            f"plan {plan} uses {plan.num_ranks} ranks, but {len(ranks)} were started; "
+            "make the product of cfg, ulysses and ring or allgather equal to the number of ranks"
+        )
+    if plan.num_ranks == 1 and not dist.is_initialized():
+        return planned_mesh(plan, 0)
+    made: dict[tuple[int, ...], ProcessGroup] = {}
+    for number in range(plan.num_ranks):  # torch asks every rank to make every group, in the same order
+        for places in members(plan, number).values():
+            key = tuple(ranks[place] for place in places)
+            if len(key) > 1 and key not in made:
+                made[key] = cast("ProcessGroup", dist.new_group(list(key)))
+    if dist.get_rank() not in ranks:
+        return None
+    own = list(ranks).index(dist.get_rank())
+    groups: dict[Axis, Group] = {}
+    for axis, places in members(plan, own).items():
+        key = tuple(ranks[place] for place in places)
+        groups[axis] = Group(key, places.index(own), made.get(key))
+    return Mesh(plan, own, groups)
+
+
+def mesh_of(plan: ParallelPlan, device_mesh: DeviceMesh) -> Mesh:
+    """Collective: our mesh over the whole of a torch DeviceMesh whose dims are named like the plan's axes."""
+    names = device_mesh.mesh_dim_names or ()
+    wanted = [name for name in ("cfg", "ring", "allgather", "ulysses") if name in names]
+    sizes = {name: device_mesh.size(names.index(name)) for name in wanted}
+    others = [name for name in ("cfg", "ring", "allgather", "ulysses") if name not in wanted]
+    fits = all(getattr(plan, name) == sizes.get(name, 1) for name in (*wanted, *others))
+    if len(wanted) != len(names) or not wanted or not fits:
+        raise ValueError(
+            f"plan {plan}: the device mesh has dims {dict(zip(names, device_mesh.shape, strict=False))}; name its dims "
+            "cfg, ring or allgather, and ulysses, with the plan's degrees as sizes"
+        )
+    ordered = device_mesh.mesh.permute(*(names.index(name) for name in wanted)).flatten().tolist()
+    if len(ordered) != _world_size(plan):
+        raise ValueError(
+            f"plan {plan}: the device mesh holds {len(ordered)} of {_world_size(plan)} ranks; "
+            "give a mesh over all ranks, or none"
+        )
+    mesh = make_mesh_among(ordered, plan)
+    assert mesh is not None, "every rank is among all ranks"
+    return mesh
+
+
+def _world_size(plan: ParallelPlan) -> int:
+    import torch.distributed as dist
+
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_world_size()
+    if plan.num_ranks == 1:
+        return 1
+    raise ValueError(
+        f"plan {plan} uses {plan.num_ranks} ranks, but this process has joined no process group; "
+        f"start it with torchrun --nproc-per-node {plan.num_ranks} and call torch.distributed.init_process_group"
+    )

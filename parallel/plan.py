@@ -1,0 +1,97 @@
+"""A parallel plan: how one denoise uses the devices, written `cfg=2,ulysses=2,ring=2`."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Text = Literal["auto", "sharded", "replicated"]
+DEGREES = ("cfg", "ulysses", "ring", "allgather", "weights")
+
+
+@dataclass(frozen=True)
+class ParallelPlan:
+    """Degrees of the mesh's axes; cfg x ulysses x (ring or allgather) is the number of ranks.
+
+    `cfg` splits the branches of guidance; `ulysses` splits attention's heads, `ring` and `allgather` its keys and
+    values, and all three split the token sequence; `weights` ranks hold one copy of the weights between them. `text`
+    says what joint attention does with the text stream: `auto` shards it where the model offers that.
+    """
+
+    cfg: int = 1
+    ulysses: int = 1
+    ring: int = 1
+    allgather: int = 1
+    weights: int = 1
+    text: Text = "auto"
+
+    def __post_init__(self) -> None:
+        for name in DEGREES:
+            degree = getattr(self, name)
+            if type(degree) is not int or degree < 1:
+                raise ValueError(f"plan: {name} is {degree!r}; give a whole number from 1")
+        if self.text not in get_args(Text):
+            raise ValueError(f"plan: text is {self.text!r}; give one of {', '.join(get_args(Text))}")
+        if self.ring > 1 and self.allgather > 1:
+            raise ValueError(
+                f"plan {self}: ring and allgather are two ways to exchange the same keys and values; "
+                "set one of them to 1"
+            )
+        if self.num_ranks % self.weights:
+            raise ValueError(
+                f"plan {self}: {self.num_ranks} ranks cannot be put into groups of {self.weights} that share weights; "
+                f"give weights a number that divides {self.num_ranks}"
+            )
+
+    @property
+    def num_ranks(self) -> int:
+        return self.cfg * self.sequence
+
+    @property
+    def sequence(self) -> int:
+        """The ranks that share one token sequence."""
+        return self.ulysses * self.exchange
+
+    @property
+    def exchange(self) -> int:
+        """The ranks between which keys and values travel, by ring or by allgather."""
+        return self.ring * self.allgather
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """The attention strategies in use, outermost first."""
+        return tuple(name for name in ("ulysses", "ring", "allgather") if getattr(self, name) > 1)
+
+    def __str__(self) -> str:
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        parts = [f"{name}={getattr(self, name)}" for name in defaults if getattr(self, name) != defaults[name]]
+        return ",".join(parts) or "ulysses=1"
+
+    @classmethod
+    def parse(cls, text: str) -> ParallelPlan:
+        """Read `ulysses=2,ring=2`; what is not named keeps its default."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        values: dict[str, int | str] = {}
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            name, equals, value = (piece.strip() for piece in part.partition("="))
+            if not equals or name not in names:
+                near = difflib.get_close_matches(name, names, n=1)
+                hint = f"did you mean {near[0]}? " if near and near[0] != name else ""
+                raise ValueError(
+                    f"plan {text!r}: {part!r} is no axis; {hint}write it like cfg=2,ulysses=2,ring=2 "
+                    f"with {', '.join(names)}"
+                )
+            if name in values:
+                raise ValueError(f"plan {text!r}: {name} is given twice; give it once")
+            values[name] = _value(text, name, value)
+        return cls(**values)  # pyright: ignore[reportArgumentType] (checked by __post_init__)
+
+
+def _value(text: str, name: str, value: str) -> int | str:
+    if name not in DEGREES:
+        return value
+    if not (value.isascii() and value.isdigit()):
+        raise ValueError(f"plan {text!r}: {name} is {value!r}; give a whole number from 1")
+    return int(value)

@@ -1,0 +1,230 @@
+"""A session: one sharded transformer at work. It knows the streams of the forward under way, and answers attention.
+
+A session is a `TorchFunctionMode`, entered for each forward of its transformer: it sees calls of
+`F.scaled_dot_product_attention` in this thread only, and nothing of torch is patched.
+"""
+
+# B batch, H heads, S tokens here, T keys here, D head width
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from . import operator
+from .attention import compose, local
+from .attention.mask import global_mask, outer_mask
+from .collectives import add
+from .layout import Layout, Stream, shares_of
+from .mesh import Axis, Mesh
+from .regroup import cut_along, gather_along
+from .split_plan import LOCAL, Along, Attend, SplitPlan
+
+
+class Session(TorchFunctionMode):
+    """What hooks and processors of one sharded transformer share; `begin` starts each forward anew."""
+
+    def __init__(self, split: SplitPlan, mesh: Mesh, *, title: str, shards_text: bool, kernel: str) -> None:
+        super().__init__()
+        self.split, self.mesh, self.title = split, mesh, title
+        self.replicated = frozenset(split.whole if shards_text else (*split.whole, *split.either))
+        self.unshown = self._unshown()
+        self.kernel = kernel
+        self.kinds = self._kinds()
+        self.key = operator.register(self)
+        self._attend = compose(mesh.plan)
+        self.begin()
+
+    def _kinds(self) -> tuple[Attend, ...]:
+        """Every thing an attention call may do here; the first is self attention over all streams."""
+        kinds = [Attend(self.split.order, self.split.order)]
+        for calls in self.split.attention.values():
+            kinds += [call for call in calls if call not in kinds]
+        return tuple(kinds)
+
+    def _unshown(self) -> frozenset[str]:
+        """The whole streams that no input shows."""
+        specs = [spec for inputs in self.split.inputs.values() for spec in inputs.values()]
+        each = [item for spec in specs for item in (spec if isinstance(spec, tuple) else (spec,))]
+        shown = {name for item in each if isinstance(item, Along) for name in item.streams}
+        return frozenset(self.split.whole) - shown
+
+    def begin(self) -> None:
+        """Forget the forward before."""
+        self.streams: dict[str, Stream] = {}
+        self.layouts: dict[tuple[str, ...], Layout] = {}
+        self.depth = 0  # of blocks entered and not left
+        self.calls: tuple[int, ...] = (0,)  # the kinds of the coming attention calls, the last for all further ones
+        self.num_calls = 0
+        self.num_gathered = 0
+
+    @property
+    def rank(self) -> int:
+        """This rank's place among those that share the sequence."""
+        return self.mesh[Axis.SEQUENCE].index
+
+    # ---- streams
+
+    def define(self, name: str, length: int, unit: int = 1) -> None:
+        """The stream has this many tokens; said again in the same forward it must be as many."""
+        known = self.streams.get(name)
+        if known is not None and known.length != length:
+            raise ValueError(f"{self.title}: its {name} stream has {known.length} tokens, but a tensor has {length}")
+        if known is None:
+            count = self.mesh[Axis.SEQUENCE].size
+            shares = None if name in self.replicated else shares_of(length, count, unit)
+            self.streams[name] = Stream(name, length, shares, unit)
+
+    def layout(self, names: tuple[str, ...]) -> Layout:
+        """The layout of these streams, which must have been met in this forward."""
+        if names not in self.layouts:
+            missing = [name for name in names if name not in self.streams and name not in self.split.lacking]
+            if missing:
+                raise ValueError(
+                    f"{self.title}: its {missing[0]} stream is needed before any tensor has shown its length"
+                )
+            streams = tuple(self.streams[name] for name in names if name in self.streams)
+            self.layouts[names] = Layout(streams, self.mesh[Axis.SEQUENCE].size)
+        return self.layouts[names]
+
+    def cut(self, x: Tensor, spec: Along, *, what: str) -> Tensor:
+        """This rank's part of a tensor that runs along the streams of `spec`."""
+        layout = self.layout(spec.streams)
+        if spec.batched and x.shape[spec.dim] % layout.length == 0:
+            dim = spec.dim % x.ndim
+            each = x.unflatten(dim, (-1, layout.length))
+            return cut_along(each, dim + 1, layout=layout, rank=self.rank).flatten(dim, dim + 1)
+        if x.shape[spec.dim] != layout.length:
+            if spec.optional:
+                return x
+            raise ValueError(
+                f"{self.title}: {what} has {x.shape[spec.dim]} tokens along dim {spec.dim}, but "
+                f"{' and '.join(spec.streams)} have {layout.length}"
+            )
+        return cut_along(x, spec.dim, layout=layout, rank=self.rank)
+
+    def gather(self, x: Tensor, dim: int, *streams: str) -> Tensor:
+        """Collective: the whole of a tensor of which `dim` holds this rank's part of the streams."""
+        group = self.mesh[Axis.SEQUENCE]
+        layout = self.layout(streams)
+        if x.shape[dim] != layout.num_held(self.rank):
+            raise ValueError(
+                f"{self.title}: a tensor of {tuple(x.shape)} was to be gathered along dim {dim}, but this rank holds "
+                f"{layout.num_held(self.rank)} tokens of {' and '.join(streams)}"
+            )
+        return gather_along(x, dim, layout=layout, rank=self.rank, group=group)
+
+    def sum(self, x: Tensor) -> Tensor:
+        """Collective: the sum over the ranks that share the sequence, with the same bits on each."""
+        return add(x, group=self.mesh[Axis.SEQUENCE])
+
+    # ---- attention
+
+    def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        if func is F.scaled_dot_product_attention and self.depth:
+            return self._intercepted(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+    def _intercepted(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        if dropout_p:
+            raise ValueError(
+                f"{self.title}: attention with dropout {dropout_p} cannot be sharded; call its eval() first"
+            )
+        kind, self.calls = self.calls[0], self.calls[1:] or self.calls
+        self.num_calls += 1
+        if torch.compiler.is_compiling():
+            return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, is_causal, self.key, kind)
+        return self.attend(query, key, value, mask=attn_mask, scale=scale, causal=is_causal, kind=kind)
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Tensor | None,
+        scale: float | None,
+        causal: bool,
+        kind: int,
+    ) -> Tensor:
+        """Collective: one attention call, by what the split plan says of it; B H S D to B H S D."""
+        call = self._met(self.kinds[kind], k.shape[2])
+        if call.queries == call.keys and call.keys and not self.layout(call.keys).is_split:
+            call = LOCAL  # of a text to itself that every rank holds
+        kernel = local.choose(q.device, q.dtype, self.kernel)
+        if not call.keys or call.queries != call.keys:
+            return self._attend_whole(q, k, v, mask=mask, scale=scale, causal=causal, call=call)
+        layout = self.layout(call.keys)
+        here = layout.num_held(self.rank)
+        if q.shape[2] != here or k.shape[2] != here:
+            raise ValueError(
+                f"{self.title}: an attention call with {q.shape[2]} queries and {k.shape[2]} keys is none that its "
+                f"split plan describes: this rank holds {here} tokens of {' and '.join(call.keys)}; run it on one "
+                "device, or add the call to the split plan"
+            )
+        if causal:
+            mask = torch.ones(1, 1, layout.length, layout.length, dtype=torch.bool, device=q.device).tril()
+        if mask is not None:
+            whole = outer_mask if call.mask == "outer" else global_mask
+            mask = whole(mask, layout=layout, rank=self.rank, group=self.mesh[Axis.SEQUENCE])
+        return self._attend(q, k, v, layout=layout, mesh=self.mesh, mask=mask, scale=scale, kernel=kernel)
+
+    def _met(self, call: Attend, num_keys: int) -> Attend:
+        """The call, when the whole stream that only it shows has been measured, or left out if there is none now."""
+        whole = [name for name in call.keys if name in self.split.whole]
+        extra = tuple(name for name in whole if name not in call.queries or name in self.unshown)
+        if not extra or not call.queries:
+            return call
+        others = tuple(name for name in call.keys if name not in extra)
+        num_left = num_keys - self.layout(others).num_held(self.rank)
+        if num_left <= 0:
+            queries = tuple(name for name in call.queries if name not in extra)
+            return replace(call, queries=queries, keys=others)
+        if extra[0] not in self.streams or self.streams[extra[0]].length != num_left:
+            self.streams.pop(extra[0], None)
+            self.layouts.clear()
+        self.define(extra[0], num_left)
+        return call
+
+    def _attend_whole(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Tensor | None,
+        scale: float | None,
+        causal: bool,
+        call: Attend,
+    ) -> Tensor:
+        """Attention to keys that are whole on every rank, or are gathered first."""
+        if causal and call.keys:
+            raise ValueError(f"{self.title}: causal attention of {call.queries} to {call.keys} cannot be sharded")
+        if call.keys:
+            joined = self.gather(torch.cat([k, v], 1), 2, *call.keys)
+            k, v = joined.split([k.shape[1], v.shape[1]], 1)
+        if mask is not None and call.queries:
+            layout = self.layout(call.queries)
+            if mask.ndim >= 2 and mask.shape[-2] == layout.length:
+                mask = cut_along(mask, mask.ndim - 2, layout=layout, rank=self.rank)
+        if not q.numel() or not k.numel():
+            return q.new_zeros(*q.shape[:3], v.shape[3])
+        return F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=k.shape[1] != q.shape[1]
+        )

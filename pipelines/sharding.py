@@ -1,0 +1,78 @@
+"""Sharding a diffusers transformer by the split plan of its class: what `latentloom.shard` does."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+from ..parallel.mesh import Mesh, make_mesh, mesh_of
+from ..parallel.plan import ParallelPlan
+from ..parallel.shard import Handle
+from ..parallel.shard import shard as shard_module
+from ..parallel.split_plan import SplitPlan
+from .split_plans import REFUSED, SPLIT_PLANS
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.distributed.device_mesh import DeviceMesh
+
+
+def shard(
+    transformer: nn.Module,
+    plan: ParallelPlan | str,
+    mesh: DeviceMesh | Mesh | None = None,
+    *,
+    kernel: str = "auto",
+) -> Handle:
+    """Collective: spread a diffusers transformer's forward over the ranks of the process group, exactly.
+
+    Call it on every rank, with the transformer on the rank's device, then call the transformer as before, with the
+    same whole inputs on every rank: each gets the whole output. `handle.remove()` leaves the transformer as it was.
+    `kernel` is `auto`, `sdpa`, `flash_attn` or `sage` (8-bit, not exact).
+
+    Raises ValueError if the plan does not fit the ranks or the class cannot be split; then nothing was changed.
+    """
+    plan = ParallelPlan.parse(plan) if isinstance(plan, str) else plan
+    split = split_plan_of(transformer)
+    _check_unparallel(transformer)
+    if mesh is None:
+        mesh = make_mesh(plan)
+    elif not isinstance(mesh, Mesh):
+        mesh = mesh_of(plan, mesh)
+    return shard_module(transformer, split, mesh, kernel=kernel)
+
+
+def split_plan_of(transformer: nn.Module) -> SplitPlan:
+    """How the class of this transformer is split; ValueError with the reason if it cannot be."""
+    name = type(transformer).__name__
+    if name in REFUSED:
+        raise ValueError(f"{name} cannot be split: {REFUSED[name]}; run it on one device, or split guidance by cfg=2")
+    if name not in SPLIT_PLANS:
+        near = difflib.get_close_matches(name, SPLIT_PLANS, n=1)
+        hint = f"; the nearest that has one is {near[0]}" if near else ""
+        raise ValueError(f"there is no split plan for {name}{hint}; run it on one device")
+    split = SPLIT_PLANS[name]
+    config: Any = getattr(transformer, "config", None)
+    for reason, is_refused in split.refused:
+        if is_refused(config):
+            raise ValueError(f"this {name} cannot be split: {reason}; run it on one device")
+    return split.adapt(split, config) if split.adapt else split
+
+
+def _check_unparallel(transformer: nn.Module) -> None:
+    """Refuse a transformer that diffusers splits already, and caches that would decide on one rank's tokens."""
+    name = type(transformer).__name__
+    if getattr(transformer, "_parallel_config", None) is not None:
+        raise ValueError(
+            f"this {name} carries diffusers' own parallel config; load it without enable_parallelism, "
+            "because both would split the same tokens"
+        )
+    cache = type(getattr(transformer, "_cache_config", None)).__name__
+    if cache in DECIDE_BY_TOKENS:
+        raise ValueError(
+            f"this {name} has a step cache ({cache}) that decides by the tokens it sees, and each rank would see "
+            "others; call its disable_cache() first"
+        )
+
+
+DECIDE_BY_TOKENS = ("FirstBlockCacheConfig",)

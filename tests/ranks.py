@@ -1,0 +1,107 @@
+"""Warm ranks for tests: processes that joined a gloo group once and run functions by name, again and again."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from datetime import timedelta
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).resolve().parent
+DEADLINE_S = 120.0
+COLLECTIVE_S = 20.0
+
+
+class RankError(Exception):
+    """What a rank raised, or that it did not answer."""
+
+
+class Ranks:
+    """`num_ranks` processes; `run` calls one function on all of them and gives back one result for each."""
+
+    def __init__(self, num_ranks: int) -> None:
+        self.num_ranks = num_ranks
+        self._processes: list[Any] = []
+        self._pipes: list[Connection] = []
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["torch", "torch.distributed", "diffusers"])
+        self._store = tempfile.mkdtemp(prefix="ranks")
+        for rank in range(self.num_ranks):
+            mine, theirs = context.Pipe()
+            process = context.Process(
+                target=_serve,
+                args=(theirs, rank, self.num_ranks, f"{self._store}/store", [str(TESTS), *sys.path]),
+                daemon=True,
+            )
+            process.start()
+            theirs.close()
+            self._processes.append(process)
+            self._pipes.append(mine)
+
+    def run(self, function: str, *args: Any, deadline_s: float = DEADLINE_S) -> list[Any]:
+        """Call `module:function(rank, *args)` on every rank.
+
+        If one raises or is silent, all are replaced, because the others may wait for it, and RankError tells.
+        """
+        for pipe in self._pipes:
+            pipe.send((function, args))
+        end, results, failed = time.monotonic() + deadline_s, [], []
+        for rank, pipe in enumerate(self._pipes):
+            try:
+                answered = pipe.poll(max(0.1, end - time.monotonic()))
+                is_good, value = pipe.recv() if answered else (False, "no answer")
+            except EOFError:
+                is_good, value = False, "died"
+            if is_good:
+                results.append(value)
+            else:
+                failed.append(f"rank {rank}: {value}")
+                end = min(end, time.monotonic() + COLLECTIVE_S + 5)
+        if failed:
+            self.close()
+            self._start()
+            raise RankError("\n".join(failed))
+        return results
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.join(5)
+        for pipe in self._pipes:
+            pipe.close()
+        self._processes, self._pipes = [], []
+
+
+def _serve(pipe: Connection, rank: int, num_ranks: int, store: str, path: Sequence[str]) -> None:
+    sys.path[:] = list(dict.fromkeys(path))
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    import torch
+    import torch.distributed as dist
+
+    importlib.import_module("conftest")  # makes the checkout importable
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=num_ranks, timeout=timedelta(seconds=COLLECTIVE_S)
+    )
+    while True:
+        try:
+            function, args = pipe.recv()
+        except EOFError:
+            os._exit(0)
+        module, _, name = function.partition(":")
+        try:
+            pipe.send((True, getattr(importlib.import_module(module), name)(rank, *args)))
+        except Exception as error:
+            pipe.send((False, f"{type(error).__name__}: {error}\n{traceback.format_exc()}"))

@@ -1,0 +1,77 @@
+"""The shapes in which every transformer class is tried, and what its builders share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Case:
+    """A grid of tokens `rows` x `columns` (x `frames`), a text, and how many heads look at them."""
+
+    name: str
+    rows: int = 4
+    columns: int = 4
+    frames: int = 1
+    text: int = 8
+    heads: int = 4
+    masked: bool = False  # some text tokens of each picture are padding, all but two of the last
+    batch: int = 1
+    layers: int = 2
+
+    @property
+    def tokens(self) -> int:
+        return self.rows * self.columns * self.frames
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case("even"),
+        Case("batch2", batch=2),
+        Case("odd_image", rows=3, columns=5),
+        Case("odd_text", text=7),
+        Case("both_odd", rows=3, columns=5, text=7),
+        Case("heads3", heads=3),
+        Case("masked", masked=True, batch=2),
+        Case("masked_odd", masked=True, batch=2, rows=3, columns=5, text=7),
+    )
+}
+
+Built = tuple[type, Mapping[str, Any], dict[str, Any]]
+"""Model class, config, inputs of its forward (without return_dict)."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way in which a class is used; `masks`: its forward takes a mask of text tokens, so masked cases differ."""
+
+    build: Callable[[Case], Built]
+    masks: bool = False
+
+
+def noise(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed + sum(shape)))
+
+
+def text_mask(case: Case, dtype: torch.dtype = torch.bool) -> Tensor:
+    """B x text: all ones, or for a masked case two valid tokens in the last row and one padded in the first."""
+    mask = torch.ones(case.batch, case.text, dtype=torch.bool)
+    if case.masked:
+        mask[-1, 2:] = False
+        if case.batch > 1:
+            mask[0, case.text - 1 :] = False
+    return mask.to(dtype)
+
+
+def grid_ids(case: Case, axes: int = 3) -> tuple[Tensor, Tensor]:
+    """Positions of FLUX-like models: image tokens x axes, text tokens x axes."""
+    image = torch.zeros(case.rows, case.columns, axes)
+    image[..., 1] = torch.arange(case.rows)[:, None]
+    image[..., 2] = torch.arange(case.columns)[None, :]
+    return image.reshape(-1, axes), torch.zeros(case.text, axes)
