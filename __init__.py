@@ -6,7 +6,13 @@ Nothing heavy is imported here: names resolve on first use.
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["NODE_CLASS_MAPPINGS", "NODE_DISPLAY_NAME_MAPPINGS"]  # pyright: ignore[reportUnsupportedDunderAll]
+HOMES = {
+    "NODE_CLASS_MAPPINGS": "nodes.registry",
+    "NODE_DISPLAY_NAME_MAPPINGS": "nodes.registry",
+    "ParallelPlan": "parallel.plan",
+    "shard": "pipelines.sharding",
+}
+__all__ = list(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
@@ -16,7 +22,7 @@ def __getattr__(name: str) -> Any:
 
     if __name__ != "latentloom":
         _adopt_package_name()
-    return getattr(importlib.import_module("latentloom.nodes.registry"), name)
+    return getattr(importlib.import_module(f"latentloom.{HOMES[name]}"), name)
 
 
 def _adopt_package_name() -> None:

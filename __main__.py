@@ -1,5 +1,7 @@
-"""The command line: `latentloom run | check | nodes | show | models`. Exit codes: 0 ok, 1 a node failed, 2 bad file or
-arguments, 130 cancelled."""
+"""The command line: `latentloom run | check | nodes | show | verify | models`.
+
+Exit codes: 0 ok, 1 a node failed, 2 bad file or arguments, 130 cancelled.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +76,17 @@ def parser() -> argparse.ArgumentParser:
     show = _command(commands, "show", show_command, "print the workflow that a picture or video carries")
     show.add_argument("file", type=Path)
     show.add_argument("--comfyui", action="store_true", help="as a ComfyUI API prompt")
+
+    verify = _command(
+        commands, "verify", verify_command, "check that a model gives the same on several devices as on one"
+    )
+    verify.add_argument("--model", default="builtin:bobbin", metavar="SOURCE", help="a folder, hub id or builtin:NAME")
+    verify.add_argument("--plan", action="append", default=[], metavar="PLAN", help="such as ulysses=2,ring=2")
+    verify.add_argument("--device", default="auto", help="auto, cpu or cuda; on a CPU two processes stand for devices")
+    verify.add_argument("--dtype", default="auto", help="auto, fp32, bf16 or fp16")
+    verify.add_argument("--size", default="", metavar="WxH", help="pixels of the picture (default: a small one)")
+    verify.add_argument("--timeout", type=float, default=900.0, metavar="SECONDS")
+    verify.add_argument("--json", action="store_true")
 
     models = _command(commands, "models", models_command, "list the models on this machine, or pull one from the hub")
     models.add_argument("action", nargs="?", choices=["list", "pull"], default="list")
@@ -163,6 +176,39 @@ def show_command(arguments: argparse.Namespace) -> int:
     else:
         print(graph_text(graph), end="")
     return OK
+
+
+def verify_command(arguments: argparse.Namespace) -> int:
+    import dataclasses
+
+    from .parallel.launch import RankFailed
+    from .parallel.plan import ParallelPlan
+    from .pipelines.describe import describe_model
+    from .pipelines.verify import default_ranks, plans_for, verify
+
+    width, height = _size(arguments.size)
+    model = describe_model(arguments.model, dtype=arguments.dtype, device=arguments.device)
+    plans = [ParallelPlan.parse(plan) for plan in arguments.plan] or plans_for(default_ranks(model))
+    try:
+        verdicts = verify(model, plans, width=width, height=height, timeout_s=arguments.timeout)
+    except RankFailed as error:
+        print(f"latentloom: {error}", file=sys.stderr)
+        return FAILED
+    if arguments.json:
+        print(json.dumps([{**dataclasses.asdict(each), "is_equal": each.is_equal} for each in verdicts], indent=2))
+    else:
+        print("\n".join(map(str, verdicts)))
+    return OK if all(each.is_equal for each in verdicts) else FAILED
+
+
+def _size(text: str) -> tuple[int, int]:
+    """`512x768` as two numbers; zeros where nothing was given."""
+    if not text:
+        return 0, 0
+    width, _, height = text.partition("x")
+    if not (width.isdecimal() and height.isdecimal()):
+        raise ValueError(f"--size is {text[:50]!r}; write width and height in pixels, like 512x768")
+    return int(width), int(height)
 
 
 def models_command(arguments: argparse.Namespace) -> int:

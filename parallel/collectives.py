@@ -54,16 +54,11 @@ def start_gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Callab
     gathered = staged.new_empty(sum(sizes))
     parts = gathered.split(list(sizes))
     parts[group.index].copy_(staged)
-    if _backend(group) == "nccl":
+    if backend(group) == "nccl":
         work = dist.all_gather(list(parts), staged, group=group.process_group, async_op=True)
         requests = [work] if work is not None else []
-    else:  # gloo's own all-gather refuses uneven sizes, and costs 2.5 to 4.5 times the processor time of sends
-        others = [member for member in range(group.size) if member != group.index]
-        requests = _exchange(
-            {group.ranks[member]: staged for member in others},
-            {group.ranks[member]: parts[member] for member in others},
-            group,
-        )
+    else:
+        requests = _trade(staged, parts, group)
 
     def wait() -> Tensor:
         for request in requests:
@@ -76,6 +71,27 @@ def start_gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Callab
 def gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Tensor:
     """Collective: `start_gather`, waited for."""
     return start_gather(block, sizes=sizes, group=group)()
+
+
+def gather_into(out: Tensor, block: Tensor, *, group: Group, is_async: bool) -> dist.Work | None:
+    """Collective: gather flat blocks of one size into `out`, in the members' order; `block` may be its place in it.
+
+    Gives back what to wait for, or None if it is done.
+    """
+    _count(group, block.numel() * block.element_size() * (group.size - 1))
+    if backend(group) == "nccl":
+        into = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # its name before torch 2.13
+        return into(out, block, group=group.process_group, async_op=is_async)
+    staged = _staged(block, group)
+    gathered = out if out.device == staged.device else staged.new_empty(out.shape)
+    parts = gathered.split([block.numel()] * group.size)
+    if parts[group.index].data_ptr() != staged.data_ptr():
+        parts[group.index].copy_(staged)
+    for request in _trade(staged, parts, group):
+        request.wait()
+    if gathered is not out:
+        out.copy_(gathered)
+    return None
 
 
 def add(value: Tensor, *, group: Group) -> Tensor:
@@ -102,13 +118,25 @@ def _count(group: Group, sent_bytes: int) -> None:
     group.count.calls += 1
 
 
-def _backend(group: Group) -> str:
+def backend(group: Group) -> str:
+    """`gloo` or `nccl`."""
     return dist.get_backend(group.process_group)
 
 
 def _staged(tensor: Tensor, group: Group) -> Tensor:
     """Contiguous, and on the host for gloo."""
-    return (tensor.cpu() if _backend(group) == "gloo" else tensor).contiguous()
+    return (tensor.cpu() if backend(group) == "gloo" else tensor).contiguous()
+
+
+def _trade(block: Tensor, parts: Sequence[Tensor], group: Group) -> list[dist.Work]:
+    """Everybody's block into everybody's parts, hop by hop: gloo's own all-gather refuses uneven sizes, and costs 2.5
+    to 4.5 times the processor time."""
+    others = [member for member in range(group.size) if member != group.index]
+    return _exchange(
+        {group.ranks[member]: block for member in others},
+        {group.ranks[member]: parts[member] for member in others},
+        group,
+    )
 
 
 def _exchange(sends: dict[int, Tensor], receives: dict[int, Tensor], group: Group) -> list[dist.Work]:

@@ -39,7 +39,8 @@ def _mark(value: Any) -> int:
     """A number for a value: its bytes, shapes and dtypes, or how it prints."""
     if isinstance(value, Tensor):
         described = zlib.crc32(f"{tuple(value.shape)}{value.dtype}".encode())
-        raw = value.detach().contiguous().flatten().view(torch.uint8).cpu().numpy()
+        flat = value.detach().cpu().flatten().clone(memory_format=torch.contiguous_format)
+        raw = flat.view(torch.uint8).numpy()
         return zlib.crc32(raw.data, described)
     if isinstance(value, Mapping):
         return _mark([item for key in sorted(value) for item in (key, value[key])])

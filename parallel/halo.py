@@ -19,6 +19,8 @@ def extended(x: Tensor, halo: Halo, stream: Stream, group: Group) -> Tensor:
     A rank without tokens gets one unit of zeros, because a convolution takes no empty picture.
     """
     units, reach = _units(stream), halo.reach
+    if not reach:
+        return x if x.shape[halo.dim] else _one_unit(x, halo)
     before, after = _lent(units, reach, group.index)
     if all(count >= reach for count in units if count):
         blocks = _gathered(torch.cat(_edges(x, halo), halo.dim), [2 * reach if n else 0 for n in units], halo, group)
@@ -35,8 +37,12 @@ def extended(x: Tensor, halo: Halo, stream: Stream, group: Group) -> Tensor:
         start = sum(units[: group.index]) - before
         parts = [whole.narrow(halo.dim, start, before + units[group.index] + after)]
     if not x.shape[halo.dim]:
-        return x.new_zeros([1 if dim == halo.dim else size for dim, size in enumerate(x.shape)])
+        return _one_unit(x, halo)
     return torch.cat([part for part in parts if part is not None], halo.dim)
+
+
+def _one_unit(x: Tensor, halo: Halo) -> Tensor:
+    return x.new_zeros([1 if dim == halo.dim else size for dim, size in enumerate(x.shape)])
 
 
 def trimmed(x: Tensor, halo: Halo, stream: Stream, rank: int) -> Tensor:

@@ -12,7 +12,7 @@ from .fingerprint import check_same
 from .halo import extended, trimmed
 from .mesh import Axis
 from .session import Session
-from .split_plan import Along, Halo, Leading, Spec, Trailing, Units
+from .split_plan import Along, Halo, Leading, Spec, Tail, Trailing, Units
 
 Remove = Callable[[], None]
 
@@ -101,7 +101,7 @@ def _at_root(module: nn.Module, session: Session) -> Remove:
             given = {**dict(zip(names, args, strict=False)), **kwargs}
             check_same(given, session.mesh[Axis.SEQUENCE], title=session.title)
             checked = True
-        session.__enter__()
+        session.enter()
 
     return module.register_forward_pre_hook(before, with_kwargs=True, prepend=True).remove
 
@@ -110,7 +110,7 @@ def _leaving(module: nn.Module, session: Session) -> Remove:
     """After every forward, a failed one too, stop seeing attention; after a good one, check that it was sharded."""
 
     def after(_: nn.Module, args: Any, output: Any) -> None:
-        session.__exit__(None, None, None)
+        session.leave()
         if output is None:  # the forward raised: that is the error to see
             return
         if not session.num_calls:
@@ -193,7 +193,7 @@ def _meet(given: Mapping[str, Any], specs: Mapping[str, Spec], session: Session)
             if len(each.streams) == 1 and _fits(x, each):
                 stream = each.streams[0]
                 unit = session.split.units.get(stream)
-                session.define(stream, x.shape[each.dim], given[unit] if unit and unit in given else 1)
+                session.define(stream, x.shape[each.dim], unit(given) if unit else 1)
 
 
 def _cut(value: Any, spec: Spec, session: Session, what: str) -> Any:
@@ -213,6 +213,11 @@ def _cut(value: Any, spec: Spec, session: Session, what: str) -> Any:
         stream = session.streams[spec.stream]
         start, end = stream.held(session.rank)
         return end - min(max(stream.length - value, start), end)
+    if isinstance(spec, Tail):
+        stream = session.streams[spec.stream]
+        skipped = stream.length - value.shape[spec.dim]
+        start, end = (max(place - skipped, 0) for place in stream.held(session.rank))
+        return value.narrow(spec.dim, start, end - start)
     if isinstance(spec, Along) and _fits(value, spec):
         return session.cut(value, spec, what=what)
     return value
@@ -263,10 +268,26 @@ def _with_halo(module: nn.Module, halo: Halo, session: Session) -> list[Remove]:
 
 def _with_processor(module: nn.Module, make: Callable[[Any, Any], Any], session: Session) -> Remove:
     holder: Any = module
+    if not hasattr(module, "processor"):
+        return _with_forward(holder, make, session)
     old = holder.processor
     holder.processor = make(old, session)
 
     def remove() -> None:
         holder.processor = old
+
+    return remove
+
+
+def _with_forward(module: Any, make: Callable[[Any, Any], Any], session: Session) -> Remove:
+    if "forward" in vars(module):
+        raise ValueError(
+            f"{session.title}: something has replaced the forward of its {type(module).__name__}, which sharding "
+            "replaces too; shard the transformer first, then turn group offloading and the like on"
+        )
+    module.forward = make(module, session)
+
+    def remove() -> None:
+        del module.forward
 
     return remove

@@ -62,8 +62,10 @@ class Mesh:
         return self.groups[axis]
 
     @property
-    def counts(self) -> tuple[Count, ...]:
-        return tuple(group.count for group in self.groups.values())
+    def sent(self) -> Count:
+        """What this rank has sent over all groups so far."""
+        counts = [group.count for group in self.groups.values()]
+        return Count(sum(count.sent_bytes for count in counts), sum(count.calls for count in counts))
 
 
 def members(plan: ParallelPlan, rank: int) -> dict[Axis, list[int]]:

@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from . import operator
 from .attention import compose, local
-from .attention.mask import global_mask, outer_mask
+from .attention.mask import collapsed, global_mask, outer_mask
 from .collectives import add
 from .layout import Layout, Stream, shares_of
 from .mesh import Axis, Mesh
@@ -39,6 +39,7 @@ class Session(TorchFunctionMode):
         self.kinds = self._kinds()
         self.key = operator.register(self)
         self._attend = compose(mesh.plan)
+        self._is_entered = False
         self.begin()
 
     def _kinds(self) -> tuple[Attend, ...]:
@@ -64,6 +65,17 @@ class Session(TorchFunctionMode):
         self.num_calls = 0
         self.num_gathered = 0
 
+    def enter(self) -> None:
+        """See the attention calls of this thread from now on."""
+        self.__enter__()
+        self._is_entered = True
+
+    def leave(self) -> None:
+        """See them no more; nothing happens if a forward failed before it was entered."""
+        if self._is_entered:
+            self._is_entered = False
+            self.__exit__(None, None, None)
+
     @property
     def rank(self) -> int:
         """This rank's place among those that share the sequence."""
@@ -79,6 +91,11 @@ class Session(TorchFunctionMode):
         if known is None:
             count = self.mesh[Axis.SEQUENCE].size
             shares = None if name in self.replicated else shares_of(length, count, unit)
+            if self.split.needs_tokens and shares is not None and 0 in shares:
+                raise ValueError(
+                    f"{self.title}: its {name} stream has {length // unit} parts to share, fewer than the {count} "
+                    f"ranks of plan {self.mesh.plan}; use a plan of at most {length // unit} ranks"
+                )
             self.streams[name] = Stream(name, length, shares, unit)
 
     def layout(self, names: tuple[str, ...]) -> Layout:
@@ -147,9 +164,9 @@ class Session(TorchFunctionMode):
                 f"{self.title}: attention with dropout {dropout_p} cannot be sharded; call its eval() first"
             )
         kind, self.calls = self.calls[0], self.calls[1:] or self.calls
-        self.num_calls += 1
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling():  # the operator counts the call when it runs
             return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, is_causal, self.key, kind)
+        self.num_calls += 1
         return self.attend(query, key, value, mask=attn_mask, scale=scale, causal=is_causal, kind=kind)
 
     def attend(
@@ -168,6 +185,9 @@ class Session(TorchFunctionMode):
         if call.queries == call.keys and call.keys and not self.layout(call.keys).is_split:
             call = LOCAL  # of a text to itself that every rank holds
         kernel = local.choose(q.device, q.dtype, self.kernel)
+        asking = call.queries
+        if self._asks_in_part(call, mask) and not causal:
+            q, call = self._filled(q, call), replace(call, queries=call.keys)
         if not call.keys or call.queries != call.keys:
             return self._attend_whole(q, k, v, mask=mask, scale=scale, causal=causal, call=call)
         layout = self.layout(call.keys)
@@ -181,9 +201,35 @@ class Session(TorchFunctionMode):
         if causal:
             mask = torch.ones(1, 1, layout.length, layout.length, dtype=torch.bool, device=q.device).tril()
         if mask is not None:
+            if mask.ndim == 2 and mask.shape[0] == q.shape[0]:  # B T, as diffusers passes on what has global keys
+                mask = mask[:, None, None]
             whole = outer_mask if call.mask == "outer" else global_mask
             mask = whole(mask, layout=layout, rank=self.rank, group=self.mesh[Axis.SEQUENCE])
-        return self._attend(q, k, v, layout=layout, mesh=self.mesh, mask=mask, scale=scale, kernel=kernel)
+        out = self._attend(q, k, v, layout=layout, mesh=self.mesh, mask=mask, scale=scale, kernel=kernel)
+        return out if asking == call.queries else self._of_streams(out, asking, layout)
+
+    def _asks_in_part(self, call: Attend, mask: Tensor | None) -> bool:
+        """Whether all that asks is asked too, and a text besides."""
+        rest = set(call.keys) - set(call.queries)
+        if not call.queries or not rest or not set(call.queries) < set(call.keys) or not rest <= set(self.split.either):
+            return False
+        return mask is None or mask.ndim < 3 or collapsed(mask).shape[2] == 1
+
+    def _filled(self, q: Tensor, call: Attend) -> Tensor:
+        """Queries of all streams, zeros for those that do not ask: then any strategy will do."""
+        layout = self.layout(call.keys)
+        sizes = [end - start for start, end in layout.local_ranges(self.rank)]
+        asks = [stream.name in call.queries for stream in layout.streams]
+        given = iter(q.split([size for size, is_asking in zip(sizes, asks, strict=True) if is_asking], 2))
+        zeros = q.new_zeros(*q.shape[:2], max(sizes), q.shape[3])
+        return torch.cat(
+            [next(given) if is_asking else zeros[:, :, :size] for size, is_asking in zip(sizes, asks, strict=True)], 2
+        )
+
+    def _of_streams(self, x: Tensor, names: tuple[str, ...], layout: Layout) -> Tensor:
+        """The rows of some streams, of a B H S D tensor of all."""
+        parts = zip(layout.streams, layout.local_ranges(self.rank), strict=True)
+        return torch.cat([x[:, :, start:end] for stream, (start, end) in parts if stream.name in names], 2)
 
     def _met(self, call: Attend, num_keys: int) -> Attend:
         """The call, when the whole stream that only it shows has been measured, or left out if there is none now."""

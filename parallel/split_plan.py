@@ -44,7 +44,15 @@ class Trailing:
     stream: str
 
 
-Spec = Along | Units | Leading | Trailing | tuple["Along | Units | Leading | Trailing | None", ...] | None
+@dataclass(frozen=True)
+class Tail:
+    """A tensor whose `dim` runs over the last tokens of a stream only, as many as it is long."""
+
+    dim: int
+    stream: str
+
+
+Spec = Along | Units | Leading | Trailing | Tail | tuple["Along | Units | Leading | Trailing | Tail | None", ...] | None
 """For a tuple argument: one spec for each of its items; None leaves the argument or item alone."""
 
 
@@ -117,14 +125,18 @@ class SplitPlan:
     attention: Mapping[str, tuple[Attend, ...]] = field(default_factory=dict)
     """{end of a module path: what its calls do, first to last}; the last entry holds for all further calls."""
 
-    units: Mapping[str, str] = field(default_factory=dict)
-    """{stream: integer argument of the module where it enters}: tokens that stay together, such as a picture's row."""
+    units: Mapping[str, Callable[[Mapping[str, Any]], int]] = field(default_factory=dict)
+    """{stream: (arguments of the module that shows its length) -> how many tokens stay together}, such as a row's."""
+
+    needs_tokens: bool = False
+    """Whether its blocks cannot run without any token: then more ranks than units are refused."""
 
     halos: Mapping[str, Halo] = field(default_factory=dict)
     """{end of a module path: halo}: convolutions along the sequence."""
 
     processors: Mapping[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
-    """{end of a module path: processor(old processor, session)}: attention that is no softmax, set while attached."""
+    """{end of a module path: processor(old processor, session)}: attention that is no softmax, set while attached. Of a
+    module that has no processor, the forward: forward(module, session)."""
 
     adapt: Callable[[SplitPlan, Any], SplitPlan] | None = None
     """What a transformer's config changes of the plan of its class."""

@@ -40,9 +40,13 @@ def run(
 
     `parts` may hold more than the block wants; `parts["vae.config"]` tells the size of a latent where there is no VAE.
     `on_step` is called after every step of the block's loop; `unpack` turns the loop's latents into B C H W for it.
+    With a `handle` of a sharded transformer among the parts, the branches of guiders are split.
     """
     unknown = inputs.keys() - {parameter.name for parameter in block.inputs}
     assert not unknown, f"{type(block).__name__} takes no {sorted(unknown)}"
+    handle = parts.get("handle")
+    if handle is not None:
+        parts = {**parts, **{name: handle.guider(parts[name]) for name in ("guider", "guider_2") if name in parts}}
     pipeline = _pipeline(block, parts)
     if getattr(parts.get("scheduler"), "order", 1) > 1 and "num_inference_steps" in inputs:
         _count_steps(pipeline, steps=inputs["num_inference_steps"], strength=inputs.get("strength", 1.0))

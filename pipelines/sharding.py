@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import functools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..parallel.mesh import Mesh, make_mesh, mesh_of
 from ..parallel.plan import ParallelPlan
-from ..parallel.shard import Handle
+from ..parallel.shard import Handle as ShardedModule
 from ..parallel.shard import shard as shard_module
 from ..parallel.split_plan import SplitPlan
+from .split_guidance import split_guider
 from .split_plans import REFUSED, SPLIT_PLANS
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.distributed.device_mesh import DeviceMesh
+
+    from .families.family import Parts
+
+
+DECIDE_BY_TOKENS = ("FirstBlockCacheConfig", "SeaCacheConfig")
+"""Step caches that skip blocks when their tokens have changed little: each rank would see others and decide alone."""
+
+
+class Handle(ShardedModule):
+    """A sharded transformer: `remove()` leaves it as it was, `guider()` splits the branches of guidance."""
+
+    def guider(self, base: Any) -> Any:
+        """A guider that does what diffusers' guider `base` does, its branches spread over the plan's cfg axis."""
+        return split_guider(base, self.mesh)
 
 
 def shard(
@@ -33,13 +51,38 @@ def shard(
     Raises ValueError if the plan does not fit the ranks or the class cannot be split; then nothing was changed.
     """
     plan = ParallelPlan.parse(plan) if isinstance(plan, str) else plan
-    split = split_plan_of(transformer)
     _check_unparallel(transformer)
+    split = None if plan.sequence == plan.weights == 1 else split_plan_of(transformer)
     if mesh is None:
         mesh = make_mesh(plan)
     elif not isinstance(mesh, Mesh):
         mesh = mesh_of(plan, mesh)
-    return shard_module(transformer, split, mesh, kernel=kernel)
+    return shard_module(transformer, split, mesh, kernel=kernel, handle=Handle)
+
+
+@functools.cache
+def mesh_for(plan: ParallelPlan) -> Mesh:
+    """Collective the first time: the plan's mesh; its groups live as long as the process group."""
+    return make_mesh(plan)
+
+
+@contextlib.contextmanager
+def sharded_parts(parts: Parts, plan: ParallelPlan) -> Iterator[Parts]:
+    """Collective: a denoise stage's parts with every transformer sharded, and whole again afterwards.
+
+    Families' `denoise` finds the handle among the parts and splits guidance by it.
+    """
+    if plan.num_ranks == 1:
+        yield parts
+        return
+    mesh = mesh_for(plan)
+    with contextlib.ExitStack() as stack:
+        handle = None
+        for name in ("transformer", "transformer_2"):
+            if parts.get(name) is not None:
+                handle = shard(parts[name], mesh.plan, mesh)
+                stack.callback(handle.remove)
+        yield {**parts, "handle": handle}
 
 
 def split_plan_of(transformer: nn.Module) -> SplitPlan:
@@ -73,6 +116,3 @@ def _check_unparallel(transformer: nn.Module) -> None:
             f"this {name} has a step cache ({cache}) that decides by the tokens it sees, and each rank would see "
             "others; call its disable_cache() first"
         )
-
-
-DECIDE_BY_TOKENS = ("FirstBlockCacheConfig",)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..parallel.plan import ParallelPlan
 from . import guidance as guiding
 from . import preview, quiet, schedulers  # noqa: F401 (quiet for what it silences)
 from .border import SILENT, Border
@@ -31,6 +32,7 @@ from .noise import generators, seeds_of
 from .out_of_memory import OutOfMemory, is_out_of_memory
 from .request import number, seed_of, steps_of
 from .shape import check_frames, check_size
+from .sharding import sharded_parts
 from .values import Conditioning, Image, Latents, Model, Sampling, Video, from_plain, to_plain
 
 if TYPE_CHECKING:
@@ -112,14 +114,16 @@ def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
 
 
 def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
-    """{model, conditioning, latents, seed, steps, [distilled_]guidance[_2], strength, sampling} -> Latents.
+    """{model, conditioning, latents, seed, steps, [distilled_]guidance[_2], strength, sampling, plan} -> Latents.
 
-    Picture i of a batch is made from noise of `seed + i`, so it is the picture that this seed makes alone.
+    With a plan of several ranks, every rank of the process group calls this with the same request and gets the same
+    latents. Picture i of a batch is made from noise of `seed + i`, so it is the picture that this seed makes alone.
     """
     model = from_plain(Model, request["model"])
     conditioning = from_plain(Conditioning, request["conditioning"])
     latents = from_plain(Latents, request["latents"])
     sampling = from_plain(Sampling, request.get("sampling") or {})
+    plan = ParallelPlan.parse(str(request.get("plan") or ""))
     card = card_of(model)
     steps = len(sampling.sigmas) or steps_of(request) or card.steps
     guidance = number(request, "guidance") or card.guidance
@@ -133,19 +137,20 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     with _stage(model, f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"):
         parts = _load(model, "denoise", border)
         border.phase("denoising")
-        tensor = family_module(model.family).denoise(
-            parts,
-            conditioning=_conditioning_on_device(conditioning, model),
-            latents=_latents_on_device(latents, model),
-            generators=generators(seeds),
-            steps=steps,
-            guidance=guidance,
-            guidance_2=guidance_2,
-            distilled_guidance=distilled_guidance or card.distilled_guidance,
-            strength=strength,
-            sampling=sampling,
-            on_step=_reporting(model, border),
-        )
+        with sharded_parts(parts, plan) as parts:
+            tensor = family_module(model.family).denoise(
+                parts,
+                conditioning=_conditioning_on_device(conditioning, model),
+                latents=_latents_on_device(latents, model),
+                generators=generators(seeds),
+                steps=steps,
+                guidance=guidance,
+                guidance_2=guidance_2,
+                distilled_guidance=distilled_guidance or card.distilled_guidance,
+                strength=strength,
+                sampling=sampling,
+                on_step=_reporting(model, border),
+            )
     return to_plain(dataclasses.replace(latents, tensor=tensor, seeds=seeds, extras={}))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import multiprocessing
 import os
+import shutil
 import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Sequence
 from datetime import timedelta
 from multiprocessing.connection import Connection
@@ -25,7 +28,10 @@ class RankError(Exception):
 
 
 class Ranks:
-    """`num_ranks` processes; `run` calls one function on all of them and gives back one result for each."""
+    """`num_ranks` processes; `run` calls one function on all of them and gives back one result for each.
+
+    They end with `close`, with the `with` block, and when this process does.
+    """
 
     def __init__(self, num_ranks: int) -> None:
         self.num_ranks = num_ranks
@@ -55,13 +61,14 @@ class Ranks:
         If one raises or is silent, all are replaced, because the others may wait for it, and RankError tells.
         """
         for pipe in self._pipes:
-            pipe.send((function, args))
+            with contextlib.suppress(OSError):  # a rank that died says so below
+                pipe.send((function, args))
         end, results, failed = time.monotonic() + deadline_s, [], []
         for rank, pipe in enumerate(self._pipes):
             try:
                 answered = pipe.poll(max(0.1, end - time.monotonic()))
-                is_good, value = pipe.recv() if answered else (False, "no answer")
-            except EOFError:
+                is_good, value = pipe.recv() if answered else (False, f"no answer in {deadline_s:.0f} s")
+            except (EOFError, OSError):
                 is_good, value = False, "died"
             if is_good:
                 results.append(value)
@@ -75,13 +82,22 @@ class Ranks:
         return results
 
     def close(self) -> None:
+        """End the ranks; a second call does nothing."""
         for process in self._processes:
             process.kill()
         for process in self._processes:
-            process.join(5)
+            process.join(10)
+            process.close()
         for pipe in self._pipes:
             pipe.close()
         self._processes, self._pipes = [], []
+        shutil.rmtree(self._store, ignore_errors=True)
+
+    def __enter__(self) -> Ranks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def _serve(pipe: Connection, rank: int, num_ranks: int, store: str, path: Sequence[str]) -> None:
@@ -92,6 +108,8 @@ def _serve(pipe: Connection, rank: int, num_ranks: int, store: str, path: Sequen
 
     importlib.import_module("conftest")  # makes the checkout importable
     torch.set_num_threads(1)
+    # An always-called hook that fails is reported as a warning only.
+    warnings.filterwarnings("error", message="module forward hook")
     dist.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=num_ranks, timeout=timedelta(seconds=COLLECTIVE_S)
     )
@@ -102,6 +120,10 @@ def _serve(pipe: Connection, rank: int, num_ranks: int, store: str, path: Sequen
             os._exit(0)
         module, _, name = function.partition(":")
         try:
-            pipe.send((True, getattr(importlib.import_module(module), name)(rank, *args)))
+            answer = True, getattr(importlib.import_module(module), name)(rank, *args)
         except Exception as error:
-            pipe.send((False, f"{type(error).__name__}: {error}\n{traceback.format_exc()}"))
+            answer = False, f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
+        try:
+            pipe.send(answer)
+        except OSError:  # the test process is gone
+            os._exit(0)

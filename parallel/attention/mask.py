@@ -16,8 +16,7 @@ def global_mask(mask: Tensor, *, layout: Layout, rank: int, group: Group) -> Ten
 
     Raises ValueError for a mask that is local on both axes: the scores between two other ranks' tokens are not in it.
     """
-    while mask.ndim < 4:
-        mask = mask.unsqueeze(0)
+    mask = collapsed(mask)
     here, whole = layout.num_held(rank), layout.length
     local = [dim for dim in (2, 3) if mask.shape[dim] not in (1, whole) and mask.shape[dim] == here]
     if len(local) == 2:
@@ -32,6 +31,16 @@ def global_mask(mask: Tensor, *, layout: Layout, rank: int, group: Group) -> Ten
             f"an attention mask of {tuple(mask.shape)} fits neither the {whole} tokens of the whole sequence nor "
             f"the {here} on this rank; the split plan of this class does not describe its masks"
         )
+    return mask
+
+
+def collapsed(mask: Tensor) -> Tensor:
+    """B H S T, with 1 for heads and queries that a mask was merely expanded over."""
+    while mask.ndim < 4:
+        mask = mask.unsqueeze(0)
+    for dim in (1, 2):
+        if mask.shape[dim] > 1 and mask.stride(dim) == 0:
+            mask = mask.narrow(dim, 0, 1)
     return mask
 
 

@@ -1,0 +1,91 @@
+"""Guidance in parallel: each group of the cfg axis runs its share of a guider's branches, then all get all predictions.
+
+Any guider of diffusers will do, because only who asks the transformer changes: its own arithmetic runs on every rank
+with the whole list of predictions.
+"""
+
+# N branches of one step
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+
+from ..parallel.collectives import gather
+from ..parallel.mesh import Axis, Group, Mesh
+
+
+def split_guider(base: Any, mesh: Mesh) -> Any:
+    """A guider that does what `base` does, with its branches split over the cfg axis; `base` itself if that is 1."""
+    if mesh[Axis.CFG].size == 1:
+        return base
+    guider = copy.copy(base)
+    kind = type(base)
+    guider.__class__ = type(f"Split{kind.__name__}", (_SplitBranches, kind), {"__module__": __name__})
+    guider.branches = Branches(mesh[Axis.CFG])
+    return guider
+
+
+class Branches:
+    """The branches of the step under way: all of them, and the ones that this group runs.
+
+    Every group runs equally many, so that ranks which share weights gather them in step: where the branches do not
+    divide, some are run twice, and of one branch alone every group makes its own prediction.
+    """
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.all: list[Any] = []
+        self.prepared = 0
+
+    def take(self, branches: list[Any]) -> list[Any]:
+        self.all, self.prepared = branches, 0
+        return [branches[number] for number in self.numbers]
+
+    @property
+    def numbers(self) -> list[int]:
+        """The branches that this group runs."""
+        count, size = len(self.all), self.group.size
+        if count == 1:
+            return [0]
+        return [(self.group.index + turn * size) % count for turn in range(-(-count // size))]
+
+    def exchange(self) -> list[Any]:
+        """Collective: every branch with its prediction."""
+        if len(self.all) == 1:
+            return self.all
+        size, count = self.group.size, len(self.all)
+        mine = [self.all[number].noise_pred for number in self.numbers if number % size == self.group.index]
+        owned = [len(range(owner, count, size)) for owner in range(size)]
+        like = self.all[self.numbers[0]].noise_pred
+        block = torch.stack(mine).flatten() if mine else like.new_empty(0)
+        gathered = gather(block, sizes=[each * like.numel() for each in owned], group=self.group)
+        predictions = gathered.view(count, *like.shape)  # N B ...
+        order = [number for owner in range(size) for number in range(owner, count, size)]
+        for number, prediction in zip(order, predictions, strict=True):
+            self.all[number].noise_pred = prediction
+        return self.all
+
+
+class _SplitBranches:
+    """Comes before a guider's own class; the blocks of different families use one or the other `prepare_inputs`."""
+
+    branches: Branches
+
+    def prepare_inputs(self, data: Any) -> list[Any]:
+        return self.branches.take(super().prepare_inputs(data))  # pyright: ignore[reportAttributeAccessIssue]
+
+    def prepare_inputs_from_block_state(self, data: Any, input_fields: Any) -> list[Any]:
+        found = super().prepare_inputs_from_block_state(data, input_fields)  # pyright: ignore[reportAttributeAccessIssue]
+        return self.branches.take(found)
+
+    def prepare_models(self, denoiser: Any) -> None:
+        # guiders tell by this count which branch is asked next; they count it up themselves
+        self._count_prepared = self.branches.numbers[self.branches.prepared]
+        self.branches.prepared += 1
+        super().prepare_models(denoiser)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def __call__(self, data: list[Any]) -> Any:
+        return super().__call__(self.branches.exchange())  # pyright: ignore[reportCallIssue]

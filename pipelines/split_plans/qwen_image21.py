@@ -1,0 +1,78 @@
+"""Attention of Qwen-Image 2.1 over a sharded sequence: its order in time is one mask, and what it keeps is whole."""
+
+# B batch, S tokens of the whole sequence, P tokens before the picture that is made
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from diffusers.models.transformers.transformer_qwenimage21 import QwenImage21AttnProcessor, QwenImage21KVLayerCache
+from torch import Tensor
+
+Segment = tuple[int, int, bool]
+"""First token, one past the last, and whether they are words."""
+
+
+@dataclass(frozen=True)
+class WholePrefix:
+    """Stands in for a layer's cache while it is filled: it keeps the keys and values that all ranks hold before P."""
+
+    cache: QwenImage21KVLayerCache
+    session: Any
+    num_tokens: int
+
+    def store(self, key: Tensor, value: Tensor) -> None:
+        """Collective."""
+        whole = self.session.gather(torch.cat([key, value], dim=-1), 1, "tokens")[:, : self.num_tokens]
+        self.cache.store(*(half.clone() for half in whole.chunk(2, dim=-1)))
+
+
+class CausalProcessor:
+    """The model's own processor attends to one segment of the prefix after the other, cut at global positions."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.plain = QwenImage21AttnProcessor()
+
+    def __call__(
+        self,
+        attn: Any,
+        hidden_states: Tensor,
+        *,
+        attention_mask: Any = None,
+        rotary_emb: Tensor | None = None,
+        layer_cache: Any = None,
+        kv_cache_mode: str | None = None,
+        cache_write_slice: slice | None = None,
+        segments: list[Segment] | None = None,
+        key_valid: Tensor | None = None,
+    ) -> Tensor:
+        if segments is not None:  # all tokens are here, not only those of the picture that is made
+            length = self.session.layout(("tokens",)).length
+            attention_mask = causal_mask(segments, length, hidden_states.device)
+            if key_valid is not None:
+                attention_mask = attention_mask & key_valid[:, None, None, :]  # B 1 S S
+        if layer_cache is not None and cache_write_slice is not None:
+            layer_cache = WholePrefix(layer_cache, self.session, cache_write_slice.stop)
+            cache_write_slice = slice(None)
+        return self.plain(
+            attn,
+            hidden_states,
+            attention_mask=attention_mask,
+            rotary_emb=rotary_emb,
+            layer_cache=layer_cache,
+            kv_cache_mode=kv_cache_mode,
+            cache_write_slice=cache_write_slice,
+        )
+
+
+def causal_mask(segments: list[Segment], length: int, device: torch.device) -> Tensor:
+    """1 1 S S: a token sees what is before it, and of its own picture what is behind it."""
+    mask = torch.ones(length, length, dtype=torch.bool, device=device)
+    for start, end, is_text in segments:
+        mask[start:end, end:] = False
+        if is_text:
+            mask[start:end, start:end].tril_()
+    return mask[None, None]

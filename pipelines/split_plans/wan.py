@@ -1,0 +1,56 @@
+"""Split plans of Wan and of the models grown from it: ChronoEdit, SkyReels-V2, VACE and Animate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...parallel.split_plan import LOCAL, Attend, SplitPlan, image
+from .wan_processors import animate2_attention, face_attention
+
+ENTER = {"hidden_states": image(1)}
+ROPE = {"rotary_emb": image(1)}
+
+WAN = SplitPlan(
+    blocks=("blocks",),
+    # A timestep per token is cut at the door, so every modulation made from it is local.
+    inputs={"": {"timestep": image(1, ndim=2)}, "blocks.0": ENTER, "blocks.*": ROPE},
+    outputs={"proj_out": image(1)},
+    attention={"attn2": (LOCAL,)},
+)
+
+PLANS: dict[str, SplitPlan] = {
+    "WanTransformer3DModel": WAN,
+    "ChronoEditTransformer3DModel": WAN,
+    "SkyReelsV2Transformer3DModel": replace(
+        WAN,
+        inputs={"blocks.0": ENTER, "blocks.*": {**ROPE, "temb": image(2, ndim=4)}},
+        # No later: a timestep per frame modulates the last norm by vectors of all tokens.
+        outputs={"blocks.-1": image(1)},
+    ),
+    "WanVACETransformer3DModel": replace(
+        WAN,
+        blocks=("vace_blocks", "blocks"),
+        inputs={
+            "vace_blocks.0": {**ENTER, "control_hidden_states": image(1)},
+            "vace_blocks.*": ROPE,
+            "blocks.0": ENTER,
+            "blocks.*": ROPE,
+        },
+    ),
+    "WanAnimateTransformer3DModel": replace(
+        WAN,
+        blocks=("blocks", "face_adapter"),
+        inputs={"blocks.0": ENTER, "blocks.*": ROPE},
+        attention={"attn2": (LOCAL,), "face_adapter.*": (LOCAL,)},
+        processors={"face_adapter.*": face_attention},
+    ),
+    "WanAnimate2Transformer3DModel": SplitPlan(
+        order=("past", "image"),  # the past is the reference video's keys and values
+        whole=("past",),
+        blocks=("blocks",),
+        inputs={"blocks.0": ENTER},
+        outputs={"head": image(1)},
+        attention={"self_attn": (Attend(("image",), ("past", "image")),), "cross_attn": (LOCAL,)},
+        processors={"self_attn": animate2_attention},
+    ),
+}

@@ -1,0 +1,182 @@
+"""Does a plan give the user's own model the same latents as one process? One small step, done both ways.
+
+Random weights in a test cannot know every config, LoRA and library version: this asks the model itself, here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..parallel.launch import run_on_ranks
+from ..parallel.plan import ParallelPlan
+from .families import FAMILIES
+from .inspect_model import read_config
+from .shape import size_multiple
+from .values import Latents, Model, from_plain, to_plain
+
+TOLERANCES = {"fp32": 1e-5, "bf16": 3e-2, "fp16": 4e-3}
+"""Of the largest latent. fp32 is our promise; below it, both ways are rounded, and differently."""
+PIXELS = 256
+PROMPT = "a lighthouse on a cliff at dusk, waves below, a long exposure"
+GUIDANCE = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What came out of one plan."""
+
+    plan: str
+    difference: float
+    largest: float
+    tolerance: float
+    sent_bytes: tuple[int, ...]
+    calls: tuple[int, ...]
+    is_same_everywhere: bool
+
+    @property
+    def is_equal(self) -> bool:
+        within = self.difference <= self.tolerance * max(1.0, self.largest)
+        return within and self.is_same_everywhere
+
+    def __str__(self) -> str:
+        bits = "the same bits on every rank" if self.is_same_everywhere else "ANOTHER RESULT ON EACH RANK"
+        sent = max(self.sent_bytes) / 1e6
+        return (
+            f"{self.plan}: {'pass' if self.is_equal else 'FAIL'}, largest difference {self.difference:.2g} of "
+            f"{self.largest:.3g} (allowed {self.tolerance:g} of it), {bits}; "
+            f"each rank sent {sent:.2f} MB in {max(self.calls)} exchanges"
+        )
+
+
+def default_ranks(model: Model) -> int:
+    """All GPUs of this machine, or two processes on a CPU."""
+    if not model.device.startswith("cuda"):
+        return 2
+    import torch
+
+    if torch.cuda.device_count() < 2:
+        raise ValueError("this machine has one GPU, and one device is always the same as itself; give --device cpu")
+    return torch.cuda.device_count()
+
+
+def plans_for(num_ranks: int) -> list[ParallelPlan]:
+    """What is tried where the user names no plan: each strategy over all ranks."""
+    return [ParallelPlan(**{name: num_ranks}) for name in ("ulysses", "ring", "allgather")]
+
+
+def verify(model: Model, plans: list[ParallelPlan], *, width: int, height: int, timeout_s: float) -> list[Verdict]:
+    """One step of the model under each plan on new ranks, against one step on each rank alone.
+
+    Width and height are in pixels; 0 stands for a small picture. Raises ValueError for what cannot be split or does not
+    fit this machine, `RankFailed` if a rank died or was silent.
+    """
+    num_ranks = plans[0].num_ranks
+    if odd := next((plan for plan in plans if plan.num_ranks != num_ranks), None):
+        raise ValueError(
+            f"plan {odd} uses {odd.num_ranks} ranks and {plans[0]} uses {num_ranks}; verify them one by one"
+        )
+    _check_devices(model, plans[0])
+    canvas = _canvas(model, width, height)
+    request = {"model": to_plain(model), "latents": to_plain(canvas), "plans": [str(plan) for plan in plans]}
+    backend = "nccl" if model.device.startswith("cuda") else "gloo"
+    answers = run_on_ranks(
+        "pipelines.verify:on_rank", request, num_ranks=num_ranks, backend=backend, timeout_s=timeout_s
+    )
+    return [
+        Verdict(
+            plan=str(plan),
+            difference=max(float(found["difference"]) for found in each),
+            largest=float(each[0]["largest"]),
+            tolerance=TOLERANCES[model.dtype],
+            sent_bytes=tuple(found["sent_bytes"] for found in each),
+            calls=tuple(found["calls"] for found in each),
+            is_same_everywhere=len({found["mark"] for found in each}) == 1,
+        )
+        for plan, each in zip(plans, zip(*answers, strict=True), strict=True)
+    ]
+
+
+def on_rank(request: Mapping[str, Any], rank: int) -> list[dict[str, Any]]:
+    """Collective: what `verify` runs on every rank; one dict per plan."""
+    from . import stages
+    from .sharding import mesh_for
+
+    model = from_plain(Model, request["model"])
+    if model.device.startswith("cuda"):
+        model = dataclasses.replace(model, device=f"cuda:{rank}")
+    plain = to_plain(model)
+    plans = [ParallelPlan.parse(plan) for plan in request["plans"]]
+    job = {
+        "model": plain,
+        "conditioning": stages.encode_text({"model": plain, "prompt": PROMPT, "negative_prompt": "blurred"}),
+        "latents": _first_frame(plain, request["latents"]) or request["latents"],
+        "seed": 0,
+        "steps": 1,
+        "guidance": GUIDANCE if any(plan.cfg > 1 for plan in plans) else 0.0,
+    }
+    whole = stages.denoise(job)["tensor"]
+    found = []
+    for plan in plans:
+        before = mesh_for(plan).sent
+        split = stages.denoise({**job, "plan": str(plan)})["tensor"]
+        after = mesh_for(plan).sent
+        found.append(
+            {
+                "difference": float((split - whole).abs().max()),
+                "largest": float(whole.abs().max()),
+                "mark": _mark(split),
+                "sent_bytes": after.sent_bytes - before.sent_bytes,
+                "calls": after.calls - before.calls,
+            }
+        )
+    return found
+
+
+def _mark(tensor: Any) -> int:
+    import zlib
+
+    import torch
+
+    return zlib.crc32(tensor.contiguous().view(torch.uint8).numpy().tobytes())
+
+
+def _check_devices(model: Model, plan: ParallelPlan) -> None:
+    if not model.device.startswith("cuda"):
+        return
+    import torch
+
+    num_devices = torch.cuda.device_count()
+    if plan.num_ranks > num_devices:
+        raise ValueError(
+            f"plan {plan} uses {plan.num_ranks} GPUs, but this machine has {num_devices}; "
+            "give a smaller plan, or --device cpu to try it on processes"
+        )
+
+
+def _canvas(model: Model, width: int, height: int) -> Latents:
+    from .shape import empty_canvas
+
+    family, multiple = FAMILIES[model.family], size_multiple(model)
+    small = max(multiple, PIXELS // multiple * multiple)
+    frames = family.frame_multiple + 1 if family.frame_multiple else 1
+    # not square: rows and columns that are mixed up show
+    return empty_canvas(model, width=width or small, height=height or small + multiple, frames=frames, fps=0.0, batch=1)
+
+
+def _first_frame(model: Mapping[str, Any], canvas: Mapping[str, Any]) -> Any:
+    """The latents of a grey first frame, for a model that continues a picture."""
+    import torch
+
+    from . import stages
+    from .values import Image
+
+    family, config = FAMILIES[model["family"]], read_config(Path(model["folder"]), "transformer")
+    if family.takes_image != "first_frame" or config.get("in_channels", 0) <= config.get("out_channels", 0):
+        return None
+    pixels = torch.full((1, canvas["height"], canvas["width"], 3), 0.5)
+    size = {name: canvas[name] for name in ("width", "height", "frames", "fps")}
+    return stages.encode_image({"model": model, "image": to_plain(Image(pixels=pixels)), "seed": 0, **size})
