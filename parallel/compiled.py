@@ -6,11 +6,13 @@ gather its weights; neither belongs in a graph.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 def compile_blocks(blocks: Sequence[nn.Module], options: dict[str, Any]) -> list[Callable[[], None]]:
@@ -20,7 +22,13 @@ def compile_blocks(blocks: Sequence[nn.Module], options: dict[str, Any]) -> list
 
 def _compile(block: Any, options: dict[str, Any]) -> Callable[[], None]:
     before = vars(block).get("forward")  # a cache or an offloader may have put its own there
-    block.forward = torch.compile(block.forward, **options)
+    compiled = torch.compile(block.forward, **options)
+
+    @functools.wraps(block.forward)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return compiled(*map(_plain, args), **{name: _plain(value) for name, value in kwargs.items()})
+
+    block.forward = forward
 
     def remove() -> None:
         if before is None:
@@ -29,6 +37,18 @@ def _compile(block: Any, options: dict[str, Any]) -> Callable[[], None]:
             block.forward = before
 
     return remove
+
+
+def _plain(value: Any) -> Any:
+    """A tensor with the usual strides, if only those of dims of size 1 are others.
+
+    A part cut off a longer sequence keeps the strides of the whole. Nothing depends on them in a batch of one, but a
+    graph is made for the strides that it met, and another for others.
+    """
+    if not isinstance(value, Tensor) or not value.is_contiguous():
+        return value
+    usual = [math.prod(value.shape[dim + 1 :]) for dim in range(value.ndim)]
+    return value if list(value.stride()) == usual or not value.numel() else value.as_strided(value.shape, usual)
 
 
 def check_uncompiled(module: nn.Module, title: str) -> None:

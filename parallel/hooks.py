@@ -12,7 +12,7 @@ from .fingerprint import check_same
 from .halo import extended, trimmed
 from .mesh import Axis
 from .session import Session
-from .split_plan import Along, Halo, Leading, Spec, Tail, Trailing, Units
+from .split_plan import Along, Halo, Leading, Made, Spec, Tail, Trailing, Units
 
 Remove = Callable[[], None]
 
@@ -51,7 +51,9 @@ def _install(module: nn.Module, session: Session, undo: list[Remove]) -> None:
             if _ends(name, end):
                 undo += _with_halo(each, halo, session)
     for end, make in split.processors.items():
-        undo += [_with_processor(each, make, session) for name, each in inside.items() if _ends(name, end)]
+        for name, each in inside.items():
+            if _ends(name, end):
+                undo.append(_with_processor(each, make, session))  # one by one: a processor may refuse
     undo.append(_leaving(module, session))
 
 
@@ -174,7 +176,9 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         _meet(given, specs, session)
         cut = {
-            name: _cut(given[name], spec, session, f"{path or 'the transformer'}'s {name}")
+            name: spec.make(given[name], given, session)
+            if isinstance(spec, Made)
+            else _cut(given[name], spec, session, f"{path or 'the transformer'}'s {name}")
             for name, spec in specs.items()
             if given.get(name) is not None
         }

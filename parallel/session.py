@@ -90,11 +90,13 @@ class Session(TorchFunctionMode):
             raise ValueError(f"{self.title}: its {name} stream has {known.length} tokens, but a tensor has {length}")
         if known is None:
             count = self.mesh[Axis.SEQUENCE].size
-            shares = None if name in self.replicated else shares_of(length, count, unit)
+            # Models cut a text off by x[:, :-length], which is empty for a rank that would hold none of it.
+            is_whole = name in self.replicated or (name in self.split.either and length < count)
+            shares = None if is_whole else shares_of(length, count, unit)
             if self.split.needs_tokens and shares is not None and 0 in shares:
                 raise ValueError(
-                    f"{self.title}: its {name} stream has {length // unit} parts to share, fewer than the {count} "
-                    f"ranks of plan {self.mesh.plan}; use a plan of at most {length // unit} ranks"
+                    f"{self.title}: its {name} stream has {length // unit} of the parts that stay together, fewer "
+                    f"than the {count} ranks of plan {self.mesh.plan} that share it; lower the plan's degrees"
                 )
             self.streams[name] = Stream(name, length, shares, unit)
 
@@ -146,6 +148,8 @@ class Session(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         if func is F.scaled_dot_product_attention and self.depth:
             return self._intercepted(*args, **(kwargs or {}))
+        if func is Tensor.unflatten:  # its body calls super(), which torch.compile cannot trace under a mode
+            func = torch.unflatten
         return func(*args, **(kwargs or {}))
 
     def _intercepted(
@@ -193,11 +197,7 @@ class Session(TorchFunctionMode):
         layout = self.layout(call.keys)
         here = layout.num_held(self.rank)
         if q.shape[2] != here or k.shape[2] != here:
-            raise ValueError(
-                f"{self.title}: an attention call with {q.shape[2]} queries and {k.shape[2]} keys is none that its "
-                f"split plan describes: this rank holds {here} tokens of {' and '.join(call.keys)}; run it on one "
-                "device, or add the call to the split plan"
-            )
+            raise self._undescribed(q, k, call.keys)
         if causal:
             mask = torch.ones(1, 1, layout.length, layout.length, dtype=torch.bool, device=q.device).tril()
         if mask is not None:
@@ -262,6 +262,8 @@ class Session(TorchFunctionMode):
         """Attention to keys that are whole on every rank, or are gathered first."""
         if causal and call.keys:
             raise ValueError(f"{self.title}: causal attention of {call.queries} to {call.keys} cannot be sharded")
+        if call.queries and q.shape[2] != self.layout(call.queries).num_held(self.rank):
+            raise self._undescribed(q, k, call.queries)
         if call.keys:
             joined = self.gather(torch.cat([k, v], 1), 2, *call.keys)
             k, v = joined.split([k.shape[1], v.shape[1]], 1)
@@ -273,4 +275,12 @@ class Session(TorchFunctionMode):
             return q.new_zeros(*q.shape[:3], v.shape[3])
         return F.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=k.shape[1] != q.shape[1]
+        )
+
+    def _undescribed(self, q: Tensor, k: Tensor, names: tuple[str, ...]) -> ValueError:
+        here = self.layout(names).num_held(self.rank)
+        return ValueError(
+            f"{self.title}: an attention call with {q.shape[2]} queries and {k.shape[2]} keys is none that its split "
+            f"plan describes: this rank holds {here} tokens of {' and '.join(names)}; run it on one device, or add the "
+            "call to the split plan"
         )

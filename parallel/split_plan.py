@@ -52,7 +52,15 @@ class Tail:
     stream: str
 
 
-Spec = Along | Units | Leading | Trailing | Tail | tuple["Along | Units | Leading | Trailing | Tail | None", ...] | None
+@dataclass(frozen=True)
+class Made:
+    """An argument that the model makes wrongly, from this rank's lengths and global positions: made anew instead."""
+
+    make: Callable[[Any, Mapping[str, Any], Any], Any]  # (argument, all arguments, session)
+
+
+Item = Along | Units | Leading | Trailing | Tail | None
+Spec = Item | Made | tuple[Item, ...]
 """For a tuple argument: one spec for each of its items; None leaves the argument or item alone."""
 
 

@@ -88,7 +88,7 @@ def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> Model
     index = read_index(folder)
     family = find_family(str(index["_class_name"]))
     components = {
-        name: _inspect_component(folder, name, library=entry[0], class_name=entry[1], roots=allowed)
+        name: inspect_component(folder, name, library=entry[0], class_name=entry[1], roots=allowed)
         for name, entry in index.items()
         if isinstance(entry, list) and None not in entry
     }
@@ -177,9 +177,10 @@ def _config_path(folder: Path, kind: Kind, name: str) -> Path:
     return found
 
 
-def _inspect_component(
+def inspect_component(
     model: Path, name: str, *, library: str, class_name: str, roots: Sequence[Path] | None
 ) -> ComponentFiles:
+    """Read and check one component's folder."""
     folder, kind = model / name, _kind(class_name)
     files = _list_files(folder, name, roots)
     _config_path(folder, kind, name)

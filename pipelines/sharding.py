@@ -18,8 +18,7 @@ from .split_plans import REFUSED, SPLIT_PLANS
 
 if TYPE_CHECKING:
     from torch import nn
-    from torch.distributed.device_mesh import DeviceMesh
-
+    from ..parallel.mesh import DeviceMesh
     from .families.family import Parts
 
 

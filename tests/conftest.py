@@ -3,9 +3,10 @@
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
+if str(TESTS) not in sys.path:  # what ranks run is imported by name, here and there
+    sys.path.append(str(TESTS))
 
 if importlib.util.find_spec("latentloom") is None:
     spec = importlib.util.spec_from_file_location(
@@ -47,3 +50,12 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return root / family
 
     return folder
+
+
+@pytest.fixture(scope="session")
+def ranks() -> Iterator[Any]:
+    """Four warm gloo ranks, shared by all tests: `ranks.run("module:function", ...)`."""
+    from ranks import Ranks
+
+    with Ranks(4) as ranks:
+        yield ranks

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import zlib
+from types import SimpleNamespace
 from typing import Any
 
-from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines import sharding, stages
-from latentloom.pipelines.values import Latents, Model, from_plain, to_plain
+import torch
+from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 
 from cells import mesh_for
+from latentloom.parallel.mesh import Axis
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines import sharding, stages
+from latentloom.pipelines.split_guidance import Branches, split_guider
+from latentloom.pipelines.values import Latents, Model, from_plain, to_plain
 
 
 def denoise_both_ways(rank: int, model: dict[str, Any], plan: str, guidance: float) -> dict[str, Any] | None:
@@ -58,3 +63,32 @@ def _counted(run: Any) -> dict[str, Any]:
         return {"result": result, "forwards": count}
     finally:
         handle.remove()
+
+
+def exchange_branches(rank: int, count: int, plan: str) -> list[float] | None:
+    """The predictions of all branches, after each group has predicted its own: branch i predicts i."""
+    mesh = mesh_for(ParallelPlan.parse(plan))
+    if mesh is None:
+        return None
+    branches = Branches(mesh[Axis.CFG])
+    everything = [SimpleNamespace(number=number) for number in range(count)]
+    for branch in branches.take(everything):
+        branch.noise_pred = torch.full((1, 2, 3), float(branch.number))
+    return [float(branch.noise_pred.mean()) for branch in branches.exchange()]
+
+
+def conditional_branches(rank: int, plan: str) -> list[bool] | None:
+    """What a guider says of each branch that this rank asks: with the prompt, or without."""
+    mesh = mesh_for(ParallelPlan.parse(plan))
+    if mesh is None:
+        return None
+    guider = split_guider(ClassifierFreeGuidance(guidance_scale=3.0), mesh)
+    guider.set_state(step=0, num_inference_steps=2, timestep=torch.tensor(1.0))
+    said = []
+    for branch in guider.prepare_inputs({"text": (torch.ones(1), torch.zeros(1))}):
+        guider.prepare_models(torch.nn.Identity())
+        said.append(guider.is_conditional)
+        branch.noise_pred = branch.text
+    # 0 + 3 x (1 - 0), though each rank has asked one branch only
+    assert float(guider(guider.branches.all).pred) == 3.0
+    return said

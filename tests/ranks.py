@@ -14,13 +14,14 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from datetime import timedelta
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).resolve().parent
 DEADLINE_S = 120.0
 COLLECTIVE_S = 20.0
+GRACE_S = 5.0  # for the other ranks to raise too, once one has
 
 
 class RankError(Exception):
@@ -63,23 +64,21 @@ class Ranks:
         for pipe in self._pipes:
             with contextlib.suppress(OSError):  # a rank that died says so below
                 pipe.send((function, args))
-        end, results, failed = time.monotonic() + deadline_s, [], []
-        for rank, pipe in enumerate(self._pipes):
-            try:
-                answered = pipe.poll(max(0.1, end - time.monotonic()))
-                is_good, value = pipe.recv() if answered else (False, f"no answer in {deadline_s:.0f} s")
-            except (EOFError, OSError):
-                is_good, value = False, "died"
-            if is_good:
-                results.append(value)
-            else:
-                failed.append(f"rank {rank}: {value}")
-                end = min(end, time.monotonic() + COLLECTIVE_S + 5)
-        if failed:
+        started, end, answers = time.monotonic(), time.monotonic() + deadline_s, {}
+        while len(answers) < self.num_ranks and time.monotonic() < end:
+            silent = [pipe for rank, pipe in enumerate(self._pipes) if rank not in answers]
+            for pipe in wait(silent, timeout=end - time.monotonic()):
+                rank = self._pipes.index(pipe)  # pyright: ignore[reportArgumentType]
+                answers[rank] = _received(self._pipes[rank])
+                if not answers[rank][0]:  # the others may wait for it
+                    end = min(end, time.monotonic() + GRACE_S)
+        nothing = False, f"no answer in {time.monotonic() - started:.0f} s"
+        found = [answers.get(rank, nothing) for rank in range(self.num_ranks)]
+        if not all(is_good for is_good, _ in found):
             self.close()
             self._start()
-            raise RankError("\n".join(failed))
-        return results
+            raise RankError("\n".join(f"rank {rank}: {value}" for rank, (is_good, value) in enumerate(found) if not is_good))
+        return [value for _, value in found]
 
     def close(self) -> None:
         """End the ranks; a second call does nothing."""
@@ -98,6 +97,13 @@ class Ranks:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _received(pipe: Connection) -> tuple[bool, Any]:
+    try:
+        return pipe.recv()
+    except (EOFError, OSError):
+        return False, "died"
 
 
 def _serve(pipe: Connection, rank: int, num_ranks: int, store: str, path: Sequence[str]) -> None:

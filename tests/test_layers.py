@@ -83,6 +83,13 @@ def test_a_planted_upward_import_is_found(line: str) -> None:
         "latentloom.pipelines.source",
         "latentloom.pipelines.inspect_model",
         "latentloom.pipelines.shape",
+        "latentloom.pipelines.split_plans",
+        "latentloom.pipelines.verify",
+        "latentloom.parallel.plan",
+        "latentloom.parallel.mesh",
+        "latentloom.parallel.layout",
+        "latentloom.parallel.split_plan",
+        "latentloom.parallel.launch",
     ],
 )
 def test_importing_costs_no_heavy_library(module: str) -> None:

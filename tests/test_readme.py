@@ -14,7 +14,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_python_of_the_readme_makes_a_picture(tmp_path: Path) -> None:
-    (code,) = blocks("python")
+    code, _ = blocks("python")
     boot = f"import runpy; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r})\n"
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", boot + code], cwd=tmp_path, capture_output=True, text=True, check=False
@@ -22,6 +22,33 @@ def test_python_of_the_readme_makes_a_picture(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "output" / "ring.png").is_file()
     assert result.stderr == ""
+
+
+def test_the_torchrun_script_of_the_readme_makes_the_picture_of_one_process(tmp_path: Path) -> None:
+    _, code = blocks("python")
+    model = ROOT / "pipelines" / "bobbin" / "model"
+    for gpu, cpu in (
+        ('"nccl"', '"gloo"'),
+        ("torch.cuda.set_device(dist.get_rank())\n", "torch.set_num_threads(1)\n"),
+        ('"black-forest-labs/FLUX.1-dev"', repr(str(model))),
+        ("torch.bfloat16", "torch.float32"),
+        ('.to("cuda")', ""),
+        ("generator=", "num_inference_steps=2, height=64, width=64, max_sequence_length=32, generator="),
+        ("ulysses=4", "ulysses=2"),
+    ):
+        assert gpu in code
+        code = code.replace(gpu, cpu)
+    code += (
+        "whole = pipeline('a lighthouse at dusk', num_inference_steps=2, height=64, width=64, max_sequence_length=32,"
+    )
+    code += " generator=torch.Generator('cpu').manual_seed(0)).images[0]\nassert picture.tobytes() == whole.tobytes()\n"
+    (tmp_path / "spread.py").write_text(
+        f"import runpy; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r})\n{code}"
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "spread.py"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "lighthouse.png").is_file()
 
 
 def test_every_workflow_and_file_that_the_readme_names_exists() -> None:
@@ -32,7 +59,9 @@ def test_every_workflow_and_file_that_the_readme_names_exists() -> None:
 
 
 def test_tree_in_the_readme_names_every_module() -> None:
-    modules = {p.name for folder in ("nodes", "pipelines") for p in (ROOT / folder).glob("*.py")} - {"__init__.py"}
+    modules = {p.name for folder in ("nodes", "pipelines", "parallel") for p in (ROOT / folder).glob("*.py")} - {
+        "__init__.py"
+    }
     assert sorted(name for name in modules if f" {name}" not in README) == []
 
 

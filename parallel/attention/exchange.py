@@ -64,7 +64,7 @@ def share_answers(out: Tensor, *, layout: Layout, mesh: Mesh) -> Tensor:
             replicated.append(piece)
     divided = _divided(layout)
     mine = rows.pack([rows.cat(replicated, 2)], [(0, divided.num_held(group.index))])  # S B H D
-    sizes = [divided.num_held(rank) * out[:, :, 0].numel() for rank in range(group.size)]
+    sizes = [divided.num_held(rank) * mine.shape[1:].numel() for rank in range(group.size)]
     everyone = gather(mine.flatten(), sizes=sizes, group=group).view(-1, *mine.shape[1:])
     everyone = rows.in_order(everyone, layout=divided, ranks=range(group.size), replicated=())
     whole = iter(everyone.split([stream.length for stream in divided.streams]))

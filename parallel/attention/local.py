@@ -80,6 +80,8 @@ def attend_with_lse(
         return q.new_zeros(*q.shape[:3], v.shape[3], dtype=torch.float32), _nothing(q)
     if k.shape[1] != q.shape[1]:
         k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for t in (k, v))
+    # The kernels below read wrong memory, and say nothing, if neighbours in the last dim are not neighbours there.
+    q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
     if mask is None:
         out, lse = kernel.with_lse(q, k, v, None, scale)
         return out.float(), lse

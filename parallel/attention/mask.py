@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
+from ..collectives import gather
 from ..layout import Layout
 from ..mesh import Group
 from ..regroup import gather_along
@@ -16,9 +18,17 @@ def global_mask(mask: Tensor, *, layout: Layout, rank: int, group: Group) -> Ten
 
     Raises ValueError for a mask that is local on both axes: the scores between two other ranks' tokens are not in it.
     """
-    mask = collapsed(mask)
     here, whole = layout.num_held(rank), layout.length
-    local = [dim for dim in (2, 3) if mask.shape[dim] not in (1, whole) and mask.shape[dim] == here]
+    held = [layout.num_held(other) for other in range(layout.num_ranks)]
+    if (min(held) > 1 and max(held) < whole) or group.size == 1:
+        mask = collapsed(mask)
+        local = [dim for dim in (2, 3) if mask.shape[dim] not in (1, whole) and mask.shape[dim] == here]
+    else:  # the one token or the whole sequence of some rank looks like a mask for all: the ranks decide together
+        while mask.ndim < 4:
+            mask = mask.unsqueeze(0)
+        own = torch.tensor(mask.shape[2:], device=mask.device)
+        rows, keys = gather(own, sizes=[2] * group.size, group=group).view(group.size, 2).T.tolist()
+        local = [dim for dim, sizes in ((2, rows), (3, keys)) if sizes == held]
     if len(local) == 2:
         raise ValueError(
             f"an attention mask of {tuple(mask.shape)} was built from this rank's {here} tokens on both axes and "

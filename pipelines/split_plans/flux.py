@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...parallel.split_plan import LOCAL, Along, Attend, SplitPlan, image, text
+from ...parallel.split_plan import LOCAL, Along, Attend, Made, SplitPlan, image, text
 
 JOINT = ("text", "image")
 ENTER = {"hidden_states": image(1), "encoder_hidden_states": text(1)}
@@ -32,6 +32,12 @@ def keep_reference(processor: Any, session: Any) -> Any:
     return ReferenceProcessor(processor, session) if keeps else processor
 
 
+def joined_times(modulation: Any, arguments: Any, session: Any) -> Any:
+    from .flux2_reference import joined_times
+
+    return joined_times(modulation, arguments, session)
+
+
 # With reference pictures whose keys are kept, tokens have different times in the first step; in later ones the kept
 # keys are in the middle. When blocks are done, the length of the whole text cuts the image off.
 FLUX2 = SplitPlan(
@@ -42,7 +48,7 @@ FLUX2 = SplitPlan(
     inputs={
         "transformer_blocks.0": ENTER,
         "transformer_blocks.*": {**ROPE, "temb_mod_img": image(1, ndim=3, optional=True)},
-        "single_transformer_blocks.*": {**ROPE, "temb_mod": Along(1, JOINT, ndim=3, optional=True)},
+        "single_transformer_blocks.*": {**ROPE, "temb_mod": Made(joined_times)},
     },
     outputs={"single_transformer_blocks.-1": Along(1, JOINT)},
     attention={"attn": (Attend(JOINT, ("text", "past", "image")),)},

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -71,7 +72,9 @@ class ReferenceProcessor:
         key, value = (x.unflatten(-1, (-1, attn.head_dim)) for x in (key, value))  # B S H D
         key = attn.norm_k(key)
         if rope is not None:
-            key = apply_rotary_emb(key, (rope[0][num_words:], rope[1][num_words:]), sequence_dim=1)
+            of_tokens: Any = tuple(each[num_words:] for each in rope)
+            key = apply_rotary_emb(key, of_tokens, sequence_dim=1)
+        assert isinstance(key, Tensor), "rotated by cosines and sines, it is one tensor"
         whole = self.session.gather(torch.cat([key, value], dim=-1), 1, "image")[:, :num_tokens]
         kv_cache.store(*(half.clone() for half in whole.chunk(2, dim=-1)))
 
@@ -82,3 +85,20 @@ def reference_mask(start: int, end: int, length: int, device: torch.device) -> T
     mask[start:end, :start] = False
     mask[start:end, end:] = False
     return mask[None, None]
+
+
+def joined_times(modulation: Tensor, arguments: Mapping[str, Any], session: Any) -> Tensor:
+    """B S D: in the first step the model puts the references' modulation at global positions of this rank's sequence.
+
+    What it made begins with the modulation of all other tokens, followed by that of the references.
+    """
+    keeping = arguments.get("joint_attention_kwargs") or {}
+    num_references = keeping.get("num_ref_tokens", 0)
+    if keeping.get("kv_cache_mode") != "extract" or not num_references:
+        return modulation
+    words, (start, end) = (session.streams[name].held(session.rank) for name in ("text", "image"))
+    num_words, first = words[1] - words[0], min(max(num_references, start), end)
+    place = min(keeping["num_txt_tokens"], num_words + end - start)
+    other, reference = modulation[:, :1], modulation[:, place : place + 1]
+    counts = (other, num_words), (reference, first - start), (other, end - first)
+    return torch.cat([each.expand(-1, count, -1) for each, count in counts], dim=1)

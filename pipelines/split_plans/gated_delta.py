@@ -20,7 +20,7 @@ from ...parallel.split_plan import Halo
 
 
 class FramesAround:
-    """In place of the forward of `SanaWMTemporalShortConvolution`: the neighbours lend it the frames that it reaches."""
+    """In place of the forward of `SanaWMTemporalShortConvolution`: neighbours lend it the frames that it reaches."""
 
     def __init__(self, convolution: Any, session: Any) -> None:
         self.forward, self.session = convolution.forward, session
@@ -69,15 +69,14 @@ class GatedDelta:
                 _kept(key_turned, beta, decay),
                 (value * beta) @ key_turned.transpose(-1, -2),
                 _kept(key, beta, decay).transpose(-1, -2),
-                (key * beta).sum(-1, keepdim=True).expand(*key.shape[:3], -1, 1),
+                (key * beta).sum(-1, keepdim=True),
             ],
             -1,
         )
         steps = self.session.gather(step, 2, "frames").split([*[key.shape[3]] * 3, 1], -1)  # B H G D D or 1
         held = self.session.streams["frames"].held(self.session.rank)
-        numerator = sum(state @ query_turned for state in _states(steps[0], steps[1], held))
-        weights = _states(steps[2], steps[3].transpose(-1, -2), held)  # the recurrence of rows, not of columns
-        denominator = sum(state @ query for state in weights)
+        numerator = _states(steps[0], steps[1], held) @ query_turned
+        denominator = _states(steps[2], steps[3].transpose(-1, -2), held) @ query  # its recurrence as one of rows
         return _by_token(numerator / (denominator + self.eps)).to(dtype)
 
 
@@ -119,7 +118,7 @@ class GatedDeltaCamera:
         step = torch.cat([_kept(key, beta, decay), (value * beta) @ key.transpose(-1, -2)], -1)
         steps = self.session.gather(step, 2, "frames").split(key.shape[3], -1)
         held = self.session.streams["frames"].held(self.session.rank)
-        out = sum(state @ query for state in _states(*steps, held)).to(dtype)
+        out = (_states(steps[0], steps[1], held) @ query).to(dtype)
         out = out.transpose(3, 4).flatten(2, 3)  # B H FS D
         return _apply_ucpe_transform(out, ray, rotary_emb, inverse_rope=True).transpose(1, 2).flatten(2)
 
@@ -140,8 +139,8 @@ def _kept(key: Tensor, beta: Tensor, decay: Tensor) -> Tensor:
     return decay * (unit - (key * beta) @ key.transpose(-1, -2))
 
 
-def _states(kept: Tensor, added: Tensor, held: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """B H F R D states at the frames in `held`, after all frames up to each one, and before all frames behind it."""
+def _states(kept: Tensor, added: Tensor, held: tuple[int, int]) -> Tensor:
+    """B H F R D states at the frames in `held`: that of the frames up to each one, and that of the frames after it."""
     start, end = held
     num_frames = kept.shape[2]
     state = torch.zeros_like(added[:, :, 0])
@@ -155,7 +154,7 @@ def _states(kept: Tensor, added: Tensor, held: tuple[int, int]) -> tuple[Tensor,
         if frame < end:
             ahead.append(state)
         state = state @ kept[:, :, frame] + added[:, :, frame]
-    return torch.stack(behind, 2), torch.stack(ahead[::-1], 2)
+    return torch.stack(behind, 2) + torch.stack(ahead[::-1], 2)
 
 
 def _in_envelope(before: Tensor, after: Tensor) -> Tensor:

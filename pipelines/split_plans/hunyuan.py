@@ -11,6 +11,7 @@ VIDEO = SplitPlan(
     order=JOINT,
     either=("text",),
     blocks=("transformer_blocks", "single_transformer_blocks"),
+    needs_tokens=True,
     inputs={
         "transformer_blocks.0": ENTER,
         # Image-to-video by token replacement modulates the tokens of the first frame, counted by num_tokens, apart.
@@ -24,6 +25,7 @@ VIDEO_15 = SplitPlan(
     order=JOINT,
     either=("text",),
     blocks=("transformer_blocks",),
+    needs_tokens=True,
     inputs={
         "transformer_blocks.0": ENTER,
         "transformer_blocks.*": {"freqs_cis": image(0), "attention_mask": text(1)},
@@ -36,6 +38,7 @@ FRAMEPACK = SplitPlan(
     order=JOINT,
     either=("text",),
     blocks=("transformer_blocks", "single_transformer_blocks"),
+    needs_tokens=True,
     inputs={
         "transformer_blocks.0": ENTER,
         "transformer_blocks.*": {"freqs_cis": image(0)},
@@ -49,6 +52,7 @@ IMAGE = SplitPlan(
     order=JOINT,
     either=("text",),
     blocks=("transformer_blocks", "single_transformer_blocks"),
+    needs_tokens=True,
     inputs={
         "transformer_blocks.0": ENTER,
         "transformer_blocks.*": {"image_rotary_emb": image(0)},
@@ -59,6 +63,7 @@ IMAGE = SplitPlan(
 
 DIT = SplitPlan(
     blocks=("blocks",),
+    needs_tokens=True,
     inputs={
         "": {"controlnet_block_samples": image(1)},
         "blocks.0": {"hidden_states": image(1)},

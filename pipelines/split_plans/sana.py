@@ -9,13 +9,26 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...parallel.split_plan import LOCAL, Halo, SplitPlan, Units, image
+from ...parallel.split_plan import LOCAL, Along, Halo, SplitPlan, Units, image
 
 
 def sum_linear(processor: Any, session: Any) -> Any:
     from . import linear_attention
 
     return linear_attention.summed(processor, session.sum)
+
+
+def over_frames(module: Any, session: Any) -> Any:
+    """The forward of one of SANA-WM's modules that look at other frames; softmax attention is not among them."""
+    from . import gated_delta
+
+    stand_ins = {
+        "SanaWMTemporalShortConvolution": gated_delta.FramesAround,
+        "SanaWMBidirectionalGDNAttention": gated_delta.GatedDelta,
+        "SanaWMBidirectionalGDNCamAttention": gated_delta.GatedDeltaCamera,
+    }
+    name = type(module).__name__
+    return stand_ins[name](module, session) if name in stand_ins else module.forward
 
 
 def by_rows(split: SplitPlan, config: Any) -> SplitPlan:
@@ -35,6 +48,11 @@ def by_frames(split: SplitPlan, config: Any) -> SplitPlan:
         return (height // config.patch_size[1]) * (width // config.patch_size[2])
 
     return replace(split, units={"image": frame})
+
+
+def by_latent_frames(split: SplitPlan, config: Any) -> SplitPlan:
+    halos = {"mlp.t_conv": Halo("image", 2, config.t_kernel_size // 2)}
+    return replace(split, units={"image": lambda given: given["THW"][1] * given["THW"][2]}, halos=halos)
 
 
 SANA = SplitPlan(
@@ -70,9 +88,36 @@ SANA_VIDEO = SplitPlan(
     attention={"attn2": (LOCAL,)},
     processors={"attn1": sum_linear},
     halos={"ff.conv_temp": Halo("image", 2, 1)},
+    needs_tokens=True,
+)
+
+FRAMES = Along(2, ("frames",))  # as many to a rank as it has of the image
+
+SANA_WM = SplitPlan(
+    blocks=("blocks",),
+    adapt=by_latent_frames,
+    inputs={
+        "blocks.0": {"x": image(1)},
+        "blocks.*": {
+            "t": FRAMES,
+            "THW": (Units("image"), None, None),
+            "rotary_emb": image(2),
+            "ucpe_ray_transforms": (image(1), image(1), image(1), image(2)),
+            "plucker_emb": image(1),
+        },
+        "final_layer": {"t": FRAMES},
+    },
+    outputs={"final_layer": image(1)},
+    attention={"cross_attn": (LOCAL,)},
+    processors={
+        **dict.fromkeys(("attn.attn", "attn.cam_attn"), over_frames),
+        **{f"conv_{name}": over_frames for name in ("q", "k", "v", "q_cam", "k_cam", "v_cam")},
+    },
+    needs_tokens=True,
 )
 
 PLANS: dict[str, SplitPlan] = {
     "SanaTransformer2DModel": SANA,
     "SanaVideoTransformer3DModel": SANA_VIDEO,
+    "SanaWMTransformer3DModel": SANA_WM,
 }

@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import diffusers
 import torch
+from torch.overrides import TorchFunctionMode
 
 from .cases import Built, Case, Variant, noise, text_mask
 
 
 def _pixart_config(case: Case) -> dict:
-    return dict(
-        sample_size=2 * max(case.rows, case.columns),
-        num_layers=case.layers,
-        patch_size=2,
-        attention_head_dim=8,
-        num_attention_heads=case.heads,
-        in_channels=4,
-        cross_attention_dim=8 * case.heads,
-        out_channels=8,
-        attention_bias=True,
-        num_embeds_ada_norm=8,
-        norm_type="ada_norm_single",
-        norm_elementwise_affine=False,
-        norm_eps=1e-6,
-        use_additional_conditions=False,
-        caption_channels=16,
-    )
+    return {
+        "sample_size": 2 * max(case.rows, case.columns),
+        "num_layers": case.layers,
+        "patch_size": 2,
+        "attention_head_dim": 8,
+        "num_attention_heads": case.heads,
+        "in_channels": 4,
+        "cross_attention_dim": 8 * case.heads,
+        "out_channels": 8,
+        "attention_bias": True,
+        "num_embeds_ada_norm": 8,
+        "norm_type": "ada_norm_single",
+        "norm_elementwise_affine": False,
+        "norm_eps": 1e-6,
+        "use_additional_conditions": False,
+        "caption_channels": 16,
+    }
 
 
 def _pixart_inputs(case: Case) -> dict:
-    return dict(
-        hidden_states=noise(case.batch, 4, 2 * case.rows, 2 * case.columns),
-        timestep=torch.full((case.batch,), 700),
-        encoder_hidden_states=noise(case.batch, case.text, 16),
-        encoder_attention_mask=text_mask(case) if case.masked else None,
-        added_cond_kwargs={"aspect_ratio": None, "resolution": None},
-    )
+    return {
+        "hidden_states": noise(case.batch, 4, 2 * case.rows, 2 * case.columns),
+        "timestep": torch.full((case.batch,), 700),
+        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        "encoder_attention_mask": text_mask(case) if case.masked else None,
+        "added_cond_kwargs": {"aspect_ratio": None, "resolution": None},
+    }
 
 
 def pixart(case: Case) -> Built:
@@ -57,23 +60,23 @@ def transformer_2d_patches(case: Case) -> Built:
 
 
 def _continuous_config(case: Case) -> dict:
-    return dict(
-        num_attention_heads=case.heads,
-        attention_head_dim=8,
-        in_channels=8,
-        num_layers=case.layers,
-        norm_num_groups=4,
-        cross_attention_dim=16,
-        attention_bias=True,
-    )
+    return {
+        "num_attention_heads": case.heads,
+        "attention_head_dim": 8,
+        "in_channels": 8,
+        "num_layers": case.layers,
+        "norm_num_groups": 4,
+        "cross_attention_dim": 16,
+        "attention_bias": True,
+    }
 
 
 def _continuous_inputs(case: Case) -> dict:
-    return dict(
-        hidden_states=noise(case.batch, 8, case.rows, case.columns),
-        encoder_hidden_states=noise(case.batch, case.text, 16),
-        encoder_attention_mask=text_mask(case) if case.masked else None,
-    )
+    return {
+        "hidden_states": noise(case.batch, 8, case.rows, case.columns),
+        "encoder_hidden_states": noise(case.batch, case.text, 16),
+        "encoder_attention_mask": text_mask(case) if case.masked else None,
+    }
 
 
 def transformer_2d_continuous(case: Case) -> Built:
@@ -87,26 +90,26 @@ def dreamlite(case: Case) -> Built:
 
 
 def _sana_config(case: Case) -> dict:
-    return dict(
-        patch_size=1,
-        in_channels=4,
-        out_channels=4,
-        num_layers=case.layers,
-        attention_head_dim=12,
-        num_attention_heads=case.heads,
-        num_cross_attention_heads=case.heads,
-        cross_attention_head_dim=12,
-        cross_attention_dim=12 * case.heads,
-        caption_channels=8,
-    )
+    return {
+        "patch_size": 1,
+        "in_channels": 4,
+        "out_channels": 4,
+        "num_layers": case.layers,
+        "attention_head_dim": 12,
+        "num_attention_heads": case.heads,
+        "num_cross_attention_heads": case.heads,
+        "cross_attention_head_dim": 12,
+        "cross_attention_dim": 12 * case.heads,
+        "caption_channels": 8,
+    }
 
 
 def _sana_inputs(case: Case) -> dict:
-    return dict(
-        encoder_hidden_states=noise(case.batch, case.text, 8),
-        timestep=torch.full((case.batch,), 700),
-        encoder_attention_mask=text_mask(case) if case.masked else None,
-    )
+    return {
+        "encoder_hidden_states": noise(case.batch, case.text, 8),
+        "timestep": torch.full((case.batch,), 700),
+        "encoder_attention_mask": text_mask(case) if case.masked else None,
+    }
 
 
 def sana(case: Case) -> Built:
@@ -128,7 +131,7 @@ def sana_controlnet(case: Case) -> Built:
 
 
 def sana_video(case: Case) -> Built:
-    case = replace(case, frames=5 if case.rows % 2 else 3)
+    case = replace(case, frames=5 if case.rows % 2 else 4)
     config = dict(_sana_config(case), patch_size=(1, 2, 2), rope_max_seq_len=32)
     hidden_states = noise(case.batch, 4, case.frames, 2 * case.rows, 2 * case.columns)
     return diffusers.SanaVideoTransformer3DModel, config, dict(_sana_inputs(case), hidden_states=hidden_states)
@@ -143,22 +146,67 @@ def sana_video_i2v(case: Case) -> Built:
     return model, config, dict(inputs, timestep=timestep)
 
 
+class KeepFull(TorchFunctionMode):
+    """Leaves tensors in fp32 where a model asks for bf16, whose rounding would hide errors."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        return args[0] if func is torch.Tensor.bfloat16 else func(*args, **(kwargs or {}))
+
+
+class FullSanaWM(diffusers.SanaWMTransformer3DModel):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        with KeepFull():
+            return super().forward(*args, **kwargs)
+
+
+FullSanaWM.__name__ = diffusers.SanaWMTransformer3DModel.__name__
+
+
+def sana_wm(case: Case) -> Built:
+    """A camera per frame; gated delta attention in the first block, softmax attention in the second."""
+    case = replace(case, frames=5 if case.rows % 2 else 4)
+    config = {
+        "in_channels": 4,
+        "num_layers": case.layers,
+        "hidden_size": 16 * case.heads,
+        "num_attention_heads": case.heads,
+        "softmax_every_n": 2,
+        "linear_head_dim": 16,
+        "chunk_plucker_channels": 6,
+        "caption_channels": 16,
+        "mlp_ratio": 1.0,
+    }
+    shape = (case.frames, case.rows, case.columns)
+    poses = torch.eye(4).repeat(case.batch, case.frames, 1, 1)
+    poses[..., :3, 3] = 0.3 * noise(case.batch, case.frames, 3)
+    lens = torch.tensor([4.0, 4.0, case.columns / 2, case.rows / 2]).expand(case.batch, case.frames, 4)
+    inputs = {
+        "hidden_states": noise(case.batch, 4, *shape),
+        "timestep": torch.linspace(0, 900, case.frames).expand(case.batch, 1, -1),
+        "encoder_hidden_states": noise(case.batch, 1, case.text, 16),
+        "encoder_attention_mask": text_mask(case),
+        "camera_conditions": torch.cat([poses.flatten(2), lens], 2),
+        "chunk_plucker": noise(case.batch, 6, *shape),
+    }
+    return FullSanaWM, config, inputs
+
+
 def dit(case: Case) -> Built:
     """Class labels instead of text; the model takes square pictures only."""
     side = 3 if case.rows % 2 else 4
-    config = dict(
-        num_attention_heads=case.heads,
-        attention_head_dim=8,
-        in_channels=4,
-        num_layers=case.layers,
-        sample_size=2 * side,
-        num_embeds_ada_norm=8,
-    )
-    inputs = dict(
-        hidden_states=noise(case.batch, 4, 2 * side, 2 * side),
-        timestep=torch.full((case.batch,), 700),
-        class_labels=torch.arange(case.batch) % 8,
-    )
+    config = {
+        "num_attention_heads": case.heads,
+        "attention_head_dim": 8,
+        "in_channels": 4,
+        "num_layers": case.layers,
+        "sample_size": 2 * side,
+        "num_embeds_ada_norm": 8,
+    }
+    inputs = {
+        "hidden_states": noise(case.batch, 4, 2 * side, 2 * side),
+        "timestep": torch.full((case.batch,), 700),
+        "class_labels": torch.arange(case.batch) % 8,
+    }
     return diffusers.DiTTransformer2DModel, config, inputs
 
 
@@ -173,5 +221,6 @@ VARIANTS: dict[str, Variant] = {
     "sana_controlnet": Variant(sana_controlnet, masks=True),
     "sana_video": Variant(sana_video, masks=True),
     "sana_video_i2v": Variant(sana_video_i2v, masks=True),
+    "sana_wm": Variant(sana_wm, masks=True),
     "dit": Variant(dit),
 }

@@ -11,6 +11,7 @@ from diffusers.models.transformers.transformer_sana_wm_refiner import SanaWMRefi
 from torch import Tensor
 
 from .cases import Built, Case, Variant, noise, text_mask
+from .kept import with_kept
 
 
 def _timesteps(case: Case) -> Tensor:
@@ -143,8 +144,11 @@ def sana_wm_refiner(case: Case) -> Built:
 
 
 def sana_wm_refiner_window(case: Case) -> Built:
-    """The same after other chunks, whose keys and values are kept."""
+    """The same after other chunks, whose keys and values are kept, and which keeps its own."""
     model, config, inputs = sana_wm_refiner(case)
+    model = with_kept(
+        model, lambda cache: [x for c in cache.layer_caches for x in (c.captured_k_post, c.captured_v_post)]
+    )
     first, history, width = 5, 7, 8 * case.heads
     cache = SanaWMRefinerKVCache(case.layers)
     for number, layer in enumerate(cache.layer_caches):
@@ -152,6 +156,16 @@ def sana_wm_refiner_window(case: Case) -> Built:
         layer.store_history(*noise(2, case.batch, history, width, seed=10 + number))
     cache.sink_pe = tuple(noise(2, case.batch, first, width))
     return model, config, dict(inputs, kv_cache=cache, kv_cache_mode="inject_and_capture_post_rope")
+
+
+def sana_wm_refiner_first(case: Case) -> Built:
+    """The first frames, whose keys are kept as they are before they are told where they stand."""
+    model, config, inputs = sana_wm_refiner(case)
+    model = with_kept(
+        model, lambda cache: [x for c in cache.layer_caches for x in (c.captured_k_pre, c.captured_v_pre)]
+    )
+    cache = SanaWMRefinerKVCache(case.layers)
+    return model, config, {**inputs, "kv_cache": cache, "kv_cache_mode": "capture_pre_rope"}
 
 
 def cosmos(case: Case) -> Built:
@@ -403,6 +417,7 @@ VARIANTS: dict[str, Variant] = {
     "ltx2_reference": Variant(ltx2_reference),
     "sana_wm_refiner": Variant(sana_wm_refiner, masks=True),
     "sana_wm_refiner_window": Variant(sana_wm_refiner_window, masks=True),
+    "sana_wm_refiner_first": Variant(sana_wm_refiner_first, masks=True),
     "cosmos": Variant(cosmos, masks=True),
     "cosmos_frames": Variant(cosmos_frames, masks=True),
     "cosmos_transfer": Variant(cosmos_transfer),

@@ -9,9 +9,11 @@ from unittest.mock import patch
 import diffusers
 import torch
 from diffusers.models.transformers import transformer_wan_animate_2
+from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
 from .cases import Built, Case, Variant, noise
+from .kept import with_kept
 
 HEAD = 12  # head width; the three axes of Wan's rotary embedding need a multiple of 6
 
@@ -153,18 +155,39 @@ def anyflow_far(case: Case) -> Built:
     return diffusers.AnyFlowFARTransformer3DModel, config, dict(_anyflow_inputs(case), chunk_partition=[1, 1, 2])
 
 
-def anyflow_far_step(case: Case) -> Built:
-    """One chunk after others, whose keys and values are kept."""
-    model, config, _ = anyflow_far(case)
-    now = replace(case, frames=2)
-    small, full = (2 * case.rows // 4) * (2 * case.columns // 4), case.rows * case.columns
-    cache = [
+def _far_cache(case: Case, *, small: int, full: int) -> list[dict[str, Tensor]]:
+    """For each layer the keys and values of so many frames in larger patches, in full, and some space."""
+    in_small, in_full = (2 * case.rows // 4) * (2 * case.columns // 4), case.rows * case.columns
+    return [
         {
-            "compressed_cache": noise(2, case.batch, case.heads, small + 1, HEAD, seed=layer),
-            "full_cache": noise(2, case.batch, case.heads, full + 2, HEAD, seed=layer),
+            "compressed_cache": noise(2, case.batch, case.heads, small * in_small + 1, HEAD, seed=layer),
+            "full_cache": noise(2, case.batch, case.heads, full * in_full + 2, HEAD, seed=layer),
         }
         for layer in range(case.layers)
     ]
+
+
+def anyflow_far_keep(case: Case) -> Built:
+    """The chunks made so far, for their keys and values only."""
+    model, config, inputs = anyflow_far(case)
+
+    def kept(cache: list[dict[str, Tensor]]) -> list[Tensor]:
+        found = [x.clone() for layer in cache for x in layer.values()]
+        for layer in cache:
+            for x in layer.values():
+                x.zero_()
+        return found
+
+    config = {**config, "full_chunk_limit": 3}
+    cache, flag = _far_cache(case, small=1, full=3), {"is_cache_step": True}
+    kept(cache)
+    return with_kept(model, kept), config, {**inputs, "kv_cache": cache, "kv_cache_flag": flag}
+
+
+def anyflow_far_step(case: Case) -> Built:
+    """One chunk after others, whose keys and values are kept."""
+    model, config, _ = anyflow_far(case)
+    now, cache = replace(case, frames=2), _far_cache(case, small=1, full=1)
     flag = {"is_cache_step": False, "num_cached_chunks": 2}
     inputs = dict(_anyflow_inputs(now), chunk_partition=[1, 1, 2], kv_cache=cache, kv_cache_flag=flag)
     return model, config, inputs
@@ -212,6 +235,7 @@ def _animate2(case: Case, *, frames: int, mode: str) -> Built:
 def wan_animate2_reference(case: Case) -> Built:
     """The pass over the reference video, which keeps its keys and values."""
     model, config, inputs = _animate2(case, frames=2, mode="extract")
+    model = with_kept(model, lambda cache: [x for c in cache.layer_caches for x in (c.key, c.value)])
     grids = torch.tensor([[2, case.rows, case.columns]] * case.batch)
     return model, config, dict(inputs, offset_grid_sizes=grids)
 
@@ -279,6 +303,7 @@ VARIANTS: dict[str, Variant] = {
     "anyflow": Variant(anyflow),
     "anyflow_i2v": Variant(anyflow_i2v),
     "anyflow_far": Variant(anyflow_far),
+    "anyflow_far_keep": Variant(anyflow_far_keep),
     "anyflow_far_step": Variant(anyflow_far_step),
     "helios": Variant(helios),
     "helios_amplify": Variant(helios_amplify),

@@ -1,0 +1,75 @@
+"""A covering subset of the equality matrix: every variant of every class, each plan and each shape in turn.
+
+`tests/matrix.py` runs all of it.
+"""
+
+from typing import Any
+
+import pytest
+from cells import ZOO, texts, variants, verdict
+from latentloom.pipelines.split_plans import REFUSED, SPLIT_PLANS
+from matrix import PLANS
+from zoo.cases import CASES
+
+NAMES = sorted(variants())
+SHAPES = ("both_odd", "heads3", "masked_odd", "odd_image", "batch2", "masked", "odd_text", "even")
+CELLS_EACH = 3
+
+
+def chosen(index: int) -> list[tuple[str, str, int]]:
+    """(plan, case, turn) of a variant: neighbours get others, so that nine in a row meet every plan in every shape."""
+    turns = range(index * CELLS_EACH, (index + 1) * CELLS_EACH)
+    return [(PLANS[turn % len(PLANS)], SHAPES[turn % len(SHAPES)], turn) for turn in turns]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sharded_equals_one_process(ranks: Any, name: str) -> None:
+    for plan, case, turn in chosen(NAMES.index(name)):
+        shape = case if variants()[name].masks or not CASES[case].masked else "both_odd"
+        modes = texts(name, CASES[shape])
+        text = modes[turn % len(modes)]
+        full = plan if text == "auto" else f"{plan},text={text}"
+        assert verdict(ranks.run("cells:cell", name, shape, full)) == "ok", f"{full} in shape {shape}"
+
+
+def test_the_subset_meets_every_plan_in_every_shape() -> None:
+    met = {(plan, case) for index in range(len(NAMES)) for plan, case, _ in chosen(index)}
+    assert met == {(plan, case) for plan in PLANS for case in SHAPES}
+
+
+def test_every_supported_class_is_in_the_zoo_and_no_refused_one_is_supported() -> None:
+    classes = {variants()[name].build(CASES["even"])[0].__name__ for name in NAMES}
+    assert classes == set(SPLIT_PLANS)
+    assert not set(SPLIT_PLANS) & set(REFUSED)
+    assert ZOO
+
+
+def test_every_transformer_class_of_diffusers_is_supported_or_refused_with_a_reason() -> None:
+    import inspect
+
+    import diffusers
+    from diffusers.models import transformers
+    from diffusers.models.modeling_utils import ModelMixin
+
+    found = set()
+    for name in dir(diffusers):
+        kind = getattr(diffusers, name)
+        if inspect.isclass(kind) and issubclass(kind, ModelMixin) and kind.__module__.startswith(transformers.__name__):
+            found.add(name)
+    assert found == set(SPLIT_PLANS) | set(REFUSED)
+    assert len(SPLIT_PLANS) >= 45
+    assert all(len(reason) > 20 for reason in REFUSED.values())
+
+
+def test_attention_left_local_is_wrong_for_every_class(ranks: Any) -> None:
+    seen: set[str] = set()
+    for name in NAMES:
+        kind = variants()[name].build(CASES["even"])[0].__name__
+        if kind in seen:
+            continue
+        seen.add(kind)
+        try:
+            found = verdict(ranks.run("cells:cell", name, "even", "ulysses=2", True))
+        except Exception as error:
+            found = str(error)
+        assert found != "ok", name

@@ -1,0 +1,40 @@
+"""Sharded attention equals one fp64 attention, whatever the shapes, heads, masks, streams and plan."""
+
+import operator_cases
+import pytest
+from operator_cases import call, verdict
+from ranks import Ranks
+
+SEEDS = list(range(500))
+TOLERANCE = 1e-5
+
+
+def verdicts(ranks: Ranks, seeds: list[int], mutation: str = "") -> dict[int, str]:
+    answers = ranks.run("operator_cases:answers", seeds, mutation)
+    return {seed: verdict(list(each), TOLERANCE) for seed, each in zip(seeds, zip(*answers, strict=True), strict=True)}
+
+
+def test_sharded_attention_equals_one_attention_in_fp64(ranks: Ranks) -> None:
+    wrong = {call(seed): found for seed, found in verdicts(ranks, SEEDS).items() if found != "ok"}
+    assert not wrong
+
+
+def test_the_cases_meet_every_plan_with_every_kind_of_mask() -> None:
+    met = {(call(seed).plan, call(seed).form) for seed in SEEDS}
+    assert met == {(plan, form) for plan in operator_cases.PLANS for form in operator_cases.FORMS}
+
+
+def test_the_cases_meet_the_shapes_that_break_kernels() -> None:
+    cases = [call(seed) for seed in SEEDS]
+    sharded = [[length for _, length, is_sharded in case.streams if is_sharded] for case in cases]
+    assert any(case.plan.endswith("4") and 0 < sum(lengths) < 4 for case, lengths in zip(cases, sharded, strict=True))
+    assert any(length == 0 for case in cases for _, length, _ in case.streams)
+    assert any(case.plan == "ulysses=4" and case.heads == 3 for case in cases)
+    assert any(case.heads == 3 * case.kv_heads for case in cases)
+
+
+@pytest.mark.parametrize("mutation", ["local", "layout"])
+def test_attention_that_stays_local_or_mixes_up_streams_is_found_wrong(ranks: Ranks, mutation: str) -> None:
+    seeds = [seed for seed in SEEDS[:200] if call(seed).plan != "ulysses=1" and len(call(seed).streams) > 1]
+    found = list(verdicts(ranks, seeds, mutation).values())
+    assert sum(each != "ok" for each in found) > len(found) * 0.6  # a few calls have one token, or streams of one size

@@ -1,0 +1,65 @@
+"""`latentloom verify`: a real model both ways on new ranks, and what it says when they are not equal."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from latentloom.__main__ import main
+from latentloom.pipelines.verify import Verdict
+
+
+def test_a_plan_that_is_exact_passes(tiny: Callable[[str], Path], capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["verify", "--model", str(tiny("flux")), "--plan", "ring=2", "--plan", "cfg=2", "--json"])
+    ring, cfg = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert ring["is_equal"] and cfg["is_equal"]
+    assert ring["sent_bytes"][0] > cfg["sent_bytes"][0] > 0
+
+
+def test_a_model_with_a_first_frame_is_verified_with_one(tiny: Callable[[str], Path]) -> None:
+    assert main(["verify", "--model", str(tiny("wan22_i2v")), "--plan", "ulysses=2", "--size", "32x48"]) == 0
+
+
+def verdict(**changes: object) -> Verdict:
+    values = {
+        "plan": "ulysses=2",
+        "difference": 2e-5,
+        "largest": 3.0,
+        "tolerance": 1e-5,
+        "sent_bytes": (1_000_000, 2_000_000),
+        "calls": (4, 4),
+        "is_same_everywhere": True,
+    }
+    return Verdict(**{**values, **changes})  # pyright: ignore[reportArgumentType]
+
+
+def test_a_verdict_says_what_was_found() -> None:
+    said = str(verdict())
+    assert said.startswith("ulysses=2: pass, largest difference 2e-05 of 3")
+    assert "each rank sent 2.00 MB in 4 exchanges" in said
+
+
+@pytest.mark.parametrize("changes", [{"difference": 4e-5}, {"is_same_everywhere": False}, {"difference": float("nan")}])
+def test_a_difference_fails(changes: dict[str, object]) -> None:
+    assert not verdict(**changes).is_equal
+    assert "FAIL" in str(verdict(**changes))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--plan", "spiral=2"], "'spiral=2' is no axis"),
+        (["--size", "big"], "write width and height in pixels, like 512x768"),
+        (["--plan", "ulysses=2", "--plan", "ulysses=3"], "verify them one by one"),
+        (["--plan", "ulysses=2", "--size", "33x64"], "no size that"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    arguments: list[str], words: str, tiny: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", "--model", str(tiny("flux")), *arguments]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1

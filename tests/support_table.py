@@ -1,0 +1,105 @@
+"""The README's table of supported transformer classes, made from what the equality matrix found.
+
+    python tests/matrix.py --out cells.jsonl
+    python tests/support_table.py --cells cells.jsonl     # sums them up in tests/matrix_results.json, writes the README
+    python tests/support_table.py                         # writes the README from tests/matrix_results.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import conftest  # noqa: F401 (makes the checkout importable)
+
+TESTS = Path(__file__).resolve().parent
+RESULTS = TESTS / "matrix_results.json"
+README = TESTS.parent / "README.md"
+BEGIN, END = "<!-- support table -->", "<!-- /support table -->"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cells", nargs="*", type=Path, default=[], help="what tests/matrix.py --out wrote")
+    args = parser.parse_args()
+    if args.cells:
+        lines = [line for path in args.cells for line in path.read_text().splitlines()]
+        found = summed(lines, classes_of_variants())
+        RESULTS.write_text("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found.items()) + "\n}\n")
+    README.write_text(with_table(README.read_text(), table(json.loads(RESULTS.read_text()))))
+
+
+def classes_of_variants() -> dict[str, str]:
+    """The transformer class that each variant of the matrix is."""
+    from cells import variants
+    from zoo.cases import CASES
+
+    return {name: variant.build(CASES["even"])[0].__name__ for name, variant in variants().items()}
+
+
+def summed(lines: Iterable[str], classes: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """Counts for each class, from lines `[variant, case, plan, text, verdict]`; of a cell run twice, the last."""
+    from zoo.cases import CASES
+
+    cells = {tuple(cell[:4]): cell[4] for cell in map(json.loads, lines) if cell[0] in classes}
+    by_class: dict[str, dict[tuple[str, ...], str]] = {}
+    for cell, verdict in cells.items():
+        by_class.setdefault(classes[cell[0]], {})[cell] = verdict
+    return {name: _counts(found, CASES) for name, found in sorted(by_class.items())}
+
+
+def _counts(cells: dict[tuple[str, ...], str], cases: dict[str, Any]) -> dict[str, Any]:
+    plans = {plan for _, _, plan, _ in cells}
+    unequal = {plan for (_, _, plan, _), verdict in cells.items() if verdict != "ok"}
+    masked = [verdict for (_, case, _, _), verdict in cells.items() if cases[case].masked]
+    return {
+        "variants": sorted({variant for variant, *_ in cells}),
+        "plans": len(plans),
+        "equal_plans": len(plans - unequal),
+        "cells": len(cells),
+        "equal_cells": sum(verdict == "ok" for verdict in cells.values()),
+        "masked_cells": len(masked),
+        "equal_masked_cells": sum(verdict == "ok" for verdict in masked),
+        "texts": sorted({text for _, _, _, text in cells} - {"auto", "control"}),
+    }
+
+
+def table(results: dict[str, dict[str, Any]]) -> str:
+    """One row for each class that has a split plan, and one for each that is refused."""
+    from latentloom.pipelines.split_plans import REFUSED, SPLIT_PLANS
+
+    rows = [
+        "| class | plans equal | cells equal | of them masked | text stream |",
+        "| --- | --- | --- | --- | --- |",
+        *(_row(name, results.get(name)) for name in sorted(SPLIT_PLANS)),
+        "",
+        "| refused | why it runs on one device |",
+        "| --- | --- |",
+        *(f"| {name} | {REFUSED[name]} |" for name in sorted(REFUSED)),
+    ]
+    return "\n".join(rows)
+
+
+def _row(name: str, found: dict[str, Any] | None) -> str:
+    if found is None:
+        return f"| {name} | not run | | | |"
+    masked = f"{found['equal_masked_cells']} of {found['masked_cells']}" if found["masked_cells"] else "takes no mask"
+    return (
+        f"| {name} | {found['equal_plans']} of {found['plans']} | {found['equal_cells']} of {found['cells']} | {masked} | "
+        f"{' or '.join(found['texts']) or 'whole or none'} |"
+    )
+
+
+def with_table(readme: str, rows: str) -> str:
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{README.name} has no {BEGIN} ... {END}; put both lines where the table belongs")
+    return f"{before}{BEGIN}\n{rows}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    main()
