@@ -10,19 +10,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from .mesh import Group
 
 
-def all_to_all(send: Tensor, *, sizes_out: Sequence[int], sizes_in: Sequence[int], group: Group) -> Tensor:
-    """Collective: send `sizes_out[i]` elements of flat `send` to member i, receive `sizes_in[i]` from it."""
-    _count(group, (send.numel() - sizes_out[group.index]) * send.element_size())
-    staged = _staged(send, group)
-    received = staged.new_empty(sum(sizes_in))
-    dist.all_to_all_single(received, staged, list(sizes_in), list(sizes_out), group=group.process_group)
-    return received.to(send.device)
+def start_exchange(
+    sends: Sequence[Sequence[Tensor]], receives: Sequence[Sequence[Tensor]], *, group: Group
+) -> Callable[[], None]:
+    """Collective: send the tensors `sends[i]` to member i, and receive what it sends into those of `receives[i]`.
+
+    They are contiguous; what a rank has for itself is left alone. An all-to-all whose pieces land where they belong,
+    with no copy. Returns at once; the function it gives back waits.
+    """
+    others = [member for member in range(group.size) if member != group.index]
+    _count(group, sum(piece.numel() * piece.element_size() for member in others for piece in sends[member]))
+    landings = [(piece, _landing(piece, group)) for member in others for piece in receives[member]]
+    peers = [group.ranks[member] for member in others for _ in receives[member]]
+    requests = _exchange(
+        [(group.ranks[member], _staged(piece, group)) for member in others for piece in sends[member]],
+        [(peer, landing) for peer, (_, landing) in zip(peers, landings, strict=True)],
+        group,
+    )
+
+    def wait() -> None:
+        for request in requests:
+            request.wait()
+        for piece, landing in landings:
+            if landing is not piece:
+                piece.copy_(landing)
+
+    return wait
 
 
 def start_hop(send: Tensor, *, size_in: int, group: Group) -> Callable[[], Tensor]:
@@ -34,7 +54,7 @@ def start_hop(send: Tensor, *, size_in: int, group: Group) -> Callable[[], Tenso
     staged = _staged(send, group)
     received = staged.new_empty(size_in)
     after, before = (group.ranks[(group.index + step) % group.size] for step in (1, -1))
-    requests = _exchange({after: staged}, {before: received}, group)
+    requests = _exchange([(after, staged)], [(before, received)], group)
 
     def wait() -> Tensor:
         for request in requests:
@@ -133,18 +153,26 @@ def _trade(block: Tensor, parts: Sequence[Tensor], group: Group) -> list[dist.Wo
     to 4.5 times the processor time."""
     others = [member for member in range(group.size) if member != group.index]
     return _exchange(
-        {group.ranks[member]: block for member in others},
-        {group.ranks[member]: parts[member] for member in others},
+        [(group.ranks[member], block) for member in others],
+        [(group.ranks[member], parts[member]) for member in others],
         group,
     )
 
 
-def _exchange(sends: dict[int, Tensor], receives: dict[int, Tensor], group: Group) -> list[dist.Work]:
-    """Sends and receives in one go, by rank; empty tensors stay home on both sides."""
-    operations = [
-        dist.P2POp(kind, tensor, peer, group=group.process_group)
-        for kind, tensors in ((dist.isend, sends), (dist.irecv, receives))
-        for peer, tensor in tensors.items()
-        if tensor.numel()
-    ]
+def _landing(tensor: Tensor, group: Group) -> Tensor:
+    """Where to receive what belongs into `tensor`."""
+    return torch.empty_like(tensor, device="cpu") if backend(group) == "gloo" and not tensor.is_cpu else tensor
+
+
+def _exchange(
+    sends: Sequence[tuple[int, Tensor]], receives: Sequence[tuple[int, Tensor]], group: Group
+) -> list[dist.Work]:
+    """Sends and receives in one go, by rank, the n-th sent to a rank its n-th received; empty ones are not sent."""
+    operations = []
+    for kind, tensors in ((dist.isend, sends), (dist.irecv, receives)):
+        tags: dict[int, int] = {}
+        for peer, tensor in tensors:
+            tags[peer] = tags.get(peer, -1) + 1
+            if tensor.numel():
+                operations.append(dist.P2POp(kind, tensor, peer, group=group.process_group, tag=tags[peer]))
     return dist.batch_isend_irecv(operations) if operations else []

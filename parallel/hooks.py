@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from .fingerprint import check_same
@@ -30,17 +31,44 @@ def install(module: nn.Module, session: Session) -> list[Remove]:
 
 
 def _install(module: nn.Module, session: Session, undo: list[Remove]) -> None:
+    below: list[Remove] = []
+    places: list[tuple[nn.Module, str, nn.Module]] = []  # where each hooked module hangs: parent, name, module
+
+    def detach() -> None:
+        while below:
+            below.pop()()
+
+    def follow() -> None:
+        """Move the hooks if modules were exchanged since, as adapters do that wrap a layer or give it back."""
+        if all(parent._modules.get(name) is each for parent, name, each in places):
+            return
+        detach()
+        places[:] = _attach(module, session, below)
+
+    undo.append(session.leave)  # in case the last forward was interrupted
+    undo.append(_at_root(module, session, follow))
+    undo.append(detach)
+    places += _attach(module, session, below)
+    if "" in session.split.inputs:
+        undo.append(_cutting(module, session.split.inputs[""], session, ""))
+    if "" in session.split.outputs:
+        undo.append(_gathering(module, session.split.outputs[""], session, ""))
+    undo.append(_leaving(module, session))
+
+
+def _attach(module: nn.Module, session: Session, undo: list[Remove]) -> list[tuple[nn.Module, str, nn.Module]]:
+    """Hook what is below the root; where each hooked module hangs."""
     split = session.split
     found = {path: modules_at(module, path, session.title) for path in {*split.inputs, *split.outputs, *split.blocks}}
-    undo.append(_at_root(module, session))
+    hooked = {each for path, modules in found.items() if path for each in modules}
     for path in split.blocks:
         for block in found[path]:
             undo += _around_block(block, session)
     for path, specs in split.inputs.items():
-        for each in found[path]:
+        for each in found[path] if path else ():
             undo.append(_cutting(each, specs, session, path))
     for path, spec in split.outputs.items():
-        for each in found[path]:
+        for each in found[path] if path else ():
             undo.append(_gathering(each, spec, session, path))
     inside = {name: each for path in split.blocks for block in found[path] for name, each in _named(module, block)}
     for end, calls in split.attention.items():
@@ -54,7 +82,14 @@ def _install(module: nn.Module, session: Session, undo: list[Remove]) -> None:
         for name, each in inside.items():
             if _ends(name, end):
                 undo.append(_with_processor(each, make, session))  # one by one: a processor may refuse
-    undo.append(_leaving(module, session))
+    ends = (*split.attention, *split.halos, *split.processors)
+    hooked |= {each for name, each in inside.items() if any(_ends(name, end) for end in ends)}
+    return [
+        (parent, name, each)
+        for parent in module.modules()
+        for name, each in parent._modules.items()
+        if each is not None and each in hooked
+    ]
 
 
 def modules_at(module: nn.Module, path: str, title: str) -> list[nn.Module]:
@@ -78,6 +113,11 @@ def _inner(outer: nn.Module, part: str, path: str, title: str) -> list[nn.Module
     return [getattr(outer, part)]
 
 
+def modules_ending(root: nn.Module, blocks: Sequence[nn.Module], ends: Sequence[str]) -> list[nn.Module]:
+    """What is in the blocks and has a path that ends like one of these."""
+    return [each for block in blocks for name, each in _named(root, block) if any(_ends(name, end) for end in ends)]
+
+
 def _named(root: nn.Module, block: nn.Module) -> list[tuple[str, nn.Module]]:
     """Everything in a block, by its path from the root."""
     prefix = next(name for name, each in root.named_modules() if each is block)
@@ -91,7 +131,7 @@ def _ends(name: str, end: str) -> bool:
     )
 
 
-def _at_root(module: nn.Module, session: Session) -> Remove:
+def _at_root(module: nn.Module, session: Session, follow: Callable[[], None]) -> Remove:
     """Start each forward anew, and let the session see its attention calls."""
     names = _argument_names(module)
     checked = False
@@ -99,10 +139,17 @@ def _at_root(module: nn.Module, session: Session) -> Remove:
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         nonlocal checked
         session.begin()
+        if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in module.parameters()):
+            raise ValueError(
+                f"{session.title}: it is sharded for inference, but gradients are on; call it under torch.no_grad()"
+            )
         if not checked:
             given = {**dict(zip(names, args, strict=False)), **kwargs}
-            check_same(given, session.mesh[Axis.SEQUENCE], title=session.title)
+            check_same(
+                given, session.mesh[Axis.SEQUENCE], title=session.title, around=session.mesh[Axis.WEIGHTS]
+            )
             checked = True
+        follow()
         session.enter()
 
     return module.register_forward_pre_hook(before, with_kwargs=True, prepend=True).remove
@@ -115,6 +162,7 @@ def _leaving(module: nn.Module, session: Session) -> Remove:
         session.leave()
         if output is None:  # the forward raised: that is the error to see
             return
+        session.is_agreed = True
         if not session.num_calls:
             raise ValueError(
                 f"{session.title}: no attention call of its blocks was seen, so nothing was sharded; "

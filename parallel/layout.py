@@ -15,7 +15,8 @@ Range = tuple[int, int]
 
 def shares_of(length: int, count: int, unit: int = 1) -> tuple[int, ...]:
     """`length` tokens over `count` ranks, as even as whole units allow, the longer ones first."""
-    units = length // unit
+    units, rest = divmod(length, unit)
+    assert not rest, f"{length} tokens are no whole number of units of {unit}"
     return tuple((units // count + (i < units % count)) * unit for i in range(count))
 
 

@@ -44,6 +44,12 @@ class ParallelPlan:
                 f"plan {self}: {self.num_ranks} ranks cannot be put into groups of {self.weights} that share weights; "
                 f"give weights a number that divides {self.num_ranks}"
             )
+        if self.sequence % self.weights and self.weights % self.sequence:
+            raise ValueError(
+                f"plan {self}: groups of {self.weights} that share weights would hold parts of several sequences of "
+                f"{self.sequence} ranks, and one that fails would leave others waiting; give weights a number that "
+                f"divides {self.sequence}, or a multiple of it"
+            )
 
     @property
     def num_ranks(self) -> int:

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
+from torch._C import _len_torch_function_stack
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from . import operator
 from .attention import compose, local
@@ -39,6 +40,7 @@ class Session(TorchFunctionMode):
         self.kinds = self._kinds()
         self.key = operator.register(self)
         self._attend = compose(mesh.plan)
+        self.is_agreed = mesh[Axis.SEQUENCE].size == 1
         self._is_entered = False
         self.begin()
 
@@ -67,6 +69,7 @@ class Session(TorchFunctionMode):
 
     def enter(self) -> None:
         """See the attention calls of this thread from now on."""
+        self.leave()  # Ctrl-C ends a forward without its always-called hooks
         self.__enter__()
         self._is_entered = True
 
@@ -74,7 +77,7 @@ class Session(TorchFunctionMode):
         """See them no more; nothing happens if a forward failed before it was entered."""
         if self._is_entered:
             self._is_entered = False
-            self.__exit__(None, None, None)
+            _take_off(self)
 
     @property
     def rank(self) -> int:
@@ -167,6 +170,8 @@ class Session(TorchFunctionMode):
             raise ValueError(
                 f"{self.title}: attention with dropout {dropout_p} cannot be sharded; call its eval() first"
             )
+        if is_causal and attn_mask is not None:
+            raise ValueError(f"{self.title}: an attention call is causal and masked as well; torch takes one of both")
         kind, self.calls = self.calls[0], self.calls[1:] or self.calls
         if torch.compiler.is_compiling():  # the operator counts the call when it runs
             return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, is_causal, self.key, kind)
@@ -196,8 +201,7 @@ class Session(TorchFunctionMode):
             return self._attend_whole(q, k, v, mask=mask, scale=scale, causal=causal, call=call)
         layout = self.layout(call.keys)
         here = layout.num_held(self.rank)
-        if q.shape[2] != here or k.shape[2] != here:
-            raise self._undescribed(q, k, call.keys)
+        self._agree(self._undescribed(q, k, call.keys) if q.shape[2] != here or k.shape[2] != here else None, q)
         if causal:
             mask = torch.ones(1, 1, layout.length, layout.length, dtype=torch.bool, device=q.device).tril()
         if mask is not None:
@@ -277,6 +281,22 @@ class Session(TorchFunctionMode):
             q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=k.shape[1] != q.shape[1]
         )
 
+    def _agree(self, error: ValueError | None, q: Tensor) -> None:
+        """Collective in the first forward, in which a split plan that does not fit shows: raise on all ranks or none.
+
+        Where another rank happens to hold as many tokens as a call has that the plan does not know, it would go on and
+        wait for this one.
+        """
+        if not self.is_agreed:
+            num_wrong = self.sum(torch.tensor([float(error is not None)], device=q.device))
+            if num_wrong and error is None:
+                error = ValueError(
+                    f"{self.title}: another rank met an attention call that its split plan does not describe; run it "
+                    "on one device, or add the call to the split plan"
+                )
+        if error is not None:
+            raise error
+
     def _undescribed(self, q: Tensor, k: Tensor, names: tuple[str, ...]) -> ValueError:
         here = self.layout(names).num_held(self.rank)
         return ValueError(
@@ -284,3 +304,12 @@ class Session(TorchFunctionMode):
             f"plan describes: this rank holds {here} tokens of {' and '.join(names)}; run it on one device, or add the "
             "call to the split plan"
         )
+
+
+def _take_off(mode: TorchFunctionMode) -> None:
+    """Leave a mode, be it below others: what was entered inside a forward may outlive an interrupt of it."""
+    above: list[TorchFunctionMode] = []
+    while _len_torch_function_stack() and (top := _pop_mode()) is not mode:
+        above.append(top)
+    for other in reversed(above):
+        _push_mode(other)

@@ -146,6 +146,10 @@ class SplitPlan:
     """{end of a module path: processor(old processor, session)}: attention that is no softmax, set while attached. Of a
     module that has no processor, the forward: forward(module, session)."""
 
+    lent: tuple[str, ...] = ()
+    """{end of a module path}: what the transformer also calls outside its block, so that shared weights are gathered
+    for it by itself."""
+
     adapt: Callable[[SplitPlan, Any], SplitPlan] | None = None
     """What a transformer's config changes of the plan of its class."""
 

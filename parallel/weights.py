@@ -168,17 +168,26 @@ def _watch(module: nn.Module) -> None:
     def before(_: nn.Module, args: Any) -> None:
         now = _names(module)
         if now != known:
-            changed = sorted(now.symmetric_difference(known))
+            changed = sorted(now.symmetric_difference(known), key=lambda name: ("base_layer" in name, name))
             raise ValueError(
                 f"{_title(module)}: {len(changed)} parameters were added or taken away after its weights were sharded, "
                 f"first {changed[0]}; load LoRAs and the like before shard, or use weights=1"
             )
 
+    begun = False
+
+    def begin(_: nn.Module, args: Any) -> None:
+        nonlocal begun
+        begun = True
+
     def after(_: nn.Module, args: Any, output: Any) -> None:
-        if output is None:
+        nonlocal begun
+        if output is None and begun:
             _recover(module)
+        begun = False
 
     module.register_forward_pre_hook(before, prepend=True)
+    module.register_forward_pre_hook(begin)  # after FSDP's own, which sets up what recovering needs
     module.register_forward_hook(after, always_call=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import difflib
 import functools
 from collections.abc import Iterator
@@ -56,6 +57,10 @@ def shard(
         mesh = make_mesh(plan)
     elif not isinstance(mesh, Mesh):
         mesh = mesh_of(plan, mesh)
+    elif dataclasses.replace(mesh.plan, text=plan.text) != plan:
+        raise ValueError(f"plan {plan}: the mesh was made for plan {mesh.plan}; make one for this plan, or give none")
+    else:
+        mesh = dataclasses.replace(mesh, plan=plan)
     return shard_module(transformer, split, mesh, kernel=kernel, handle=Handle)
 
 
@@ -86,7 +91,7 @@ def sharded_parts(parts: Parts, plan: ParallelPlan) -> Iterator[Parts]:
 
 def split_plan_of(transformer: nn.Module) -> SplitPlan:
     """How the class of this transformer is split; ValueError with the reason if it cannot be."""
-    name = type(transformer).__name__
+    name = type(transformer).__name__.removeprefix("FSDP")  # how FSDP names the class when it has the weights
     if name in REFUSED:
         raise ValueError(f"{name} cannot be split: {REFUSED[name]}; run it on one device, or split guidance by cfg=2")
     if name not in SPLIT_PLANS:

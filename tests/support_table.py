@@ -1,8 +1,8 @@
 """The README's table of supported transformer classes, made from what the equality matrix found.
 
-    python tests/matrix.py --out cells.jsonl
-    python tests/support_table.py --cells cells.jsonl     # sums them up in tests/matrix_results.json, writes the README
-    python tests/support_table.py                         # writes the README from tests/matrix_results.json
+python tests/matrix.py --out cells.jsonl
+python tests/support_table.py --cells cells.jsonl     # sums them up in tests/matrix_results.json, writes the README
+python tests/support_table.py                         # writes the README from tests/matrix_results.json
 """
 
 from __future__ import annotations
@@ -52,18 +52,19 @@ def summed(lines: Iterable[str], classes: dict[str, str]) -> dict[str, dict[str,
 
 
 def _counts(cells: dict[tuple[str, ...], str], cases: dict[str, Any]) -> dict[str, Any]:
-    plans = {plan for _, _, plan, _ in cells}
-    unequal = {plan for (_, _, plan, _), verdict in cells.items() if verdict != "ok"}
+    assert all(verdict == "ok" for (*_, text), verdict in cells.items() if text == "control"), "a control is equal"
+    cells = {cell: verdict for cell, verdict in cells.items() if cell[3] != "control"}
+    plans = sorted({plan for _, _, plan, _ in cells})
     masked = [verdict for (_, case, _, _), verdict in cells.items() if cases[case].masked]
     return {
         "variants": sorted({variant for variant, *_ in cells}),
         "plans": len(plans),
-        "equal_plans": len(plans - unequal),
+        "unequal_plans": sorted({plan for (_, _, plan, _), verdict in cells.items() if verdict != "ok"}),
         "cells": len(cells),
         "equal_cells": sum(verdict == "ok" for verdict in cells.values()),
         "masked_cells": len(masked),
         "equal_masked_cells": sum(verdict == "ok" for verdict in masked),
-        "texts": sorted({text for _, _, _, text in cells} - {"auto", "control"}),
+        "texts": sorted({text for _, _, _, text in cells} - {"auto"}),
     }
 
 
@@ -86,11 +87,12 @@ def table(results: dict[str, dict[str, Any]]) -> str:
 def _row(name: str, found: dict[str, Any] | None) -> str:
     if found is None:
         return f"| {name} | not run | | | |"
+    plans = f"{found['plans'] - len(found['unequal_plans'])} of {found['plans']}"
+    if found["unequal_plans"]:
+        plans += f" (not {', '.join(found['unequal_plans'])})"
+    cells = f"{found['equal_cells']} of {found['cells']}"
     masked = f"{found['equal_masked_cells']} of {found['masked_cells']}" if found["masked_cells"] else "takes no mask"
-    return (
-        f"| {name} | {found['equal_plans']} of {found['plans']} | {found['equal_cells']} of {found['cells']} | {masked} | "
-        f"{' or '.join(found['texts']) or 'whole or none'} |"
-    )
+    return f"| {name} | {plans} | {cells} | {masked} | {' or '.join(found['texts']) or 'whole or none'} |"
 
 
 def with_table(readme: str, rows: str) -> str:

@@ -21,7 +21,8 @@ from .exchange import answers_traffic, authored, replicated_ranges, sharded_rang
 from .local import Kernel, additive, attend_with_lse
 from .strategy import Attend, Shape, Traffic
 
-ABSORBING = -1e20  # a mask this low leaves nothing of a score added to it
+LOW = -1e3  # added to a number this low the log-sum-exp of a block has too few digits left to merge by
+ABSORBING = -1e9  # nothing is left of a score
 
 
 def check(layout: Layout, mesh: Mesh) -> None:
@@ -94,19 +95,19 @@ def merge(one: tuple[Tensor, Tensor], two: tuple[Tensor, Tensor]) -> tuple[Tenso
 
 
 def _settled(q: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows whose every key is masked by a huge finite number, made safe to merge.
+    """Rows whose every key is masked by a large finite number, made safe to merge.
 
-    Added to such a number the scores vanish, so that softmax is uniform; but so does the logarithm of the number of
-    keys, and blocks of different sizes would be merged as equals. Zero queries under a zero mask are uniform too.
+    Softmax is the same without what all keys have in common. Added to a huge number the scores vanish too, so that
+    softmax is uniform: zero queries give that.
     """
     if mask.dtype == torch.bool:
         return q, mask
     mask = additive(mask, q.dtype)
     best = mask.amax(-1, keepdim=True)  # B H S 1
-    lost = (best <= ABSORBING) & (best > -torch.inf)
-    if not lost.any():
+    low = (best <= LOW) & (best > -torch.inf)
+    if not low.any():
         return q, mask
-    return q.masked_fill(lost, 0.0), torch.where(lost, mask - best, mask)
+    return q.masked_fill(low & (best <= ABSORBING), 0.0), torch.where(low, mask - best, mask)
 
 
 def _replicated_columns(layout: Layout) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..collectives import all_to_all
+from ..collectives import start_exchange
 from ..layout import Layout, Range, shares_of
 from ..mesh import Axis, Mesh
 from . import rows
@@ -130,25 +130,19 @@ def _to_heads(
     """B H S D blocks with all heads -> B h G D with mine, G in the order of the joint sequence."""
     group, ranks = mesh[Axis.ULYSSES], _members(mesh)
     batch, _, _, width = q.shape
-    local = layout.local_ranges(ranks[group.index])
-    sharded = [part for part, stream in zip(local, layout.streams, strict=True) if stream.is_sharded]
-    tokens, mine = layout.num_sharded(ranks[group.index]), heads[group.index]
-    sizes_out = [tokens * batch * each.num_packed * width for each in heads]
-    sizes_in = [layout.num_sharded(rank) * batch * mine.num_packed * width for rank in ranks]
-    send = q.new_empty(sum(sizes_out))
-    for each, part in zip(heads, send.split(sizes_out), strict=True):
-        rows.pack(_of_heads(q, k, v, each), sharded, out=part)
-    received = all_to_all(send, sizes_out=sizes_out, sizes_in=sizes_in, group=group)
-    if not mine.num_queries:
-        empty = q.new_empty(batch, 0, layout.merged(len(heads)).num_held(ranks[0] // len(heads)), width)
-        return empty, empty, empty
-    arrived = received.view(-1, batch, mine.num_packed, width)
-    replicated = [
-        rows.pack(_of_heads(q, k, v, mine), [part])
-        for part, stream in zip(local, layout.streams, strict=True)
-        if not stream.is_sharded
+    mine, place = heads[group.index], ranks[group.index]
+    local, among = layout.local_ranges(place), _among(layout, ranks)
+    joint = q.new_empty(layout.merged(group.size).num_held(ranks[0] // group.size), batch, mine.num_packed, width)
+    sharded = [i for i, stream in enumerate(layout.streams) if stream.is_sharded]
+    sends = [
+        [rows.pack(_of_heads(q, k, v, each), [local[i]]) for i in sharded] if member != group.index else []
+        for member, each in enumerate(heads)
     ]
-    joint = rows.in_order(arrived, layout=layout, ranks=ranks, replicated=replicated)
+    receives = [[joint[slice(*places[i])] for i in sharded] for places in among]
+    wait = start_exchange(sends, receives, group=group)
+    for part, target in zip(local, among[group.index], strict=True):  # while the others' travel
+        rows.pack(_of_heads(q, k, v, mine), [part], out=joint[slice(*target)])
+    wait()
     qh, kh, vh = rows.unpack(joint, (mine.num_queries, mine.num_keys, mine.num_keys))
     return qh, kh, vh
 
@@ -161,34 +155,35 @@ def _to_tokens(out: Tensor, *, heads: tuple[Heads, ...], layout: Layout, mesh: M
     """B h G D with my heads -> B H S D blocks with all."""
     group, ranks = mesh[Axis.ULYSSES], _members(mesh)
     batch, _, _, width = out.shape
-    mine, place = heads[group.index], ranks[group.index]
-    merged = layout.merged(len(heads))
-    within = merged.local_ranges(ranks[0] // len(heads))
-    wanted = [_ranges_within(layout, within, ranks=ranks, rank=rank) for rank in ranks]
-    sizes_out = [layout.num_held(rank) * batch * mine.num_queries * width for rank in ranks]
-    sizes_in = [layout.num_held(place) * batch * each.num_queries * width for each in heads]
-    send = out.new_empty(sum(sizes_out))
-    for ranges, part in zip(wanted, send.split(sizes_out), strict=True):
-        if part.numel():
-            rows.pack([out], ranges, out=part)
-    received = all_to_all(send, sizes_out=sizes_out, sizes_in=sizes_in, group=group)
-    tokens = layout.num_held(place)
-    joined = out.new_empty(batch, tokens, heads[-1].queries[1], width)
-    for each, part in zip(heads, received.split(sizes_in), strict=True):
-        if part.numel():
-            block = part.view(tokens, batch, each.num_queries, width)
+    place = ranks[group.index]
+    local, among = layout.local_ranges(place), _among(layout, ranks)
+    tokens = out.permute(2, 0, 1, 3)  # G B h D, which a kernel's answer to one batch item is without a copy
+    sends = [
+        [tokens[slice(*part)].contiguous() for part in places] if member != group.index else []
+        for member, places in enumerate(among)
+    ]
+    count = layout.num_held(place)
+    blocks = [
+        out.new_empty(count if member != group.index else 0, batch, each.num_queries, width)
+        for member, each in enumerate(heads)
+    ]
+    receives = [[block[slice(*part)] for part in local] for block in blocks]
+    wait = start_exchange(sends, receives, group=group)
+    joined = out.new_empty(batch, count, heads[-1].queries[1], width)
+    for part, target in zip(among[group.index], local, strict=True):
+        joined[:, slice(*target), slice(*heads[group.index].queries)] = out[:, :, slice(*part)].transpose(1, 2)
+    wait()
+    for member, (each, block) in enumerate(zip(heads, blocks, strict=True)):
+        if member != group.index:
             joined[:, :, slice(*each.queries)] = block.transpose(0, 1)
     return joined.transpose(1, 2)
 
 
-def _ranges_within(layout: Layout, within: list[Range], *, ranks: range, rank: int) -> list[Range]:
-    """Where a member's tokens are among those of the group."""
-    found = []
-    for stream, (begin, end) in zip(layout.streams, within, strict=True):
-        if stream.is_sharded:
-            first, last = stream.held(rank)
-            base = begin - stream.held(ranks[0])[0]
-            found.append((base + first, base + last))
-        else:
-            found.append((begin, end))
-    return found
+def _among(layout: Layout, ranks: range) -> list[list[Range]]:
+    """Where each member's tokens are among those of the group, stream by stream."""
+    within = layout.merged(len(ranks)).local_ranges(ranks[0] // len(ranks))
+    shifts = [begin - stream.held(ranks[0])[0] for stream, (begin, _) in zip(layout.streams, within, strict=True)]
+    return [
+        [(shift + first, shift + last) for shift, (first, last) in zip(shifts, held, strict=True)]
+        for held in ([stream.held(rank) for stream in layout.streams] for rank in ranks)
+    ]

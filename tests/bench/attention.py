@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ranks import RankError, Ranks  # noqa: E402
+from ranks import RankError, Ranks
 
 CONTENDERS = {
     "one process": "one",
@@ -84,7 +84,10 @@ def _compare(names: list[str], pools: dict[str, Ranks], *, image: int, text: int
             seconds[name].append(max(took))
     base = statistics.median(seconds.get("diffusers ulysses", [float("nan")]))
     for name in names:
-        print(_row(name, facts[name], seconds[name], base) if name in facts else f"| {name} | {refused[name]} |" + 6 * " |")
+        if name in facts:
+            print(_row(name, facts[name], seconds[name], base))
+        else:
+            print(f"| {name} | {refused[name]} |" + 6 * " |")
     sys.stdout.flush()
 
 
@@ -92,8 +95,8 @@ def _row(name: str, facts: list[dict[str, Any]], seconds: list[float], base: flo
     median = statistics.median(seconds)
     worst = {key: max(fact[key] for fact in facts) for key in facts[0]}
     return (
-        f"| {name}{PATCHED.get(name, '')} | {median:.3f} | {min(seconds):.3f}, {max(seconds):.3f} | {median / base:.3f} | "
-        f"{worst['sends']} | {worst['sent_bytes'] / MIB:.1f} | {worst['peak_bytes'] / MIB:.0f} | "
+        f"| {name}{PATCHED.get(name, '')} | {median:.3f} | {min(seconds):.3f}, {max(seconds):.3f} | "
+        f"{median / base:.3f} | {worst['sends']} | {worst['sent_bytes'] / MIB:.1f} | {worst['peak_bytes'] / MIB:.0f} | "
         f"{worst['difference']:.1e} of {worst['largest']:.1f} |"
     )
 

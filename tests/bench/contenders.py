@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -120,9 +119,9 @@ def one_accelerator() -> None:
 
 
 def ring_on_cpu() -> None:
-    """Give diffusers' ring the CPU kernel that it lacks: torch's own, which returns log-sum-exp; ulysses is not touched.
+    """Give diffusers' ring the CPU kernel that it lacks: torch's own, which returns log-sum-exp.
 
-    Its `native` backend does not know log-sum-exp, and those that do run on CUDA only.
+    Its `native` backend knows no log-sum-exp, and those that do run on CUDA only. Its ulysses is not touched.
     """
     from diffusers.models import attention_dispatch
 
@@ -134,9 +133,9 @@ def ring_on_cpu() -> None:
         out, lse = flash(*(x.transpose(1, 2) for x in (query, key, value)))
         return out.transpose(1, 2), lse.transpose(1, 2)
 
-    def native(query: Tensor, key: Tensor, value: Tensor, *args: Any, _parallel_config: Any = None, **kwargs: Any) -> Any:
+    def native(query: Tensor, key: Tensor, value: Tensor, *args: Any, _parallel_config: Any = None, **rest: Any) -> Any:
         if _parallel_config is None or _parallel_config.context_parallel_config.ring_degree == 1:
-            return stock(query, key, value, *args, _parallel_config=_parallel_config, **kwargs)
+            return stock(query, key, value, *args, _parallel_config=_parallel_config, **rest)
         return attention_dispatch.TemplatedRingAttention.apply(
             query, key, value, None, 0.0, False, None, False, False, forward, None, _parallel_config
         )
@@ -237,6 +236,3 @@ def peak() -> Iterator[list[int]]:
 def _status(name: str) -> int:
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
     return 1024 * int(line.split()[1])
-
-
-__all__ = ["F", "about", "contender", "examine", "timed"]

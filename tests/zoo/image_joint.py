@@ -323,7 +323,7 @@ def hidream(case: Case) -> Built:
     inputs = {
         "hidden_states": noise(case.batch, 4, 2 * case.rows, 2 * case.columns),
         "timesteps": torch.full((case.batch,), 700),
-        "encoder_hidden_states_t5": noise(case.batch, case.text, 8),
+        "encoder_hidden_states_t5": noise(case.batch, case.text + 2, 8),
         "encoder_hidden_states_llama3": noise(2 * case.layers, case.batch, case.text, 4),
         "pooled_embeds": noise(case.batch, 8),
     }

@@ -1,0 +1,57 @@
+"""Compiled blocks of a sharded transformer: one graph each, for any length, and the same output."""
+
+from typing import Any
+
+import pytest
+
+TOLERANCE = 1e-5  # of the largest output, fp32
+SIZES = [(3, 5), (5, 4), (4, 7)]  # rows and columns; the first and the last are uneven on two ranks
+
+
+def test_the_operator_passes_the_checks_of_torch_and_compiles_in_one_graph(ranks: Any) -> None:
+    for found in ranks.run("compiling:check_operator", "ulysses=2")[:2]:
+        assert set(found["passed"].values()) == {"SUCCESS"}
+        assert found["difference"] == 0 and found["graphs"] == 1
+
+
+@pytest.mark.parametrize("how", ["handle", "compile_repeated_blocks"])
+def test_blocks_compile_in_one_graph_for_one_size_and_one_for_all_others(ranks: Any, how: str) -> None:
+    for found in ranks.run("compiling:through_sizes", "flux", "ulysses=2", how, SIZES, {})[:2]:
+        assert max(found["differences"]) <= TOLERANCE
+        assert found["breaks"] == {}
+        assert found["graphs"] == [2, 4, 4], "of double and single blocks, whatever their number"
+        assert found["bare"] == 0 and found["left"] == []
+        assert found["again"] <= TOLERANCE and found["graphs_again"] == 4, "graphs are found again"
+
+
+def test_dynamic_lengths_take_one_graph(ranks: Any) -> None:
+    plan = "ring=2,text=replicated"
+    for found in ranks.run("compiling:through_sizes", "flux", plan, "handle", SIZES, {"dynamic": True})[:2]:
+        assert max(found["differences"]) <= TOLERANCE
+        assert found["breaks"] == {} and found["graphs"] == [2, 2, 2]
+
+
+def test_static_lengths_take_a_graph_each(ranks: Any) -> None:
+    found = ranks.run("compiling:through_sizes", "wan", "allgather=2", "handle", SIZES[:2], {"dynamic": False})[0]
+    assert max(found["differences"]) <= TOLERANCE
+    assert found["breaks"] == {} and found["graphs"] == [1, 2]
+
+
+def test_blocks_whose_weights_are_shared_out_compile_too(ranks: Any) -> None:
+    found = ranks.run("compiling:through_sizes", "flux", "ulysses=2,weights=2", "handle", SIZES[:2], {})[0]
+    assert max(found["differences"]) <= TOLERANCE
+    assert found["breaks"] == {} and found["graphs"] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("before", "shard it first"),
+        ("whole_before", "shard it first"),
+        ("whole_after", "call compile() of its handle"),
+        ("twice", "compile them once"),
+    ],
+)
+def test_what_would_take_hooks_into_a_graph_is_refused_by_name(ranks: Any, how: str, words: str) -> None:
+    for told in ranks.run("compiling:refused", how, "ulysses=2")[:2]:
+        assert words in told and "FluxTransformer2DModel" in told

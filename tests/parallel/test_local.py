@@ -1,0 +1,109 @@
+"""The kernels of one rank and the traps around them; blocks of keys merged by their log-sum-exp."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from operator_cases import reference
+from torch import Tensor
+
+from latentloom.parallel.attention import local, ring
+
+KERNEL = local.choose(torch.device("cpu"), torch.float32)
+
+
+def heads(*tokens: int, count: int = 2, width: int = 8) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(sum(tokens))
+    return [torch.randn(2, count, each, width, generator=generator) for each in tokens]
+
+
+def lse_of(q: Tensor, k: Tensor, bias: Tensor | float = 0.0) -> Tensor:
+    return torch.logsumexp(q.double() @ k.double().transpose(2, 3) * q.shape[3] ** -0.5 + bias, -1)
+
+
+def test_log_sum_exp_is_what_it_is_called() -> None:
+    q, k, v = heads(5, 7, 7)
+    out, lse = local.attend_with_lse(q, k, v, mask=None, scale=None, kernel=KERNEL)
+    assert (out - reference(q, k, v, None, None)).abs().max() <= 1e-5
+    assert (lse - lse_of(q, k)).abs().max() <= 1e-5
+
+
+@pytest.mark.parametrize("is_bool", [True, False])
+def test_a_row_without_a_key_gives_zero_and_a_log_sum_exp_of_minus_infinity(is_bool: bool) -> None:
+    q, k, v = heads(3, 4, 4)
+    mask = torch.ones(1, 1, 3, 4, dtype=torch.bool)
+    mask[:, :, 1] = False
+    given = mask if is_bool else torch.zeros(1, 1, 3, 4).masked_fill(~mask, -torch.inf)
+    out, lse = local.attend_with_lse(q, k, v, mask=given, scale=None, kernel=KERNEL)
+    assert (out[:, :, 1] == 0).all() and (lse[:, :, 1] == -torch.inf).all()
+    assert lse[:, :, [0, 2]].isfinite().all() and (out - reference(q, k, v, mask, None)).abs().max() <= 1e-5
+
+
+@pytest.mark.parametrize(("queries", "keys", "count"), [(0, 3, 2), (3, 0, 2), (0, 0, 2), (3, 3, 0)])
+def test_nothing_to_attend_to_never_reaches_a_kernel(queries: int, keys: int, count: int) -> None:
+    q, k, v = (torch.randn(1, count, tokens, 8) for tokens in (queries, keys, keys))
+    out, lse = local.attend_with_lse(q, k, v, mask=None, scale=None, kernel=KERNEL)
+    plain = local.attend_plain(q, k, v, mask=None, scale=None, kernel=KERNEL)
+    assert out.shape == plain.shape == q.shape and not out.any() and not plain.any()
+    assert (lse == -torch.inf).all() and lse.shape == q.shape[:3]
+
+
+def test_heads_whose_last_dim_is_strided_are_read_right() -> None:
+    q, k, v = (x.transpose(2, 3).contiguous().transpose(2, 3) for x in heads(6, 5, 5))
+    out, _ = local.attend_with_lse(q, k, v, mask=None, scale=None, kernel=KERNEL)
+    assert (out - reference(q, k, v, None, None)).abs().max() <= 1e-5
+
+
+def test_fewer_key_heads_are_shared() -> None:
+    [q], [k, v] = heads(4, count=6), heads(5, 5, count=2)
+    out, _ = local.attend_with_lse(q, k, v, mask=None, scale=None, kernel=KERNEL)
+    assert (out - reference(q, k, v, None, None)).abs().max() <= 1e-5
+
+
+def test_an_unknown_kernel_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="no attention kernel 'fast'; choose auto, cpu_flash, sdpa"):
+        local.choose(torch.device("cpu"), torch.float32, "fast")
+
+
+def blocks(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *ends: int) -> Tensor:
+    """Attention to blocks of keys that end there, merged."""
+    merged, start = None, 0
+    if mask is not None:
+        q, mask = ring._settled(q, mask)
+    for end in ends:
+        bias = None if mask is None else mask[..., start:end]
+        part = local.attend_with_lse(
+            q, k[:, :, start:end], v[:, :, start:end], mask=bias, scale=None, kernel=KERNEL
+        )
+        merged, start = part if merged is None else ring.merge(merged, part), end
+    assert merged is not None
+    return merged[0]
+
+
+def test_merged_blocks_are_attention_to_all_be_some_of_them_empty_or_masked() -> None:
+    q, k, v = heads(5, 9, 9)
+    mask = torch.rand(2, 1, 5, 9, generator=torch.Generator().manual_seed(0)) < 0.5
+    mask[:, :, :, 2:4] = False
+    mask[:, :, 3] = False
+    got = blocks(q, k, v, mask, 2, 2, 4, 9)
+    assert (got - reference(q, k, v, mask, None)).abs().max() <= 1e-5 and not got[:, :, 3].any()
+
+
+def test_attending_to_nothing_twice_is_nothing() -> None:
+    nothing = torch.zeros(1, 1, 2, 4), torch.full((1, 1, 2), -torch.inf)
+    out, lse = ring.merge(nothing, nothing)
+    assert not out.any() and (lse == -torch.inf).all()
+
+
+@pytest.mark.parametrize("low", [-1e9, -1e20, torch.finfo(torch.float32).min])
+def test_rows_masked_by_a_huge_number_are_uniform_over_uneven_blocks_as_on_one_process(low: float) -> None:
+    q, k, v = heads(4, 9, 9)
+    mask = torch.full((1, 1, 4, 9), low)
+    mask[:, :, 0] = 0
+    whole = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    assert (blocks(q, k, v, mask, 2, 3, 9) - whole).abs().max() <= 1e-5
+
+
+def test_rows_masked_by_a_low_number_keep_their_scores() -> None:
+    q, k, v = heads(4, 9, 9)
+    mask = torch.full((1, 1, 4, 9), -1e4)
+    assert (blocks(q, k, v, mask, 2, 3, 9) - reference(q, k, v, mask, None)).abs().max() <= 1e-5

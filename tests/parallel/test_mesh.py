@@ -1,0 +1,55 @@
+"""Which ranks work together: ulysses innermost, then ring or allgather, then cfg."""
+
+import pytest
+from ranks import Ranks
+
+from latentloom.parallel.mesh import Axis, make_mesh, members, planned_mesh
+from latentloom.parallel.plan import ParallelPlan
+
+
+def test_neighbours_share_the_heavy_exchange() -> None:
+    assert members(ParallelPlan(cfg=2, ulysses=2, ring=2), 6) == {
+        Axis.CFG: [2, 6],
+        Axis.ULYSSES: [6, 7],
+        Axis.EXCHANGE: [4, 6],
+        Axis.SEQUENCE: [4, 5, 6, 7],
+        Axis.WEIGHTS: [6],
+    }
+
+
+def test_ranks_that_share_weights_are_neighbours() -> None:
+    plan = ParallelPlan(cfg=2, ulysses=3, weights=2)
+    assert [members(plan, rank)[Axis.WEIGHTS] for rank in range(6)] == [[0, 1], [0, 1], [2, 3], [2, 3], [4, 5], [4, 5]]
+
+
+def test_each_axis_divides_all_ranks_the_same_way_seen_from_each_rank() -> None:
+    plan = ParallelPlan(cfg=2, ulysses=2, allgather=3)
+    for axis in (Axis.CFG, Axis.ULYSSES, Axis.EXCHANGE, Axis.SEQUENCE):
+        groups = {tuple(members(plan, rank)[axis]) for rank in range(12)}
+        assert sorted(rank for group in groups for rank in group) == list(range(12))
+
+
+def test_a_planned_mesh_needs_no_process() -> None:
+    mesh = planned_mesh(ParallelPlan(ulysses=2, ring=2), 3)
+    assert (mesh[Axis.ULYSSES].index, mesh[Axis.EXCHANGE].index, mesh[Axis.SEQUENCE].index) == (1, 1, 3)
+
+
+def test_a_plan_for_several_ranks_needs_a_process_group() -> None:
+    with pytest.raises(ValueError, match="torchrun --nproc-per-node 2"):
+        make_mesh(ParallelPlan(ulysses=2))
+
+
+def test_a_mesh_of_torch_is_taken_by_the_names_of_its_dims(ranks: Ranks) -> None:
+    for found in ranks.run("rank_bodies:device_meshes"):
+        ulysses, exchange, sequence, *_ = found
+        assert sequence == (3, 2, 1, 0)  # ring outside, ulysses inside, as the tensor of ranks has it
+        assert {ulysses, exchange} <= {(3, 2), (1, 0), (3, 1), (2, 0)}
+        assert ulysses in ((3, 2), (1, 0))
+
+
+def test_a_mesh_of_torch_that_does_not_fit_is_refused_on_every_rank(ranks: Ranks) -> None:
+    for *_, same, flat, part, degrees in ranks.run("rank_bodies:device_meshes"):
+        assert "name its dims cfg, ring or allgather, and ulysses" in same
+        assert "has dims {'ring': 4}" in flat
+        assert "holds 2 of 4 ranks" in part
+        assert "uses 3 ranks, but 4 were started" in degrees
