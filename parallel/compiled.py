@@ -26,8 +26,8 @@ def check_uncompiled(module: nn.Module, blocks: Sequence[nn.Module], title: str)
 class Forwards:
     """The forwards of a sharded transformer's blocks, compiled when somebody asks, as they were after `restore`.
 
-    Until then `compile` of a block compiles its forward only: diffusers' `compile_repeated_blocks` calls that. `compile`
-    of the whole transformer is refused.
+    Until then `compile` of a block compiles its forward only, also when diffusers' `compile_repeated_blocks` calls it.
+    `compile` of the whole transformer is refused.
     """
 
     def __init__(self, module: nn.Module, blocks: Sequence[nn.Module], title: str) -> None:
@@ -75,14 +75,16 @@ def _compiled(forward: Callable[..., Any], options: dict[str, Any]) -> Callable[
 
 
 def _plain(value: Any) -> Any:
-    """The same memory as no view, and with the usual strides even in dims of size 1.
+    """The same numbers as no view, at the start of their memory, with the usual strides even in dims of size 1.
 
-    A part cut off a longer sequence is a view with the strides of the whole. Nothing depends on that in a batch of one,
-    but a graph is made for what it met, and one more for the next block, which meets tensors of their own.
+    A part cut off a longer sequence is none of that. Nothing depends on it in a batch of one, but a graph is made for
+    what it met, and one more for the next block, which meets tensors of their own.
     """
     if type(value) is not Tensor or value.requires_grad or not value.numel() or not value.is_contiguous():
         return value
+    if value.storage_offset():
+        return value.clone(memory_format=torch.contiguous_format)
     usual = tuple(math.prod(value.shape[dim + 1 :]) for dim in range(value.ndim))
     if value.stride() == usual and value._base is None:
         return value
-    return value.new_empty(0).set_(value.untyped_storage(), value.storage_offset(), value.shape, usual)
+    return value.new_empty(0).set_(value.untyped_storage(), 0, value.shape, usual)

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .cutting import meet, part_of, whole_of
 from .fingerprint import check_same
 from .halo import extended, trimmed
 from .mesh import Axis
 from .session import Session
-from .split_plan import Along, Halo, Leading, Made, Spec, Tail, Trailing, Units
+from .split_plan import Halo, Leading, Made, Spec
 
 Remove = Callable[[], None]
 
@@ -145,9 +146,7 @@ def _at_root(module: nn.Module, session: Session, follow: Callable[[], None]) ->
             )
         if not checked:
             given = {**dict(zip(names, args, strict=False)), **kwargs}
-            check_same(
-                given, session.mesh[Axis.SEQUENCE], title=session.title, around=session.mesh[Axis.WEIGHTS]
-            )
+            check_same(given, session.mesh[Axis.SEQUENCE], title=session.title, around=session.mesh[Axis.WEIGHTS])
             checked = True
         follow()
         session.enter()
@@ -222,11 +221,11 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        _meet(given, specs, session)
+        meet(given, specs, session)
         cut = {
             name: spec.make(given[name], given, session)
             if isinstance(spec, Made)
-            else _cut(given[name], spec, session, f"{path or 'the transformer'}'s {name}")
+            else part_of(given[name], spec, session, f"{path or 'the transformer'}'s {name}")
             for name, spec in specs.items()
             if given.get(name) is not None
         }
@@ -236,74 +235,12 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
     return module.register_forward_pre_hook(before, with_kwargs=True).remove
 
 
-def _meet(given: Mapping[str, Any], specs: Mapping[str, Spec], session: Session) -> None:
-    """Learn the lengths of streams from the arguments that run along one alone."""
-    for name, spec in specs.items():
-        for x, each in _pairs(given.get(name), spec):
-            if not isinstance(each, Along) or each.optional or each.batched:
-                continue
-            if len(each.streams) == 1 and _fits(x, each):
-                stream = each.streams[0]
-                unit = session.split.units.get(stream)
-                session.define(stream, x.shape[each.dim], unit(given) if unit else 1)
-
-
-def _cut(value: Any, spec: Spec, session: Session, what: str) -> Any:
-    if isinstance(value, dict):
-        return {name: _cut(x, spec, session, what) for name, x in value.items()}
-    if isinstance(value, (tuple, list)):
-        items = [_cut(x, each, session, what) for x, each in _pairs(value, spec)]
-        return tuple(items) if isinstance(value, tuple) else items
-    if isinstance(spec, Units):
-        stream = session.streams[spec.stream]
-        assert stream.shares is not None, f"{spec.stream} counts units and so is always sharded"
-        return value * stream.shares[session.rank] // stream.length
-    if isinstance(spec, Leading):
-        start, end = session.streams[spec.stream].held(session.rank)
-        return min(max(value, start), end) - start
-    if isinstance(spec, Trailing):
-        stream = session.streams[spec.stream]
-        start, end = stream.held(session.rank)
-        return end - min(max(stream.length - value, start), end)
-    if isinstance(spec, Tail):
-        stream = session.streams[spec.stream]
-        skipped = stream.length - value.shape[spec.dim]
-        start, end = (max(place - skipped, 0) for place in stream.held(session.rank))
-        return value.narrow(spec.dim, start, end - start)
-    if isinstance(spec, Along) and _fits(value, spec):
-        return session.cut(value, spec, what=what)
-    return value
-
-
-def _pairs(value: Any, spec: Spec) -> list[tuple[Any, Spec]]:
-    if isinstance(value, dict):
-        return [(x, spec) for x in value.values()]
-    if not isinstance(value, (tuple, list)):
-        return [(value, spec)]  # pyright: ignore[reportReturnType]
-    specs = spec if isinstance(spec, tuple) else (spec,) * len(value)
-    return list(zip(value, specs, strict=True))
-
-
-def _fits(x: Any, spec: Along) -> bool:
-    return isinstance(x, Tensor) and (spec.ndim is None or x.ndim == spec.ndim)
-
-
 def _gathering(module: nn.Module, spec: Spec, session: Session, path: str) -> Remove:
     def after(_: nn.Module, args: Any, output: Any) -> Any:
         session.num_gathered += 1
-        return _gathered(output, spec, session)
+        return whole_of(output, spec, session)
 
     return module.register_forward_hook(after).remove
-
-
-def _gathered(value: Any, spec: Spec, session: Session) -> Any:
-    """Collective."""
-    if isinstance(value, (tuple, list)):
-        items = [_gathered(x, each, session) for x, each in _pairs(value, spec)]
-        return tuple(items) if isinstance(value, tuple) else items
-    if isinstance(spec, Along) and isinstance(value, Tensor):
-        return session.gather(value, spec.dim, *spec.streams)
-    return value
 
 
 def _with_halo(module: nn.Module, halo: Halo, session: Session) -> list[Remove]:

@@ -5,16 +5,21 @@ Ranks are numbered with ulysses innermost, then ring or allgather, then cfg: nei
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from .plan import ParallelPlan
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
     from torch.distributed.device_mesh import DeviceMesh
+
+
+_made: weakref.WeakKeyDictionary[Any, dict[tuple[int, ...], ProcessGroup]] = weakref.WeakKeyDictionary()
+"""The groups made so far, of each process group that holds all ranks; every rank has made the same ones."""
 
 
 class Axis(StrEnum):
@@ -105,7 +110,7 @@ def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
         )
     if plan.num_ranks == 1 and not dist.is_initialized():
         return planned_mesh(plan, 0)
-    made: dict[tuple[int, ...], ProcessGroup] = {}
+    made = _made.setdefault(dist.group.WORLD, {})  # sharding again and again makes no more groups
     for number in range(plan.num_ranks):  # torch asks every rank to make every group, in the same order
         for places in members(plan, number).values():
             key = tuple(ranks[place] for place in places)

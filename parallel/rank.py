@@ -27,7 +27,7 @@ def main(folder: Path, rank: int) -> None:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // job["num_ranks"]))
     dist.init_process_group(
         job["backend"],
-        store=dist.FileStore(str(folder / "store"), job["num_ranks"]),
+        init_method=f"file://{folder / 'store'}",
         rank=rank,
         world_size=job["num_ranks"],
         timeout=timedelta(seconds=job["collective_s"]),

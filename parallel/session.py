@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from . import operator
 from .attention import compose, local
+from .attention.fill import answers_of, filled
 from .attention.mask import collapsed, global_mask, outer_mask
 from .collectives import add
 from .layout import Layout, Stream, shares_of
@@ -196,12 +197,19 @@ class Session(TorchFunctionMode):
         kernel = local.choose(q.device, q.dtype, self.kernel)
         asking = call.queries
         if self._asks_in_part(call, mask) and not causal:
-            q, call = self._filled(q, call), replace(call, queries=call.keys)
+            q = filled(q, call.queries, layout=self.layout(call.keys), rank=self.rank)
+            call = replace(call, queries=call.keys)
         if not call.keys or call.queries != call.keys:
             return self._attend_whole(q, k, v, mask=mask, scale=scale, causal=causal, call=call)
         layout = self.layout(call.keys)
         here = layout.num_held(self.rank)
         self._agree(self._undescribed(q, k, call.keys) if q.shape[2] != here or k.shape[2] != here else None, q)
+        if k.shape != v.shape or q.shape[1] % max(1, k.shape[1]):
+            raise ValueError(
+                f"{self.title}: attention of {tuple(q.shape)} to keys of {tuple(k.shape)} and values of "
+                f"{tuple(v.shape)} cannot be sharded: keys and values need one shape, and heads that divide the "
+                "queries'; run it on one device"
+            )
         if causal:
             mask = torch.ones(1, 1, layout.length, layout.length, dtype=torch.bool, device=q.device).tril()
         if mask is not None:
@@ -210,7 +218,7 @@ class Session(TorchFunctionMode):
             whole = outer_mask if call.mask == "outer" else global_mask
             mask = whole(mask, layout=layout, rank=self.rank, group=self.mesh[Axis.SEQUENCE])
         out = self._attend(q, k, v, layout=layout, mesh=self.mesh, mask=mask, scale=scale, kernel=kernel)
-        return out if asking == call.queries else self._of_streams(out, asking, layout)
+        return out if asking == call.queries else answers_of(asking, out, layout=layout, rank=self.rank)
 
     def _asks_in_part(self, call: Attend, mask: Tensor | None) -> bool:
         """Whether all that asks is asked too, and a text besides."""
@@ -218,22 +226,6 @@ class Session(TorchFunctionMode):
         if not call.queries or not rest or not set(call.queries) < set(call.keys) or not rest <= set(self.split.either):
             return False
         return mask is None or mask.ndim < 3 or collapsed(mask).shape[2] == 1
-
-    def _filled(self, q: Tensor, call: Attend) -> Tensor:
-        """Queries of all streams, zeros for those that do not ask: then any strategy will do."""
-        layout = self.layout(call.keys)
-        sizes = [end - start for start, end in layout.local_ranges(self.rank)]
-        asks = [stream.name in call.queries for stream in layout.streams]
-        given = iter(q.split([size for size, is_asking in zip(sizes, asks, strict=True) if is_asking], 2))
-        zeros = q.new_zeros(*q.shape[:2], max(sizes), q.shape[3])
-        return torch.cat(
-            [next(given) if is_asking else zeros[:, :, :size] for size, is_asking in zip(sizes, asks, strict=True)], 2
-        )
-
-    def _of_streams(self, x: Tensor, names: tuple[str, ...], layout: Layout) -> Tensor:
-        """The rows of some streams, of a B H S D tensor of all."""
-        parts = zip(layout.streams, layout.local_ranges(self.rank), strict=True)
-        return torch.cat([x[:, :, start:end] for stream, (start, end) in parts if stream.name in names], 2)
 
     def _met(self, call: Attend, num_keys: int) -> Attend:
         """The call, when the whole stream that only it shows has been measured, or left out if there is none now."""

@@ -46,7 +46,9 @@ class Handle:
         The first two picture sizes take longer; from the second on lengths are dynamic. `remove()` undoes it.
         """
         if self._forwards is None:
-            raise ValueError(f"plan {self.plan} splits nothing here; call the transformer's own compile_repeated_blocks()")
+            raise ValueError(
+                f"plan {self.plan} splits nothing here; call the transformer's own compile_repeated_blocks()"
+            )
         self._forwards.compile(**options)
 
     def remove(self) -> None:

@@ -168,7 +168,9 @@ def _watch(module: nn.Module) -> None:
     def before(_: nn.Module, args: Any) -> None:
         now = _names(module)
         if now != known:
-            changed = sorted(now.symmetric_difference(known), key=lambda name: ("base_layer" in name, name))
+            changed = sorted(
+                now.symmetric_difference(known), key=lambda name: (name in known, "base_layer" in name, name)
+            )
             raise ValueError(
                 f"{_title(module)}: {len(changed)} parameters were added or taken away after its weights were sharded, "
                 f"first {changed[0]}; load LoRAs and the like before shard, or use weights=1"

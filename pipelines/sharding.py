@@ -19,6 +19,7 @@ from .split_plans import REFUSED, SPLIT_PLANS
 
 if TYPE_CHECKING:
     from torch import nn
+
     from ..parallel.mesh import DeviceMesh
     from .families.family import Parts
 
@@ -79,6 +80,11 @@ def sharded_parts(parts: Parts, plan: ParallelPlan) -> Iterator[Parts]:
     if plan.num_ranks == 1:
         yield parts
         return
+    if plan.weights > 1:
+        raise ValueError(
+            f"plan {plan}: weights are shared out for good when a model is loaded, not for one denoise; "
+            "use weights=1 here, or streamed_weights.load_sharded"
+        )
     mesh = mesh_for(plan)
     with contextlib.ExitStack() as stack:
         handle = None

@@ -88,4 +88,4 @@ class _SplitBranches:
         super().prepare_models(denoiser)  # pyright: ignore[reportAttributeAccessIssue]
 
     def __call__(self, data: list[Any]) -> Any:
-        return super().__call__(self.branches.exchange())  # pyright: ignore[reportCallIssue]
+        return super().__call__(self.branches.exchange())  # pyright: ignore[reportAttributeAccessIssue]

@@ -65,7 +65,7 @@ def default_ranks(model: Model) -> int:
 
 def plans_for(num_ranks: int) -> list[ParallelPlan]:
     """What is tried where the user names no plan: each strategy over all ranks."""
-    return [ParallelPlan(**{name: num_ranks}) for name in ("ulysses", "ring", "allgather")]
+    return [ParallelPlan.parse(f"{name}={num_ranks}") for name in ("ulysses", "ring", "allgather")]
 
 
 def verify(model: Model, plans: list[ParallelPlan], *, width: int, height: int, timeout_s: float) -> list[Verdict]:

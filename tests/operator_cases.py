@@ -55,6 +55,7 @@ class Call:
     form: str
     mask_shape: tuple[bool, bool, bool]  # whether the mask has batch, heads and rows of its own
     scale: float | None
+    mask_ndim: int  # leading dims of size 1 are left out down to this
     is_strided: bool  # neighbours in the last dim are not neighbours in memory
 
     @property
@@ -82,6 +83,7 @@ def call(seed: int) -> Call:
         mask_shape=(chance.random() < 0.5, chance.random() < 0.5, chance.random() < 0.7),
         scale=chance.choice((None, None, 0.3)),
         is_strided=chance.random() < 0.2,
+        mask_ndim=chance.choice((4, 4, 3, 2)),
     )
 
 
@@ -206,7 +208,12 @@ def _masks(case: Call, generator: torch.Generator, layout: Layout, rank: int) ->
         mask = mask.transpose(2, 3).contiguous().transpose(2, 3)
     if form in ("rows", "columns"):
         return mask, cut_along(mask, 2 if form == "rows" else 3, layout=layout, rank=rank)
-    return mask, mask
+    given = mask
+    while (
+        given.ndim > case.mask_ndim and given.shape[0] == 1 and not (given.ndim == 3 and given.shape[1] == case.batch)
+    ):
+        given = given[0]  # as long as it cannot be taken for a mask of batch and keys
+    return mask, given
 
 
 def reference(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> Tensor:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from cells import built, mesh_for, outputs
 from torch import Tensor, nn
 from torch._C import _len_torch_function_stack
-from torch.overrides import TorchFunctionMode
+from torch.overrides import BaseTorchFunctionMode
 
+from cells import built, mesh_for, outputs
 from latentloom.parallel import collectives
 from latentloom.parallel.attention import compose_traffic
 from latentloom.parallel.attention.strategy import Shape
@@ -138,7 +140,7 @@ def fingerprints(rank: int, given: list[list[dict[str, Any]]]) -> list[str]:
     mesh = group_mesh("ulysses=4")
     assert mesh is not None
     group = mesh[Axis.SEQUENCE]
-    return [message(lambda case=case: check_same(case[rank], group, title="Toy")) for case in given]
+    return [message(lambda case=case: check_same(case[rank], group, title="Toy", around=group)) for case in given]
 
 
 def device_meshes(rank: int) -> list[Any]:
@@ -157,6 +159,28 @@ def device_meshes(rank: int) -> list[Any]:
     return [mesh[Axis.ULYSSES].ranks, mesh[Axis.EXCHANGE].ranks, mesh[Axis.SEQUENCE].ranks, *wrong]
 
 
+def groups_made(rank: int) -> list[int]:
+    """How many process groups there are after the first mesh of a plan, and after three more."""
+    from torch.distributed.distributed_c10d import _world
+
+    found = []
+    for _ in range(4):
+        make_mesh_among(range(4), ParallelPlan(ulysses=2, ring=2))
+        found.append(len(_world.pg_map))
+    return found
+
+
+def misbehave(rank: int, how: str) -> str:
+    """Rank 1 does what a rank should not."""
+    if rank == 1 and how == "raise":
+        raise ValueError("no good")
+    if rank == 1 and how == "die":
+        os._exit(3)
+    if rank == 1 and how == "hang":
+        time.sleep(60)
+    return "fine"
+
+
 # ---- attached to a model
 
 
@@ -172,9 +196,7 @@ def sharded(model: nn.Module, mesh: Mesh) -> Iterator[Handle]:
 def hooks_of(model: nn.Module) -> dict[str, list[int]]:
     """The number of hooks of every kind on every module, and whether it has attributes of its own besides."""
     names = [name for name in vars(model) if "hooks" in name]
-    return {
-        path: [len(vars(each)[name]) for name in names] + [len(vars(each))] for path, each in model.named_modules()
-    }
+    return {path: [len(vars(each)[name]) for name in names] + [len(vars(each))] for path, each in model.named_modules()}
 
 
 def attached_again(rank: int, times: int) -> dict[str, Any] | None:
@@ -228,7 +250,7 @@ def failing_in_a_mode(rank: int) -> list[Any] | None:
     if mesh is None:
         return None
     model, inputs, _ = built("flux", "both_odd")
-    with sharded(model, mesh), TorchFunctionMode():
+    with sharded(model, mesh), BaseTorchFunctionMode():
         said = message(lambda: outputs(model, {**inputs, "timestep": inputs["timestep"] + rank}))
         return [said, _len_torch_function_stack()]
 
@@ -260,7 +282,7 @@ TARGETS = ["to_q", "to_v", "add_k_proj", "to_out.0", "proj_out", "proj_mlp", "x_
 
 def with_lora(rank: int, plan: str, moment: str) -> dict[str, float] | None:
     """A LoRA put on before or after sharding, in every place where Flux takes one: differences to one process."""
-    from peft import LoraConfig
+    from peft import LoraConfig, get_peft_model_state_dict
 
     mesh = group_mesh(plan)
     if mesh is None:
@@ -275,10 +297,18 @@ def with_lora(rank: int, plan: str, moment: str) -> dict[str, float] | None:
 
     if moment == "before":
         add()
+    if moment == "loaded":
+        add()
+        saved = {name: each.clone() for name, each in get_peft_model_state_dict(model).items()}
+        model.delete_adapters("default")
     with sharded(model, mesh):
-        if moment == "after":
+        if moment != "before":
             outputs(model, inputs)
+        if moment == "after":
             add()
+        if moment == "loaded":
+            metadata = {**config.to_dict(), "target_modules": TARGETS, "peft_type": "LORA"}
+            model.load_lora_adapter(saved, prefix=None, adapter_name="default", metadata=metadata)
         got = outputs(model, inputs)
         model.delete_adapters("default")
         without = outputs(model, inputs)
@@ -319,7 +349,7 @@ def refusals(rank: int) -> dict[str, str]:
         said["shapes"] = message(lambda: outputs(model, {**inputs, "hidden_states": noise[:, : 12 + rank]}))
         said["gradients"] = message(lambda: model(**inputs))
         said["good"] = str(_difference(outputs(model, inputs), whole) < 1e-5)
-    for name, tokens in (("attention", 5), ("attention_like_rank_0", _held_by_first(model, inputs, mesh))):
+    for name, tokens in (("attention", 50), ("attention_like_rank_0", _held_by_first(model, inputs, mesh))):
         said[name] = message(lambda tokens=tokens: _strange(model, inputs, mesh, tokens))
     said["afterwards"] = str(bits(outputs(model, inputs)) == bits(whole))
     return said
@@ -356,3 +386,7 @@ def alone(rank: int) -> list[bool]:
         return [True]
     with sharded(model, mesh) as handle:
         return [handle.session is None, hooks_of(model) == hooks, bits(outputs(model, inputs)) == bits(whole)]
+
+
+def process(rank: int) -> int:
+    return os.getpid()

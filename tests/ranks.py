@@ -77,7 +77,9 @@ class Ranks:
         if not all(is_good for is_good, _ in found):
             self.close()
             self._start()
-            raise RankError("\n".join(f"rank {rank}: {value}" for rank, (is_good, value) in enumerate(found) if not is_good))
+            raise RankError(
+                "\n".join(f"rank {rank}: {value}" for rank, (is_good, value) in enumerate(found) if not is_good)
+            )
         return [value for _, value in found]
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from latentloom.pipelines.sharding import shard
 from latentloom.pipelines.streamed_weights import load_sharded
 from zoo.cases import CASES
 
+
 def small(variant: str, layers: int = 2) -> tuple[nn.Module, dict[str, Any]]:
     """A model of its own: its weights do not come back."""
     kind, config, inputs = variants()[variant].build(dataclasses.replace(CASES["both_odd"], layers=layers))
@@ -90,7 +91,7 @@ def streamed(rank: int, variant: str, plan: str, dtype: str, folder: str) -> dic
 
 
 def refused(rank: int, what: str, plan: str) -> str | None:
-    """What a rank is told when it asks for something that shared weights do not allow, and that it works on after it."""
+    """What a rank is told when it asks for something that shared weights do not allow."""
     mesh = part_of(plan)
     if mesh is None:
         return None

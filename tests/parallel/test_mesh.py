@@ -1,10 +1,10 @@
 """Which ranks work together: ulysses innermost, then ring or allgather, then cfg."""
 
 import pytest
-from ranks import Ranks
 
 from latentloom.parallel.mesh import Axis, make_mesh, members, planned_mesh
 from latentloom.parallel.plan import ParallelPlan
+from ranks import Ranks
 
 
 def test_neighbours_share_the_heavy_exchange() -> None:
@@ -18,7 +18,7 @@ def test_neighbours_share_the_heavy_exchange() -> None:
 
 
 def test_ranks_that_share_weights_are_neighbours() -> None:
-    plan = ParallelPlan(cfg=2, ulysses=3, weights=2)
+    plan = ParallelPlan(cfg=3, ulysses=2, weights=2)
     assert [members(plan, rank)[Axis.WEIGHTS] for rank in range(6)] == [[0, 1], [0, 1], [2, 3], [2, 3], [4, 5], [4, 5]]
 
 
@@ -45,6 +45,11 @@ def test_a_mesh_of_torch_is_taken_by_the_names_of_its_dims(ranks: Ranks) -> None
         assert sequence == (3, 2, 1, 0)  # ring outside, ulysses inside, as the tensor of ranks has it
         assert {ulysses, exchange} <= {(3, 2), (1, 0), (3, 1), (2, 0)}
         assert ulysses in ((3, 2), (1, 0))
+
+
+def test_the_same_plan_again_makes_no_more_process_groups(ranks: Ranks) -> None:
+    for first, *others in ranks.run("rank_bodies:groups_made"):
+        assert others == [first] * 3
 
 
 def test_a_mesh_of_torch_that_does_not_fit_is_refused_on_every_rank(ranks: Ranks) -> None:

@@ -1,7 +1,8 @@
 """Sharded attention equals one fp64 attention, whatever the shapes, heads, masks, streams and plan."""
 
-import operator_cases
 import pytest
+
+import operator_cases
 from operator_cases import call, verdict
 from ranks import Ranks
 

@@ -6,8 +6,8 @@ from latentloom.parallel.plan import ParallelPlan
 
 
 def test_a_plan_is_read_as_it_is_written() -> None:
-    plan = ParallelPlan.parse(" cfg=2, ulysses=3,ring=2,weights=4,text=replicated ")
-    assert plan == ParallelPlan(cfg=2, ulysses=3, ring=2, weights=4, text="replicated")
+    plan = ParallelPlan.parse(" cfg=2, ulysses=3,ring=2,weights=6,text=replicated ")
+    assert plan == ParallelPlan(cfg=2, ulysses=3, ring=2, weights=6, text="replicated")
     assert (plan.num_ranks, plan.sequence, plan.exchange, plan.strategies) == (12, 6, 2, ("ulysses", "ring"))
 
 
@@ -28,6 +28,7 @@ def test_a_plan_prints_as_it_is_read(plan: str) -> None:
         ("ring=two", "ring is 'two'; give a whole number"),
         ("ring=2,allgather=2", "two ways to exchange.*set one of them to 1"),
         ("ulysses=4,weights=3", "4 ranks cannot be put into groups of 3.*divides 4"),
+        ("cfg=3,ulysses=2,weights=3", "parts of several sequences.*divides 2, or a multiple"),
         ("ulysses=2,text=whole", "text is 'whole'; give one of auto, sharded, replicated"),
     ],
 )

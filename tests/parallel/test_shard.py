@@ -1,6 +1,7 @@
 """A transformer sharded from outside and taken back: nothing stays behind, whatever happened; bad input is refused."""
 
 import pytest
+
 from ranks import Ranks
 
 
@@ -37,7 +38,7 @@ def test_attention_of_another_thread_is_left_alone(ranks: Ranks) -> None:
         assert "an attention call with 5 queries and 5 keys" in found["this"]
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", ["before", "after", "loaded"])  # the last through load_lora_adapter
 @pytest.mark.parametrize("plan", ["ulysses=2", "allgather=2,text=replicated", "ulysses=2,ring=2"])
 def test_a_lora_put_on_before_or_after_sharding_gives_what_it_gives_on_one_process(
     ranks: Ranks, plan: str, moment: str
@@ -59,7 +60,7 @@ def test_bad_input_is_one_error_on_every_rank_that_names_it_and_the_remedy(ranks
         "shapes": ("hidden_states differs between the ranks", "the same seed"),
         "gradients": ("gradients are on", "torch.no_grad()"),
         "good": ("True",),
-        "attention": ("an attention call with 5 queries and 5 keys is none that its split plan describes", "add the"),
+        "attention": ("an attention call with 50 queries and 50 keys is none that its split plan describes", "add the"),
         "attention_like_rank_0": ("attention call", "run it on one device, or add the call to the split plan"),
         "afterwards": ("True",),
     }
