@@ -122,15 +122,10 @@ def add(value: Tensor, *, group: Group) -> Tensor:
     return total.to(value.device)
 
 
-def share(value: Tensor, *, owner: int, group: Group) -> Tensor:
-    """Collective: the `value` of member `owner`, written over the others' and given back."""
-    if group.index == owner:
-        _count(group, value.numel() * value.element_size() * (group.size - 1))
-    else:
-        _count(group, 0)
-    staged = _staged(value, group)
-    dist.broadcast(staged, src=group.ranks[owner], group=group.process_group)
-    return staged.to(value.device)
+def set_up(process_groups: Sequence[dist.ProcessGroup]) -> None:
+    """Collective: let NCCL connect each group now, all members at once; a first send between two would wait for all."""
+    for process_group in process_groups:
+        dist.all_reduce(torch.zeros(1, device="cuda"), group=process_group)
 
 
 def _count(group: Group, sent_bytes: int) -> None:
@@ -139,7 +134,7 @@ def _count(group: Group, sent_bytes: int) -> None:
 
 
 def backend(group: Group) -> str:
-    """`gloo` or `nccl`."""
+    """`gloo`, `nccl`, or what torch calls several at once; the devices of the tensors then decide which is used."""
     return dist.get_backend(group.process_group)
 
 

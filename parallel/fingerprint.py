@@ -26,7 +26,7 @@ def check_same(given: Mapping[str, Any], group: Group, *, title: str, around: Gr
     names = sorted(given)[: PLACES - 1]
     marks = [_mark(names), *(_mark(given[name]) for name in names)]
     own = torch.tensor(marks + [0] * (PLACES - len(marks)), dtype=torch.int64)
-    own = own.to(next((x.device for x in _tensors(given)), own.device))
+    own = own.to(next((x.device for x in _tensors(given) if x.device.type != "cpu"), own.device))  # where NCCL can
     everyone = gather(own, sizes=[PLACES] * group.size, group=group).view(group.size, PLACES)
     differs = (everyone != everyone[0]).any(0).tolist()
     wrong = [name for name, is_different in zip(names, differs[1:], strict=False) if is_different]

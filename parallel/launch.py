@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-COLLECTIVE_S = 60.0
-"""How long a rank waits for another inside a collective."""
+COLLECTIVE_S = 300.0
+"""How long a rank waits for another inside a collective: ranks that load one large model may be minutes apart."""
 POLL_S = 0.05
 
 
@@ -70,7 +70,7 @@ START = """
 import importlib.util, sys, types
 if importlib.util.find_spec("{package}") is None:
     package = types.ModuleType("{package}")
-    package.__path__ = ["{root}"]
+    package.__path__ = [{root!r}]
     sys.modules["{package}"] = package
 from pathlib import Path
 from {package}.parallel.rank import main
@@ -89,7 +89,10 @@ def _answers(folder: Path, processes: list[subprocess.Popen[bytes]], *, timeout_
             ended = process.poll() is not None  # asked before the file is looked for, which it writes before it ends
             path = folder / f"answer{rank}.json"
             if path.exists():
-                answers[rank] = _answer(rank, json.loads(path.read_text()))
+                found = json.loads(path.read_text())
+                if "answer" not in found:
+                    raise _first_cause(folder, len(processes))
+                answers[rank] = found["answer"]
             elif ended:
                 raise RankFailed(f"rank {rank} died with exit code {process.returncode}: {_last_words(folder, rank)}")
         if time.monotonic() > end:
@@ -101,12 +104,17 @@ def _answers(folder: Path, processes: list[subprocess.Popen[bytes]], *, timeout_
     return [answers[rank] for rank in range(len(processes))]
 
 
-def _answer(rank: int, found: Mapping[str, Any]) -> Any:
-    if "refused" in found:
-        raise ValueError(found["refused"])
-    if "failed" in found:
-        raise RankFailed(f"rank {rank}: {found['failed']}")
-    return found["answer"]
+def _first_cause(folder: Path, num_ranks: int) -> Exception:
+    """What went wrong first: others fail after it, because it is no longer there to exchange with them."""
+    time.sleep(POLL_S)
+    paths = [(rank, folder / f"answer{rank}.json") for rank in range(num_ranks)]
+    found = [(path.stat().st_mtime_ns, rank, json.loads(path.read_text())) for rank, path in paths if path.exists()]
+    wrong = sorted((each for each in found if "answer" not in each[2]), key=lambda each: each[:2])
+    for _, _, told in wrong:
+        if "refused" in told:
+            return ValueError(told["refused"])
+    _, rank, told = wrong[0]
+    return RankFailed(f"rank {rank}: {told['failed']}")
 
 
 def _last_words(folder: Path, rank: int) -> str:

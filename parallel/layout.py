@@ -5,7 +5,6 @@ Every rank derives every share from the global lengths: lengths are never sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -62,11 +61,6 @@ class Layout:
     @property
     def num_replicated(self) -> int:
         return sum(stream.length for stream in self.streams if not stream.is_sharded)
-
-    def only(self, names: Iterable[str]) -> Layout:
-        """The layout of some of the streams, in the order named."""
-        by_name = {stream.name: stream for stream in self.streams}
-        return Layout(tuple(by_name[name] for name in names), self.num_ranks)
 
     def merged(self, size: int) -> Layout:
         """The layout over groups of `size` neighbouring ranks, each taken as one."""

@@ -118,6 +118,10 @@ def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
                 made[key] = cast("ProcessGroup", dist.new_group(list(key)))
     if dist.get_rank() not in ranks:
         return None
+    if dist.get_backend() == "nccl":
+        from .collectives import set_up
+
+        set_up([group for key, group in made.items() if dist.get_rank() in key])
     own = list(ranks).index(dist.get_rank())
     groups: dict[Axis, Group] = {}
     for axis, places in members(plan, own).items():
@@ -134,9 +138,11 @@ def mesh_of(plan: ParallelPlan, device_mesh: DeviceMesh) -> Mesh:
     others = [name for name in ("cfg", "ring", "allgather", "ulysses") if name not in wanted]
     fits = all(getattr(plan, name) == sizes.get(name, 1) for name in (*wanted, *others))
     if len(wanted) != len(names) or not wanted or not fits:
+        shape = tuple(device_mesh.shape)
+        dims = dict(zip(names, shape, strict=True)) if names else f"{shape} without names"
         raise ValueError(
-            f"plan {plan}: the device mesh has dims {dict(zip(names, device_mesh.shape, strict=False))}; name its dims "
-            "cfg, ring or allgather, and ulysses, with the plan's degrees as sizes"
+            f"plan {plan}: the device mesh has dims {dims}; name its dims cfg, ring or allgather, and ulysses, "
+            "with the plan's degrees as sizes"
         )
     ordered = device_mesh.mesh.permute(*(names.index(name) for name in wanted)).flatten().tolist()
     if len(ordered) != _world_size(plan):

@@ -51,6 +51,10 @@ class Handle:
             )
         self._forwards.compile(**options)
 
+    def on_remove(self, undo: Remove) -> None:
+        """Do this too when the handle is removed."""
+        self._undo.append(undo)
+
     def remove(self) -> None:
         """Take every hook off again; a second call does nothing.
 

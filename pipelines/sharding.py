@@ -9,6 +9,7 @@ import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..parallel.attention.local import check_kernel
 from ..parallel.mesh import Mesh, make_mesh, mesh_of
 from ..parallel.plan import ParallelPlan
 from ..parallel.shard import Handle as ShardedModule
@@ -54,15 +55,24 @@ def shard(
     plan = ParallelPlan.parse(plan) if isinstance(plan, str) else plan
     _check_unparallel(transformer)
     split = None if plan.sequence == plan.weights == 1 else split_plan_of(transformer)
-    if mesh is None:
-        mesh = make_mesh(plan)
-    elif not isinstance(mesh, Mesh):
-        mesh = mesh_of(plan, mesh)
-    elif dataclasses.replace(mesh.plan, text=plan.text) != plan:
-        raise ValueError(f"plan {plan}: the mesh was made for plan {mesh.plan}; make one for this plan, or give none")
-    else:
-        mesh = dataclasses.replace(mesh, plan=plan)
-    return shard_module(transformer, split, mesh, kernel=kernel, handle=Handle)
+    if plan.sequence > 1:
+        check_kernel(kernel, next((parameter.device.type for parameter in transformer.parameters()), "cpu"))
+        _check_caches(transformer)
+    handle = shard_module(transformer, split, mesh_over(plan, mesh), kernel=kernel, handle=Handle)
+    if handle.session is not None:  # a cache may be turned on later
+        handle.on_remove(transformer.register_forward_pre_hook(lambda module, _: _check_caches(module)).remove)
+    return handle
+
+
+def mesh_over(plan: ParallelPlan, given: DeviceMesh | Mesh | None) -> Mesh:
+    """Collective unless a `Mesh` is given: the plan's mesh. One made for another `text` will do."""
+    if given is None:
+        return make_mesh(plan)
+    if not isinstance(given, Mesh):
+        return mesh_of(plan, given)
+    if dataclasses.replace(given.plan, text=plan.text) != plan:
+        raise ValueError(f"plan {plan}: the mesh was made for plan {given.plan}; make one for this plan, or give none")
+    return dataclasses.replace(given, plan=plan)
 
 
 @functools.cache
@@ -113,13 +123,18 @@ def split_plan_of(transformer: nn.Module) -> SplitPlan:
 
 
 def _check_unparallel(transformer: nn.Module) -> None:
-    """Refuse a transformer that diffusers splits already, and caches that would decide on one rank's tokens."""
+    """Refuse a transformer that diffusers splits already."""
     name = type(transformer).__name__
     if getattr(transformer, "_parallel_config", None) is not None:
         raise ValueError(
             f"this {name} carries diffusers' own parallel config; load it without enable_parallelism, "
             "because both would split the same tokens"
         )
+
+
+def _check_caches(transformer: nn.Module) -> None:
+    """Refuse caches that would decide by one rank's tokens."""
+    name = type(transformer).__name__
     cache = type(getattr(transformer, "_cache_config", None)).__name__
     if cache in DECIDE_BY_TOKENS:
         raise ValueError(

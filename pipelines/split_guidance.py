@@ -9,11 +9,13 @@ with the whole list of predictions.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from ..parallel.collectives import gather
+from ..parallel.fingerprint import check_same
 from ..parallel.mesh import Axis, Group, Mesh
 
 
@@ -25,6 +27,7 @@ def split_guider(base: Any, mesh: Mesh) -> Any:
     kind = type(base)
     guider.__class__ = type(f"Split{kind.__name__}", (_SplitBranches, kind), {"__module__": __name__})
     guider.branches = Branches(mesh[Axis.CFG])
+    guider.is_checked = False
     return guider
 
 
@@ -73,6 +76,7 @@ class _SplitBranches:
     """Comes before a guider's own class; the blocks of different families use one or the other `prepare_inputs`."""
 
     branches: Branches
+    is_checked: bool
 
     def prepare_inputs(self, data: Any) -> list[Any]:
         return self.branches.take(super().prepare_inputs(data))  # pyright: ignore[reportAttributeAccessIssue]
@@ -85,7 +89,27 @@ class _SplitBranches:
         # guiders tell by this count which branch is asked next; they count it up themselves
         self._count_prepared = self.branches.numbers[self.branches.prepared]
         self.branches.prepared += 1
+        if not self.is_checked:
+            self.is_checked = True
+            _check_first_call(denoiser, self.branches.group)
         super().prepare_models(denoiser)  # pyright: ignore[reportAttributeAccessIssue]
 
     def __call__(self, data: list[Any]) -> Any:
         return super().__call__(self.branches.exchange())  # pyright: ignore[reportAttributeAccessIssue]
+
+
+SHARED = ("hidden_states", "x", "timestep", "timesteps", "t")
+"""What a transformer is given alike in every branch, under the names that it has in one class or another."""
+
+
+def _check_first_call(transformer: Any, group: Group) -> None:
+    """Collective in the next forward: ValueError on every rank if the groups predict for different latents."""
+
+    def before(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        handle.remove()
+        given = {name: kwargs[name] for name in SHARED if name in kwargs}
+        if args:
+            given["the first argument"] = args[0]
+        check_same(given, group, title=type(module).__name__, around=group)
+
+    handle = transformer.register_forward_pre_hook(before, with_kwargs=True, prepend=True)

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..parallel import weights
-from ..parallel.mesh import Mesh, make_mesh
+from ..parallel.mesh import Mesh
 from ..parallel.plan import ParallelPlan
 from ..parallel.shard import shard
 from .inspect_model import ComponentFiles, inspect_component
 from .json_file import read_object
 from .loading import component_class, one_sentence, quiet_libraries, torch_dtype
-from .sharding import Handle, split_plan_of
+from .sharding import Handle, mesh_over, split_plan_of
 from .values import Dtype
 
 if TYPE_CHECKING:
@@ -39,9 +39,8 @@ def load_sharded(
         transformer = _skeleton(component_class(files), files, torch_dtype(dtype))
         _check_names(transformer, files)
     split = None if plan.sequence == plan.weights == 1 else split_plan_of(transformer)
-    mesh = make_mesh(plan) if mesh is None else mesh
     place = _device(device)
-    handle = shard(transformer, split, mesh, handle=Handle, device=place)
+    handle = shard(transformer, split, mesh_over(plan, mesh), handle=Handle, device=place)
     with one_sentence(files, None), _reading(files, _dtypes(transformer, torch_dtype(dtype)), place) as read:
         weights.fill(transformer, read)
     if plan.weights == 1:

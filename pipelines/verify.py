@@ -79,6 +79,8 @@ def verify(model: Model, plans: list[ParallelPlan], *, width: int, height: int, 
         raise ValueError(
             f"plan {odd} uses {odd.num_ranks} ranks and {plans[0]} uses {num_ranks}; verify them one by one"
         )
+    if num_ranks == 1:
+        raise ValueError(f"plan {plans[0]} uses one rank, which always equals itself; verify one of several: ulysses=2")
     _check_devices(model, plans[0])
     canvas = _canvas(model, width, height)
     request = {"model": to_plain(model), "latents": to_plain(canvas), "plans": [str(plan) for plan in plans]}

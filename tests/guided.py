@@ -7,9 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from diffusers import FirstBlockCacheConfig
 from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 
-from cells import mesh_for
+from cells import built, mesh_for, outputs
 from latentloom.parallel.mesh import Axis
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import sharding, stages
@@ -92,3 +93,44 @@ def conditional_branches(rank: int, plan: str) -> list[bool] | None:
     # 0 + 3 x (1 - 0), though each rank has asked one branch only
     assert float(guider(guider.branches.all).pred) == 3.0
     return said
+
+
+def guide_different_latents(rank: int, plan: str) -> str | None:
+    """What a step says whose groups start from other noise."""
+    parsed = ParallelPlan.parse(plan)
+    mesh = mesh_for(parsed)
+    assert mesh is not None
+    model, inputs, _ = built("flux", "even")
+    handle = sharding.shard(model, parsed, mesh)
+    guider = handle.guider(ClassifierFreeGuidance(guidance_scale=3.0))
+    guider.set_state(step=0, num_inference_steps=2, timestep=torch.tensor(1.0))
+    latents = inputs["hidden_states"] + mesh[Axis.CFG].index
+    try:
+        with torch.no_grad():
+            for branch in guider.prepare_inputs({"text": (inputs["encoder_hidden_states"],) * 2}):
+                guider.prepare_models(model)
+                model(**{**inputs, "hidden_states": latents, "encoder_hidden_states": branch.text})
+    except ValueError as error:
+        return str(error)
+    finally:
+        handle.remove()
+    return None
+
+
+def cache_after_shard(rank: int, plan: str) -> str | None:
+    """What a forward says after a step cache was turned on."""
+    parsed = ParallelPlan.parse(plan)
+    mesh = mesh_for(parsed)
+    if mesh is None:
+        return None
+    model, inputs, _ = built("flux", "even")
+    handle = sharding.shard(model, parsed, mesh)
+    model.enable_cache(FirstBlockCacheConfig(threshold=0.1))
+    try:
+        outputs(model, inputs)
+    except ValueError as error:
+        return str(error)
+    finally:
+        model.disable_cache()
+        handle.remove()
+    return None

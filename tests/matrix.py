@@ -66,9 +66,8 @@ def one(ranks: Ranks, variant: str, case: str, plan: str, text: str) -> str:
     try:
         found = verdict(ranks.run("cells:cell", variant, case, full, is_control))
     except RankError as error:
-        found = "raised " + " | ".join(str(error).splitlines()[:1]) if not is_control else "wrong"
-        Path("/tmp/matrix_last_error.txt").write_text(str(error))
-    if is_control:
+        found = f"raised {str(error).splitlines()[0]}"
+    if is_control and "no answer" not in found and "died" not in found:
         return "ok" if found != "ok" else "the control is equal: this variant does not test attention"
     return found
 

@@ -113,9 +113,8 @@ def exchanged(rank: int) -> list[list[float]]:
     collectives.start_exchange([[own, own.new_full((1,), 9.0 + rank)]] * 4, pieces, group=group)()
     traded = torch.cat([each for other in range(4) if other != rank for each in pieces[other]])
     nothing = collectives.gather(own[:0], sizes=[0] * 4, group=group)
-    shared = collectives.share(own.new_full((2,), float(rank)), owner=2, group=group)
     total = collectives.add(own.new_full((1,), float(rank)), group=group)
-    return [x.tolist() for x in (gathered, hopped, traded, nothing, shared, total)]
+    return [x.tolist() for x in (gathered, hopped, traded, nothing, total)]
 
 
 def convolved(rank: int, rows: int, reach: int) -> float:

@@ -102,9 +102,20 @@ def choose(device: torch.device, dtype: torch.dtype, name: str = "auto") -> Kern
     """The kernel called `name`, or the fastest exact one of a device; told once in the log."""
     if name == "auto":
         name = _fastest(device.type, dtype)
+    return _told(name, device.type)
+
+
+def check_kernel(name: str, device_type: str) -> None:
+    """Raises ValueError for a kernel that is unknown, not installed, or for another device."""
+    if name == "auto":
+        return
     if name not in KERNELS:
         raise ValueError(f"there is no attention kernel {name!r}; choose auto, {', '.join(KERNELS)}")
-    return _told(name, device.type)
+    if (name == "cpu_flash") != (device_type == "cpu"):
+        raise ValueError(f"attention kernel {name} does not run on {device_type}; choose auto")
+    package = {"flash_attn": "flash_attn", "sage": "sageattention"}.get(name)
+    if package is not None and importlib.util.find_spec(package) is None:
+        raise ValueError(f"attention kernel {name} needs the package {package}; install it, or choose auto")
 
 
 @functools.cache
@@ -137,7 +148,8 @@ def _cpu_flash_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: 
 def _cuda_lse(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None) -> tuple[Tensor, Tensor]:
     """Flash without a mask in half precision, else memory-efficient, which takes a bias and returns log-sum-exp."""
     aten = torch.ops.aten
-    if mask is None and q.dtype in (torch.float16, torch.bfloat16) and q.shape[3] == v.shape[3]:
+    is_half = q.dtype in (torch.float16, torch.bfloat16)
+    if mask is None and is_half and q.shape[3] == v.shape[3] and q.shape[3] % 8 == 0:
         out, lse, *_ = aten._scaled_dot_product_flash_attention(q, k, v, 0.0, False, False, scale=scale)
         return out, lse[..., : q.shape[2]].float()
     bias = None if mask is None else _aligned(mask, q, k)

@@ -6,6 +6,7 @@
 from typing import Any
 
 import pytest
+
 from cells import ZOO, texts, variants, verdict
 from latentloom.pipelines.split_plans import REFUSED, SPLIT_PLANS
 from matrix import PLANS

@@ -8,11 +8,11 @@ from ranks import Ranks
 
 def test_collectives_take_what_is_empty_on_some_ranks(ranks: Ranks) -> None:
     for rank, found in enumerate(ranks.run("rank_bodies:exchanged")):
-        gathered, hopped, traded, nothing, shared, total = found
+        gathered, hopped, traded, nothing, total = found
         assert gathered == [1, 2, 2, 3, 3, 3]
         assert hopped == [(rank - 1) % 4] * ((rank - 1) % 4)
         assert traded == [x for other in range(4) if other != rank for x in [other] * other + [9 + other]]
-        assert (nothing, shared, total) == ([], [2, 2], [6])
+        assert (nothing, total) == ([], [6])
 
 
 @pytest.mark.parametrize("reach", [1, 2])
