@@ -1,39 +1,61 @@
-"""Train bobbin's autoencoder: `python -m latentloom.pipelines.bobbin.train_vae --minutes 10 --out DIR [--resume]`."""
+"""Train bobbin's autoencoder: `python -m latentloom.pipelines.bobbin.train_vae --preset cpu --out DIR [--resume]`."""
 
-import argparse
 import random
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from . import checkpoint
+from . import checkpoint, command
 from .architecture import build_vae
+from .command import Stretch
+from .pools import Pools, Size
 from .progress import Progress, advance
-from .scene import render, sample
+from .render import render
+from .scene import sample
 
 # B batch, C channels, H W picture
+
+COUNTS = (0.4, 0.4, 0.2)  # how often one, two and three objects
 
 
 @dataclass(frozen=True, kw_only=True)
 class VaeTraining:
     """One autoencoder run. Every batch depends on seed and step alone, so a resumed run equals an uninterrupted one."""
 
-    steps: int = 1800
-    batch: int = 16
+    steps: int
+    batch: int
+    pool: int
+    pool_life: int
+    sizes: tuple[Size, ...]
     learning_rate: float = 2e-3
     seed: int = 0
     device: str = "cpu"
 
 
-def pictures(num: int, rng: random.Random) -> Tensor:
+PRESETS: dict[str, VaeTraining] = {
+    "cpu": VaeTraining(
+        steps=3000, batch=12, pool=64, pool_life=100, sizes=((64, 64),) * 3 + ((96, 96),) * 3 + ((128, 128),) * 2
+    ),
+    "gpu": VaeTraining(
+        steps=4000,
+        batch=192,
+        pool=768,
+        pool_life=64,
+        sizes=((128, 128),) * 4 + ((96, 96), (64, 64), (160, 160), (160, 96)),
+        device="cuda",
+    ),
+}
+
+
+def pictures(num: int, size: Size, rng: random.Random, device: str) -> Tensor:
     """Rendered scenes as the autoencoder sees them: float, -1 to 1."""
-    stack = np.stack([render(sample(rng, two=0.6), rng) for _ in range(num)])
-    return torch.from_numpy(stack).permute(0, 3, 1, 2).float() / 127.5 - 1  # B C H W
+    scenes = [sample(rng, counts=COUNTS) for _ in range(num)]
+    stack = render(scenes, rng, width=size[0], height=size[1], device=device)
+    return stack.permute(0, 3, 1, 2).float() / 127.5 - 1  # B C H W
 
 
 def vae_loss(vae: Any, x: Tensor, noise: torch.Generator) -> Tensor:
@@ -48,48 +70,60 @@ def vae_loss(vae: Any, x: Tensor, noise: torch.Generator) -> Tensor:
     return (y - x).abs().mean() + 2 * (y - x).pow(2).mean() + 0.5 * edges + 0.5 * means + 1e-4 * kl
 
 
-def train(config: VaeTraining, out: Path, *, minutes: float, resume: bool, last_step: int | None = None) -> int:
-    """Train until `last_step` or until the minutes (processor time) are over; write out/vae once the schedule is done,
-    return the last step."""
+def train_vae(config: VaeTraining, out: Path, stretch: Stretch) -> int:
+    """Train for a stretch; write out/vae once the schedule is done, return the last step."""
     torch.manual_seed(config.seed)
     vae: Any = build_vae().train()
     vae.to(config.device, memory_format=torch.channels_last)
     optimizer = torch.optim.AdamW(vae.parameters(), lr=config.learning_rate, betas=(0.9, 0.99), weight_decay=1e-4)
     progress, state = Progress(), out / "train_vae_state.safetensors"
-    if resume and state.exists():
+    if stretch.resume and state.exists():
         groups, facts = checkpoint.load(state)
         vae.load_state_dict(groups["vae"])
         checkpoint.restore_optimizer(optimizer, groups["optimizer"])
-        progress = Progress(step=facts["step"], cpu_s=facts["cpu_s"], curve=facts["curve"])
+        progress = Progress(**facts["progress"])
+    pools = Pools(
+        lambda size, rng: pictures(config.pool, size, rng, config.device),
+        sizes=config.sizes,
+        life=config.pool_life,
+        seed=config.seed,
+    )
 
-    def learn(step: int) -> float:
+    def learn(step: int) -> Tensor:
         rng = random.Random(f"vae {config.seed} {step}")
         noise = torch.Generator(config.device).manual_seed(config.seed + 1_000_003 * step)
         for group in optimizer.param_groups:
             group["lr"] = config.learning_rate * min(1, (step + 1) / 50) * (1 - 0.97 * step / config.steps)
-        x = pictures(config.batch, rng).to(config.device, memory_format=torch.channels_last)
-        loss = vae_loss(vae, x, noise)
+        x = pools.at(step)[rng.sample(range(config.pool), config.batch)]
+        loss = vae_loss(vae, x.contiguous(memory_format=torch.channels_last), noise)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(vae.parameters(), 1.0)
         optimizer.step()
-        return loss.item()
+        return loss
 
     def keep() -> None:
         groups = {"vae": vae.state_dict(), "optimizer": checkpoint.optimizer_tensors(optimizer)}
-        checkpoint.save(state, groups, asdict(progress) | {"seed": config.seed})
+        checkpoint.save(state, groups, {"progress": asdict(progress), "config": asdict(config)})
 
-    advance(progress, learn, keep=keep, last_step=config.steps if last_step is None else last_step, minutes=minutes)
+    advance(
+        progress,
+        learn,
+        keep=keep,
+        last_step=config.steps if stretch.last_step is None else stretch.last_step,
+        minutes=stretch.minutes,
+        batch=config.batch,
+        device=config.device,
+    )
     if progress.step == config.steps:
-        _finish(vae.eval(), out, config.seed)
+        _finish(vae.eval(), out, config)
     return progress.step
 
 
 @torch.no_grad()
-def _finish(vae: Any, out: Path, seed: int) -> None:
+def _finish(vae: Any, out: Path, config: VaeTraining) -> None:
     """Measure the latents' mean and spread, report the error on fresh pictures, and save the diffusers folder."""
-    device = next(vae.parameters()).device
-    x = pictures(256, random.Random(f"vae test {seed}")).to(device)
+    x = pictures(256, (128, 128), random.Random(f"vae test {config.seed}"), config.device)
     z = torch.cat([vae.encode(part).latent_dist.mode() for part in x.split(32)])
     vae.register_to_config(scaling_factor=float(1 / z.std()), shift_factor=float(z.mean()))
     y = torch.cat([vae.decode(part).sample for part in z.split(32)])
@@ -99,18 +133,10 @@ def _finish(vae: Any, out: Path, seed: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="scratch folder: checkpoints, then vae/")
-    parser.add_argument("--minutes", type=float, default=10, help="stop after this much processor time")
-    parser.add_argument("--steps", type=int, default=VaeTraining.steps, help="length of the whole schedule")
-    parser.add_argument("--seed", type=int, default=VaeTraining.seed)
-    parser.add_argument("--device", default=VaeTraining.device)
-    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
-    args = parser.parse_args()
+    args = command.parser(__doc__ or "", PRESETS).parse_args()
     torch.set_num_threads(1)
-    args.out.mkdir(parents=True, exist_ok=True)
-    config = VaeTraining(steps=args.steps, seed=args.seed, device=args.device)
-    done = train(config, args.out, minutes=args.minutes, resume=args.resume)
+    config = command.configured(PRESETS[args.preset], args)
+    done = train_vae(config, args.out, command.stretch(args))
     if done < config.steps:
         print(f"stopped after {done} of {config.steps} steps; go on with --resume")
 
