@@ -57,11 +57,11 @@ def place(scene: Scene, rng: random.Random) -> list[Pose]:
     feet = [(0.0, 0.0)] if not spots else [spots[0], (0.0, 0.0), *spots[1:]]
     middle_x = 0.5 * (min(x for x, _ in feet) + max(x for x, _ in feet))
     middle_z = 0.5 * (min(z for _, z in feet) + max(z for _, z in feet))
-    poses = []
+    poses, support = [], scene.things[min(1, len(scene.things) - 1)]
     for i, (thing, (x, z)) in enumerate(zip(scene.things, feet, strict=True)):
         solid, below = SOLIDS[thing.shape], 0.0
         if i != 1 and scene.relations and scene.relations[i // 2] == "on top of":
-            below = 2 * SOLIDS[scene.things[1].shape].half_height * SIZES[scene.things[1].size]
+            below = 2 * SOLIDS[support.shape].half_height * SIZES[support.size]
         y = below + solid.half_height * SIZES[thing.size]
         turn = math.radians(rng.uniform(*solid.turns))
         poses.append(Pose(thing=thing, centre=(x - middle_x, y, z - middle_z), turn=turn))
@@ -73,7 +73,7 @@ def _spot(relation: str, rng: random.Random) -> tuple[float, float]:
     x, y, z = RELATIONS[relation]
     if y:
         return rng.uniform(-0.08, 0.08), rng.uniform(-0.08, 0.08)
-    loose = rng.uniform(-0.15, 0.15) if x else rng.choice((-1, 1)) * rng.uniform(0.25, 0.6)
+    loose = rng.uniform(-0.15, 0.15) if x else rng.choice((-1, 1)) * rng.uniform(0.45, 0.8)
     step = (2.0 if x else 2.5) + rng.uniform(-0.1, 0.1)
     return (x * step, loose) if x else (loose, z * step)
 
@@ -94,13 +94,36 @@ def _middle(poses: Sequence[Pose], rng: random.Random) -> tuple[float, float, fl
     return across + rng.uniform(-0.1, 0.1), up / cos + rng.uniform(-0.1, 0.1), 0.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A picture's camera, and the colours of its ground, near and far."""
+
+    target: tuple[float, float, float]
+    elevation: float
+    half_view: float
+    ground: str
+
+
 def lay_out(scenes: Sequence[Scene], rng: random.Random) -> Layout:
     """Every scene of a batch with its own places, turns and camera."""
     groups = [place(scene, rng) for scene in scenes]
-    slots = max(len(poses) for poses in groups)
+    views = [
+        View(
+            target=_middle(poses, rng),
+            elevation=ELEVATION + math.radians(rng.uniform(-2, 2)),
+            half_view=HALF_VIEW[len(poses) - 1] * rng.uniform(0.97, 1.03),
+            ground=scene.ground,
+        )
+        for scene, poses in zip(scenes, groups, strict=True)
+    ]
+    return assemble(groups, views)
+
+
+def assemble(groups: Sequence[Sequence[Pose]], views: Sequence[View]) -> Layout:
+    """Poses and views of a batch as tensors."""
     rows = [(b, s, pose) for b, poses in enumerate(groups) for s, pose in enumerate(poses)]
     things = [pose.thing for *_, pose in rows]
-    table = torch.full((len(scenes), slots), -1)
+    table = torch.full((len(groups), max(len(poses) for poses in groups)), -1)
     for n, (b, s, _) in enumerate(rows):
         table[b, s] = n
     return Layout(
@@ -113,8 +136,8 @@ def lay_out(scenes: Sequence[Scene], rng: random.Random) -> Layout:
         colour=torch.tensor([COLOURS[thing.colour] for thing in things]) / 255,
         is_metal=torch.tensor([thing.material == "metal" for thing in things]),
         table=table,
-        target=torch.tensor([_middle(poses, rng) for poses in groups]),
-        elevation=torch.tensor([ELEVATION + math.radians(rng.uniform(-2, 2)) for _ in scenes]),
-        half_view=torch.tensor([HALF_VIEW[len(poses) - 1] * rng.uniform(0.97, 1.03) for poses in groups]),
-        ground=torch.tensor([GROUNDS[scene.ground] for scene in scenes]) / 255,
+        target=torch.tensor([view.target for view in views]),
+        elevation=torch.tensor([view.elevation for view in views]),
+        half_view=torch.tensor([view.half_view for view in views]),
+        ground=torch.tensor([GROUNDS[view.ground] for view in views]) / 255,
     )

@@ -1,146 +1,247 @@
 """Read a picture back: which objects it shows, where, and whether that is what a caption asked for. No model.
 
+Colours by `palette`, outlines and shading by `templates`: both are made by the renderer, nothing is trained.
 `python -m latentloom.pipelines.bobbin.oracle` checks the reader itself, on true renders and on wrong captions.
 """
 
+import math
 import random
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from itertools import permutations
 
 import numpy as np
-from PIL import Image, ImageDraw
+import torch
+import torch.nn.functional as F
+from torch import Tensor
 
-from .scene import COLOURS, RELATIONS, SHAPES, Scene, Thing, render, sample
+from .layout import DISTANCE, ELEVATION
+from .palette import EMPTY, find_ground, labels
+from .render import render
+from .scene import COLOURS, MATERIALS, Scene, Thing, sample
+from .templates import SIDE, Bank, bank, painted
+from .wording import mention
 
-TEMPLATE = 24  # pixels per side in which outlines are compared
-MIN_AREA = 0.008  # share of the picture; less is a speck, not an object
-MIN_MATCH = 0.65  # overlap with the best template (intersection over union); less is no shape at all
-MIN_OFFSET = 0.12  # share of the picture between two centres that counts as above, below, left or right
-# The background and the shadow that objects throw on it.
-EMPTY = ((250, 250, 250), (225, 225, 225), (200, 200, 200))
+# T templates, K candidates, H W pixels
+
+MIN_AREA = 45  # pixels at SIDE; less is a speck, not an object
+MIN_MATCH = 0.6  # overlap with the best outline (intersection over union); less is no shape at all
+NUM_CANDIDATES = 24
+NUM_PAINTED = 5  # of which are compared in colour, in both materials
+HIDDEN = 0.1  # what a pixel counts where another object may hide this one
+REACH = 2  # pixels that a candidate may be shifted by for a better match
+STEPS = {
+    "left of": (-2.0, 0.0, 0.1),
+    "right of": (2.0, 0.0, 0.1),
+    "in front of": (0.0, 2.4, 0.8),
+    "behind": (0.0, -2.4, 0.8),
+    "on top of": (0.0, -1.45, 0.1),
+}
+"""From the second object to the first, to the right and towards the viewer, in scene units, when both are taken to
+stand on the ground; so what stands on top of another seems to be a little way behind it. Last, how far to either side
+it may be."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sighting:
-    """One object found: its centre in shares of the picture; `shape` is "unclear" if it looks like none."""
+    """One object found, and where it seems to stand on the ground. `shape` may be "unclear"."""
 
-    colour: str
-    shape: str
+    thing: Thing
     x: float
-    y: float
+    z: float
 
 
-def read(picture: np.ndarray | Image.Image) -> list[Sighting]:
-    """The objects in a picture, largest first."""
-    pixels = np.asarray(picture.convert("RGB") if isinstance(picture, Image.Image) else picture).astype(np.float32)
-    height, width = pixels.shape[:2]
-    palette = np.array([*COLOURS.values(), *EMPTY], np.float32)
-    nearest = ((pixels[:, :, None] - palette) ** 2).sum(-1).argmin(-1)
-    found = []
-    for rows, columns in _islands(nearest < len(COLOURS)):
-        if len(rows) < MIN_AREA * height * width:
-            continue
-        votes = np.bincount(nearest[rows, columns], minlength=len(palette))
-        found.append(
-            Sighting(
-                colour=list(COLOURS)[votes[: len(COLOURS)].argmax()],
-                shape=_shape(rows, columns),
-                x=float(columns.mean() + 0.5) / width,
-                y=float(rows.mean() + 0.5) / height,
-            )
-        )
-    return found
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a picture shows."""
+
+    sightings: tuple[Sighting, ...]
+    ground: str
 
 
-def judge(picture: np.ndarray | Image.Image, scene: Scene) -> dict[str, bool]:
-    """Which parts of the scene the picture gets right; `all` is what counts."""
-    found = read(picture)
-    wanted = [(thing.colour, thing.shape) for thing in scene.things]
-    right = {
-        "count": len(found) == len(wanted),
-        "colour": sorted(f.colour for f in found) == sorted(colour for colour, _ in wanted),
-        "shape": sorted(f.shape for f in found) == sorted(shape for _, shape in wanted),
-        "pairs": sorted((f.colour, f.shape) for f in found) == sorted(wanted),
-    }
-    if scene.relation is not None:
-        right["relation"] = len(found) == 2 and _stands(found, scene)
+def read(picture: np.ndarray | Tensor) -> Reading:
+    """The objects in a picture (H W 3, uint8) and the ground they stand on, largest area first."""
+    pixels = torch.as_tensor(picture).float() / 255
+    scale = SIDE / min(pixels.shape[:2])
+    if scale != 1:
+        size = [round(side * scale) for side in pixels.shape[:2]]
+        pixels = F.interpolate(pixels.movedim(-1, 0)[None], size=size, mode="bicubic", antialias=True)[0]
+        pixels = pixels.movedim(0, -1).clamp(0, 1)
+    ground = find_ground(pixels)
+    label = labels(pixels, ground)
+    areas = torch.bincount(_without_specks(label).flatten(), minlength=EMPTY + 1)[:EMPTY]
+    seen = [int(colour) for colour in areas.argsort(descending=True) if areas[colour] >= MIN_AREA]
+    num = min(max(len(seen), 1), 3)
+    return Reading(
+        sightings=tuple(_sight(label, pixels, ground, colour, seen, num) for colour in seen[:4]), ground=ground
+    )
+
+
+def _without_specks(label: Tensor) -> Tensor:
+    """The labels with every pixel emptied whose 3x3 neighbourhood is not mostly its own."""
+    own = F.one_hot(label, EMPTY + 1).movedim(-1, 0).float()  # labels H W
+    share = F.avg_pool2d(own[None], 3, stride=1, padding=1)[0].gather(0, label[None])[0]
+    return torch.where(share > 0.6, label, EMPTY)
+
+
+def _sight(label: Tensor, pixels: Tensor, ground: str, colour: int, seen: Sequence[int], num: int) -> Sighting:
+    """The template that fits the pixels of one colour best, where pixels of other objects may hide it."""
+    templates, name = bank(num), list(COLOURS)[colour]
+    mask = (label == colour).float()
+    hidden = sum(((label == c).float() for c in seen if c != colour), torch.zeros_like(mask))
+    valid = 1 - (1 - HIDDEN) * hidden
+    layers = torch.cat([mask[None], valid[None], pixels.movedim(-1, 0)])  # 5 H W
+    places = [_settle(layers, templates, *candidate) for candidate in _candidates(mask, valid, templates)]
+    best = sorted(places, key=lambda place: place.score, reverse=True)[:NUM_PAINTED]
+    fits = []
+    for material in MATERIALS:
+        looks = painted(num, [place.index for place in best], name, material, ground)
+        fits += [
+            (place.score - 2 * _error(layers, templates, place, look), material, place)
+            for place, look in zip(best, looks, strict=True)
+        ]
+    _, material, place = max(fits, key=lambda fit: fit[0])
+    template = templates.names[place.index]
+    shape = template.shape if place.overlap >= MIN_MATCH else "unclear"
+    thing = Thing(colour=name, shape=shape, material=material, size=template.size)
+    return Sighting(thing=thing, x=place.x, z=place.z)
+
+
+def _on_ground(right: float, up: float) -> tuple[float, float]:
+    """Where a point of the picture, in scene units from its middle, lies on the ground as the camera sees it."""
+    distance = DISTANCE + 1  # the ground is a little behind what the camera looks at
+    z = up / (up * math.cos(ELEVATION) / distance - math.sin(ELEVATION))
+    return right * (1 - z * math.cos(ELEVATION) / distance), z
+
+
+def _candidates(mask: Tensor, valid: Tensor, templates: Bank) -> list[tuple[int, int, int]]:
+    """The best few templates by overlap at half the resolution: which, and the row and column of its middle."""
+    small, allowed = (F.avg_pool2d(m[None, None], 2) for m in (mask, valid))
+    outline = F.avg_pool2d(templates.outline[:, None], 2)  # T 1 H W
+    pad = outline.shape[-1] // 2
+    both = F.conv2d(small, outline, padding=pad)[0]  # T H+1 W+1
+    either = F.conv2d(allowed, outline, padding=pad)[0] + small.sum() - both
+    overlap = (both / either.clamp(min=1)).flatten(1)
+    value, place = overlap.max(1)
+    chosen = value.topk(min(NUM_CANDIDATES, len(value))).indices.tolist()
+    width = both.shape[-1]
+    return [(i, 2 * (int(place[i]) // width), 2 * (int(place[i]) % width)) for i in chosen]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """A template, the row and column of its middle, where that is on the ground, and the overlap of outlines.
+
+    The score is the overlap less what is odd about the place: something that looks near and stands far away.
+    """
+
+    overlap: float
+    score: float
+    index: int
+    row: int
+    column: int
+    x: float
+    z: float
+
+
+def _window(layers: Tensor, templates: Bank, row: int, column: int) -> Tensor:
+    """The part of the picture that a template lies on when its middle is there."""
+    half = templates.outline.shape[-1] // 2
+    return F.pad(layers, (half,) * 4)[:, row : row + 2 * half, column : column + 2 * half]
+
+
+def _settle(layers: Tensor, templates: Bank, index: int, row: int, column: int) -> _Place:
+    """A candidate where it overlaps best, a few pixels around. `layers` is mask, valid, and the picture."""
+    outline, total = templates.outline[index], float(layers[0].sum())
+    side = outline.shape[-1]
+    near = F.pad(layers[:2], (side // 2 + REACH,) * 4)
+    near = near[:, row : row + side + 2 * REACH, column : column + side + 2 * REACH]
+    own, allowed = F.conv2d(near[:, None], outline[None, None])[:, 0]  # shifts shifts
+    overlap = own / (allowed + total - own)
+    best = int(overlap.argmax())
+    dy, dx = (shift - REACH for shift in divmod(best, 2 * REACH + 1))
+    row, column, template = row + dy, column + dx, templates.names[index]
+    height, width = layers.shape[1:]
+    x, z = _on_ground((column - width / 2) / templates.scale, (height / 2 - row - template.foot) / templates.scale)
+    depth = DISTANCE / (DISTANCE - z * math.cos(ELEVATION))
+    odd = max(abs(math.log(template.depth / depth)) - 0.27, 0)
+    match = float(overlap.flatten()[best])
+    return _Place(overlap=match, score=match - 2 * odd, index=index, row=row, column=column, x=x, z=z)
+
+
+def _error(layers: Tensor, templates: Bank, place: _Place, look: Tensor) -> float:
+    """How far the picture is from the painted template, inside both outlines."""
+    own, _, *picture = _window(layers, templates, place.row, place.column)
+    inside = (own * templates.outline[place.index]) > 0
+    return float((torch.stack(picture, dim=-1)[inside] - look[inside]).abs().mean())
+
+
+def judge(picture: np.ndarray | Tensor, scene: Scene) -> dict[str, bool]:
+    """Which of the facts that the scene states the picture gets right; `all` is what counts."""
+    return compare(read(picture), scene)
+
+
+def compare(reading: Reading, scene: Scene) -> dict[str, bool]:
+    """`judge`, of a picture that has been read already."""
+    order = align(reading, scene)
+    right = {"count": bool(order), **_compare_in_order(order, scene)}
+    if scene.ground:
+        right["ground"] = reading.ground == scene.ground
     return right | {"all": all(right.values())}
 
 
-def _stands(found: list[Sighting], scene: Scene) -> bool:
-    """Whether the first object stands as told to the second; told apart by colour, or by shape where colours agree."""
-    first, second = scene.things
-    name: Callable[[Sighting | Thing], str] = (
-        (lambda o: o.shape) if first.colour == second.colour else (lambda o: o.colour)
-    )
-    a, b = (next((f for f in found if name(f) == name(thing)), None) for thing in (first, second))
-    if a is None or b is None:
-        return False
-    dx, dy = RELATIONS[scene.relation or ""]
-    return (a.x - b.x) * dx + (a.y - b.y) * dy > MIN_OFFSET
+def align(reading: Reading, scene: Scene) -> tuple[Sighting, ...]:
+    """The sightings in the order of the scene's things that makes most facts right; none if their number is wrong."""
+    if len(reading.sightings) != len(scene.things):
+        return ()
+    orders = permutations(reading.sightings)
+    return max(orders, key=lambda order: sum(_compare_in_order(order, scene).values()))
 
 
-def _islands(mask: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Connected areas (by sides) as rows and columns, largest first."""
-    rest = {(int(y), int(x)) for y, x in zip(*np.nonzero(mask), strict=True)}
-    islands = []
-    while rest:
-        edge = [rest.pop()]
-        island = []
-        while edge:
-            y, x = edge.pop()
-            island.append((y, x))
-            near = {(y + 1, x), (y - 1, x), (y, x + 1), (y, x - 1)} & rest
-            rest -= near
-            edge.extend(near)
-        islands.append(np.array(island).T)
-    return [(i[0], i[1]) for i in sorted(islands, key=lambda i: i.shape[1], reverse=True)]
+def _compare_in_order(found: Sequence[Sighting], scene: Scene) -> dict[str, bool]:
+    """The facts of a scene when the objects found are its things in this order."""
+    right = {}
+    for fact in ("colour", "shape", "material", "size"):
+        wanted = [getattr(thing, fact) for thing in scene.things]
+        if any(wanted):
+            seen = [getattr(sighting.thing, fact) for sighting in found]
+            right[fact] = bool(seen) and all(w in ("", s) for w, s in zip(wanted, seen, strict=True))
+    if any(scene.relations):
+        right["relation"] = bool(found) and all(
+            relation in ("", relate(found[2 * i], found[1])) for i, relation in enumerate(scene.relations)
+        )
+    return right
 
 
-def _shape(rows: np.ndarray, columns: np.ndarray) -> str:
-    outline = np.zeros((np.ptp(rows) + 1, np.ptp(columns) + 1), np.uint8)
-    outline[rows - rows.min(), columns - columns.min()] = 255
-    seen = _fit(Image.fromarray(outline))
-    match = {
-        name: np.minimum(seen, known).sum() / np.maximum(seen, known).sum() for name, known in _templates().items()
-    }
-    best = max(match, key=match.__getitem__)
-    return best if match[best] >= MIN_MATCH else "unclear"
+def relate(first: Sighting, second: Sighting) -> str:
+    """How the first stands to the second, or "unclear"."""
+    right, near = first.x - second.x, first.z - second.z
+    distance = {name: math.hypot(max(abs(right - x) - side, 0), near - z) for name, (x, z, side) in STEPS.items()}
+    best = min(distance, key=distance.__getitem__)
+    return best if distance[best] < 0.8 else "unclear"
 
 
-@cache
-def _templates() -> dict[str, np.ndarray]:
-    """Every shape, cropped to its own box and squeezed to the same square."""
-    templates = {}
-    for name, draw in SHAPES.items():
-        mask = Image.new("L", (240, 240))
-        draw(ImageDraw.Draw(mask), 120, 120, 90)
-        templates[name] = _fit(mask.crop(mask.getbbox()))
-    return templates
-
-
-def _fit(mask: Image.Image) -> np.ndarray:
-    return np.asarray(mask.resize((TEMPLATE, TEMPLATE), Image.Resampling.BILINEAR), np.float32) / 255
-
-
-def check(num: int = 1000, seed: int = 5) -> tuple[dict[str, float], dict[str, float]]:
+def check(num: int = 500, seed: int = 5) -> tuple[dict[str, float], dict[str, float]]:
     """Share of verdicts that say "right": on renders of the scene itself, and on renders of other scenes."""
     rng, other = random.Random(seed), random.Random(seed + 1)
-    scenes = [sample(rng, held_out=True) for _ in range(num)]
-    pictures = [render(scene, rng) for scene in scenes]
-    true = [judge(p, scene) for p, scene in zip(pictures, scenes, strict=True)]
-    wrong = [judge(p, sample(other, held_out=True)) for p in pictures]
-    return share_right(true), share_right(wrong)
+    counts = (1.0, 1.0, 1.0)
+    scenes = [sample(rng, counts=counts) for _ in range(num)]
+    readings = [read(picture) for picture in render(scenes, rng)]
+    wrong = [mention(sample(other, counts=counts), other) for _ in range(num)]
+    return (
+        share_right([compare(r, scene) for r, scene in zip(readings, scenes, strict=True)]),
+        share_right([compare(r, scene) for r, scene in zip(readings, wrong, strict=True)]),
+    )
 
 
-def share_right(verdicts: list[dict[str, bool]]) -> dict[str, float]:
+def share_right(verdicts: Sequence[dict[str, bool]]) -> dict[str, float]:
     """Per attribute, the share that is right among the verdicts that have it."""
     names = dict.fromkeys(name for verdict in verdicts for name in verdict)
     return {n: float(np.mean([v[n] for v in verdicts if n in v])) for n in names}
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)
     true_share, wrong_share = check()
     print("true renders:  ", {name: round(share, 4) for name, share in true_share.items()})
     print("wrong captions:", {name: round(share, 4) for name, share in wrong_share.items()})

@@ -11,12 +11,13 @@ Size = tuple[int, int]
 class Pools(Generic[Content]):
     """One pool per entry of `sizes` (width, height), each thrown away after `life` steps, never all at once.
 
+    `make(size, rng, step)` fills one that is first drawn from at about that step.
     What a step is given depends on seed and step alone, so a resumed run sees what an uninterrupted one would.
     """
 
     def __init__(
         self,
-        make: Callable[[Size, random.Random], Content],
+        make: Callable[[Size, random.Random, int], Content],
         *,
         sizes: Sequence[Size],
         life: int,
@@ -28,8 +29,9 @@ class Pools(Generic[Content]):
     def at(self, step: int) -> Content:
         """The pool that this step draws from."""
         slot = random.Random(f"slot {self.seed} {step}").randrange(len(self.sizes))
-        age = (step + slot * self.life // len(self.sizes)) // self.life
+        shift = slot * self.life // len(self.sizes)
+        age = (step + shift) // self.life
         if slot not in self.kept or self.kept[slot][0] != age:
             rng = random.Random(f"pool {self.seed} {slot} {age}")
-            self.kept[slot] = age, self.make(self.sizes[slot], rng)
+            self.kept[slot] = age, self.make(self.sizes[slot], rng, max(age * self.life - shift, 0))
         return self.kept[slot][1]

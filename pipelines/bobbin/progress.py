@@ -47,10 +47,13 @@ def advance(
             progress.spent_s = clock() - begin
             rate = len(losses) * batch / (progress.spent_s - last_s)
             row = [progress.step, round(progress.spent_s, 1), round(loss, 5)]
-            print("{} step {}, {} s, loss {}".format(time.strftime("%H:%M:%S"), *row), f"{rate:.0f} samples/s", flush=True)
+            print(
+                "{} step {}, {} s, loss {}".format(time.strftime("%H:%M:%S"), *row), f"{rate:.0f} samples/s", flush=True
+            )
             progress.curve.append(row)
             losses.clear()
             keep()
             last_s = progress.spent_s
         progress.spent_s = clock() - begin
-    keep()
+    if losses:
+        keep()

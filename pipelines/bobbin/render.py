@@ -8,12 +8,14 @@ from torch import Tensor
 
 from .camera import eyes, pixel_angle, rays
 from .layout import Layout, lay_out
-from .scene import Scene
+from .scene import SHAPES, Scene
+from .solids import SOLIDS
 from .trace import LIGHT, Hits, hits, nearness, sunlight
 
 # B pictures, R rays, H W pixels
 
 GAMMA = 2.2
+HALF_HEIGHTS = torch.tensor([SOLIDS[shape].half_height for shape in SHAPES])
 CHUNK = 64  # pictures rendered at once on a CPU; more do not fit its cache
 
 
@@ -23,15 +25,18 @@ def render(
     """One picture per scene, uint8, B H W 3; `rng` decides places, turns and camera."""
     chunk = CHUNK if device == "cpu" else 8 * CHUNK
     parts = [
-        draw(lay_out(scenes[i : i + chunk], rng).to(device), width=width, height=height)
+        draw(lay_out(scenes[i : i + chunk], rng).to(device), width=width, height=height)[0]
         for i in range(0, len(scenes), chunk)
     ]
     return (torch.cat(parts) * 255).round().clamp(0, 255).byte()
 
 
 @torch.no_grad()
-def draw(layout: Layout, *, width: int, height: int) -> Tensor:
-    """The pictures of one batch, floats from 0 to 1."""
+def draw(layout: Layout, *, width: int, height: int) -> tuple[Tensor, Tensor]:
+    """The pictures of one batch, floats from 0 to 1, and the slot of the thing that fills each pixel.
+
+    The slot is -1 where no thing is, and -2 where one fills a part of the pixel only.
+    """
     eye, ray = eyes(layout), rays(layout, width=width, height=height)
     picture = _ground(layout, eye, ray).flatten(1, 2)  # B HW 3
     found = hits(layout, eye, ray, pixel_angle(layout, width=width, height=height))
@@ -41,12 +46,16 @@ def draw(layout: Layout, *, width: int, height: int) -> Tensor:
     depth = torch.full((*picture.shape[:2], slots), 1e6, device=picture.device)  # B HW slots
     where = (layout.picture[found.thing], found.pixel, layout.slot[found.thing])
     depth[where] = found.depth
+    owner = torch.full(picture.shape[:2], -1, device=picture.device)  # B HW
     order = depth.argsort(dim=-1, descending=True).argsort(dim=-1)[where]  # R, 0 is drawn first
     for rank in range(slots):
         rows = (order == rank).nonzero().squeeze(-1)
         at = (where[0][rows], where[1][rows])
-        picture[at] = torch.lerp(picture[at], colour[rows], found.cover[rows, None])
-    return picture.unflatten(1, (height, width)).clamp(0, 1).pow(1 / GAMMA)
+        cover = found.cover[rows]
+        picture[at] = torch.lerp(picture[at], colour[rows], cover[:, None])
+        owner[at] = torch.where(cover > 0.99, where[2][rows], -2)
+    picture, owner = (value.unflatten(1, (height, width)) for value in (picture, owner))
+    return picture.clamp(0, 1).pow(1 / GAMMA), owner
 
 
 def _ground(layout: Layout, eye: Tensor, ray: Tensor) -> Tensor:
@@ -73,7 +82,9 @@ def _surface(layout: Layout, found: Hits, eye: Tensor) -> Tensor:
     own = layout.colour[found.thing].pow(GAMMA)  # R 3
     floor = layout.ground[picture, 0].pow(GAMMA)
     matte = _matte(own, floor, found.normal, sun, light)
-    metal = _metal(own, floor, found, view, sun, light)
+    foot = layout.centre[:, 1] - layout.radius * HALF_HEIGHTS.to(eye.device)[layout.shape]  # N
+    height = found.point[:, 1:2] - foot[found.thing, None]
+    metal = _metal(own, floor, found.normal, height, view, sun, light)
     return torch.where(layout.is_metal[found.thing, None], metal, matte)
 
 
@@ -84,13 +95,15 @@ def _matte(own: Tensor, floor: Tensor, normal: Tensor, sun: Tensor, light: Tenso
     return own * (lamp + 0.2 + 0.12 * up + 0.14 * floor * (1 - up))
 
 
-def _metal(own: Tensor, floor: Tensor, hit: Hits, view: Tensor, sun: Tensor, light: Tensor) -> Tensor:
+def _metal(
+    own: Tensor, floor: Tensor, normal: Tensor, height: Tensor, view: Tensor, sun: Tensor, light: Tensor
+) -> Tensor:
     """A mirror in its own colour: bright sky above, a dark band at the horizon, the floor below, the lamp on top."""
-    mirror = view - 2 * (view * hit.normal).sum(-1, keepdim=True) * hit.normal
+    mirror = view - 2 * (view * normal).sum(-1, keepdim=True) * normal
     up = mirror[:, 1:2]
     sky = (0.1 + 1.3 * _smooth(up, 0.1, 0.95)) * (0.55 + 0.45 * sun[:, None])
     # The floor is dark under the thing itself and bright where the mirrored ray lands far from it.
-    landing = hit.point[:, 1:2] / (-up).clamp(min=0.05)
+    landing = height / (-up).clamp(min=0.05)
     below = (0.12 + 1.05 * floor * _smooth(landing, 0.0, 1.9)) * _smooth(-up, -0.05, 0.3)
     lamp = _smooth(mirror @ light, 0.86, 0.97)[:, None] * sun[:, None]
     seen = torch.where(up > 0, sky, below)

@@ -102,12 +102,12 @@ def _heart(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
 
 SOLIDS: dict[str, Solid] = {
     "sphere": Solid(distance=_sphere, half_height=0.9, bound=0.9),
-    "cube": Solid(distance=_cube, half_height=0.72, bound=1.22, turns=(25.0, 65.0)),
+    "cube": Solid(distance=_cube, half_height=0.72, bound=1.22, turns=(30.0, 60.0)),
     "cylinder": Solid(distance=_cylinder, half_height=0.74, bound=1.03),
     "cone": Solid(distance=_cone, half_height=1.0, bound=1.22),
-    "pyramid": Solid(distance=_pyramid, half_height=0.625, bound=1.45, turns=(20.0, 70.0)),
+    "pyramid": Solid(distance=_pyramid, half_height=0.625, bound=1.45, turns=(30.0, 60.0)),
     "ring": Solid(distance=_ring, half_height=0.26, bound=0.98),
     "capsule": Solid(distance=_capsule, half_height=1.04, bound=1.04),
-    "star": Solid(distance=_star, half_height=0.94, bound=1.18, turns=(-25.0, 25.0)),
-    "heart": Solid(distance=_heart, half_height=0.88, bound=1.1, turns=(-25.0, 25.0)),
+    "star": Solid(distance=_star, half_height=0.94, bound=1.18, turns=(-20.0, 20.0)),
+    "heart": Solid(distance=_heart, half_height=0.88, bound=1.1, turns=(-20.0, 20.0)),
 }

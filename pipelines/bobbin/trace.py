@@ -94,8 +94,8 @@ def _march(
     e = 0.004
     corners = ((1, -1, -1), (-1, -1, 1), (-1, 1, -1), (1, 1, 1))
     gaps = [distance(x + i * e, y + j * e, z + k * e) for i, j, k in corners]
-    sides = [sum(corner[axis] * gap for corner, gap in zip(corners, gaps, strict=True)) for axis in range(3)]
-    normal = torch.nn.functional.normalize(torch.stack(sides, dim=-1), dim=-1)  # R 3
+    normal = torch.stack(gaps, dim=-1) @ torch.tensor(corners, dtype=t.dtype, device=t.device)  # R 3
+    normal = torch.nn.functional.normalize(normal, dim=-1)
     return nearest.clamp(0, 1), reach, normal
 
 

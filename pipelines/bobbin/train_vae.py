@@ -83,7 +83,7 @@ def train_vae(config: VaeTraining, out: Path, stretch: Stretch) -> int:
         checkpoint.restore_optimizer(optimizer, groups["optimizer"])
         progress = Progress(**facts["progress"])
     pools = Pools(
-        lambda size, rng: pictures(config.pool, size, rng, config.device),
+        lambda size, rng, _: pictures(config.pool, size, rng, config.device),
         sizes=config.sizes,
         life=config.pool_life,
         seed=config.seed,
@@ -123,7 +123,7 @@ def train_vae(config: VaeTraining, out: Path, stretch: Stretch) -> int:
 @torch.no_grad()
 def _finish(vae: Any, out: Path, config: VaeTraining) -> None:
     """Measure the latents' mean and spread, report the error on fresh pictures, and save the diffusers folder."""
-    x = pictures(256, (128, 128), random.Random(f"vae test {config.seed}"), config.device)
+    x = pictures(64, (128, 128), random.Random(f"vae test {config.seed}"), config.device)
     z = torch.cat([vae.encode(part).latent_dist.mode() for part in x.split(32)])
     vae.register_to_config(scaling_factor=float(1 / z.std()), shift_factor=float(z.mean()))
     y = torch.cat([vae.decode(part).sample for part in z.split(32)])

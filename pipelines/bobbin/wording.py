@@ -71,6 +71,7 @@ def mention(scene: Scene, rng: random.Random) -> Scene:
 
     That is what makes `a star` and the negative prompt `red` mean something to the model.
     """
+
     def keep(share: float, value: str) -> str:
         return value if rng.random() < share else ""
 
