@@ -11,14 +11,13 @@ import numpy as np
 from ..describe import describe_model
 from ..shape import empty_canvas
 from ..values import Model, to_plain
-from . import MODEL_DIR
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """How to draw; 0 is the model card's own number."""
 
-    model: Path = MODEL_DIR
+    model: Path
     device: str = "cpu"
     steps: int = 0
     guidance: float = 0.0

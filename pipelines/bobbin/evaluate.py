@@ -1,4 +1,4 @@
-"""The gate: `python -m latentloom.pipelines.bobbin.evaluate [--model DIR] [--sheet sheet.png]`.
+"""The gate: `python -m latentloom.pipelines.bobbin.evaluate --model DIR [--sheet sheet.png]`.
 
 500 prompts of combinations that training never showed, drawn at the model card's defaults and read back by `oracle`;
 a picture is right when everything its prompt states is. Under 98 % for one object the exit code is 1.
@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from . import MODEL_DIR
 from .drawing import Settings, draw
 from .oracle import Reading, align, compare, read, share_right
 from .scene import COLOURS, MATERIALS, SHAPES, Scene, sample
@@ -77,7 +76,7 @@ def print_confusions(fact: str, values: Sequence[str], readings: Sequence[Readin
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, default=MODEL_DIR, help="another folder in the same layout")
+    parser.add_argument("--model", type=Path, required=True, help="a FluxPipeline folder that `train` wrote")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--share", type=float, default=1.0, help="draw only this share of the prompts")
     parser.add_argument("--steps", type=int, default=0, help="instead of the card's")

@@ -23,12 +23,20 @@ def render(
     scenes: Sequence[Scene], rng: random.Random, *, width: int = 128, height: int = 128, device: str = "cpu"
 ) -> Tensor:
     """One picture per scene, uint8, B H W 3; `rng` decides places, turns and camera."""
+    return render_owned(scenes, rng, width=width, height=height, device=device)[0]
+
+
+def render_owned(
+    scenes: Sequence[Scene], rng: random.Random, *, width: int, height: int, device: str = "cpu"
+) -> tuple[Tensor, Tensor]:
+    """`render`, and whose each pixel is, as `draw` tells it."""
     chunk = CHUNK if device == "cpu" else 8 * CHUNK
     parts = [
-        draw(lay_out(scenes[i : i + chunk], rng).to(device), width=width, height=height)[0]
+        draw(lay_out(scenes[i : i + chunk], rng).to(device), width=width, height=height)
         for i in range(0, len(scenes), chunk)
     ]
-    return (torch.cat(parts) * 255).round().clamp(0, 255).byte()
+    pictures, owners = (torch.cat(column) for column in zip(*parts, strict=True))
+    return (pictures * 255).round().clamp(0, 255).byte(), owners
 
 
 @torch.no_grad()

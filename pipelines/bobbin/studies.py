@@ -1,4 +1,4 @@
-"""What the gate does not ask: `python -m latentloom.pipelines.bobbin.studies NAME [--model DIR] [--num 100]`.
+"""What the gate does not ask: `python -m latentloom.pipelines.bobbin.studies NAME --model DIR [--num 100]`.
 
 negative     how often a colour that is left open comes out, with and without that colour as the negative prompt
 guidance     how many pictures are right at guidance 1 to 6
@@ -15,7 +15,6 @@ from pathlib import Path
 
 import torch
 
-from . import MODEL_DIR
 from .drawing import Settings, draw
 from .evaluate import prompts
 from .oracle import judge, read
@@ -86,7 +85,7 @@ STUDIES: dict[str, Callable[[Settings, int], None]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=[*STUDIES, "all"])
-    parser.add_argument("--model", type=Path, default=MODEL_DIR, help="another folder in the same layout")
+    parser.add_argument("--model", type=Path, required=True, help="a FluxPipeline folder that `train` wrote")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--num", type=int, default=100, help="pictures per question")
     args = parser.parse_args()

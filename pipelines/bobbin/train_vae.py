@@ -14,11 +14,12 @@ from .architecture import build_vae
 from .command import Stretch
 from .pools import Pools, Size
 from .progress import Progress, advance
-from .render import render
+from .render import render_owned
 from .scene import sample
 
 # B batch, C channels, H W picture
 
+THING_WEIGHT = 4.0  # of a pixel that shows a thing; most of a picture is ground, which is easy
 COUNTS = (0.4, 0.4, 0.2)  # how often one, two and three objects
 
 
@@ -51,23 +52,25 @@ PRESETS: dict[str, VaeTraining] = {
 }
 
 
-def pictures(num: int, size: Size, rng: random.Random, device: str) -> Tensor:
-    """Rendered scenes as the autoencoder sees them: float, -1 to 1."""
+def pictures(num: int, size: Size, rng: random.Random, device: str) -> tuple[Tensor, Tensor]:
+    """Rendered scenes as the autoencoder sees them (floats, -1 to 1), and what each pixel weighs in the loss."""
     scenes = [sample(rng, counts=COUNTS) for _ in range(num)]
-    stack = render(scenes, rng, width=size[0], height=size[1], device=device)
-    return stack.permute(0, 3, 1, 2).float() / 127.5 - 1  # B C H W
+    stack, owner = render_owned(scenes, rng, width=size[0], height=size[1], device=device)
+    weight = 1 + (THING_WEIGHT - 1) * (owner != -1).float()
+    return stack.permute(0, 3, 1, 2).float() / 127.5 - 1, weight[:, None]  # B C H W, B 1 H W
 
 
-def vae_loss(vae: Any, x: Tensor, noise: torch.Generator) -> Tensor:
+def vae_loss(vae: Any, x: Tensor, weight: Tensor, noise: torch.Generator) -> Tensor:
     """Absolute and squared error, edges, block means, and a trace of KL that keeps latents near unit size."""
     with torch.autocast(x.device.type, torch.bfloat16):
         posterior = vae.encode(x).latent_dist
         y = vae.decode(posterior.sample(generator=noise)).sample
-    y = y.float()
-    edges = (y.diff(dim=-1) - x.diff(dim=-1)).abs().mean() + (y.diff(dim=-2) - x.diff(dim=-2)).abs().mean()
-    means = (F.avg_pool2d(y, 4) - F.avg_pool2d(x, 4)).abs().mean()
+    error = y.float() - x
+    across, down = (error.diff(dim=dim).abs() for dim in (-1, -2))
+    edges = (weight[..., 1:] * across).mean() + (weight[..., 1:, :] * down).mean()
+    means = F.avg_pool2d(weight * error, 4).abs().mean()
     kl = posterior.kl().mean() / x[0].numel()
-    return (y - x).abs().mean() + 2 * (y - x).pow(2).mean() + 0.5 * edges + 0.5 * means + 1e-4 * kl
+    return (weight * (error.abs() + 2 * error.pow(2))).mean() + 0.5 * edges + 0.5 * means + 1e-4 * kl
 
 
 def train_vae(config: VaeTraining, out: Path, stretch: Stretch) -> int:
@@ -94,8 +97,9 @@ def train_vae(config: VaeTraining, out: Path, stretch: Stretch) -> int:
         noise = torch.Generator(config.device).manual_seed(config.seed + 1_000_003 * step)
         for group in optimizer.param_groups:
             group["lr"] = config.learning_rate * min(1, (step + 1) / 50) * (1 - 0.97 * step / config.steps)
-        x = pools.at(step)[rng.sample(range(config.pool), config.batch)]
-        loss = vae_loss(vae, x.contiguous(memory_format=torch.channels_last), noise)
+        chosen = rng.sample(range(config.pool), config.batch)
+        x, weight = (tensor[chosen] for tensor in pools.at(step))
+        loss = vae_loss(vae, x.contiguous(memory_format=torch.channels_last), weight, noise)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(vae.parameters(), 1.0)
@@ -123,10 +127,10 @@ def train_vae(config: VaeTraining, out: Path, stretch: Stretch) -> int:
 @torch.no_grad()
 def _finish(vae: Any, out: Path, config: VaeTraining) -> None:
     """Measure the latents' mean and spread, report the error on fresh pictures, and save the diffusers folder."""
-    x = pictures(64, (128, 128), random.Random(f"vae test {config.seed}"), config.device)
-    z = torch.cat([vae.encode(part).latent_dist.mode() for part in x.split(32)])
+    x, _ = pictures(32, (128, 128), random.Random(f"vae test {config.seed}"), config.device)
+    z = torch.cat([vae.encode(part).latent_dist.mode() for part in x.split(16)])
     vae.register_to_config(scaling_factor=float(1 / z.std()), shift_factor=float(z.mean()))
-    y = torch.cat([vae.decode(part).sample for part in z.split(32)])
+    y = torch.cat([vae.decode(part).sample for part in z.split(16)])
     error = ((y.clamp(-1, 1) - x) / 2).pow(2).mean()
     print(f"PSNR {-10 * error.log10():.2f} dB, spread per channel {[round(s, 2) for s in z.std((0, 2, 3)).tolist()]}")
     vae.to("cpu", memory_format=torch.contiguous_format).save_pretrained(out / "vae")
