@@ -1,16 +1,12 @@
 """What learns in bobbin: both text encoders and the transformer, with the tokenizers that feed them."""
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
 from .architecture import build_clip, build_t5, build_transformer
+from .token_ids import TokenIds
 from .tokenizers import build_clip_tokenizer, build_t5_tokenizer
 from .wording import TEXT_LENGTH, vocabulary
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 # B batch, S sequence, C channels
 
@@ -24,6 +20,7 @@ class Learner(nn.Module):
         super().__init__()
         words = vocabulary()
         self.clip_tokenizer, self.t5_tokenizer = build_clip_tokenizer(words), build_t5_tokenizer(words)
+        self.clip_ids, self.t5_ids = TokenIds(self.clip_tokenizer), TokenIds(self.t5_tokenizer)
         self.clip, self.t5 = build_clip(self.clip_tokenizer), build_t5(self.t5_tokenizer)
         self.transformer = build_transformer(latent_channels=latent_channels)
 
@@ -34,26 +31,17 @@ class Learner(nn.Module):
 
         Captions are padded to the first of `text_lengths` that holds them all.
         """
-        clip_ids = self.clip_tokenizer(
-            captions, padding="max_length", max_length=CLIP_TOKENS, return_tensors="pt"
-        ).input_ids
-        t5_ids = _padded(self.t5_tokenizer, captions, text_lengths)
+        clip_ids = self.clip_ids.padded(captions, (CLIP_TOKENS,)).to(x.device)
+        t5_ids = self.t5_ids.padded(captions, text_lengths).to(x.device)
         return self.transformer(
             hidden_states=x,
-            encoder_hidden_states=self.t5(t5_ids.to(x.device)).last_hidden_state,
-            pooled_projections=self.clip(clip_ids.to(x.device)).pooler_output,
+            encoder_hidden_states=self.t5(t5_ids).last_hidden_state,
+            pooled_projections=self.clip(clip_ids).pooler_output,
             timestep=times,
             img_ids=_positions(*grid).to(x.device),
             txt_ids=torch.zeros(t5_ids.shape[1], 3, device=x.device),
             return_dict=False,
         )[0]
-
-
-def _padded(tokenizer: "PreTrainedTokenizerBase", captions: list[str], lengths: tuple[int, ...]) -> Tensor:
-    longest = max(len(ids) for ids in tokenizer(captions).input_ids)
-    fitting = [length for length in lengths if length >= longest]
-    assert fitting, f"a caption takes {longest} tokens, more than any of {lengths}: it would be cut"
-    return tokenizer(captions, padding="max_length", max_length=fitting[0], return_tensors="pt").input_ids
 
 
 def _positions(rows: int, columns: int) -> Tensor:

@@ -26,9 +26,11 @@ from .wording import mention
 
 MIN_AREA = 45  # pixels at SIDE; less is a speck, not an object
 MIN_MATCH = 0.6  # overlap with the best outline (intersection over union); less is no shape at all
-NUM_CANDIDATES = 24
-NUM_PAINTED = 5  # of which are compared in colour, in both materials
-HIDDEN = 0.1  # what a pixel counts where another object may hide this one
+NUM_CANDIDATES = 32
+PAINT_WEIGHT = 4  # of the mean error of a channel (0..1) against the overlap of outlines
+MOST_ERROR = 0.1  # a metal seen from a little aside can be as far as this from its template
+NUM_PAINTED = 10  # of which are compared in colour, in both materials
+HIDDEN = 0.05  # what a pixel counts where another object may hide this one
 REACH = 2  # pixels that a candidate may be shifted by for a better match
 STEPS = {
     "left of": (-2.0, 0.0, 0.1),
@@ -61,20 +63,38 @@ class Reading:
 
 def read(picture: np.ndarray | Tensor) -> Reading:
     """The objects in a picture (H W 3, uint8) and the ground they stand on, largest area first."""
-    pixels = torch.as_tensor(picture).float() / 255
-    scale = SIDE / min(pixels.shape[:2])
-    if scale != 1:
-        size = [round(side * scale) for side in pixels.shape[:2]]
-        pixels = F.interpolate(pixels.movedim(-1, 0)[None], size=size, mode="bicubic", antialias=True)[0]
-        pixels = pixels.movedim(0, -1).clamp(0, 1)
+    pixels = _at_side(torch.as_tensor(picture).float() / 255)
     ground = find_ground(pixels)
     label = labels(pixels, ground)
-    areas = torch.bincount(_without_specks(label).flatten(), minlength=EMPTY + 1)[:EMPTY]
-    seen = [int(colour) for colour in areas.argsort(descending=True) if areas[colour] >= MIN_AREA]
-    num = min(max(len(seen), 1), 3)
-    return Reading(
-        sightings=tuple(_sight(label, pixels, ground, colour, seen, num) for colour in seen[:4]), ground=ground
-    )
+    while True:
+        areas = torch.bincount(_without_specks(label).flatten(), minlength=EMPTY + 1)[:EMPTY]
+        seen = [int(colour) for colour in areas.argsort(descending=True) if areas[colour] >= MIN_AREA][:4]
+        num = min(max(len(seen), 1), 3)
+        sightings = tuple(_sight(label, pixels, ground, colour, seen, num) for colour in seen)
+        stray = next((c for c, s in zip(seen, sightings, strict=True) if s.thing.shape == "unclear"), None)
+        around = EMPTY if stray is None else _surrounding(label, stray)
+        if around == EMPTY:
+            return Reading(sightings=sightings, ground=ground)
+        label = torch.where(label == stray, around, label)  # a reflection in another object
+
+
+def _at_side(pixels: Tensor) -> Tensor:
+    """The picture with SIDE pixels on its shorter edge."""
+    scale = SIDE / min(pixels.shape[:2])
+    if scale == 1:
+        return pixels
+    size = [round(side * scale) for side in pixels.shape[:2]]
+    resized = F.interpolate(pixels.movedim(-1, 0)[None], size=size, mode="bicubic", antialias=True)[0]
+    return resized.movedim(0, -1).clamp(0, 1)
+
+
+def _surrounding(label: Tensor, colour: int) -> int:
+    """The object's label that at least a third of the pixels just around those of one colour have, or EMPTY."""
+    own = (label == colour).float()[None, None]
+    edge = (F.max_pool2d(own, 5, stride=1, padding=2) - own)[0, 0] > 0
+    around = torch.bincount(label[edge], minlength=EMPTY + 1)
+    most = int(around[:EMPTY].argmax())
+    return most if 3 * around[most] >= around.sum() else EMPTY
 
 
 def _without_specks(label: Tensor) -> Tensor:
@@ -97,7 +117,7 @@ def _sight(label: Tensor, pixels: Tensor, ground: str, colour: int, seen: Sequen
     for material in MATERIALS:
         looks = painted(num, [place.index for place in best], name, material, ground)
         fits += [
-            (place.score - 2 * _error(layers, templates, place, look), material, place)
+            (place.score - PAINT_WEIGHT * _error(layers, templates, place, look), material, place)
             for place, look in zip(best, looks, strict=True)
         ]
     _, material, place = max(fits, key=lambda fit: fit[0])
@@ -170,10 +190,11 @@ def _settle(layers: Tensor, templates: Bank, index: int, row: int, column: int) 
 
 
 def _error(layers: Tensor, templates: Bank, place: _Place, look: Tensor) -> float:
-    """How far the picture is from the painted template, inside both outlines."""
+    """How far the picture is from the painted template, inside both outlines; less and less once it is far."""
     own, _, *picture = _window(layers, templates, place.row, place.column)
     inside = (own * templates.outline[place.index]) > 0
-    return float((torch.stack(picture, dim=-1)[inside] - look[inside]).abs().mean())
+    error = float((torch.stack(picture, dim=-1)[inside] - look[inside]).abs().mean())
+    return error if error < MOST_ERROR else MOST_ERROR + 0.25 * (error - MOST_ERROR)
 
 
 def judge(picture: np.ndarray | Tensor, scene: Scene) -> dict[str, bool]:

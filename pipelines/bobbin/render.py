@@ -16,7 +16,7 @@ from .trace import LIGHT, Hits, hits, nearness, sunlight
 
 GAMMA = 2.2
 HALF_HEIGHTS = torch.tensor([SOLIDS[shape].half_height for shape in SHAPES])
-CHUNK = 64  # pictures rendered at once on a CPU; more do not fit its cache
+CHUNK, CHUNK_GPU = 64, 2048  # pictures rendered at once: what a CPU's cache holds; what keeps a GPU busy
 
 
 def render(
@@ -30,7 +30,7 @@ def render_owned(
     scenes: Sequence[Scene], rng: random.Random, *, width: int, height: int, device: str = "cpu"
 ) -> tuple[Tensor, Tensor]:
     """`render`, and whose each pixel is, as `draw` tells it."""
-    chunk = CHUNK if device == "cpu" else 8 * CHUNK
+    chunk = CHUNK if device == "cpu" else CHUNK_GPU
     parts = [
         draw(lay_out(scenes[i : i + chunk], rng).to(device), width=width, height=height)
         for i in range(0, len(scenes), chunk)
@@ -51,11 +51,11 @@ def draw(layout: Layout, *, width: int, height: int) -> tuple[Tensor, Tensor]:
     colour = _surface(layout, found, eye)
     # Per pixel at most one row of each slot: far to near, slot by slot of the ranking.
     slots = layout.table.shape[1]
-    depth = torch.full((*picture.shape[:2], slots), 1e6, device=picture.device)  # B HW slots
+    depth = torch.full((*picture.shape[:2], slots), -1.0, device=picture.device)  # B HW slots
     where = (layout.picture[found.thing], found.pixel, layout.slot[found.thing])
     depth[where] = found.depth
     owner = torch.full(picture.shape[:2], -1, device=picture.device)  # B HW
-    order = depth.argsort(dim=-1, descending=True).argsort(dim=-1)[where]  # R, 0 is drawn first
+    order = (depth[where[:2]] > found.depth[:, None]).sum(-1)  # R, 0 is drawn first
     for rank in range(slots):
         rows = (order == rank).nonzero().squeeze(-1)
         at = (where[0][rows], where[1][rows])

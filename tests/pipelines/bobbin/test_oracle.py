@@ -66,3 +66,9 @@ def test_what_a_prompt_leaves_open_is_not_judged() -> None:
 def test_noise_is_no_object() -> None:
     noise = np.random.default_rng(0).integers(0, 256, (128, 128, 3)).astype(np.uint8)
     assert not judge(noise, Scene(things=(Thing(colour="red", shape="sphere"),)))["all"]
+
+
+def test_a_reflection_inside_an_object_is_no_object() -> None:
+    picture = render([Scene(things=(CUBE,), ground="sand")], random.Random(0))[0]
+    picture[62:70, 60:72] = torch.tensor([126, 52, 178], dtype=torch.uint8)
+    assert judge(picture, Scene(things=(CUBE,), ground="sand"))["all"]

@@ -4,9 +4,11 @@ import random
 from collections.abc import Callable
 
 import pytest
+import torch
 from transformers import PreTrainedTokenizerBase
 
 from latentloom.pipelines.bobbin.scene import COLOURS, SHAPES, Scene, Thing, sample
+from latentloom.pipelines.bobbin.token_ids import TokenIds
 from latentloom.pipelines.bobbin.tokenizers import build_clip_tokenizer, build_t5_tokenizer
 from latentloom.pipelines.bobbin.wording import RELATION_WORDS, TEXT_LENGTH, caption, mention, vocabulary, word
 
@@ -62,6 +64,18 @@ def test_clip_reads_every_word_as_one_token() -> None:
 def test_tokenizers_are_built_the_same_every_time(build: Callable[[list[str]], PreTrainedTokenizerBase]) -> None:
     first, *others = (build(vocabulary()).get_vocab() for _ in range(6))
     assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("build", [build_clip_tokenizer, build_t5_tokenizer])
+def test_ids_by_word_are_the_tokenizers(build: Callable[[list[str]], PreTrainedTokenizerBase]) -> None:
+    tokenizer, texts = build(vocabulary()), ["", *worded_captions(500)]
+    wanted = tokenizer(texts, padding="max_length", max_length=64, return_tensors="pt").input_ids
+    assert torch.equal(TokenIds(tokenizer).padded(texts, (16, 64)), wanted)
+
+
+def test_a_caption_that_would_be_cut_is_refused() -> None:
+    with pytest.raises(AssertionError, match="takes 4 tokens, more than any of"):
+        TokenIds(build_t5_tokenizer(vocabulary())).padded(["a red star"], (2, 3))
 
 
 def test_wording_covers_every_colour_shape_and_relation_form() -> None:
