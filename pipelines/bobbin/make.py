@@ -13,6 +13,7 @@ import torch
 
 from . import command, train, train_vae
 from .command import Stretch
+from .round_trip import round_trip
 
 
 def main() -> int:
@@ -29,6 +30,7 @@ def main() -> int:
         if done < vae_config.steps:
             print(f"autoencoder: {done} of {vae_config.steps} steps; go on with --resume")
             return 0
+        print(f"true pictures still right after the autoencoder: {round_trip(args.out / 'vae', num=24)['all']:.0%}")
     left = stretch.minutes - (time.monotonic() - begin) / 60
     done = train.train(config, args.out, Stretch(minutes=max(left, 0), resume=stretch.resume))
     if done < config.steps:

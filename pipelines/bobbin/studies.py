@@ -1,5 +1,6 @@
 """What the gate does not ask: `python -m latentloom.pipelines.bobbin.studies NAME --model DIR [--num 100]`.
 
+autoencoder  how many true pictures are still right after the autoencoder alone
 negative     how often a colour that is left open comes out, with and without that colour as the negative prompt
 guidance     how many pictures are right at guidance 1 to 6
 padding      the same prompts padded to more tokens
@@ -18,10 +19,16 @@ import torch
 from .drawing import Settings, draw
 from .evaluate import prompts
 from .oracle import judge, read
+from .round_trip import round_trip
 from .scene import SHAPES
 from .wording import TEXT_LENGTH, caption
 
 SIZES = ((96, 96), (128, 128), (160, 160), (160, 128), (96, 128))
+
+
+def autoencoder(settings: Settings, num: int) -> None:
+    shares = round_trip(settings.model / "vae", num=num)
+    print("after the autoencoder alone:", ", ".join(f"{name} {share:.1%}" for name, share in shares.items()))
 
 
 def negative(settings: Settings, num: int) -> None:
@@ -74,6 +81,7 @@ def determinism(settings: Settings, num: int) -> None:
 
 
 STUDIES: dict[str, Callable[[Settings, int], None]] = {
+    "autoencoder": autoencoder,
     "negative": negative,
     "guidance": guidance,
     "padding": padding,
