@@ -17,7 +17,8 @@ import numpy as np
 import torch
 
 from .drawing import Settings, draw
-from .oracle import Reading, align, compare, read, share_right
+from .oracle import align, compare, share_right
+from .reading import Reading, read
 from .scene import COLOURS, MATERIALS, SHAPES, Scene, sample
 from .sheet import write_sheet
 from .wording import caption

@@ -5,10 +5,12 @@ No model can follow its prompts more often than this.
 
 import random
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from .oracle import compare, read, share_right
+from .oracle import compare, share_right
+from .reading import read
 from .render import render
 from .scene import sample
 
@@ -20,7 +22,7 @@ def round_trip(vae_folder: Path, *, num: int, seed: int = 9) -> dict[str, float]
     """Per attribute, the share of `num` scenes that is still right."""
     from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 
-    vae = AutoencoderKL.from_pretrained(vae_folder).eval()
+    vae: Any = AutoencoderKL.from_pretrained(vae_folder).eval()
     rng = random.Random(seed)
     scenes = [sample(rng, counts=(0.4, 0.4, 0.2)) for _ in range(num)]
     verdicts = []

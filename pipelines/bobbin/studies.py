@@ -18,7 +18,8 @@ import torch
 
 from .drawing import Settings, draw
 from .evaluate import prompts
-from .oracle import judge, read
+from .oracle import judge
+from .reading import read
 from .round_trip import round_trip
 from .scene import SHAPES
 from .wording import TEXT_LENGTH, caption

@@ -113,76 +113,83 @@ def flow_loss(learner: Learner, pool: LatentPool, *, step: int, config: Training
     return (velocity.float() - (noise - x0)).pow(2).mean()
 
 
-@torch.no_grad()
-def _follow(ema: dict[str, Tensor], learner: Learner, step: int, decay: float) -> None:
-    """Move the running mean of the weights towards the weights, faster at first."""
-    share = 1 - min(decay, (1 + step) / (10 + step))
-    for name, value in learner.state_dict().items():
-        if value.is_floating_point():
-            ema[name].lerp_(value, share)
+class Run:
+    """A training under way: all that a step moves, and the pictures it learns from."""
+
+    def __init__(self, config: Training, vae: Any) -> None:
+        torch.manual_seed(config.seed)
+        self.config, self.vae, self.progress = config, vae, Progress()
+        self.learner = Learner(latent_channels=vae.config["latent_channels"]).to(config.device).train()
+        if config.is_compiled:
+            self.learner.transformer.compile_repeated_blocks(dynamic=True)
+        self.optimizer = torch.optim.AdamW(
+            self.learner.parameters(), lr=config.learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
+        )
+        self.ema = {name: value.detach().clone() for name, value in self.learner.state_dict().items()}
+        self.pools = Pools(self._render, sizes=config.sizes, life=config.pool_life, seed=config.seed)
+
+    def _render(self, size: Size, rng: random.Random, step: int) -> LatentPool:
+        counts = [counts for first, counts in self.config.curriculum if first <= step][-1]
+        return encode_scenes(self.vae, self.config.pool, size, rng, counts=counts)
+
+    def learn(self, step: int) -> Tensor:
+        """One step of the optimizer; returns the loss."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(self.config, step)
+        loss = flow_loss(self.learner, self.pools.at(step), step=step, config=self.config)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.learner.parameters(), 1.0)
+        self.optimizer.step()
+        self._follow(step)
+        return loss
+
+    @torch.no_grad()
+    def _follow(self, step: int) -> None:
+        """Move the running mean of the weights towards the weights, faster at first."""
+        share = 1 - min(self.config.ema, (1 + step) / (10 + step))
+        for name, value in self.learner.state_dict().items():
+            if value.is_floating_point():
+                self.ema[name].lerp_(value, share)
+
+    def save(self, path: Path) -> None:
+        groups = {
+            "learner": self.learner.state_dict(),
+            "ema": self.ema,
+            "optimizer": checkpoint.optimizer_tensors(self.optimizer),
+        }
+        checkpoint.save(path, groups, {"progress": asdict(self.progress), "config": asdict(self.config)})
+
+    def restore(self, path: Path) -> None:
+        groups, facts = checkpoint.load(path)
+        self.learner.load_state_dict(groups["learner"])
+        checkpoint.restore_optimizer(self.optimizer, groups["optimizer"])
+        for name, value in groups["ema"].items():
+            self.ema[name].copy_(value)
+        self.progress = Progress(**facts["progress"])
 
 
 def train(config: Training, out: Path, stretch: Stretch) -> int:
     """Train for a stretch; write out/model, return the last step."""
     from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 
-    torch.manual_seed(config.seed)
     vae: Any = AutoencoderKL.from_pretrained(out / "vae").eval()
     vae.to(config.device)
-    learner = Learner(latent_channels=vae.config["latent_channels"]).to(config.device).train()
-    if config.is_compiled:
-        learner.transformer.compile_repeated_blocks(dynamic=True)
-    optimizer = torch.optim.AdamW(
-        learner.parameters(), lr=config.learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
-    )
-    ema = {name: value.detach().clone() for name, value in learner.state_dict().items()}
-    progress, state = Progress(), out / "train_state.safetensors"
+    run, state = Run(config, vae), out / "train_state.safetensors"
     if stretch.resume and state.exists():
-        progress = _restore(state, learner, optimizer, ema)
-
-    def make(size: Size, rng: random.Random, step: int) -> LatentPool:
-        counts = [counts for first, counts in config.curriculum if first <= step][-1]
-        return encode_scenes(vae, config.pool, size, rng, counts=counts)
-
-    pools = Pools(make, sizes=config.sizes, life=config.pool_life, seed=config.seed)
-
-    def learn(step: int) -> Tensor:
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(config, step)
-        loss = flow_loss(learner, pools.at(step), step=step, config=config)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(learner.parameters(), 1.0)
-        optimizer.step()
-        _follow(ema, learner, step, config.ema)
-        return loss
-
-    def keep() -> None:
-        groups = {"learner": learner.state_dict(), "ema": ema, "optimizer": checkpoint.optimizer_tensors(optimizer)}
-        checkpoint.save(state, groups, {"progress": asdict(progress), "config": asdict(config)})
-
+        run.restore(state)
     advance(
-        progress,
-        learn,
-        keep=keep,
+        run.progress,
+        run.learn,
+        keep=lambda: run.save(state),
         last_step=config.steps if stretch.last_step is None else stretch.last_step,
         minutes=stretch.minutes,
         batch=config.batch,
         device=config.device,
     )
-    learner.load_state_dict(ema)
-    export(learner.eval().cpu(), vae.cpu(), out / "model", scratch=out, machine=config.machine)
-    return progress.step
-
-
-def _restore(path: Path, learner: Learner, optimizer: torch.optim.Optimizer, ema: dict[str, Tensor]) -> Progress:
-    """Put a checkpoint back into everything that `train` moves."""
-    groups, facts = checkpoint.load(path)
-    learner.load_state_dict(groups["learner"])
-    checkpoint.restore_optimizer(optimizer, groups["optimizer"])
-    for name, value in groups["ema"].items():
-        ema[name].copy_(value)
-    return Progress(**facts["progress"])
+    run.learner.load_state_dict(run.ema)
+    export(run.learner.eval().cpu(), vae.cpu(), out / "model", scratch=out, machine=config.machine)
+    return run.progress.step
 
 
 def main() -> None:

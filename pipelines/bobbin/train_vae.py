@@ -73,55 +73,68 @@ def vae_loss(vae: Any, x: Tensor, weight: Tensor, noise: torch.Generator) -> Ten
     return (weight * (error.abs() + 2 * error.pow(2))).mean() + 0.5 * edges + 0.5 * means + 1e-4 * kl
 
 
-def train_vae(config: VaeTraining, out: Path, stretch: Stretch) -> int:
-    """Train for a stretch; write out/vae once the schedule is done, return the last step."""
-    torch.manual_seed(config.seed)
-    vae: Any = build_vae().train()
-    vae.to(config.device, memory_format=torch.channels_last)
-    optimizer = torch.optim.AdamW(vae.parameters(), lr=config.learning_rate, betas=(0.9, 0.99), weight_decay=1e-4)
-    progress, state = Progress(), out / "train_vae_state.safetensors"
-    if stretch.resume and state.exists():
-        groups, facts = checkpoint.load(state)
-        vae.load_state_dict(groups["vae"])
-        checkpoint.restore_optimizer(optimizer, groups["optimizer"])
-        progress = Progress(**facts["progress"])
-    pools = Pools(
-        lambda size, rng, _: pictures(config.pool, size, rng, config.device),
-        sizes=config.sizes,
-        life=config.pool_life,
-        seed=config.seed,
-    )
+class Run:
+    """A training under way: all that a step moves, and the pictures it learns from."""
 
-    def learn(step: int) -> Tensor:
+    def __init__(self, config: VaeTraining) -> None:
+        torch.manual_seed(config.seed)
+        self.config, self.progress = config, Progress()
+        self.vae: Any = build_vae().train()
+        self.vae.to(config.device, memory_format=torch.channels_last)
+        self.optimizer = torch.optim.AdamW(
+            self.vae.parameters(), lr=config.learning_rate, betas=(0.9, 0.99), weight_decay=1e-4
+        )
+        self.pools = Pools(
+            lambda size, rng, _: pictures(config.pool, size, rng, config.device),
+            sizes=config.sizes,
+            life=config.pool_life,
+            seed=config.seed,
+        )
+
+    def learn(self, step: int) -> Tensor:
+        """One step of the optimizer; returns the loss."""
+        config = self.config
         rng = random.Random(f"vae {config.seed} {step}")
         noise = torch.Generator(config.device).manual_seed(config.seed + 1_000_003 * step)
-        for group in optimizer.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = config.learning_rate * min(1, (step + 1) / 50) * (1 - 0.97 * step / config.steps)
         chosen = rng.sample(range(config.pool), config.batch)
-        x, weight = (tensor[chosen] for tensor in pools.at(step))
-        loss = vae_loss(vae, x.contiguous(memory_format=torch.channels_last), weight, noise)
-        optimizer.zero_grad(set_to_none=True)
+        x, weight = (tensor[chosen] for tensor in self.pools.at(step))
+        loss = vae_loss(self.vae, x.contiguous(memory_format=torch.channels_last), weight, noise)
+        self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(vae.parameters(), 1.0)
-        optimizer.step()
+        torch.nn.utils.clip_grad_norm_(self.vae.parameters(), 1.0)
+        self.optimizer.step()
         return loss
 
-    def keep() -> None:
-        groups = {"vae": vae.state_dict(), "optimizer": checkpoint.optimizer_tensors(optimizer)}
-        checkpoint.save(state, groups, {"progress": asdict(progress), "config": asdict(config)})
+    def save(self, path: Path) -> None:
+        groups = {"vae": self.vae.state_dict(), "optimizer": checkpoint.optimizer_tensors(self.optimizer)}
+        checkpoint.save(path, groups, {"progress": asdict(self.progress), "config": asdict(self.config)})
 
+    def restore(self, path: Path) -> None:
+        groups, facts = checkpoint.load(path)
+        self.vae.load_state_dict(groups["vae"])
+        checkpoint.restore_optimizer(self.optimizer, groups["optimizer"])
+        self.progress = Progress(**facts["progress"])
+
+
+def train_vae(config: VaeTraining, out: Path, stretch: Stretch) -> int:
+    """Train for a stretch; write out/vae once the schedule is done, return the last step."""
+    run, state = Run(config), out / "train_vae_state.safetensors"
+    if stretch.resume and state.exists():
+        run.restore(state)
     advance(
-        progress,
-        learn,
-        keep=keep,
+        run.progress,
+        run.learn,
+        keep=lambda: run.save(state),
         last_step=config.steps if stretch.last_step is None else stretch.last_step,
         minutes=stretch.minutes,
         batch=config.batch,
         device=config.device,
     )
-    if progress.step == config.steps:
-        _finish(vae.eval(), out, config)
-    return progress.step
+    if run.progress.step == config.steps:
+        _finish(run.vae.eval(), out, config)
+    return run.progress.step
 
 
 @torch.no_grad()

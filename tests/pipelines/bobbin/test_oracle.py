@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from latentloom.pipelines.bobbin.oracle import check, compare, judge, read
+from latentloom.pipelines.bobbin.oracle import check, compare, judge
+from latentloom.pipelines.bobbin.reading import read
 from latentloom.pipelines.bobbin.render import render
 from latentloom.pipelines.bobbin.scene import MATERIALS, OPPOSITE, SHAPES, Scene, Thing, sample
 
