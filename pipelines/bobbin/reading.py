@@ -19,6 +19,7 @@ from .templates import SIDE, Bank, bank, painted
 # T templates, K candidates, H W pixels
 
 MIN_AREA = 45  # pixels at SIDE; less is a speck, not an object
+MIN_VISIBLE, ENCLOSED = 0.5, 0.6  # a colour less visible and more enclosed by one other is a reflection in it
 MIN_MATCH = 0.6  # overlap with the best outline (intersection over union); less is no shape at all
 NUM_CANDIDATES = 32
 PAINT_WEIGHT = 4  # of the mean error of a channel (0..1) against the overlap of outlines
@@ -35,6 +36,8 @@ class Sighting:
     thing: Thing
     x: float
     z: float
+    visible: float
+    """The share of its outline that shows its colour."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +58,16 @@ def read(picture: np.ndarray | Tensor) -> Reading:
         seen = [int(colour) for colour in areas.argsort(descending=True) if areas[colour] >= MIN_AREA][:4]
         num = min(max(len(seen), 1), 3)
         sightings = tuple(_sight(label, pixels, ground, colour, seen, num) for colour in seen)
-        stray = next((c for c, s in zip(seen, sightings, strict=True) if s.thing.shape == "unclear"), None)
-        around = EMPTY if stray is None else _surrounding(label, stray)
-        if around == EMPTY:
+        inside = [_surrounding(label, c) if _is_odd(s) else EMPTY for c, s in zip(seen, sightings, strict=True)]
+        stray = next((i for i, around in enumerate(inside) if around != EMPTY), None)
+        if stray is None:
             return Reading(sightings=sightings, ground=ground)
-        label = torch.where(label == stray, around, label)  # a reflection in another object
+        label = torch.where(label == seen[stray], inside[stray], label)  # a reflection in another object
+
+
+def _is_odd(sighting: Sighting) -> bool:
+    """Whether it may be a reflection: it looks like no solid, or like one of which most is hidden."""
+    return sighting.thing.shape == "unclear" or sighting.visible < MIN_VISIBLE
 
 
 def _at_side(pixels: Tensor) -> Tensor:
@@ -73,12 +81,12 @@ def _at_side(pixels: Tensor) -> Tensor:
 
 
 def _surrounding(label: Tensor, colour: int) -> int:
-    """The object's label that at least a third of the pixels just around those of one colour have, or EMPTY."""
-    own = (label == colour).float()[None, None]
+    """The object's label that most of the pixels just around those of one colour have, or EMPTY."""
+    own = (_without_specks(label) == colour).float()[None, None]
     edge = (F.max_pool2d(own, 5, stride=1, padding=2) - own)[0, 0] > 0
     around = torch.bincount(label[edge], minlength=EMPTY + 1)
     most = int(around[:EMPTY].argmax())
-    return most if 3 * around[most] >= around.sum() else EMPTY
+    return most if around[most] >= ENCLOSED * around.sum() else EMPTY
 
 
 def _without_specks(label: Tensor) -> Tensor:
@@ -108,7 +116,9 @@ def _sight(label: Tensor, pixels: Tensor, ground: str, colour: int, seen: Sequen
     template = templates.names[place.index]
     shape = template.shape if place.overlap >= MIN_MATCH else "unclear"
     thing = Thing(colour=name, shape=shape, material=material, size=template.size)
-    return Sighting(thing=thing, x=place.x, z=place.z)
+    window = _window(layers, templates, place.row, place.column)[0]
+    outline = templates.outline[place.index]
+    return Sighting(thing=thing, x=place.x, z=place.z, visible=float((window * outline).sum() / outline.sum()))
 
 
 def _on_ground(right: float, up: float) -> tuple[float, float]:
@@ -151,7 +161,8 @@ class _Place:
 def _window(layers: Tensor, templates: Bank, row: int, column: int) -> Tensor:
     """The part of the picture that a template lies on when its middle is there."""
     half = templates.outline.shape[-1] // 2
-    return F.pad(layers, (half,) * 4)[:, row : row + 2 * half, column : column + 2 * half]
+    padded, top, left = F.pad(layers, (half + REACH,) * 4), row + REACH, column + REACH
+    return padded[:, top : top + 2 * half, left : left + 2 * half]
 
 
 def _settle(layers: Tensor, templates: Bank, index: int, row: int, column: int) -> _Place:

@@ -17,10 +17,10 @@ CUBE = Thing(colour="blue", shape="cube", material="matte", size="large")
 
 
 def test_oracle_is_right_on_true_renders_and_near_chance_on_wrong_captions() -> None:
-    true, wrong = check(60)
+    true, wrong = check(24)
     assert min(true.values()) == 1.0, true
-    assert wrong["all"] < 0.05, wrong
-    assert wrong["colour"] < 0.2
+    assert wrong["all"] < 0.1, wrong
+    assert wrong["colour"] < 0.3
 
 
 @pytest.mark.parametrize("shape", SHAPES)
