@@ -15,7 +15,7 @@ from .solids import SOLIDS
 
 ELEVATION = math.radians(36)
 DISTANCE = 9.0
-HALF_VIEW = (1.25, 2.05, 2.6)
+HALF_VIEW = (1.25, 2.05, 2.7)
 """Scene units from the centre to the nearer edge of the picture, for one, two and three things."""
 
 
@@ -52,7 +52,7 @@ class Pose:
 
 def place(scene: Scene, rng: random.Random) -> list[Pose]:
     """Positions that obey the scene's relations, their middle above the origin."""
-    tight = 1.0 if len(scene.things) < 3 else 0.93
+    tight = 1.0 if len(scene.things) < 3 else 0.9
     spots = [(tight * x, tight * z) for x, z in (_spot(relation, rng) for relation in scene.relations)]
     feet = [(0.0, 0.0)] if not spots else [spots[0], (0.0, 0.0), *spots[1:]]
     middle_x = 0.5 * (min(x for x, _ in feet) + max(x for x, _ in feet))

@@ -74,10 +74,10 @@ def relate(first: Sighting, second: Sighting) -> str:
     return best if distance[best] < 0.8 else "unclear"
 
 
-def check(num: int = 500, seed: int = 5) -> tuple[dict[str, float], dict[str, float]]:
+def check(num_things: int, num: int, *, seed: int = 5) -> tuple[dict[str, float], dict[str, float]]:
     """Share of verdicts that say "right": on renders of the scene itself, and on renders of other scenes."""
     rng, other = random.Random(seed), random.Random(seed + 1)
-    counts = (1.0, 1.0, 1.0)
+    counts = (num_things == 1, num_things == 2, num_things == 3)
     scenes = [sample(rng, counts=counts) for _ in range(num)]
     readings = [read(picture) for picture in render(scenes, rng)]
     wrong = [mention(sample(other, counts=counts), other) for _ in range(num)]
@@ -95,6 +95,6 @@ def share_right(verdicts: Sequence[dict[str, bool]]) -> dict[str, float]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    true_share, wrong_share = check()
-    print("true renders:  ", {name: round(share, 4) for name, share in true_share.items()})
-    print("wrong captions:", {name: round(share, 4) for name, share in wrong_share.items()})
+    for number in (1, 2, 3):
+        for title, shares in zip(("true renders", "wrong captions"), check(number, 200), strict=True):
+            print(f"{number} objects, {title}:", {name: round(share, 4) for name, share in shares.items()}, flush=True)

@@ -19,7 +19,7 @@ from .templates import SIDE, Bank, bank, painted
 # T templates, K candidates, H W pixels
 
 MIN_AREA = 45  # pixels at SIDE; less is a speck, not an object
-MIN_VISIBLE, ENCLOSED = 0.5, 0.6  # a colour less visible and more enclosed by one other is a reflection in it
+MIN_VISIBLE = 0.5  # share of an outline; less may be a reflection in another object
 MIN_MATCH = 0.6  # overlap with the best outline (intersection over union); less is no shape at all
 NUM_CANDIDATES = 32
 PAINT_WEIGHT = 4  # of the mean error of a channel (0..1) against the overlap of outlines
@@ -58,16 +58,18 @@ def read(picture: np.ndarray | Tensor) -> Reading:
         seen = [int(colour) for colour in areas.argsort(descending=True) if areas[colour] >= MIN_AREA][:4]
         num = min(max(len(seen), 1), 3)
         sightings = tuple(_sight(label, pixels, ground, colour, seen, num) for colour in seen)
-        inside = [_surrounding(label, c) if _is_odd(s) else EMPTY for c, s in zip(seen, sightings, strict=True)]
+        inside = [_inside(label, c, sighting) for c, sighting in zip(seen, sightings, strict=True)]
         stray = next((i for i, around in enumerate(inside) if around != EMPTY), None)
         if stray is None:
             return Reading(sightings=sightings, ground=ground)
         label = torch.where(label == seen[stray], inside[stray], label)  # a reflection in another object
 
 
-def _is_odd(sighting: Sighting) -> bool:
-    """Whether it may be a reflection: it looks like no solid, or like one of which most is hidden."""
-    return sighting.thing.shape == "unclear" or sighting.visible < MIN_VISIBLE
+def _inside(label: Tensor, colour: int, sighting: Sighting) -> int:
+    """The object that a colour is a reflection in, or EMPTY: what is no solid, or hardly visible, and surrounded."""
+    if sighting.thing.shape == "unclear":
+        return _surrounding(label, colour, share=0.33)
+    return _surrounding(label, colour, share=0.85) if sighting.visible < MIN_VISIBLE else EMPTY
 
 
 def _at_side(pixels: Tensor) -> Tensor:
@@ -80,13 +82,13 @@ def _at_side(pixels: Tensor) -> Tensor:
     return resized.movedim(0, -1).clamp(0, 1)
 
 
-def _surrounding(label: Tensor, colour: int) -> int:
-    """The object's label that most of the pixels just around those of one colour have, or EMPTY."""
+def _surrounding(label: Tensor, colour: int, *, share: float) -> int:
+    """The object's label that this share of the pixels just around those of one colour have, or EMPTY."""
     own = (_without_specks(label) == colour).float()[None, None]
     edge = (F.max_pool2d(own, 5, stride=1, padding=2) - own)[0, 0] > 0
     around = torch.bincount(label[edge], minlength=EMPTY + 1)
     most = int(around[:EMPTY].argmax())
-    return most if around[most] >= ENCLOSED * around.sum() else EMPTY
+    return most if around[most] >= share * around.sum() else EMPTY
 
 
 def _without_specks(label: Tensor) -> Tensor:
@@ -188,5 +190,8 @@ def _error(layers: Tensor, templates: Bank, place: _Place, look: Tensor) -> floa
     """How far the picture is from the painted template, inside both outlines; less and less once it is far."""
     own, _, *picture = _window(layers, templates, place.row, place.column)
     inside = (own * templates.outline[place.index]) > 0
-    error = float((torch.stack(picture, dim=-1)[inside] - look[inside]).abs().mean())
+    seen, known = torch.stack(picture, dim=-1)[inside], look[inside]
+    # Pixel by pixel, and by what colours there are: a highlight a little aside is still a highlight.
+    apart = (seen - known).abs().mean() + (seen.sort(0).values - known.sort(0).values).abs().mean()
+    error = 0.5 * float(apart)
     return error if error < MOST_ERROR else MOST_ERROR + 0.25 * (error - MOST_ERROR)

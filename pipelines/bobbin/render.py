@@ -115,8 +115,7 @@ def _metal(
     below = (0.12 + 1.05 * floor * _smooth(landing, 0.0, 1.9)) * _smooth(-up, -0.05, 0.3)
     lamp = _smooth(mirror @ light, 0.86, 0.97)[:, None] * sun[:, None]
     seen = torch.where(up > 0, sky, below)
-    coat = 0.03 + 0.07 * (1 - own.amax(dim=-1, keepdim=True)).pow(4)  # or black metal would look like black matte
-    return (own + coat * (1 - own)) * seen + (0.25 + 0.75 * own) * 0.9 * lamp
+    return (own + 0.03 * (1 - own)) * seen + (0.25 + 0.75 * own) * 0.9 * lamp
 
 
 def _smooth(value: Tensor, low: float, high: float) -> Tensor:

@@ -106,6 +106,8 @@ def _draw(rng: random.Random, num: int) -> Scene:
         for colour in rng.sample(list(COLOURS), num)
     ]
     relations = tuple(rng.sample(list(RELATIONS), num - 1))
+    if {"on top of", "behind"} == set(relations):  # one would hide the other
+        relations = ("on top of", "in front of")
     if "on top of" in relations:
         things[1] = replace(things[1], shape=rng.choice(FLAT_TOPS), size="large")
     return Scene(things=tuple(things), relations=relations, ground=rng.choice(list(GROUNDS)))
