@@ -1,11 +1,11 @@
-"""The camera: one ray per pixel, and where a point of the scene falls in the picture."""
+"""The camera: where it stands, and one ray per pixel."""
 
 import torch
 from torch import Tensor
 
 from .layout import DISTANCE, Layout
 
-# B pictures, N points
+# B pictures, H W pixels
 
 
 def eyes(layout: Layout) -> Tensor:
@@ -32,12 +32,3 @@ def rays(layout: Layout, *, width: int, height: int) -> Tensor:
 def pixel_angle(layout: Layout, *, width: int, height: int) -> Tensor:
     """How wide a pixel is at distance one."""
     return 2 * layout.half_view / (DISTANCE * min(width, height))  # B
-
-
-def project(layout: Layout, points: Tensor, picture: Tensor, *, width: int, height: int) -> Tensor:
-    """Column and row, in pixels, of N points of the scene."""
-    x, y, z = (points - eyes(layout)[picture]).unbind(-1)  # N
-    sin, cos = layout.elevation[picture].sin(), layout.elevation[picture].cos()
-    depth, up = -y * sin - z * cos, y * cos - z * sin
-    scale = 0.5 * min(width, height) * DISTANCE / (layout.half_view[picture] * depth)
-    return torch.stack([width / 2 + x * scale, height / 2 - up * scale], dim=-1)  # N 2

@@ -106,16 +106,17 @@ class View:
 
 def lay_out(scenes: Sequence[Scene], rng: random.Random) -> Layout:
     """Every scene of a batch with its own places, turns and camera."""
-    groups = [place(scene, rng) for scene in scenes]
-    views = [
-        View(
+    groups, views = [], []
+    for scene in scenes:
+        poses = place(scene, rng)
+        view = View(
             target=_middle(poses, rng),
             elevation=ELEVATION + math.radians(rng.uniform(-2, 2)),
             half_view=HALF_VIEW[len(poses) - 1] * rng.uniform(0.97, 1.03),
             ground=scene.ground,
         )
-        for scene, poses in zip(scenes, groups, strict=True)
-    ]
+        groups.append(poses)
+        views.append(view)
     return assemble(groups, views)
 
 
