@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import checkpoint
-from .scene import COLOURS, HELD_OUT, RELATIONS, SHAPES, SIZE
+from .scene import COLOURS, GROUNDS, HELD_OUT, MATERIALS, RELATIONS, SHAPES, SIZES
 from .wording import TEXT_LENGTH
 
 if TYPE_CHECKING:
@@ -16,24 +16,32 @@ if TYPE_CHECKING:
 
     from .learner import Learner
 
+SIDE = 128
 CARD = {
     "format": 1,
     "name": "bobbin",
     "family": "flux",
-    "about": "A tiny text-to-image model in the FLUX architecture that draws one coloured shape, "
+    "about": "A tiny text-to-image model in the FLUX architecture that draws one to three shaded solids as told, "
     "trained on pictures this repository renders.",
     "licence": "Apache-2.0",
     "defaults": {
-        "width": SIZE,
-        "height": SIZE,
+        "width": SIDE,
+        "height": SIDE,
         "steps": 8,
         "guidance": 4.0,
         "distilled_guidance": 0.0,
         "text_length": TEXT_LENGTH,
         "negative_prompt": "",
     },
-    "sizes": [[SIZE, SIZE]],
-    "vocabulary": {"colours": list(COLOURS), "objects": list(SHAPES), "relations": list(RELATIONS)},
+    "sizes": [[SIDE, SIDE], [96, 96], [160, 160], [160, 128], [96, 128]],
+    "vocabulary": {
+        "colours": list(COLOURS),
+        "objects": list(SHAPES),
+        "materials": list(MATERIALS),
+        "sizes": list(SIZES),
+        "relations": list(RELATIONS),
+        "grounds": list(GROUNDS),
+    },
     "held_out_of_training": sorted(f"{colour} {shape}" for colour, shape in HELD_OUT),
 }
 
@@ -72,18 +80,18 @@ def _strip_paths(path: Path) -> None:
 def _record(out: Path, scratch: Path, machine: str) -> list[dict[str, Any]]:
     """Which script made each weight file, from which seed, in what time."""
     states = {name: scratch / f"{name}_state.safetensors" for name in ("train_vae", "train")}
-    facts = {name: checkpoint.load(path)[1] for name, path in states.items() if path.exists()}
+    facts = {name: checkpoint.load(path)[1] for name, path in states.items()}
     record = []
     for file in sorted(out.glob("*/*.safetensors")):
         script = "train_vae" if file.parent.name == "vae" else "train"
-        made = facts.get(script, {})
+        made = facts[script]
         record.append(
             {
                 "file": file.relative_to(out).as_posix(),
                 "script": f"pipelines/bobbin/{script}.py",
-                "seed": made.get("seed"),
-                "steps": made.get("step"),
-                "cpu_minutes": round(made.get("cpu_s", 0) / 60, 1),
+                "seed": made["config"]["seed"],
+                "steps": made["progress"]["step"],
+                "minutes": round(made["progress"]["spent_s"] / 60, 1),
                 "machine": machine,
             }
         )

@@ -1,15 +1,29 @@
 """Rendered scenes as packed latents: what the transformer trains on."""
 
 import random
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from .scene import Scene, render, sample
+from .pools import Size
+from .render import render
+from .scene import Scene, sample
 
 # B batch, C channels, H W latent, S sequence
+
+CHUNK = 256  # pictures encoded at once
+FACTOR = 8  # pixels that a latent is wide
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatentPool:
+    """Scenes and their latents, all of one size; `grid` is rows and columns of tokens."""
+
+    tokens: Tensor  # B S C
+    scenes: list[Scene]
+    grid: tuple[int, int]
 
 
 def pack(z: Tensor) -> Tensor:
@@ -19,13 +33,18 @@ def pack(z: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def encode_scenes(vae: Any, num: int, rng: random.Random) -> tuple[Tensor, list[Scene]]:
-    """`num` fresh scenes without held-out pairs, and their latents as the transformer wants them."""
-    scenes = [sample(rng) for _ in range(num)]
-    tokens = []
-    for start in range(0, num, 64):
-        stack = np.stack([render(scene, rng) for scene in scenes[start : start + 64]])
-        x = torch.from_numpy(stack).permute(0, 3, 1, 2).to(vae.device, torch.float32) / 127.5 - 1  # B C H W
-        z = vae.encode(x).latent_dist.mode()
-        tokens.append(pack((z - vae.config["shift_factor"]) * vae.config["scaling_factor"]))
-    return torch.cat(tokens), scenes
+def encode_scenes(
+    vae: Any, num: int, size: Size, rng: random.Random, *, counts: tuple[float, float, float]
+) -> LatentPool:
+    """`num` fresh scenes without held-out combinations, and their latents as the transformer wants them."""
+    scenes = [sample(rng, counts=counts) for _ in range(num)]
+    width, height = size
+    parts = []
+    for start in range(0, num, CHUNK):
+        stack = render(scenes[start : start + CHUNK], rng, width=width, height=height, device=str(vae.device))
+        x = stack.permute(0, 3, 1, 2).to(memory_format=torch.channels_last).float() / 127.5 - 1  # B C H W
+        with torch.autocast(x.device.type, torch.bfloat16):
+            z = vae.encode(x).latent_dist.mode().float()
+        parts.append(pack((z - vae.config["shift_factor"]) * vae.config["scaling_factor"]))
+    grid = (height // (2 * FACTOR), width // (2 * FACTOR))
+    return LatentPool(tokens=torch.cat(parts), scenes=scenes, grid=grid)

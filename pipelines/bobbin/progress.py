@@ -4,41 +4,56 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
+import torch
+from torch import Tensor
 
 REPORT_STEPS = 100
 
 
 @dataclass(kw_only=True)
 class Progress:
-    """What a run's checkpoint tells besides its tensors. `curve` holds [step, processor seconds, mean loss] rows."""
+    """What a run's checkpoint tells besides its tensors. `curve` holds [step, seconds, mean loss] rows."""
 
     step: int = 0
-    cpu_s: float = 0.0
+    spent_s: float = 0.0
     curve: list[list[float]] = field(default_factory=list)
 
 
 def advance(
     progress: Progress,
-    learn: Callable[[int], float],
+    learn: Callable[[int], Tensor],
     *,
     keep: Callable[[], None],
     last_step: int,
     minutes: float,
+    batch: int,
+    device: str,
 ) -> None:
-    """Call `learn(step)`, which returns a loss, until `last_step` or until this call has used its minutes of processor
-    time (others may share the processor); report and `keep` every 100 steps and at the end."""
-    losses: list[float] = []
-    begin = time.process_time() - progress.cpu_s
-    stop_s = progress.cpu_s + 60 * minutes
-    while progress.step < last_step and progress.cpu_s < stop_s:
-        losses.append(learn(progress.step))
+    """Call `learn(step)`, which returns a loss, until `last_step` or until this call has used its minutes.
+
+    Minutes are processor time on a CPU, where others may share it, and wall time elsewhere. Reports and keeps every
+    100 steps and at the end; reads the losses only then, because reading one waits for the device.
+    """
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    losses: list[Tensor] = []
+    begin = clock() - progress.spent_s
+    stop_s = progress.spent_s + 60 * minutes
+    last_s = progress.spent_s
+    while progress.step < last_step and progress.spent_s < stop_s:
+        losses.append(learn(progress.step).detach())
         progress.step += 1
-        progress.cpu_s = time.process_time() - begin
         if progress.step % REPORT_STEPS == 0:
-            row = [progress.step, round(progress.cpu_s, 1), round(float(np.mean(losses)), 5)]
-            print("step {}, {} s, loss {}".format(*row), flush=True)
+            loss = torch.stack(losses).mean().item()
+            progress.spent_s = clock() - begin
+            rate = len(losses) * batch / (progress.spent_s - last_s)
+            row = [progress.step, round(progress.spent_s, 1), round(loss, 5)]
+            print(
+                "{} step {}, {} s, loss {}".format(time.strftime("%H:%M:%S"), *row), f"{rate:.0f} samples/s", flush=True
+            )
             progress.curve.append(row)
             losses.clear()
             keep()
-    keep()
+            last_s = progress.spent_s
+        progress.spent_s = clock() - begin
+    if losses:
+        keep()

@@ -1,184 +1,127 @@
-"""Scenes of one or two coloured objects: what they hold, what a person would call them, and how they look."""
+"""What a scene holds: one to three solids of a colour, a material and a size, how they stand, and the ground below."""
 
-import math
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
-
-import numpy as np
-from PIL import Image, ImageDraw, ImageFilter
-
-SIZE = 64
-SUPERSAMPLE = 4  # masks are drawn this many times larger, for smooth edges
+import zlib
+from dataclasses import dataclass, replace
 
 COLOURS: dict[str, tuple[int, int, int]] = {
-    "red": (220, 45, 45),
-    "green": (45, 160, 70),
-    "blue": (45, 90, 220),
-    "yellow": (242, 202, 40),
-    "purple": (135, 65, 180),
-    "orange": (245, 130, 30),
-    "cyan": (40, 190, 205),
-    "pink": (245, 125, 180),
-    "black": (34, 34, 40),
+    "red": (214, 32, 36),
+    "green": (30, 150, 62),
+    "blue": (36, 82, 214),
+    "yellow": (245, 205, 30),
+    "purple": (126, 52, 178),
+    "orange": (243, 122, 18),
+    "cyan": (30, 188, 208),
+    "pink": (246, 122, 178),
+    "black": (22, 22, 26),
 }
-# Unit vector from the second object to the first, y pointing down.
-RELATIONS: dict[str, tuple[int, int]] = {"above": (0, -1), "below": (0, 1), "left of": (-1, 0), "right of": (1, 0)}
+SHAPES = ("sphere", "cube", "cylinder", "cone", "pyramid", "ring", "capsule", "star", "heart")
+MATERIALS = ("matte", "metal")
+SIZES: dict[str, float] = {"small": 0.45, "large": 0.75}
+"""The radius of a solid, in scene units."""
+RELATIONS: dict[str, tuple[int, int, int]] = {
+    "left of": (-1, 0, 0),
+    "right of": (1, 0, 0),
+    "in front of": (0, 0, 1),
+    "behind": (0, 0, -1),
+    "on top of": (0, 1, 0),
+}
+"""The direction from the second object to the first: x right, y up, z towards the viewer."""
+OPPOSITE = {"left of": "right of", "right of": "left of", "in front of": "behind", "behind": "in front of"}
+FLAT_TOPS = ("cube", "cylinder")
+"""What another object can stand on."""
+GROUNDS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
+    "paper": ((238, 236, 232), (250, 249, 247)),
+    "sand": ((222, 203, 166), (240, 228, 204)),
+    "grass": ((150, 178, 120), (205, 222, 190)),
+    "stone": ((150, 155, 162), (190, 196, 204)),
+    "dusk": ((176, 160, 190), (236, 204, 196)),
+}
+"""The colour near the viewer and the colour far away."""
 
 # Pairs that no training picture shows: drawing them right is composition, not memory.
 HELD_OUT = frozenset(
     {
         ("red", "star"),
-        ("green", "circle"),
-        ("blue", "cross"),
+        ("green", "sphere"),
+        ("blue", "cone"),
         ("yellow", "ring"),
-        ("purple", "triangle"),
-        ("orange", "square"),
+        ("purple", "pyramid"),
+        ("orange", "cube"),
         ("cyan", "heart"),
-        ("pink", "moon"),
-        ("black", "circle"),
+        ("pink", "capsule"),
+        ("black", "cylinder"),
     }
 )
+HELD_OUT_SHARE = 16
+"""One in this many pairings of two objects and their relation is never trained on either."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thing:
-    """One coloured object."""
+    """One solid; what a caption leaves open is empty."""
 
-    colour: str
-    shape: str
+    colour: str = ""
+    shape: str = ""
+    material: str = ""
+    size: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """One object, or two of which the first stands in `relation` to the second."""
+    """One to three things. The first and the third stand in their relation to the second."""
 
     things: tuple[Thing, ...]
-    relation: str | None = None
+    relations: tuple[str, ...] = ()
+    ground: str = ""
 
     def __post_init__(self) -> None:
-        assert len(self.things) == (1 if self.relation is None else 2), f"a relation joins exactly two objects: {self}"
+        assert len(self.relations) == len(self.things) - 1, f"every thing but one needs a relation: {self}"
+
+    def pairings(self) -> list[tuple[Thing, str, Thing]]:
+        """(thing, relation, the second thing), for each relation."""
+        return [(self.things[2 * i], relation, self.things[1]) for i, relation in enumerate(self.relations)]
 
 
-# Shapes: each draws itself in white on a black mask, about a centre (x, y) with an outer radius r, all in mask pixels.
+def sample(rng: random.Random, *, counts: tuple[float, float, float], held_out: bool = False) -> Scene:
+    """A random scene of one, two or three objects with the weights `counts`.
 
-
-def _circle(draw: ImageDraw.ImageDraw, x: float, y: float, r: float, *, fill: int = 255) -> None:
-    draw.ellipse([x - r, y - r, x + r, y + r], fill=fill)
-
-
-def _ring(draw: ImageDraw.ImageDraw, x: float, y: float, r: float) -> None:
-    _circle(draw, x, y, r)
-    _circle(draw, x, y, 0.56 * r, fill=0)
-
-
-def _moon(draw: ImageDraw.ImageDraw, x: float, y: float, r: float) -> None:
-    _circle(draw, x + 0.15 * r, y, r)
-    _circle(draw, x + 0.65 * r, y, 0.82 * r, fill=0)
-
-
-def _polygon(corners: list[tuple[float, float]]) -> Callable[[ImageDraw.ImageDraw, float, float, float], None]:
-    def draw_polygon(draw: ImageDraw.ImageDraw, x: float, y: float, r: float) -> None:
-        draw.polygon([(x + r * u, y + r * v) for u, v in corners], fill=255)
-
-    return draw_polygon
-
-
-def _spokes(num: int, radii: tuple[float, ...]) -> list[tuple[float, float]]:
-    """`num` corners around the centre, the first straight up, at the radii in turn."""
-    angles = [2 * math.pi * k / num - math.pi / 2 for k in range(num)]
-    return [(radii[k % len(radii)] * math.cos(a), radii[k % len(radii)] * math.sin(a)) for k, a in enumerate(angles)]
-
-
-def _heart(num: int = 60) -> list[tuple[float, float]]:
-    turns = [2 * math.pi * k / num for k in range(num)]
-    height = [13 * math.cos(t) - 5 * math.cos(2 * t) - 2 * math.cos(3 * t) - math.cos(4 * t) for t in turns]
-    return [(16 * math.sin(t) ** 3 / 16.5, -(h + 2.5) / 16.5) for t, h in zip(turns, height, strict=True)]
-
-
-_ARM = 0.36  # half the width of a cross's bar
-_CROSS = [(-_ARM, -1), (_ARM, -1), (_ARM, -_ARM), (1, -_ARM), (1, _ARM), (_ARM, _ARM)]
-
-SHAPES: dict[str, Callable[[ImageDraw.ImageDraw, float, float, float], None]] = {
-    "circle": _circle,
-    "square": _polygon([(-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)]),
-    "triangle": _polygon(_spokes(3, (1.0,))),
-    "star": _polygon(_spokes(10, (1.0, 0.45))),
-    "cross": _polygon(_CROSS + [(-u, -v) for u, v in _CROSS]),
-    "ring": _ring,
-    "heart": _polygon(_heart()),
-    "moon": _moon,
-}
-
-
-def sample(rng: random.Random, *, two: float = 0.5, held_out: bool = False) -> Scene:
-    """A random scene, of two objects with probability `two`; without the held-out pairs unless asked for."""
-    pairs = [(c, s) for c in COLOURS for s in SHAPES if held_out or (c, s) not in HELD_OUT]
-    num = 2 if rng.random() < two else 1
-    things = tuple(Thing(colour=c, shape=s) for c, s in rng.sample(pairs, num))
-    return Scene(things=things, relation=rng.choice(list(RELATIONS)) if num == 2 else None)
-
-
-def caption(scene: Scene) -> str:
-    """The plain caption: `a red circle`, `an orange star left of a blue ring`."""
-    names = [f"{'an' if t.colour[0] in 'aeiou' else 'a'} {t.colour} {t.shape}" for t in scene.things]
-    return names[0] if scene.relation is None else f"{names[0]} {scene.relation} {names[1]}"
-
-
-def render(scene: Scene, rng: random.Random, *, size: int = SIZE) -> np.ndarray:
-    """A picture of the scene, uint8, size x size x 3; `rng` decides place, size, light and background.
-
-    Objects get lighter towards their top and cast a faint shadow on a nearly white background: prettier than
-    flat, and still so far from every other colour that `oracle.read` cannot be in doubt.
+    In training no held-out combination appears; with `held_out`, only scenes that hold one do. Objects of a scene
+    differ in colour, so that a reader can tell them apart.
     """
-    picture = _background(rng, size)
-    for thing, (x, y, r) in zip(scene.things, _places(scene, rng), strict=True):
-        mask = _mask(thing.shape, x, y, r, size)
-        shade = mask.filter(ImageFilter.GaussianBlur(size / 40))
-        shadow = np.roll(_unit(shade), (size // 24, size // 48), axis=(0, 1))[..., None]
-        picture *= 1 - 0.16 * shadow
-        alpha = _unit(mask)[..., None]
-        picture = picture * (1 - alpha) + _lit(COLOURS[thing.colour], y - r, y + r, size) * alpha
-    return np.rint(picture).clip(0, 255).astype(np.uint8)
+    while True:
+        scene = _draw(rng, rng.choices((1, 2, 3), counts)[0])
+        if is_held_out(scene) == held_out:
+            return scene
 
 
-def _unit(mask: Image.Image) -> np.ndarray:
-    return np.asarray(mask, np.float32) / 255
-
-
-def _background(rng: random.Random, size: int) -> np.ndarray:
-    """Nearly white, a touch warmer or cooler each time, and a little darker towards the floor."""
-    tint = np.array([rng.uniform(244, 253) for _ in range(3)], np.float32)
-    fall = np.linspace(1.0, rng.uniform(0.94, 0.98), size, dtype=np.float32)
-    return np.ones((size, size, 1), np.float32) * fall[:, None, None] * tint
-
-
-def _places(scene: Scene, rng: random.Random) -> list[tuple[float, float, float]]:
-    """Centre and radius of every object, as shares of the picture."""
-    if scene.relation is None:
-        return [(rng.uniform(0.44, 0.56), rng.uniform(0.44, 0.56), rng.uniform(0.25, 0.34))]
-    dx, dy = RELATIONS[scene.relation]
-    return [
-        (
-            0.5 + sign * dx * 0.25 + rng.uniform(-0.03, 0.03),
-            0.5 + sign * dy * 0.25 + rng.uniform(-0.03, 0.03),
-            rng.uniform(0.15, 0.19),
+def _draw(rng: random.Random, num: int) -> Scene:
+    things = [
+        Thing(
+            colour=colour,
+            shape=rng.choice(SHAPES),
+            material=rng.choice(MATERIALS),
+            size=rng.choice(list(SIZES)),
         )
-        for sign in (1, -1)
+        for colour in rng.sample(list(COLOURS), num)
     ]
+    relations = tuple(rng.sample(list(RELATIONS), num - 1))
+    if {"on top of", "behind"} == set(relations):  # one would hide the other
+        relations = ("on top of", "in front of")
+    if "on top of" in relations:
+        things[1] = replace(things[1], shape=rng.choice(FLAT_TOPS), size="large")
+    return Scene(things=tuple(things), relations=relations, ground=rng.choice(list(GROUNDS)))
 
 
-def _mask(shape: str, x: float, y: float, r: float, size: int) -> Image.Image:
-    scale = size * SUPERSAMPLE
-    large = Image.new("L", (scale, scale))
-    SHAPES[shape](ImageDraw.Draw(large), x * scale, y * scale, r * scale)
-    return large.resize((size, size), Image.Resampling.BOX)
+def is_held_out(scene: Scene) -> bool:
+    """Whether training must not show this scene: a pair of colour and shape, or a pairing of two objects."""
+    pairs = {(thing.colour, thing.shape) for thing in scene.things}
+    return bool(pairs & HELD_OUT) or any(_is_kept_back(*pairing) for pairing in scene.pairings())
 
 
-def _lit(colour: tuple[int, int, int], top: float, bottom: float, size: int) -> np.ndarray:
-    """The colour under soft light from above: one row per picture row."""
-    rows = (np.arange(size, dtype=np.float32) + 0.5) / size
-    down = ((rows - top) / (bottom - top)).clip(0, 1)[:, None, None]
-    base = np.array(colour, np.float32)
-    bright, dark = base + 0.2 * (255 - base), base * 0.9
-    return bright * (1 - down) + dark * down
+def _is_kept_back(first: Thing, relation: str, second: Thing) -> bool:
+    """`a left of b` and `b right of a` are one pairing."""
+    if relation in ("right of", "behind"):
+        first, relation, second = second, OPPOSITE[relation], first
+    words = f"{first.colour} {first.shape} {relation} {second.colour} {second.shape}"
+    return zlib.crc32(words.encode()) % HELD_OUT_SHARE == 0

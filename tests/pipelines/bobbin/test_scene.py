@@ -1,53 +1,78 @@
-"""Scenes, captions and renders."""
+"""What scenes hold, and what training never shows."""
 
 import random
 
-import numpy as np
 import pytest
 
 from latentloom.pipelines.bobbin.scene import (
     COLOURS,
+    FLAT_TOPS,
     HELD_OUT,
+    HELD_OUT_SHARE,
+    OPPOSITE,
     RELATIONS,
     SHAPES,
     Scene,
     Thing,
-    caption,
-    render,
+    is_held_out,
     sample,
 )
 
-
-def test_one_seed_renders_one_picture() -> None:
-    first, second = (render(sample(rng), rng) for rng in (random.Random(3), random.Random(3)))
-    assert first.shape == (64, 64, 3)
-    assert first.dtype == np.uint8
-    assert np.array_equal(first, second)
+ANY = (1.0, 1.0, 1.0)
 
 
-def test_captions_say_what_the_scene_holds() -> None:
-    star, ring = Thing(colour="orange", shape="star"), Thing(colour="blue", shape="ring")
-    assert caption(Scene(things=(star,))) == "an orange star"
-    assert caption(Scene(things=(ring, star), relation="left of")) == "a blue ring left of an orange star"
+def scenes(num: int, *, held_out: bool = False, counts: tuple[float, float, float] = ANY) -> list[Scene]:
+    rng = random.Random(0)
+    return [sample(rng, counts=counts, held_out=held_out) for _ in range(num)]
 
 
-def test_held_out_pairs_are_known_pairs_and_cover_every_colour_and_shape() -> None:
+def test_held_out_pairs_cover_every_colour_and_shape_once() -> None:
     assert {colour for colour, _ in HELD_OUT} == set(COLOURS)
     assert {shape for _, shape in HELD_OUT} == set(SHAPES)
 
 
-def test_training_scenes_never_show_a_held_out_pair() -> None:
-    rng = random.Random(0)
-    shown = {(t.colour, t.shape) for _ in range(3000) for t in sample(rng).things}
+def test_training_shows_every_pair_but_the_held_out_ones() -> None:
+    shown = {(t.colour, t.shape) for scene in scenes(4000) for t in scene.things}
     assert not shown & HELD_OUT
     assert len(shown) == len(COLOURS) * len(SHAPES) - len(HELD_OUT)
 
 
-def test_every_relation_is_sampled() -> None:
-    rng = random.Random(0)
-    assert {sample(rng, two=1.0).relation for _ in range(100)} == set(RELATIONS)
+def test_held_out_scenes_hold_what_training_does_not() -> None:
+    assert all(is_held_out(scene) for scene in scenes(200, held_out=True))
+    assert not any(is_held_out(scene) for scene in scenes(200))
 
 
-def test_a_relation_needs_two_objects() -> None:
-    with pytest.raises(AssertionError, match="exactly two objects"):
-        Scene(things=(Thing(colour="red", shape="star"),), relation="above")
+def test_a_pairing_is_held_out_from_both_ends() -> None:
+    for scene in scenes(300, counts=(0, 1, 0)):
+        relation = OPPOSITE.get(scene.relations[0])
+        if relation:
+            mirrored = Scene(things=scene.things[::-1], relations=(relation,), ground=scene.ground)
+            assert is_held_out(mirrored) == is_held_out(scene)
+
+
+def test_the_share_of_held_out_pairings_is_what_it_says() -> None:
+    rng = random.Random(1)
+    colours = [rng.sample(list(COLOURS), 2) for _ in range(100)]
+    pairs = [(Thing(colour=a, shape=s), Thing(colour=b, shape=z)) for a, b in colours for s in SHAPES for z in SHAPES]
+    free = [pair for pair in pairs if not any((t.colour, t.shape) in HELD_OUT for t in pair)]
+    held = sum(is_held_out(Scene(things=pair, relations=("left of",))) for pair in free)
+    assert held / len(free) == pytest.approx(1 / HELD_OUT_SHARE, rel=0.25)
+
+
+def test_things_differ_in_colour_and_stand_on_flat_tops_only() -> None:
+    for scene in scenes(1000):
+        assert len({thing.colour for thing in scene.things}) == len(scene.things)
+        if "on top of" in scene.relations:
+            assert scene.things[1].shape in FLAT_TOPS
+            assert scene.things[1].size == "large"
+
+
+def test_every_number_and_relation_is_sampled() -> None:
+    drawn = scenes(300)
+    assert {len(scene.things) for scene in drawn} == {1, 2, 3}
+    assert {relation for scene in drawn for relation in scene.relations} == set(RELATIONS)
+
+
+def test_every_thing_but_one_needs_a_relation() -> None:
+    with pytest.raises(AssertionError, match="needs a relation"):
+        Scene(things=(Thing(colour="red"), Thing(colour="blue")))

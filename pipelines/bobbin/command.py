@@ -1,0 +1,41 @@
+"""The command line that both training scripts share."""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+Config = TypeVar("Config")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """One stretch of a longer run: how long it may take, and whether it goes on from a checkpoint."""
+
+    minutes: float
+    resume: bool
+    last_step: int | None = None
+    """Stop here although the schedule is longer; for tests."""
+
+
+def parser(description: str, presets: Mapping[str, Any]) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--out", type=Path, required=True, help="scratch folder: checkpoints, then vae/, then model/")
+    made.add_argument("--preset", choices=list(presets), default="cpu", help="batch, sizes and length of the schedule")
+    made.add_argument("--minutes", type=float, default=1e9, help="stop after this: processor time on a CPU, else wall")
+    made.add_argument("--steps", type=int, default=0, help="another length of the schedule")
+    made.add_argument("--seed", type=int, default=0)
+    made.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
+    return made
+
+
+def configured(preset: Config, args: argparse.Namespace) -> Config:
+    """The preset with what the command line says otherwise."""
+    steps = {"steps": args.steps} if args.steps else {}
+    return replace(preset, seed=args.seed, **steps)  # pyright: ignore[reportArgumentType]
+
+
+def stretch(args: argparse.Namespace) -> Stretch:
+    args.out.mkdir(parents=True, exist_ok=True)
+    return Stretch(minutes=args.minutes, resume=args.resume)
