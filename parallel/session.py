@@ -36,7 +36,7 @@ class Session(TorchFunctionMode):
         super().__init__()
         self.split, self.mesh, self.title = split, mesh, title
         self.replicated = frozenset(split.whole if shards_text else (*split.whole, *split.either))
-        self.unshown = self._unshown()
+        self.unshown = split.unshown()
         self.kernel = kernel
         self.kinds = self._kinds()
         self.key = operator.register(self)
@@ -51,13 +51,6 @@ class Session(TorchFunctionMode):
         for calls in self.split.attention.values():
             kinds += [call for call in calls if call not in kinds]
         return tuple(kinds)
-
-    def _unshown(self) -> frozenset[str]:
-        """The whole streams that no input shows."""
-        specs = [spec for inputs in self.split.inputs.values() for spec in inputs.values()]
-        each = [item for spec in specs for item in (spec if isinstance(spec, tuple) else (spec,))]
-        shown = {name for item in each if isinstance(item, Along) for name in item.streams}
-        return frozenset(self.split.whole) - shown
 
     def begin(self) -> None:
         """Forget the forward before."""

@@ -155,3 +155,10 @@ class SplitPlan:
 
     refused: tuple[tuple[str, Callable[[Any], bool]], ...] = ()
     """(reason, config -> bool): configurations of the class that cannot be split."""
+
+    def unshown(self) -> frozenset[str]:
+        """The whole streams that no input shows."""
+        specs = [spec for inputs in self.inputs.values() for spec in inputs.values()]
+        each = [item for spec in specs for item in (spec if isinstance(spec, tuple) else (spec,))]
+        shown = {name for item in each if isinstance(item, Along) for name in item.streams}
+        return frozenset(self.whole) - shown
