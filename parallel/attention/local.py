@@ -102,6 +102,8 @@ def choose(device: torch.device, dtype: torch.dtype, name: str = "auto") -> Kern
     """The kernel called `name`, or the fastest exact one of a device; told once in the log."""
     if name == "auto":
         name = _fastest(device.type, dtype)
+    else:
+        check_kernel(name, device.type)
     return _told(name, device.type)
 
 
