@@ -179,36 +179,22 @@ def show_command(arguments: argparse.Namespace) -> int:
 
 
 def verify_command(arguments: argparse.Namespace) -> int:
-    import dataclasses
-
     from .parallel.launch import RankFailed
-    from .parallel.plan import ParallelPlan
     from .pipelines.describe import describe_model
-    from .pipelines.verify import default_ranks, plans_for, verify
+    from .pipelines.verify import plans_of, size_of, verify
 
-    width, height = _size(arguments.size)
+    width, height = size_of(arguments.size)
     model = describe_model(arguments.model, dtype=arguments.dtype, device=arguments.device)
-    plans = [ParallelPlan.parse(plan) for plan in arguments.plan] or plans_for(default_ranks(model))
+    plans = plans_of(model, arguments.plan)
     try:
         verdicts = verify(model, plans, width=width, height=height, timeout_s=arguments.timeout)
     except RankFailed as error:
         print(f"latentloom: {error}", file=sys.stderr)
         return FAILED
-    if arguments.json:
-        print(json.dumps([{**dataclasses.asdict(each), "is_equal": each.is_equal} for each in verdicts], indent=2))
-    else:
-        print("\n".join(map(str, verdicts)))
+    print(
+        json.dumps([each.plain() for each in verdicts], indent=2) if arguments.json else "\n".join(map(str, verdicts))
+    )
     return OK if all(each.is_equal for each in verdicts) else FAILED
-
-
-def _size(text: str) -> tuple[int, int]:
-    """`512x768` as two numbers; zeros where nothing was given."""
-    if not text:
-        return 0, 0
-    width, _, height = text.partition("x")
-    if not (width.isdecimal() and height.isdecimal()):
-        raise ValueError(f"--size is {text[:50]!r}; write width and height in pixels, like 512x768")
-    return int(width), int(height)
 
 
 def models_command(arguments: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ Random weights in a test cannot know every config, LoRA and library version: thi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,9 @@ class Verdict:
         within = self.difference <= self.tolerance * max(1.0, self.largest)
         return within and self.is_same_everywhere
 
+    def plain(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "is_equal": self.is_equal}
+
     def __str__(self) -> str:
         bits = "the same bits on every rank" if self.is_same_everywhere else "ANOTHER RESULT ON EACH RANK"
         sent = max(self.sent_bytes) / 1e6
@@ -52,19 +55,27 @@ class Verdict:
         )
 
 
-def default_ranks(model: Model) -> int:
-    """All GPUs of this machine, or two processes on a CPU."""
-    if not model.device.startswith("cuda"):
-        return 2
-    import torch
+def size_of(text: str) -> tuple[int, int]:
+    """`512x768` as two numbers; zeros where nothing was given."""
+    if not text:
+        return 0, 0
+    width, _, height = text.partition("x")
+    if not (width.isdecimal() and height.isdecimal()):
+        raise ValueError(f"--size is {text[:50]!r}; write width and height in pixels, like 512x768")
+    return int(width), int(height)
 
-    if torch.cuda.device_count() < 2:
+
+def plans_of(model: Model, named: Sequence[str]) -> list[ParallelPlan]:
+    """The plans named, or each strategy over all GPUs of this machine, or over two processes on a CPU."""
+    if named:
+        return [ParallelPlan.parse(plan) for plan in named]
+    num_ranks = 2
+    if model.device.startswith("cuda"):
+        import torch
+
+        num_ranks = torch.cuda.device_count()
+    if num_ranks < 2:
         raise ValueError("this machine has one GPU, and one device is always the same as itself; give --device cpu")
-    return torch.cuda.device_count()
-
-
-def plans_for(num_ranks: int) -> list[ParallelPlan]:
-    """What is tried where the user names no plan: each strategy over all ranks."""
     return [ParallelPlan.parse(f"{name}={num_ranks}") for name in ("ulysses", "ring", "allgather")]
 
 
