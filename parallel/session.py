@@ -251,8 +251,10 @@ class Session(TorchFunctionMode):
         """Attention to keys that are whole on every rank, or are gathered first."""
         if causal and call.keys:
             raise ValueError(f"{self.title}: causal attention of {call.queries} to {call.keys} cannot be sharded")
-        if call.queries and q.shape[2] != self.layout(call.queries).num_held(self.rank):
-            raise self._undescribed(q, k, call.queries)
+        for names, x in ((call.queries, q), (call.keys, k)):
+            if names:
+                fits = x.shape[2] == self.layout(names).num_held(self.rank)
+                self._agree(None if fits else self._undescribed(q, k, names), q)
         if call.keys:
             joined = self.gather(torch.cat([k, v], 1), 2, *call.keys)
             k, v = joined.split([k.shape[1], v.shape[1]], 1)
