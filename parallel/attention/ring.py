@@ -17,7 +17,7 @@ from ..collectives import start_hop
 from ..layout import Layout
 from ..mesh import Axis, Mesh
 from . import rows
-from .exchange import answers_traffic, authored, replicated_ranges, sharded_ranges, share_answers
+from .exchange import answers_traffic, authored, sharded_ranges, share_answers
 from .local import Kernel, additive, attend_with_lse
 from .strategy import Attend, Shape, Traffic
 
@@ -61,12 +61,11 @@ def attend(
         if step < group.size - 1:
             size = layout.num_sharded((source - 1) % group.size) * row
             coming = start_hop(block.flatten(), size_in=size, group=group)
-        keys, values = rows.unpack(block, (kv_heads, kv_heads))
-        columns = layout.positions(source, replicated=False)
-        if step == 0 and layout.num_replicated:
-            own = rows.pack((k, v), replicated_ranges(layout, group.index))
-            keys, values = rows.unpack(torch.cat([own, block]), (kv_heads, kv_heads))
-            columns = _replicated_columns(layout) + columns
+        if step == 0:  # my own sequence, in which replicated streams are whole
+            keys, values, columns = k, v, layout.positions(source)
+        else:
+            keys, values = rows.unpack(block, (kv_heads, kv_heads))
+            columns = layout.positions(source, replicated=False)
         bias = rows.take(mask, 3, columns) if mask is not None and mask.shape[3] > 1 else mask
         part = attend_with_lse(queries, keys, values, mask=bias, scale=scale, kernel=kernel)
         merged = part if merged is None else merge(merged, part)
@@ -108,8 +107,3 @@ def _settled(q: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     if not low.any():
         return q, mask
     return q.masked_fill(low & (best <= ABSORBING), 0.0), torch.where(low, mask - best, mask)
-
-
-def _replicated_columns(layout: Layout) -> list[tuple[int, int]]:
-    starts = zip(layout.starts(), layout.streams, strict=True)
-    return [(start, start + stream.length) for start, stream in starts if not stream.is_sharded]
