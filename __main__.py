@@ -1,6 +1,6 @@
-"""The command line: `latentloom run | check | nodes | show | verify | models`.
+"""The command line: `latentloom run | check | nodes | show | verify | models | doctor`.
 
-Exit codes: 0 ok, 1 a node failed, 2 bad file or arguments, 130 cancelled.
+Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or arguments, 130 cancelled.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .nodes.events import Event
-    from .nodes.headless import Report
+    from .pipelines.values import Place
 
 OK, FAILED, BAD, CANCELLED = 0, 1, 2, 130
 
@@ -40,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("latentloom: cancelled", file=sys.stderr)
         return CANCELLED
     except BrokenPipeError:  # `latentloom nodes | head`
-        _forget_stdout()
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (Python would complain once more when it ends)
         return OK
 
 
@@ -62,6 +61,12 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from")
     run.add_argument("--cache", type=Path, default=None, metavar="DIR", help="where results are kept for the next run")
     run.add_argument("--no-cache", action="store_true", help="make everything anew and keep nothing")
+    run.add_argument("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
+    run.add_argument("--plan", default="auto", help="how a denoise uses them, such as cfg=2,ulysses=2 (default: auto)")
+    run.add_argument(
+        "--replicas", type=int, default=1, metavar="N", help="groups of devices that work on separate runs"
+    )
+    run.add_argument("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
     run.add_argument("--json", action="store_true", help="events and the result as JSON, one object a line")
 
     check = _command(commands, "check", check_command, "say everything that is wrong with a workflow file")
@@ -96,6 +101,9 @@ def parser() -> argparse.ArgumentParser:
         "--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models"
     )
     models.add_argument("--json", action="store_true")
+
+    doctor = _command(commands, "doctor", doctor_command, "say what is wrong with this machine and how to mend it")
+    doctor.add_argument("--json", action="store_true")
     return top
 
 
@@ -104,6 +112,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     from .nodes.progress_bars import ProgressBars
     from .nodes.registry import SPECS
     from .nodes.sweep import parse_set, parse_sweep
+    from .nodes.terminal import event_printer, interrupts, print_report
     from .nodes.workflow_files import read_workflow, roots_of
 
     graph = read_workflow(arguments.file)
@@ -118,18 +127,26 @@ def run_command(arguments: argparse.Namespace) -> int:
         roots=roots_of(arguments.file, named, arguments.allow),
         cache_dir=None if arguments.no_cache else arguments.cache or _default_cache_dir(),
         resume=arguments.resume,
+        place=_place(arguments),
     )
     titles = {name: node.title or name for name, node in graph.nodes.items()}
     bars = None if arguments.json else ProgressBars(titles)
     cancel = threading.Event()
     code = OK
-    with _interrupts(cancel):
-        for report in run_headless(job, sink=bars or _event_printer(cancel), cancel=cancel):
-            if bars:
-                bars.close()
-            _print_report(report, as_json=arguments.json, debug=arguments.debug)
+    with interrupts(cancel):
+        for report in run_headless(job, sink=bars or event_printer(cancel), cancel=cancel):
+            print_report(report, as_json=arguments.json, debug=arguments.debug)
             code = {"ok": OK, "resumed": OK, "failed": FAILED, "cancelled": CANCELLED}[report.state]
     return code
+
+
+def _place(arguments: argparse.Namespace) -> Place:
+    from .pipelines.place import AUTO, read_place
+    from .pipelines.values import Place
+
+    if not (arguments.devices or arguments.cluster or arguments.plan != AUTO or arguments.replicas != 1):
+        return Place()
+    return read_place(arguments.devices, arguments.plan, replicas=arguments.replicas, cluster=arguments.cluster)
 
 
 def check_command(arguments: argparse.Namespace) -> int:
@@ -179,7 +196,7 @@ def show_command(arguments: argparse.Namespace) -> int:
 
 
 def verify_command(arguments: argparse.Namespace) -> int:
-    from .parallel.launch import RankFailed
+    from .parallel.job import RankFailed
     from .pipelines.describe import describe_model
     from .pipelines.verify import plans_of, size_of, verify
 
@@ -217,6 +234,20 @@ def models_command(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def doctor_command(arguments: argparse.Namespace) -> int:
+    from .pipelines.doctor import as_text, examine, has_problems
+    from .pipelines.place import trial_devices
+
+    def trial() -> str:
+        from .parallel.trial import trial
+
+        return trial(trial_devices())
+
+    found = examine(cache_dir=_default_cache_dir(), trial=trial)
+    print(json.dumps([vars(each) for each in found], indent=2) if arguments.json else as_text(found))
+    return FAILED if has_problems(found) else OK
+
+
 def _command(
     commands: Any, name: str, body: Callable[[argparse.Namespace], int], summary: str
 ) -> argparse.ArgumentParser:
@@ -226,26 +257,6 @@ def _command(
     return command
 
 
-def _event_printer(cancel: threading.Event) -> Callable[[Event], None]:
-    """Prints events as JSON; a reader that went away ends the run."""
-
-    def show(event: Event) -> None:
-        if event.kind == "preview":
-            return
-        try:
-            print(json.dumps(event.to_plain()), flush=True)
-        except BrokenPipeError:
-            _forget_stdout()
-            cancel.set()
-
-    return show
-
-
-def _forget_stdout() -> None:
-    """Nobody reads any more; without this Python complains once more when it ends."""
-    sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
-
-
 def _default_cache_dir() -> Path | None:
     """Where results are kept between runs; None for a user without a home."""
     try:
@@ -253,43 +264,6 @@ def _default_cache_dir() -> Path | None:
     except RuntimeError:
         return None
     return Path(base) / "latentloom"
-
-
-def _print_report(report: Report, *, as_json: bool, debug: bool) -> None:
-    """Where the result is, or why there is none."""
-    result = report.result
-    if as_json:
-        print(json.dumps(report.to_plain()), flush=True)
-    elif result is None:
-        print(f"{report.folder}: complete already")
-    elif result.state == "cancelled":
-        print("latentloom: cancelled; nothing was left half-written", file=sys.stderr)
-    elif result.state == "ok":
-        print("\n".join(report.files) or f"done; see {report.folder / 'manifest.json'}")
-    if report.error and not as_json:
-        print(f"latentloom: {report.error}", file=sys.stderr)
-    if debug and result is not None and result.failure is not None:
-        traceback.print_exception(result.failure.__cause__)
-
-
-@contextlib.contextmanager
-def _interrupts(cancel: threading.Event) -> Iterator[None]:
-    """The first Ctrl-C asks the run to end at its next step, the second ends the process."""
-    from .nodes.atomic import remove_temporaries
-
-    def ask(signum: int, frame: object) -> None:
-        if cancel.is_set():
-            remove_temporaries()
-            os._exit(CANCELLED)  # threads in the middle of a step cannot be stopped in any other way
-        cancel.set()
-        print("\nstopping at the next step; Ctrl-C again to stop at once", file=sys.stderr)
-
-    handlers = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 def _version() -> str:

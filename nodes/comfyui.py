@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..pipelines.border import Cancelled, Preview
+from ..parallel.border import Border, Cancelled, Preview
 from ..pipelines.values import Image
 from .spec import InputSpec, NodeSpec, Saved
 from .workspace import Workspace
@@ -133,7 +133,7 @@ def comfy_workspace() -> Workspace:
     )
 
 
-class ComfyBorder:
+class ComfyBorder(Border):
     """Steps become ComfyUI's progress bar; its interrupt ends the stage at the next step."""
 
     def __init__(self) -> None:
@@ -141,10 +141,10 @@ class ComfyBorder:
         self._interrupt: BaseException | None = None
 
     def phase(self, name: str) -> None:
-        self._check()
+        self.check()
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
-        self._check()
+        self.check()
         try:
             from comfy.utils import ProgressBar  # pyright: ignore[reportMissingImports]
         except ImportError:
@@ -162,7 +162,7 @@ class ComfyBorder:
         if self._interrupt is not None:
             raise self._interrupt
 
-    def _check(self) -> None:
+    def check(self) -> None:
         try:
             from comfy.model_management import (  # pyright: ignore[reportMissingImports]
                 throw_exception_if_processing_interrupted,

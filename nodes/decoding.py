@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..pipelines.border import SILENT, Border
+from ..parallel.border import SILENT, Border
 from ..pipelines.values import Image, Latents, Model, Video, from_plain, to_plain
 
 
@@ -28,6 +28,6 @@ def video_frames(video: Video) -> Image:
 
 
 def _decode(model: Model, latents: Latents, border: Border) -> dict[str, dict[str, object]]:
-    from ..pipelines import stages
+    from ..pipelines import placement
 
-    return stages.decode({"model": to_plain(model), "latents": to_plain(latents)}, border)
+    return placement.decode({"model": to_plain(model), "latents": to_plain(latents)}, border)

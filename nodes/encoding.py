@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ..pipelines.border import SILENT, Border
+from ..parallel.border import SILENT, Border
 from ..pipelines.values import Conditioning, Image, Latents, Model, from_plain, to_plain
 from .sockets import Socket
 
@@ -26,7 +26,7 @@ def encode_text(
     border: Border = SILENT,
 ) -> Conditioning:
     """Read a prompt with the model's text encoders."""
-    from ..pipelines import stages
+    from ..pipelines import placement
 
     request = {
         "model": to_plain(model),
@@ -34,7 +34,7 @@ def encode_text(
         "negative_prompt": negative_prompt,
         "text_length": text_length,
     }
-    return from_plain(Conditioning, stages.encode_text(request, border))
+    return from_plain(Conditioning, placement.encode_text(request, border))
 
 
 def encode_image(
@@ -54,7 +54,7 @@ def encode_image(
 
     The picture is scaled to cover width x height and its middle is kept.
     """
-    from ..pipelines import stages
+    from ..pipelines import placement
     from .resize import cover, size_like
 
     size = size_like(model, image, width=width, height=height)
@@ -67,4 +67,4 @@ def encode_image(
         "fps": fps,
         "seed": seed,
     }
-    return from_plain(Latents, stages.encode_image(request, border))
+    return from_plain(Latents, placement.encode_image(request, border))

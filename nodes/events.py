@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from ..parallel.border import RankWork
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +21,7 @@ Kind = Literal[
     "phase",
     "progress",
     "preview",
+    "spread",
     "cached",
     "finished",
     "failed",
@@ -41,14 +45,19 @@ class Event:
     """A phase's name, a failure's sentence, or why a node was skipped or taken from the cache."""
     seconds: float = 0.0
     """How long a finished node took."""
+    left_s: float = 0.0
+    """Of a step: how long the rest will take, as far as the steps so far tell; 0 where they do not."""
     preview: Tensor | None = None
     """uint8 H W 3."""
+    ranks: tuple[RankWork, ...] = ()
+    """What each rank did, by the plan in `message`."""
 
     def to_plain(self) -> dict[str, Any]:
         """Without the preview and without fields that say nothing."""
-        names = ("kind", "run", "node", "time_s", "done", "total", "message", "seconds")
-        plain = {name: getattr(self, name) for name in names}
-        return {k: round(v, 4) if isinstance(v, float) else v for k, v in plain.items() if v not in ("", 0, 0.0)}
+        names = ("kind", "run", "node", "time_s", "done", "total", "message", "seconds", "left_s")
+        plain: dict[str, Any] = {name: getattr(self, name) for name in names}
+        plain["ranks"] = [dataclasses.asdict(rank) for rank in self.ranks]
+        return {k: round(v, 4) if isinstance(v, float) else v for k, v in plain.items() if v not in ("", 0, 0.0, [])}
 
 
 Sink = Callable[[Event], None]

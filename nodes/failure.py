@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..parallel.job import RankFailed
 from ..pipelines.out_of_memory import OutOfMemory, is_out_of_memory
 from .problems import short
 from .spec import NodeSpec
@@ -19,9 +20,9 @@ class NodeFailed(Exception):
 
 
 def sentence(error: BaseException) -> str:
-    """`ValueError` and `OutOfMemory` speak to the user already; anything else gets a sentence around its first line."""
+    """`ValueError`, `OutOfMemory` and `RankFailed` speak to the user already; anything else gets a sentence around its first line."""
     text = str(error).strip()
-    if isinstance(error, ValueError | OutOfMemory) and text:
+    if isinstance(error, ValueError | OutOfMemory | RankFailed) and text:
         return text
     kind = type(error).__name__
     if is_out_of_memory(error):

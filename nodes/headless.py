@@ -9,9 +9,11 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from ..pipelines.values import Place
 from .cache import MemoryCache
 from .check import ensure
 from .comfy_format import to_comfy
@@ -20,6 +22,7 @@ from .events import Sink
 from .failure import NodeFailed
 from .graph import Graph, graph_text
 from .manifest import is_complete, versions, write_manifest
+from .overlap import overlapped
 from .picture_files import WORKFLOW_KEY
 from .records import RunResult
 from .registry import SPECS
@@ -46,6 +49,7 @@ class Headless:
     roots: tuple[Path, ...]
     cache_dir: Path | None = None
     resume: bool = False
+    place: Place = Place()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,19 +107,27 @@ def run_headless(job: Headless, *, sink: Sink = lambda event: None, cancel: Toke
     folders = [job.out / name if name else job.out for name in folder_names(job.sweep)]
     memory = MemoryCache(MEMORY_CACHE_BYTES)
     disk = _disk_cache(job.cache_dir)
-    for overrides, graph, folder in zip(points, graphs, folders, strict=True):
-        workspace = Workspace(output_dir=folder.resolve(), roots=job.roots, metadata=provenance(graph), claims={})
+
+    def attempt(overrides: Mapping[str, Any], graph: Graph, folder: Path, sink: Sink, cancel: Token) -> Report:
+        workspace = Workspace(
+            output_dir=folder.resolve(), roots=job.roots, metadata=provenance(graph), claims={}, place=job.place
+        )
         if job.resume and _is_complete(folder, graph, workspace):
-            yield Report(folder=folder, overrides=overrides)
-            continue
+            return Report(folder=folder, overrides=overrides)
         workspace.check_writable()
         result = run(graph, SPECS, workspace=workspace, sink=sink, cancel=cancel, memory_cache=memory, disk_cache=disk)
-        report = Report(
-            folder=folder, overrides=overrides, result=result, problem=_keep_manifest(folder, graph, result)
-        )
+        return Report(folder=folder, overrides=overrides, result=result, problem=_keep_manifest(folder, graph, result))
+
+    attempts = (partial(attempt, *each) for each in zip(points, graphs, folders, strict=True))
+    for report in overlapped(attempts, width=_width(job.place), sink=sink, cancel=cancel):
         yield report
         if report.state not in ("ok", "resumed"):
             return
+
+
+def _width(place: Place) -> int:
+    """Runs under way at a time: with ranks, one for each replica, and one that prepares or finishes beside them."""
+    return place.replicas + 1 if place.devices else 1
 
 
 def _is_complete(folder: Path, graph: Graph, workspace: Workspace) -> bool:

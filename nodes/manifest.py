@@ -7,6 +7,7 @@ import json
 import platform
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
         "outputs": [*_files(folder, result), *_values(result)],
         "versions": versions(),
         "devices": devices(),
-        "plan": None,
+        "plan": "; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)) or None,
     }
 
 
@@ -99,6 +100,9 @@ def _node(record: NodeRecord) -> dict[str, Any]:
         "seconds": round(record.seconds, 4),
         "peak_memory_bytes": record.peak_memory_bytes,
     }
+    if record.ranks:
+        ranks = [{**asdict(rank), "seconds": round(rank.seconds, 4)} for rank in record.ranks]
+        plain |= {"plan": record.plan, "ranks": ranks}
     return {**plain, "message": record.message} if record.message else plain
 
 

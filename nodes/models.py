@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from ..pipelines.values import Model
+from .planning import plan_fingerprint
 from .sockets import Socket
 from .workspace import HERE, Workspace, content_hash
 
@@ -35,16 +36,19 @@ def load_model(
 ) -> Model:
     """A model by name, described: family, number format, device. Nothing is downloaded and no weights are read yet."""
     from ..pipelines.describe import describe_model
+    from ..pipelines.place import placed
 
-    return describe_model(
+    place = workspace.place
+    model = describe_model(
         source,
         revision=revision,
         dtype=dtype,
-        device=device,
+        device=place.devices[0] if place.devices else device,
         quantization=quantization,
         compiled=compiled,
         roots=workspace.roots,
     )
+    return placed(model, place)
 
 
 def load_lora(
@@ -63,12 +67,14 @@ def load_lora(
 def model_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     """What the files of the model say now, where they are, and which device it would get.
 
-    The place belongs to it: a cached `Model` that points at a folder that is gone is of no use. `KeyError` where a
-    value is not known yet.
+    The folder belongs to it, and the kind of device, but not how many of them: the result is the same. `KeyError`
+    where a value is not known yet.
     """
     chosen = {name: inputs[name] for name in ("source", "revision", "dtype", "device", "quantization")}
     model = load_model(**chosen, workspace=workspace)
-    return f"{model.fingerprint} {model.device} {model.dtype} {model.folder} {model.source}"
+    plan = plan_fingerprint(inputs, workspace)
+    kind = model.device.partition(":")[0] if workspace.place.devices else model.device
+    return f"{model.fingerprint} {kind} {model.dtype} {model.folder} {model.source}{plan and ' '}{plan}"
 
 
 def lora_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:

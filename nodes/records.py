@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..parallel.border import RankWork
 from .failure import NodeFailed
 
 State = Literal["ok", "failed", "cancelled", "skipped"]
@@ -22,6 +23,9 @@ class NodeRecord:
     seconds: float = 0.0
     peak_memory_bytes: int = 0
     """Zero where it was not measured: nodes that use no device."""
+    plan: str = ""
+    """Of a node whose work was spread over ranks: how, and what each rank did."""
+    ranks: tuple[RankWork, ...] = ()
     files: tuple[str, ...] = ()
     message: str = ""
 

@@ -11,15 +11,21 @@ from .denoising import denoise, sampler_options
 from .encoding import encode_image, encode_text
 from .models import load_lora, load_model, lora_fingerprint, model_fingerprint
 from .pictures import image_fingerprint, image_grid, load_image, resize_image, save_image
+from .planning import parallel_plan, plan_fingerprint
 from .spec import NodeSpec, read_spec
 from .text import choose_text, join_text, note, seed
 from .videos import save_video
 
 NODE_CLASS_MAPPINGS = {
     "LoomLoadModel": node_class(
-        read_spec(load_model, title="Load Model", category="model", fingerprint=model_fingerprint)
+        read_spec(load_model, title="Load Model", category="model", is_kept=False, fingerprint=model_fingerprint)
     ),
-    "LoomLoadLora": node_class(read_spec(load_lora, title="Load LoRA", category="model", fingerprint=lora_fingerprint)),
+    "LoomLoadLora": node_class(
+        read_spec(load_lora, title="Load LoRA", category="model", is_kept=False, fingerprint=lora_fingerprint)
+    ),
+    "LoomParallelPlan": node_class(
+        read_spec(parallel_plan, title="Parallel Plan", category="model", is_kept=False, fingerprint=plan_fingerprint)
+    ),
     "LoomEncodeText": node_class(read_spec(encode_text, title="Encode Text", category="encode", uses_device=True)),
     "LoomEncodeImage": node_class(read_spec(encode_image, title="Encode Image", category="encode", uses_device=True)),
     "LoomEmptyLatents": node_class(read_spec(empty_latents, title="Empty Latents", category="latents")),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from typing import Any, Literal
 
-from ..pipelines.border import Cancelled
+from ..parallel.border import Cancelled, RankWork
 from .cache import Cache
 from .events import Sink
 from .failure import NodeFailed, sentence
@@ -83,6 +83,8 @@ class _Outcome:
     value: Any = None
     seconds: float = 0.0
     peak_memory_bytes: int = 0
+    plan: str = ""
+    ranks: tuple[RankWork, ...] = ()
     error: BaseException | None = field(default=None, repr=False)
 
 
@@ -129,7 +131,7 @@ class _Session:
         return dict.fromkeys(reversed(todo))
 
     def _look_up(self, name: str) -> Cached:
-        if name in self.schedule.uncached:
+        if name in self.schedule.uncached or not self.schedule.nodes[name].spec.is_kept:
             return "no"
         for level, cache in self.caches.items():
             if (value := cache.get(self.schedule.keys[name])) is not None:
@@ -174,17 +176,18 @@ class _Session:
         start = time.perf_counter()
         try:
             spec = self.schedule.nodes[name].spec
+            border = NodeBorder(name, self.watch)
             with PeakMemory(measure=spec.uses_device) as memory:
-                value = spec.call(**self._arguments(name))
+                value = spec.call(**self._arguments(name, border))
             seconds = time.perf_counter() - start
             self._store(name, value)
-            return _Outcome("ok", value, seconds, memory.peak_bytes)
+            return _Outcome("ok", value, seconds, memory.peak_bytes, border.plan, border.ranks)
         except Cancelled:
             return _Outcome("cancelled", seconds=time.perf_counter() - start)
         except BaseException as error:
             return _Outcome("failed", seconds=time.perf_counter() - start, error=error)
 
-    def _arguments(self, name: str) -> dict[str, Any]:
+    def _arguments(self, name: str, border: NodeBorder) -> dict[str, Any]:
         node = self.schedule.nodes[name]
         arguments = dict(node.values)
         for socket_name, link in node.links.items():
@@ -196,12 +199,13 @@ class _Session:
                     raise ValueError(found[1])
                 value = as_type(socket.type, value)
             arguments[socket_name] = value
-        return arguments | node.spec.injections(border=NodeBorder(name, self.watch), workspace=self.workspace)
+        return arguments | node.spec.injections(border=border, workspace=self.workspace)
 
     def _store(self, name: str, value: Any) -> None:
         # a node that acts without saying which files it made must act again next time
-        acts = self.schedule.nodes[name].spec.is_output and not isinstance(value, Saved)
-        if value is None or acts or name in self.schedule.uncached:
+        spec = self.schedule.nodes[name].spec
+        acts = spec.is_output and not isinstance(value, Saved)
+        if value is None or acts or name in self.schedule.uncached or not spec.is_kept:
             return
         for level, cache in self.caches.items():
             try:
@@ -230,6 +234,8 @@ class _Session:
                 state=outcome.state,
                 seconds=outcome.seconds,
                 peak_memory_bytes=outcome.peak_memory_bytes,
+                plan=outcome.plan,
+                ranks=outcome.ranks,
                 files=outcome.value.files if isinstance(outcome.value, Saved) else (),
                 message=message,
             )

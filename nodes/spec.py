@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ..parallel.border import Border
 from ..pipelines import values
-from ..pipelines.border import Border
 from .sockets import Socket, Widget
 from .workspace import Workspace
 
@@ -80,6 +80,8 @@ class NodeSpec:
     is_output: bool = False
     """It acts (writes files, shows text), so it runs although nothing asks for its value."""
     uses_device: bool = False
+    is_kept: bool = True
+    """False: what it gives holds for this machine and this run only; it costs little and is made each time."""
     fingerprint: Fingerprint | None = field(default=None, compare=False)
     migrate: Migrate | None = field(default=None, compare=False)
 
@@ -103,6 +105,7 @@ def read_spec(
     version: int = 1,
     is_output: bool = False,
     uses_device: bool = False,
+    is_kept: bool = True,
     fingerprint: Fingerprint | None = None,
     migrate: Migrate | None = None,
     id: str = "",
@@ -129,6 +132,7 @@ def read_spec(
         injected=injected,
         is_output=is_output,
         uses_device=uses_device,
+        is_kept=is_kept,
         fingerprint=fingerprint,
         migrate=migrate,
     )

@@ -6,9 +6,10 @@ import logging
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ..pipelines.border import Cancelled, Preview
+from ..parallel.border import Border, Cancelled, Preview, RankWork
 from .events import Event, Kind, Sink
 
 logger = logging.getLogger("latentloom")
@@ -49,20 +50,27 @@ class Watch:
                 self._sink_failed = True
 
 
-class NodeBorder:
+class NodeBorder(Border):
     """The step border of one node."""
 
     def __init__(self, node: str, watch: Watch) -> None:
+        self.owner = watch.run
+        self.wants_previews = watch.previews
+        self.plan = ""
+        self.ranks: tuple[RankWork, ...] = ()
         self._node = node
         self._watch = watch
+        self._first: tuple[int, float] | None = None
+        """The first step told of, and when: loading and compiling are before it."""
 
     def phase(self, name: str) -> None:
-        self._stop_if_cancelled()
+        self.check()
+        self._first = None
         self._watch.tell("phase", self._node, message=name)
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
-        self._stop_if_cancelled()
-        self._watch.tell("progress", self._node, done=done, total=total)
+        self.check()
+        self._watch.tell("progress", self._node, done=done, total=total, left_s=self._left(done, total))
         if preview is None or not self._watch.previews:
             return
         try:
@@ -72,6 +80,17 @@ class NodeBorder:
             return
         self._watch.tell("preview", self._node, done=done, total=total, preview=picture)
 
-    def _stop_if_cancelled(self) -> None:
+    def check(self) -> None:
         if self._watch.is_cancelled():
             raise Cancelled
+
+    def spread(self, plan: str, ranks: Sequence[RankWork]) -> None:
+        self.plan, self.ranks = plan, tuple(ranks)
+        self._watch.tell("spread", self._node, message=plan, ranks=self.ranks)
+
+    def _left(self, done: int, total: int) -> float:
+        now = time.perf_counter()
+        if self._first is None:
+            self._first = (done, now)
+        first, start = self._first
+        return (now - start) / (done - first) * (total - done) if done > first else 0.0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..pipelines.file_hash import sha256_of
+from ..pipelines.values import Place
 from .atomic import write_failure
 
 READ = "read"
@@ -26,6 +27,9 @@ class Workspace:
     """Written into every picture and video, such as the workflow that made it; names are ASCII."""
     claims: dict[Path, object] | None = field(default=None, compare=False)
     """Files that this run reads or writes, so that no two of its nodes meet in one. None: nobody keeps count."""
+
+    place: Place = Place()
+    """Where the models of this run work, whatever the workflow says; no devices: where it says."""
 
     def input_path(self, path: str, *, socket: str) -> Path:
         """The existing file or folder that `path` names, relative to the first root that has it.

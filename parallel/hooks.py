@@ -162,7 +162,7 @@ def _leaving(module: nn.Module, session: Session) -> Remove:
         if output is None:  # the forward raised: that is the error to see
             return
         session.is_agreed = True
-        if not session.num_calls:
+        if not session.num_calls and not session.is_cached:
             raise ValueError(
                 f"{session.title}: no attention call of its blocks was seen, so nothing was sharded; "
                 "set its attention backend to native (set_attention_backend('native'))"

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _made: weakref.WeakKeyDictionary[Any, dict[tuple[int, ...], ProcessGroup]] = weakref.WeakKeyDictionary()
 """The groups made so far, of each process group that holds all ranks; every rank has made the same ones."""
+_kept: weakref.WeakKeyDictionary[Any, dict[ParallelPlan, Mesh]] = weakref.WeakKeyDictionary()
+"""What `mesh_for` has given, of each process group that holds all ranks."""
 
 
 class Axis(StrEnum):
@@ -97,6 +99,25 @@ def make_mesh(plan: ParallelPlan) -> Mesh:
     mesh = make_mesh_among(range(_world_size(plan)), plan)
     assert mesh is not None, "every rank is among all ranks"
     return mesh
+
+
+def mesh_for(plan: ParallelPlan) -> Mesh:
+    """Collective the first time: the plan's mesh, the same one for as long as the process group lives."""
+    import torch.distributed as dist
+
+    if _world_size(plan) == 1 and not dist.is_initialized():
+        return make_mesh(plan)
+    kept = _kept.setdefault(dist.group.WORLD, {})
+    if plan not in kept:
+        kept[plan] = make_mesh(plan)
+    return kept[plan]
+
+
+def is_current(mesh: Mesh) -> bool:
+    """Whether `mesh_for` still gives this mesh, which it does until the process group is aborted and another made."""
+    import torch.distributed as dist
+
+    return dist.is_initialized() and _kept.get(dist.group.WORLD, {}).get(mesh.plan) is mesh
 
 
 def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:

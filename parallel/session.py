@@ -42,6 +42,7 @@ class Session(TorchFunctionMode):
         self.key = operator.register(self)
         self._attend = compose(mesh.plan)
         self.is_agreed = mesh[Axis.SEQUENCE].size == 1
+        self.is_cached = False  # a step cache may leave out every block
         self._is_entered = False
         self.begin()
 

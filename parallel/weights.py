@@ -59,11 +59,13 @@ def is_weight_sharded(module: nn.Module) -> bool:
 def fill(module: nn.Module, read: Read) -> None:
     """Give a module its values: this rank's share of each parameter on the meta device, and the saved buffers whole."""
     made: dict[nn.Parameter, nn.Parameter] = {}
+    given: set[Tensor] = set()
     saved = module.state_dict(keep_vars=True)
     for name, value in saved.items():
         owner, leaf = _owner(module, name)
         if not isinstance(value, nn.Parameter):
-            owner._buffers[leaf] = read(name, None)
+            owner._buffers[leaf] = value = read(name, None)
+            given.add(value)
         elif value.is_meta:
             made[value] = nn.Parameter(_share(value, name, read), requires_grad=False)
             setattr(owner, leaf, made[value])
@@ -71,7 +73,8 @@ def fill(module: nn.Module, read: Read) -> None:
         if value in made:  # another name of the same parameter
             owner, leaf = _owner(module, name)
             setattr(owner, leaf, made[value])
-    left = [name for name, value in _everything(module) if value.is_meta]
+    given.update(made.values())
+    left = [name for name, value in _everything(module) if value.is_meta and value not in given]
     if left:
         raise ValueError(
             f"{_title(module)} builds {len(left)} tensors that its files do not hold, first {left[0]}; load it whole, "

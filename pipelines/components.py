@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .border import SILENT, Border
+from ..parallel.border import SILENT, Border
+from ..parallel.mesh import Mesh, is_current, mesh_for
+from ..parallel.plan import ParallelPlan
 from .describe import fingerprint_of
 from .inspect_model import ComponentFiles, ModelFiles, inspect_model
 from .loading import load_component, one_sentence, torch_dtype
 from .source import split_source
 from .values import Lora, Model
+
+if TYPE_CHECKING:
+    from .sharding import Handle
 
 logger = logging.getLogger("latentloom")
 
@@ -37,6 +43,8 @@ class _Entry:
     """The device it is on."""
     last_use: int
     loras: tuple[Lora, ...] = ()
+    share: tuple[Mesh, Handle] | None = None
+    """Of a transformer whose weights this rank shares with others: for how long it is good, and its handle."""
 
 
 class ComponentStore:
@@ -55,19 +63,30 @@ class ComponentStore:
         self._num_uses = 0
         self._lock = threading.RLock()
 
-    def load(self, model: Model, names: Sequence[str], border: Border = SILENT) -> dict[str, Any]:
+    def load(
+        self, model: Model, names: Sequence[str], border: Border = SILENT, *, plan: ParallelPlan | None = None
+    ) -> dict[str, Any]:
         """Components by name, on the model's device; a name ending in `?` may be absent. A scheduler is always
         new: it holds the state of one denoise.
 
-        Raises `ValueError` naming the component and its folder.
+        With a plan of `weights` over 1, Collective the first time: a transformer is this rank's share, sharded by the
+        plan until the process group is made anew, and `handle` is its handle. Raises `ValueError` naming the component
+        and its folder.
         """
+        mesh = _mesh_of_shares(model, plan)
         with self._lock:
-            keep = {self._key(model, name.rstrip("?")) for name in names}
+            self._drop_stale()
+            keep = {self._key(model, name.rstrip("?"), mesh) for name in names}
             parts = {}
             for name in names:
                 files = self._files_of(model).components.get(name.rstrip("?"))
                 if files is not None:
-                    parts[files.name] = self._get(model, files, border=border, keep=keep)
+                    entry = self._get(model, files, border=border, keep=keep, mesh=mesh)
+                    parts[files.name] = entry.component
+                    if entry.share is not None:
+                        parts["handle"] = entry.share[1]
+                    if files.kind == "scheduler":
+                        parts[files.name] = type(entry.component).from_config(entry.component.config)
                 elif not name.endswith("?"):
                     raise ValueError(
                         f"model {model.source} has no {name}; it cannot do this step, choose another model"
@@ -100,8 +119,10 @@ class ComponentStore:
         """What the components here take, all memories together."""
         return sum(entry.num_bytes for entry in self._entries.values())
 
-    def _get(self, model: Model, files: ComponentFiles, *, border: Border, keep: set[tuple[Any, ...]]) -> Any:
-        key = self._key(model, files.name)
+    def _get(
+        self, model: Model, files: ComponentFiles, *, border: Border, keep: set[tuple[Any, ...]], mesh: Mesh | None
+    ) -> _Entry:
+        key = self._key(model, files.name, mesh)
         entry = self._entries.get(key)
         if entry is not None and not self._fit_loras(model, files, entry):
             self._drop(key)
@@ -109,8 +130,8 @@ class ComponentStore:
         if entry is None:
             border.phase(f"loading {files.name}")
             place = model.device if files.kind == "model" else "cpu"
-            self._make_room(place, _expected_bytes(files, model), keep)
-            entry = self._entries[key] = self._new_entry(model, files, place)
+            self._make_room(place, _expected_bytes(files, model, mesh), keep)
+            entry = self._entries[key] = self._new_entry(model, files, place, mesh)
         if files.kind == "model" and entry.place != model.device:
             self._make_room(model.device, entry.num_bytes, keep)
             with one_sentence(files, None):
@@ -118,23 +139,21 @@ class ComponentStore:
             entry.place = model.device
         self._num_uses += 1
         entry.last_use = self._num_uses
-        if files.kind == "scheduler":
-            return type(entry.component).from_config(entry.component.config)
-        return entry.component
+        return entry
 
-    def _new_entry(self, model: Model, files: ComponentFiles, place: str) -> _Entry:
+    def _new_entry(self, model: Model, files: ComponentFiles, place: str, mesh: Mesh | None) -> _Entry:
         from . import compiling, lora, quantize
 
         file, _ = split_source(model.source)
         is_transformer = _is_transformer(files.name)
-        component = load_component(files, dtype=model.dtype, checkpoint=Path(file) if file and is_transformer else None)
+        if mesh is not None and is_transformer:
+            return _new_share(model, files, mesh)
+        checkpoint = Path(file) if file and is_transformer else None
+        component = load_component(files, dtype=model.dtype, device=place, checkpoint=checkpoint)
         if files.kind != "model":
             return _Entry(component, SMALL_BYTES, "cpu", 0)
         if model.loras:
-            pipeline = self._files_of(model).pipeline
-            with one_sentence(files, None):
-                component.to(place)
-            lora.fit(component, files.name, loras=model.loras, pipeline=pipeline)
+            lora.fit(component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
         if is_transformer and model.quantization != "none":
             quantize.quantize(component, model.quantization, device=place)
         with one_sentence(files, None):
@@ -172,8 +191,8 @@ class ComponentStore:
             self._files[key] = files
         return self._files[key]
 
-    def _key(self, model: Model, name: str) -> tuple[Any, ...]:
-        changes = (model.quantization, model.compiled) if _is_transformer(name) else ()
+    def _key(self, model: Model, name: str, mesh: Mesh | None = None) -> tuple[Any, ...]:
+        changes = (model.quantization, model.compiled, mesh and mesh.plan) if _is_transformer(name) else ()
         return (model.folder, model.fingerprint, name, model.dtype, model.device, *changes)
 
     def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]]) -> None:
@@ -197,9 +216,17 @@ class ComponentStore:
 
     def _drop(self, key: tuple[Any, ...]) -> None:
         entry = self._entries.pop(key)
-        place = entry.place
+        place, is_share = entry.place, entry.share is not None
         del entry
+        if is_share:
+            gc.collect()  # its hooks hold each other
         self._release(place)
+
+    def _drop_stale(self) -> None:
+        """Forget shares of weights whose other holders may be gone."""
+        stale = [key for key, entry in self._entries.items() if entry.share and not is_current(entry.share[0])]
+        for key in stale:
+            self._drop(key)
 
     def _release(self, place: str) -> None:
         if place.startswith("cuda"):
@@ -218,11 +245,31 @@ def _is_transformer(name: str) -> bool:
     return name.startswith("transformer")
 
 
-def _expected_bytes(files: ComponentFiles, model: Model) -> int:
+def _mesh_of_shares(model: Model, plan: ParallelPlan | None) -> Mesh | None:
+    """Collective the first time: the mesh of a plan whose ranks share weights."""
+    if plan is None or plan.weights == 1:
+        return None
+    from .streamed_weights import check_shareable
+
+    check_shareable(model, plan)
+    return mesh_for(plan)
+
+
+def _new_share(model: Model, files: ComponentFiles, mesh: Mesh) -> _Entry:
+    from ..parallel.weights import own_bytes
+    from .streamed_weights import load_share
+
+    component, handle = load_share(files, mesh, dtype=model.dtype, device=model.device)
+    num_bytes = own_bytes(component) + sum(map(_tensor_bytes, component.buffers()))
+    return _Entry(component, num_bytes, model.device, 0, share=(mesh, handle))
+
+
+def _expected_bytes(files: ComponentFiles, model: Model, mesh: Mesh | None = None) -> int:
     num_bits = 8 * torch_dtype(model.dtype).itemsize
     if _is_transformer(files.name):
         num_bits = QUANTIZED_BITS.get(model.quantization, num_bits)
-    return files.num_parameters * num_bits // 8
+        num_bits /= 1 if mesh is None else mesh.plan.weights
+    return int(files.num_parameters * num_bits / 8)
 
 
 def _num_bytes(component: Any) -> int:

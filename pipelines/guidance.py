@@ -8,6 +8,7 @@ from typing import Any
 from diffusers.configuration_utils import register_to_config
 from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 
+from .cache_decisions import tell_step
 from .values import Sampling
 
 
@@ -36,6 +37,16 @@ class StepGuidance(ClassifierFreeGuidance):
 
     def set_state(self, step: int, num_inference_steps: int, timestep: Any) -> None:
         super().set_state(step // self.order, num_inference_steps, timestep)
+
+    def prepare_models(self, denoiser: Any) -> None:
+        super().prepare_models(denoiser)
+        tell_step(
+            denoiser,
+            branch="cond" if self.is_conditional else "uncond",
+            step=self._step,
+            num_steps=self._num_inference_steps,
+            timestep=self._timestep,
+        )
 
 
 def guider(guidance: float, sampling: Sampling, *, order: int = 1) -> StepGuidance:

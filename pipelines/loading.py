@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import skeleton
 from .inspect_model import ComponentFiles
 from .out_of_memory import is_out_of_memory
 from .values import Dtype
@@ -20,16 +21,23 @@ logger = logging.getLogger("latentloom")
 MAX_REASON = 300
 
 
-def load_component(files: ComponentFiles, *, dtype: Dtype, checkpoint: Path | None = None) -> Any:
-    """A component on the CPU in `dtype`, weights read by mmap. Runs no code of the model's own and never downloads.
+def load_component(files: ComponentFiles, *, dtype: Dtype, device: str = "cpu", checkpoint: Path | None = None) -> Any:
+    """A component on `device` in `dtype`. Runs no code of the model's own and never downloads.
 
-    `checkpoint` is a single file that gives the weights instead of the component's folder.
+    On the CPU weights whose files hold `dtype` are views of the mapped files: all processes share their pages, for as
+    long as nobody writes to a weight in place. Who truncates a file meanwhile kills them all (SIGBUS): a model is
+    replaced by new files, never by writing into the old ones. On an accelerator weights go there one by one, so that
+    the host holds no copy of them. `checkpoint` is a single file that gives them instead of the component's folder.
     """
     cls = component_class(files)
     with one_sentence(files, checkpoint), quiet_libraries():
         if files.kind != "model":
             return cls.from_pretrained(str(files.folder), local_files_only=True)
-        component = _load_file(cls, files, checkpoint, dtype) if checkpoint else _load_folder(cls, files, dtype)
+        if checkpoint:
+            component = _load_file(cls, files, checkpoint, dtype=dtype, device=device)
+        else:
+            component = _load_folder(cls, files, dtype=dtype, device=device)
+        component.to(device)  # what the libraries leave behind
     return component.requires_grad_(False).eval()
 
 
@@ -67,9 +75,14 @@ def torch_dtype(dtype: Dtype) -> torch.dtype:
     return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
 
 
-def _load_folder(cls: Any, files: ComponentFiles, dtype: Dtype) -> Any:
+def _load_folder(cls: Any, files: ComponentFiles, *, dtype: Dtype, device: str) -> Any:
+    if files.library == "diffusers" and device != "cpu":
+        component = skeleton.load(cls, files, dtype=torch_dtype(dtype), device=device)
+        if component is not None:
+            return component
     # Without dtype= transformers keeps the file's own format and diffusers takes fp32: parts that do not fit.
-    options = {"low_cpu_mem_usage": True} if files.library == "diffusers" else {}
+    # With device_map transformers casts and moves a few tensors at a time; diffusers would add hooks of accelerate.
+    options: dict[str, Any] = {"low_cpu_mem_usage": True} if files.library == "diffusers" else {"device_map": device}
     component, info = cls.from_pretrained(
         str(files.folder),
         dtype=torch_dtype(dtype),
@@ -85,7 +98,7 @@ def _load_folder(cls: Any, files: ComponentFiles, dtype: Dtype) -> Any:
     return component
 
 
-def _load_file(cls: Any, files: ComponentFiles, checkpoint: Path, dtype: Dtype) -> Any:
+def _load_file(cls: Any, files: ComponentFiles, checkpoint: Path, *, dtype: Dtype, device: str) -> Any:
     if not hasattr(cls, "from_single_file"):
         raise ValueError(f"{files.class_name} cannot be read from a single file; use a model folder")
     try:
@@ -94,6 +107,7 @@ def _load_file(cls: Any, files: ComponentFiles, checkpoint: Path, dtype: Dtype) 
             config=str(files.folder.parent),
             subfolder=files.name,
             dtype=torch_dtype(dtype),
+            device=device,
             local_files_only=True,
         )
     except (IndexError, KeyError, RuntimeError, TypeError, UnboundLocalError, ValueError) as error:
@@ -140,14 +154,18 @@ def quiet_libraries() -> Iterator[None]:
     import transformers.utils.logging as transformers_logging
 
     modules = (diffusers_logging, transformers_logging)
-    before = [(module, module.is_progress_bar_enabled(), module.get_verbosity()) for module in modules]
+    bars = [module for module in modules if module.is_progress_bar_enabled()]
+    # Not by their verbosity: Logger.setLevel writes to every logger there is, 3 MiB of pages that ranks share.
+    loggers = [logging.getLogger(name) for name in ("diffusers", "transformers")]
+    before = [(each, each.handlers, each.propagate) for each in loggers]
     for module in modules:
         module.disable_progress_bar()
-        module.set_verbosity(logging.CRITICAL)
+    for each in loggers:
+        each.handlers, each.propagate = [logging.NullHandler()], False
     try:
         yield
     finally:
-        for module, has_bars, verbosity in before:
-            module.set_verbosity(verbosity)
-            if has_bars:
-                module.enable_progress_bar()
+        for each, handlers, propagate in before:
+            each.handlers, each.propagate = handlers, propagate
+        for module in bars:
+            module.enable_progress_bar()

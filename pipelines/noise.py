@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-NUM_SEEDS = 2**64
+from .request import NUM_SEEDS
 
 
 def seeds_of(seed: int, batch: int) -> tuple[int, ...]:

@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from .noise import NUM_SEEDS
-
 MAX_STEPS = 1000
+NUM_SEEDS = 2**64
 
 
 def number(request: Mapping[str, Any], name: str, default: float = 0.0) -> float:

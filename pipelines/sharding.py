@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
-import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..parallel.agreement import ALONE
 from ..parallel.attention.local import check_kernel
-from ..parallel.mesh import Mesh, make_mesh, mesh_of
+from ..parallel.mesh import Axis, Mesh, make_mesh, mesh_for, mesh_of
 from ..parallel.plan import ParallelPlan
 from ..parallel.shard import Handle as ShardedModule
 from ..parallel.shard import shard as shard_module
 from ..parallel.split_plan import SplitPlan
+from .cache_decisions import forget_steps, share_decisions
 from .split_guidance import split_guider
 from .split_plans import REFUSED, SPLIT_PLANS
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 DECIDE_BY_TOKENS = ("FirstBlockCacheConfig", "SeaCacheConfig")
-"""Step caches that skip blocks when their tokens have changed little: each rank would see others and decide alone."""
+"""Step caches that skip blocks when their tokens have changed little: ranks that share tokens decide together."""
 
 
 class Handle(ShardedModule):
@@ -57,10 +58,9 @@ def shard(
     split = None if plan.sequence == plan.weights == 1 else split_plan_of(transformer)
     if plan.sequence > 1:
         check_kernel(kernel, next((parameter.device.type for parameter in transformer.parameters()), "cpu"))
-        _check_caches(transformer)
+    _check_caches(transformer, plan)
     handle = shard_module(transformer, split, mesh_over(plan, mesh), kernel=kernel, handle=Handle)
-    if handle.session is not None:  # a cache may be turned on later
-        handle.on_remove(transformer.register_forward_pre_hook(lambda module, _: _check_caches(module)).remove)
+    follow_cache(transformer, handle)
     return handle
 
 
@@ -75,26 +75,20 @@ def mesh_over(plan: ParallelPlan, given: DeviceMesh | Mesh | None) -> Mesh:
     return dataclasses.replace(given, plan=plan)
 
 
-@functools.cache
-def mesh_for(plan: ParallelPlan) -> Mesh:
-    """Collective the first time: the plan's mesh; its groups live as long as the process group."""
-    return make_mesh(plan)
-
-
 @contextlib.contextmanager
 def sharded_parts(parts: Parts, plan: ParallelPlan) -> Iterator[Parts]:
     """Collective: a denoise stage's parts with every transformer sharded, and whole again afterwards.
 
-    Families' `denoise` finds the handle among the parts and splits guidance by it.
+    Families' `denoise` finds the handle among the parts and splits guidance by it. With `weights` over 1 the component
+    store has loaded the parts so, for good.
     """
     if plan.num_ranks == 1:
         yield parts
         return
     if plan.weights > 1:
-        raise ValueError(
-            f"plan {plan}: weights are shared out for good when a model is loaded, not for one denoise; "
-            "use weights=1 here, or streamed_weights.load_sharded"
-        )
+        assert parts["handle"].plan == plan, "the store was asked with the same plan"
+        yield parts
+        return
     mesh = mesh_for(plan)
     with contextlib.ExitStack() as stack:
         handle = None
@@ -132,12 +126,35 @@ def _check_unparallel(transformer: nn.Module) -> None:
         )
 
 
-def _check_caches(transformer: nn.Module) -> None:
-    """Refuse caches that would decide by one rank's tokens."""
-    name = type(transformer).__name__
+def follow_cache(transformer: nn.Module, handle: Handle) -> None:
+    """Let the transformer's step cache, turned on before or later, decide with all ranks that share the sequence."""
+    session, group = handle.session, handle.mesh[Axis.SEQUENCE]
+    if session is None and handle.plan.weights == 1:
+        return  # no rank takes part in another's forward
+
+    def before(module: nn.Module, _: Any) -> None:
+        is_cached = getattr(module, "_cache_config", None) is not None
+        if session is not None:
+            session.is_cached = is_cached
+        if is_cached:
+            _check_caches(module, handle.plan)
+            share_decisions(module, group)
+
+    def leave() -> None:
+        forget_steps(transformer)
+        share_decisions(transformer, ALONE)
+
+    forget_steps(transformer)
+    handle.on_remove(leave)
+    handle.on_remove(transformer.register_forward_pre_hook(before).remove)
+
+
+def _check_caches(transformer: nn.Module, plan: ParallelPlan) -> None:
+    """Refuse caches that skip blocks whose weights the ranks gather together."""
+    name = type(transformer).__name__.removeprefix("FSDP")
     cache = type(getattr(transformer, "_cache_config", None)).__name__
-    if cache in DECIDE_BY_TOKENS:
+    if plan.weights > 1 and cache in DECIDE_BY_TOKENS:
         raise ValueError(
-            f"this {name} has a step cache ({cache}) that decides by the tokens it sees, and each rank would see "
-            "others; call its disable_cache() first"
+            f"plan {plan}: this {name} has a step cache ({cache}) that skips blocks, whose weights the ranks share; "
+            "call its disable_cache() first, or use weights=1"
         )

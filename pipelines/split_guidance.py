@@ -35,13 +35,15 @@ class Branches:
     """The branches of the step under way: all of them, and the ones that this group runs.
 
     Every group runs equally many, so that ranks which share weights gather them in step: where the branches do not
-    divide, some are run twice, and of one branch alone every group makes its own prediction.
+    divide, some are run twice, and of one branch alone every group makes its own prediction. With a step cache the
+    first group's is taken: the others may have run other branches before, and so remember other steps.
     """
 
     def __init__(self, group: Group) -> None:
         self.group = group
         self.all: list[Any] = []
         self.prepared = 0
+        self.is_cached = False
 
     def take(self, branches: list[Any]) -> list[Any]:
         self.all, self.prepared = branches, 0
@@ -57,7 +59,7 @@ class Branches:
 
     def exchange(self) -> list[Any]:
         """Collective: every branch with its prediction."""
-        if len(self.all) == 1:
+        if len(self.all) == 1 and not self.is_cached:
             return self.all
         size, count = self.group.size, len(self.all)
         mine = [self.all[number].noise_pred for number in self.numbers if number % size == self.group.index]
@@ -89,6 +91,7 @@ class _SplitBranches:
         # guiders tell by this count which branch is asked next; they count it up themselves
         self._count_prepared = self.branches.numbers[self.branches.prepared]
         self.branches.prepared += 1
+        self.branches.is_cached = getattr(denoiser, "is_cache_enabled", False)
         if not self.is_checked:
             self.is_checked = True
             _check_first_call(denoiser, self.branches.group)

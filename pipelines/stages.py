@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..parallel.border import SILENT, Border
 from ..parallel.plan import ParallelPlan
 from . import guidance as guiding
 from . import preview, quiet, schedulers  # noqa: F401 (quiet for what it silences)
-from .border import SILENT, Border
 from .card import Card
 from .components import store
 from .describe import card_of
@@ -30,9 +30,12 @@ from .inspect_model import read_config, read_index
 from .loading import torch_dtype
 from .noise import generators, seeds_of
 from .out_of_memory import OutOfMemory, is_out_of_memory
+from .rank_work import measured
 from .request import number, seed_of, steps_of
 from .shape import check_frames, check_size
 from .sharding import sharded_parts
+from .split_vae import split_over
+from .step_cache import cached, choice_of
 from .values import Conditioning, Image, Latents, Model, Sampling, Video, from_plain, to_plain
 
 if TYPE_CHECKING:
@@ -114,7 +117,8 @@ def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
 
 
 def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
-    """{model, conditioning, latents, seed, steps, [distilled_]guidance[_2], strength, sampling, plan} -> Latents.
+    """{model, conditioning, latents, seed, steps, [distilled_]guidance[_2], strength, sampling, plan, step_cache,
+    cache_threshold} -> Latents.
 
     With a plan of several ranks, every rank of the process group calls this with the same request and gets the same
     latents. Picture i of a batch is made from noise of `seed + i`, so it is the picture that this seed makes alone.
@@ -133,11 +137,16 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     _check_guidance(model, card, guidance=guidance, guidance_2=guidance_2, distilled_guidance=distilled_guidance)
     most = max(guidance, guidance_2)
     _check_denoise(model, conditioning, latents, sampling=sampling, guidance=most, strength=strength)
+    cache = choice_of(request, model, sampling=sampling, strength=strength)
     seeds = seeds_of(seed_of(request), latents.batch)
     with _stage(model, f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"):
-        parts = _load(model, "denoise", border)
+        parts = _load(model, "denoise", border, plan=plan)
         border.phase("denoising")
-        with sharded_parts(parts, plan) as parts:
+        with (
+            measured(plan, border, device=model.device),
+            sharded_parts(parts, plan) as parts,
+            cached(parts, cache, sampling=sampling, steps=steps),
+        ):
             tensor = family_module(model.family).denoise(
                 parts,
                 conditioning=_conditioning_on_device(conditioning, model),
@@ -155,7 +164,10 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
 
 
 def decode(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
-    """{model, latents} -> {"image": Image} or {"video": Video}."""
+    """{model, latents, split} -> {"image": Image} or {"video": Video}.
+
+    With `split` over 1, all that many ranks of the process group call this alike, share the rows and get all pixels.
+    """
     model = from_plain(Model, request["model"])
     latents = from_plain(Latents, request["latents"])
     _check_family(model, latents.family, what="latents were made")
@@ -165,7 +177,8 @@ def decode(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
         parts = _load(model, "decode", border)
         border.phase("decoding")
         tensor = latents.tensor.to(model.device, parts["vae"].dtype)
-        pixels = family_module(model.family).decode(parts, tensor=tensor).float()
+        with split_over(parts["vae"], int(number(request, "split")), rows=tensor.shape[-2]):
+            pixels = family_module(model.family).decode(parts, tensor=tensor).float()
     if FAMILIES[model.family].output == "image":
         return {"image": to_plain(Image(pixels=pixels))}
     return {"video": to_plain(Video(pixels=pixels, fps=latents.fps or card_of(model).fps))}
@@ -186,9 +199,9 @@ def _stage(model: Model, doing: str) -> Iterator[None]:
         ) from None
 
 
-def _load(model: Model, stage: Stage, border: Border) -> Plain:
+def _load(model: Model, stage: Stage, border: Border, *, plan: ParallelPlan | None = None) -> Plain:
     folder = Path(model.folder)
-    parts = store().load(model, FAMILIES[model.family].components[stage], border)
+    parts = store().load(model, FAMILIES[model.family].components[stage], border, plan=plan)
     parts["model_index"] = read_index(folder)
     if stage == "denoise":
         parts["vae.config"] = read_config(folder, "vae")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Dtype = Literal["fp32", "bf16", "fp16"]
 Quantization = Literal["none", "int8", "int4", "fp8"]
 Scheduler = Literal["model", "euler", "heun", "unipc", "dpm++2m"]
+StepCache = Literal["none", "first_block", "mag", "taylorseer", "sea"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,19 @@ class Lora:
     sha256: str
     adapter: str
     scale: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a model runs. Without devices it runs in the process that asks; with them, in one rank on each."""
+
+    devices: tuple[str, ...] = ()
+    plan: str = "auto"
+    """How one denoise uses them, such as `cfg=2,ulysses=2`; see `parallel.plan`."""
+    replicas: int = 1
+    """Groups of equal size that work on different jobs."""
+    cluster: str = ""
+    """The address of a Ray cluster whose machines each have these devices; none is this machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +63,7 @@ class Model:
     dtype: Dtype = "fp32"
     quantization: Quantization = "none"
     compiled: bool = False
+    place: Place = Place()
     loras: tuple[Lora, ...] = ()
 
 

@@ -6,15 +6,20 @@ Random weights in a test cannot know every config, LoRA and library version: thi
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..parallel.launch import run_on_ranks
+from ..parallel.border import Border
+from ..parallel.job import RankFailed
 from ..parallel.plan import ParallelPlan
+from ..parallel.pool import Pool
+from ..parallel.seat import Seat
 from .families import FAMILIES
 from .inspect_model import read_config
+from .placement import preloads
 from .shape import size_multiple
 from .values import Latents, Model, from_plain, to_plain
 
@@ -95,10 +100,8 @@ def verify(model: Model, plans: list[ParallelPlan], *, width: int, height: int, 
     _check_devices(model, plans[0])
     canvas = _canvas(model, width, height)
     request = {"model": to_plain(model), "latents": to_plain(canvas), "plans": [str(plan) for plan in plans]}
-    backend = "nccl" if model.device.startswith("cuda") else "gloo"
-    answers = run_on_ranks(
-        "pipelines.verify:on_rank", request, num_ranks=num_ranks, backend=backend, timeout_s=timeout_s
-    )
+    with Pool(_devices(model, num_ranks), preload=preloads(model)) as pool:
+        answers = pool.call_every(".pipelines.verify:on_rank", request, _Deadline(timeout_s), num_ranks=num_ranks)
     return [
         Verdict(
             plan=str(plan),
@@ -113,14 +116,30 @@ def verify(model: Model, plans: list[ParallelPlan], *, width: int, height: int, 
     ]
 
 
-def on_rank(request: Mapping[str, Any], rank: int) -> list[dict[str, Any]]:
-    """Collective: what `verify` runs on every rank; one dict per plan."""
-    from . import stages
-    from .sharding import mesh_for
+class _Deadline(Border):
+    """Ends the work when its time is over."""
 
-    model = from_plain(Model, request["model"])
-    if model.device.startswith("cuda"):
-        model = dataclasses.replace(model, device=f"cuda:{rank}")
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._end = time.monotonic() + timeout_s
+
+    def check(self) -> None:
+        if time.monotonic() > self._end:
+            raise RankFailed(f"the ranks did not answer in {self._timeout_s:g} s; give them longer with --timeout")
+
+
+def _devices(model: Model, num_ranks: int) -> list[str]:
+    if not model.device.startswith("cuda"):
+        return [model.device] * num_ranks
+    return [f"cuda:{index}" for index in range(num_ranks)]
+
+
+def on_rank(request: Mapping[str, Any], border: Border, seat: Seat) -> list[dict[str, Any]]:
+    """Collective: what `verify` runs on every rank; one dict per plan."""
+    from ..parallel.mesh import mesh_for
+    from . import stages
+
+    model = dataclasses.replace(from_plain(Model, request["model"]), device=seat.device)
     plain = to_plain(model)
     plans = [ParallelPlan.parse(plan) for plan in request["plans"]]
     job = {

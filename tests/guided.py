@@ -7,10 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from diffusers import FirstBlockCacheConfig
 from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 
-from cells import built, mesh_for, outputs
+from cells import built, mesh_for
 from latentloom.parallel.mesh import Axis
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import sharding, stages
@@ -20,11 +19,8 @@ from latentloom.pipelines.values import Latents, Model, from_plain, to_plain
 
 def denoise_both_ways(rank: int, model: dict[str, Any], plan: str, guidance: float) -> dict[str, Any] | None:
     """The latents of two guided steps under `plan` against those of this rank alone."""
-    parsed = ParallelPlan.parse(plan)
-    mesh = mesh_for(parsed)
-    if mesh is None:
+    if mesh_for(ParallelPlan.parse(plan)) is None:
         return None
-    sharding.mesh_for = lambda _: mesh  # the mesh over some of the ranks; the stage's own is over all
     family = from_plain(Model, model).family
     frames = {"frames": 5} if family == "wan" else {}
     canvas = to_plain(Latents(family=family, width=48, height=64, batch=1, **frames))
@@ -113,24 +109,5 @@ def guide_different_latents(rank: int, plan: str) -> str | None:
     except ValueError as error:
         return str(error)
     finally:
-        handle.remove()
-    return None
-
-
-def cache_after_shard(rank: int, plan: str) -> str | None:
-    """What a forward says after a step cache was turned on."""
-    parsed = ParallelPlan.parse(plan)
-    mesh = mesh_for(parsed)
-    if mesh is None:
-        return None
-    model, inputs, _ = built("flux", "even")
-    handle = sharding.shard(model, parsed, mesh)
-    model.enable_cache(FirstBlockCacheConfig(threshold=0.1))
-    try:
-        outputs(model, inputs)
-    except ValueError as error:
-        return str(error)
-    finally:
-        model.disable_cache()
         handle.remove()
     return None

@@ -85,11 +85,15 @@ def test_a_planted_upward_import_is_found(line: str) -> None:
         "latentloom.pipelines.shape",
         "latentloom.pipelines.split_plans",
         "latentloom.pipelines.verify",
+        "latentloom.pipelines.auto_plan",
+        "latentloom.pipelines.doctor",
         "latentloom.parallel.plan",
         "latentloom.parallel.mesh",
         "latentloom.parallel.layout",
         "latentloom.parallel.split_plan",
-        "latentloom.parallel.launch",
+        "latentloom.parallel.pool",
+        "latentloom.pipelines.placement",
+        "latentloom.parallel.machine",
     ],
 )
 def test_importing_costs_no_heavy_library(module: str) -> None:

@@ -13,7 +13,7 @@ import latentloom
 from latentloom.nodes.comfyui import ComfyBorder
 from latentloom.nodes.picture_files import read_metadata
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
-from latentloom.pipelines.border import Cancelled
+from latentloom.parallel.border import Cancelled
 
 CASES = sorted(NODE_CLASS_MAPPINGS)
 

@@ -8,7 +8,7 @@ from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from latentloom.nodes.sockets import Socket
 from latentloom.nodes.spec import read_spec
 from latentloom.nodes.workspace import HERE, Workspace
-from latentloom.pipelines.border import SILENT, Border
+from latentloom.parallel.border import SILENT, Border
 from latentloom.pipelines.values import Image, Sampling
 
 

@@ -11,7 +11,7 @@ import torch
 from latentloom.nodes.sockets import Socket
 from latentloom.nodes.spec import NodeSpec, Saved, read_spec
 from latentloom.nodes.workspace import HERE, Workspace
-from latentloom.pipelines.border import SILENT, Border
+from latentloom.parallel.border import SILENT, Border
 from latentloom.pipelines.values import Image
 
 CALLS: list[str] = []

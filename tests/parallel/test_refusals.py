@@ -3,8 +3,11 @@
 from typing import Any
 
 import pytest
+from diffusers import FirstBlockCacheConfig
 
+from cells import built
 from latentloom.parallel.attention.local import check_kernel
+from latentloom.pipelines.sharding import shard
 
 
 def test_groups_of_guidance_with_different_latents_are_told_on_every_rank(ranks: Any) -> None:
@@ -18,10 +21,14 @@ def test_groups_of_guidance_with_different_latents_are_told_on_every_rank(ranks:
     )
 
 
-def test_a_cache_that_decides_by_tokens_is_refused_even_if_turned_on_later(ranks: Any) -> None:
-    for said in ranks.run("guided:cache_after_shard", "ulysses=2")[:2]:
-        assert "has a step cache (FirstBlockCacheConfig)" in said
-        assert "call its disable_cache() first" in said
+def test_a_cache_that_skips_blocks_is_refused_with_shared_weights() -> None:
+    model, _, _ = built("flux", "even")
+    model.enable_cache(FirstBlockCacheConfig())
+    try:
+        with pytest.raises(ValueError, match=r"has a step cache \(FirstBlockCacheConfig\).*call its disable_cache\(\)"):
+            shard(model, "ulysses=2,weights=2")
+    finally:
+        model.disable_cache()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from latentloom.pipelines import compiling, quantize
-from latentloom.pipelines.border import Cancelled
+from latentloom.parallel.border import Border, Cancelled
 from latentloom.pipelines.components import ComponentStore, _expected_bytes, store
 from latentloom.pipelines.describe import describe_model
 from latentloom.pipelines.inspect_model import inspect_model
@@ -24,7 +24,7 @@ from latentloom.pipelines.values import Model
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 
 
-class Phases:
+class Phases(Border):
     def __init__(self) -> None:
         self.names: list[str] = []
 

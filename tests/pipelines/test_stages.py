@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from latentloom.pipelines import stages
-from latentloom.pipelines.border import Cancelled, Silent
+from latentloom.parallel.border import Border, Cancelled
 from latentloom.pipelines.families import FAMILIES, family_module
 from latentloom.pipelines.out_of_memory import OutOfMemory, is_out_of_memory
 from latentloom.pipelines.values import Image, Sampling, to_plain
 
 
-class Watcher(Silent):
+class Watcher(Border):
     """Notes what it is told; cancels after `last` steps."""
 
     def __init__(self, last: int = 1000) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from latentloom.pipelines import stages
-from latentloom.pipelines.border import Cancelled
+from latentloom.parallel.border import Border, Cancelled
 from latentloom.pipelines.components import store
 from latentloom.pipelines.describe import card_of
 from latentloom.pipelines.noise import generators
@@ -196,7 +196,7 @@ def modular(pipeline: Any, guidance: float, **options: Any) -> torch.Tensor:
     return whole(**options, output="images").movedim(1, -1)
 
 
-class Counting:
+class Counting(Border):
     """A border that remembers the steps, looks at every preview, and cancels after a step if told to."""
 
     def __init__(self, cancel_after: int = 0) -> None:

@@ -12,7 +12,7 @@ import torch
 from PIL import Image as PilImage
 
 from latentloom.pipelines import stages
-from latentloom.pipelines.border import Cancelled
+from latentloom.parallel.border import Border, Cancelled
 from latentloom.pipelines.components import store
 from latentloom.pipelines.describe import card_of, describe_model
 from latentloom.pipelines.noise import generators
@@ -284,7 +284,7 @@ def modular_step(model: Mapping[str, Any], text: torch.Tensor) -> torch.Tensor:
     return stage(**texts, **size, generator=generators([5])[0], output="latents")
 
 
-class Counting:
+class Counting(Border):
     """A border that remembers the steps, looks at every preview, and cancels after a step if told to."""
 
     def __init__(self, cancel_after: int = 0) -> None:

@@ -1,0 +1,43 @@
+"""Parallel Plan: on which devices a model works, and how a denoise uses them together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from ..pipelines.values import Model
+from .sockets import Socket
+from .workspace import HERE, Workspace
+
+
+def parallel_plan(
+    model: Model,
+    *,
+    devices: Annotated[str, Socket(help="all, or a list such as cuda:0,cuda:1, cuda*4 or cpu*2")] = "all",
+    plan: Annotated[
+        str,
+        Socket(
+            help="auto, or degrees such as cfg=2,ulysses=2,allgather=2,weights=8; their product, without weights, "
+            "is the number of devices"
+        ),
+    ] = "auto",
+    workspace: Workspace = HERE,
+) -> Model:
+    """The model spread over devices: one rank on each, started when it is first needed, and kept warm.
+
+    The picture is that of one device. `latentloom run --devices` and `--plan` take precedence, so that a workflow runs
+    on another machine too.
+    """
+    from ..pipelines.place import AUTO, checked, placed, read_place, read_plan
+
+    run = workspace.place
+    if run.devices:
+        plan = run.plan if run.plan != AUTO else read_plan(plan)
+        return placed(model, checked(dataclasses.replace(run, plan=plan)))
+    return placed(model, read_place(devices, plan))
+
+
+def plan_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
+    """A plan that the command line names; one that is chosen changes no result."""
+    return "" if workspace.place.plan == "auto" else workspace.place.plan

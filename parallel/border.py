@@ -1,0 +1,58 @@
+"""The step border: where running work reports progress and learns that it was cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Preview = Callable[[], "Tensor"]
+"""Makes a small picture of the latents, uint8 H W 3; called only when somebody is watching."""
+
+
+class Cancelled(BaseException):
+    """The user asked for the run to end. No `Exception`, because diffusers' loops turn every `Exception` into a log."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankWork:
+    """What one rank did in one denoise or decode."""
+
+    rank: int
+    device: str
+    seconds: float
+    sent_bytes: int = 0
+    exchanges: int = 0
+    """Collective calls, as the algorithm sees them."""
+    peak_memory_bytes: int = 0
+    """Of an accelerator; 0 on a CPU, where it is the process's."""
+
+
+class Border:
+    """What work calls between its steps, and what its caller learns by; this one is silent.
+
+    `phase`, `step` and `check` may raise `Cancelled`, and nothing else.
+    """
+
+    owner: str = ""
+    """Whose work it is: in a queue, owners take turns."""
+    wants_previews: bool = False
+
+    def phase(self, name: str) -> None:
+        """A part of the work begins, such as "loading transformer"; it has no steps of its own."""
+
+    def step(self, done: int, total: int, preview: Preview | None = None) -> None:
+        """`done` of `total` steps are finished."""
+
+    def check(self) -> None:
+        """Nothing new; raises `Cancelled` if the work should end. Called often by whoever waits for ranks."""
+
+    def spread(self, plan: str, ranks: Sequence[RankWork]) -> None:
+        """How the work was spread over ranks, once it is done."""
+
+
+SILENT = Border()
+"""Of a call made by hand: nobody watches and nobody cancels."""

@@ -1,0 +1,238 @@
+"""The crew: every rank's process, started, watched and replaced when it is lost, and the fork server they come from."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import selectors
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from .limits import Limits
+from .message import Channel, Closed, Message
+from .rank_process import RankProcess
+from .server_process import ServerProcess, last_line
+from .shortage import advice
+
+LOG = logging.getLogger("latentloom")
+MAX_FAILURES = 3
+"""To start something, in a row, before those who wait for it are told."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
+"""After the first of them, and at most; each is four times the last."""
+CODE_S = 0.1
+"""To wait for the fork server to tell how a rank ended, after the kernel has told that it did."""
+
+
+class Listener(Protocol):
+    """Who is told of ranks."""
+
+    def on_message(self, rank: RankProcess, message: Message) -> None: ...
+
+    def on_loss(self, rank: RankProcess, reason: str) -> None: ...
+
+    def on_failure(self, reason: str) -> None:
+        """Something cannot be started, now that it was tried several times."""
+
+
+class Crew:
+    """Owned by the supervisor's thread; a selector's keys hold what to call."""
+
+    def __init__(
+        self,
+        ranks: Sequence[RankProcess],
+        listener: Listener,
+        *,
+        selector: selectors.BaseSelector,
+        folder: Path,
+        preload: Sequence[str],
+        limits: Limits,
+    ) -> None:
+        self.ranks = ranks
+        self._listener = listener
+        self._selector = selector
+        self._folder = folder
+        self._preload = preload
+        self._limits = limits
+        self._server: ServerProcess | None = None
+        self._num_failures = 0
+        self._next_time = 0.0
+        self._codes: dict[int, int] = {}
+        """How processes ended, by pid, of which the kernel has not told yet."""
+
+    @property
+    def is_whole(self) -> bool:
+        return all(rank.channel is not None for rank in self.ranks)
+
+    def keep(self) -> None:
+        """Start what is missing."""
+        if self.is_whole or time.monotonic() < self._next_time:
+            return
+        try:
+            if self._server is None:
+                self._server = ServerProcess(self._folder, self._preload)
+                self._listen(self._server.channel, self._on_server)
+            for rank in self.ranks:
+                if rank.channel is None:
+                    self._start(self._server, rank)
+        except OSError as error:
+            self._fail(f"no rank can be started: {advice(error)}")
+        except Closed:
+            self._lose_server()
+
+    def close(self) -> None:
+        """End every process; returns when they have gone."""
+        for rank in self.ranks:
+            rank.kill("the pool was closed")
+        if self._server is not None:
+            self._server.close()
+        for rank in self.ranks:
+            rank.forget()
+
+    def shift(self, seconds: float) -> None:
+        """The host itself was stopped for so long."""
+        for rank in self.ranks:
+            rank.heard += seconds
+
+    def check_time(self, now: float) -> None:
+        for rank in self.ranks:
+            silence = now - rank.heard
+            if rank.is_ready and silence > self._limits.silence_s:
+                frozen = ": its process is stopped" if rank.is_frozen() else ""
+                rank.kill(f"was silent for {self._limits.silence_s:g} s{frozen}")
+            elif rank.channel is not None and not rank.is_ready and silence > self._limits.start_s:
+                self._fail(f"rank {rank.number} did not start in {self._limits.start_s:g} s: {last_line(rank.log)}")
+                self._lose_server()
+                return
+
+    def _start(self, server: ServerProcess, rank: RankProcess) -> None:
+        rank.start(server, ping_s=self._limits.silence_s / 5)
+        assert rank.channel is not None, "it was started"
+        self._listen(rank.channel, lambda: self._on_rank(rank))
+
+    def _fail(self, reason: str) -> None:
+        pause = FIRST_PAUSE_S * 4 ** min(self._num_failures, MAX_FAILURES)
+        self._next_time = time.monotonic() + min(pause, LONGEST_PAUSE_S)
+        self._num_failures += 1
+        if self._num_failures >= MAX_FAILURES:
+            self._listener.on_failure(reason)
+
+    # The fork server
+
+    def _on_server(self) -> None:
+        if not self._read_server():
+            self._lose_server()
+
+    def _read_server(self) -> bool:
+        """Hear all that it has said; False where it is gone."""
+        while self._server is not None:
+            try:
+                message = self._server.channel.receive()
+            except Closed:
+                return False
+            if message is None:
+                break
+            self._hear_server(message)
+        return True
+
+    def _hear_server(self, message: Message) -> None:
+        header = message.header
+        if header["kind"] == "ended":
+            if any(rank.pid == header["pid"] for rank in self.ranks):
+                self._codes[header["pid"]] = header["code"]
+        elif header["kind"] in ("forked", "not_forked"):
+            rank = self.ranks[header["rank"]]
+            if rank.channel is None or rank.birth != header["birth"]:  # lost already: it sees that nobody listens
+                for fd in message.fds:
+                    os.close(fd)
+            elif header["kind"] == "not_forked":
+                rank.why_killed = f"could not be started: {header['message']}; end other processes"
+                self.lose(rank)
+            elif not message.fds:
+                rank.why_killed = "could not be watched: too many open files; raise the limit (ulimit -n)"
+                self.lose(rank)
+            else:
+                rank.pid, rank.pidfd = header["pid"], message.fds[0]
+                self._listen(rank.pidfd, lambda: self.lose(rank))
+
+    def _lose_server(self) -> None:
+        """Its ranks die with it, by the kernel."""
+        assert self._server is not None, "it was there"
+        self._ignore(self._server.channel)
+        self._server.close()
+        self._server = None
+        if not any(rank.is_ready for rank in self.ranks):
+            self._fail(f"ranks do not start: {last_line(self._folder / 'server.log')}")
+        for rank in self.ranks:
+            if rank.channel is not None:
+                rank.why_killed = rank.why_killed or "was ended with the fork server"
+                rank.kill(rank.why_killed)
+                self._bury(rank)
+
+    # Ranks
+
+    def lose(self, rank: RankProcess) -> None:
+        """After its death."""
+        self._read(rank)  # what it said before
+        if not rank.is_ready:
+            self._fail(f"rank {rank.number} ({rank.device}) {self._reason(rank)}")
+        self._bury(rank)
+
+    def _bury(self, rank: RankProcess) -> None:
+        reason = self._reason(rank)
+        LOG.warning("rank %d (%s) %s; it is started again", rank.number, rank.device, reason)
+        self._codes.pop(rank.pid, None)
+        self._ignore(rank.channel)
+        self._ignore(rank.pidfd)
+        rank.forget()
+        self._listener.on_loss(rank, reason)
+
+    def _reason(self, rank: RankProcess) -> str:
+        end = time.monotonic() + CODE_S
+        while not rank.why_killed and rank.pid and rank.pid not in self._codes and self._server is not None:
+            poll = select.poll()
+            poll.register(self._server.channel.fileno(), select.POLLIN)
+            left_s = end - time.monotonic()
+            if left_s <= 0 or not poll.poll(1000 * left_s) or not self._read_server():
+                break
+        return rank.death(self._codes.get(rank.pid))
+
+    def _on_rank(self, rank: RankProcess) -> None:
+        if self._read(rank):
+            return
+        if rank.pidfd < 0:
+            self.lose(rank)  # it died before the server told of its birth
+        else:
+            rank.is_gone = True
+            self._ignore(rank.channel)
+
+    def _read(self, rank: RankProcess) -> bool:
+        """Hear all that a rank has said; False where its connection is closed."""
+        while rank.channel is not None:
+            try:
+                message = rank.channel.receive()
+            except Closed:
+                return False
+            if message is None:
+                break
+            rank.heard = time.monotonic()
+            if message.header["kind"] == "hello":
+                rank.is_ready = True
+                self._num_failures = 0
+                LOG.info("rank %d (%s) is ready, process %d", rank.number, rank.device, rank.pid)
+            else:
+                self._listener.on_message(rank, message)
+        return True
+
+    # Descriptors
+
+    def _listen(self, what: Channel | int, call: Callable[[], None]) -> None:
+        self._selector.register(what, selectors.EVENT_READ, call)
+
+    def _ignore(self, what: Channel | int | None) -> None:
+        if what is not None and what != -1:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(what)

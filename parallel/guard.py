@@ -1,0 +1,45 @@
+"""No process outlives the one it works for: what a child does so that the kernel ends it with its parent, on Linux."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import threading
+
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when the thread that forked it ends. `parent` is the pid it was forked by."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the kernel was asked
+        os._exit(1)
+
+
+class Watcher:
+    """A thread that ends this process when another one dies: for the time in which nobody polls its pidfd.
+
+    A death signal would not do here: it comes when the *thread* that started us ends, and hosts start us from threads.
+    """
+
+    def __init__(self, pidfd: int) -> None:
+        self._pidfd = pidfd
+        self._stopped, self._stop = os.pipe()
+        self._thread = threading.Thread(target=self._watch, name="latentloom guard", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """No thread is left afterwards, so that the process may fork."""
+        os.close(self._stop)
+        self._thread.join()
+        os.close(self._stopped)
+
+    def _watch(self) -> None:
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        poll.register(self._stopped, select.POLLHUP)
+        for fd, _ in poll.poll():
+            if fd == self._pidfd:
+                os._exit(1)

@@ -1,0 +1,193 @@
+"""The machine: its accelerators and the links between them, and how a user names devices."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .deadline import output_of
+from .topology import read_wiring
+
+MAX_DEVICES = 64
+PART = re.compile(r"(cpu|cuda|mps)(?::([0-9]{1,3}))?(?:\*([0-9]{1,3}))?")
+PROBE = Path(__file__).with_name("probe.py")
+TOOL_S = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A GPU. `problem` says why a small sum on it failed, and is "" if it did not."""
+
+    name: str
+    title: str
+    total_bytes: int
+    free_bytes: int
+    capability: str
+    """Compute capability, such as 9.0."""
+    uuid: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """Between two GPUs, by their names."""
+
+    first: str
+    second: str
+    wire: str
+    """Such as `NVLink, 18 lanes` or `PCIe across CPU sockets`; `unknown` without NVIDIA's tool."""
+    is_direct: bool
+    """Whether each can read the other's memory (peer access)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Torch:
+    """What the installed torch was built with, and what of it runs here."""
+
+    version: str
+    cuda: str
+    """Its CUDA version; "" in a build without. So are those of ROCm (`hip`) and NCCL."""
+    hip: str
+    nccl: str
+    backends: tuple[str, ...]
+    kernels: Mapping[str, str] = field(default_factory=dict)
+    """{attention kernel: why it does not run here, or ""}, of those that are installed."""
+    start_problem: str = ""
+    has_mps: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """`torch` is None where it cannot be imported or does not answer; `problem` then says why."""
+
+    torch: Torch | None
+    problem: str = ""
+    devices: tuple[Device, ...] = ()
+    links: tuple[Link, ...] = ()
+    driver: str = ""
+    num_listed_gpus: int = 0
+    """The NVIDIA GPUs that the driver knows, whether torch may use them or not."""
+
+
+def read_machine(*, timeout_s: float, root: Path = Path("/")) -> Machine:
+    """Try every accelerator in a process of its own, which may take seconds and never longer than `timeout_s`."""
+    driver, num_listed = _driver(root), _num_listed(root)
+    try:
+        output = output_of([sys.executable, "-P", str(PROBE)], timeout_s=timeout_s)
+        found = json.loads(output.strip().splitlines()[-1])
+    except (OSError, ValueError, IndexError) as error:
+        return Machine(torch=None, problem=str(error), driver=driver, num_listed_gpus=num_listed)
+    devices = tuple(Device(**device) for device in found.pop("devices"))
+    peers = found.pop("peers")
+    wiring = read_wiring(timeout_s=TOOL_S) if len(devices) > 1 else {}
+    return Machine(
+        torch=Torch(**{**found, "backends": tuple(found["backends"])}),
+        devices=devices,
+        links=links_of(devices, peers, wiring),
+        driver=driver,
+        num_listed_gpus=num_listed,
+    )
+
+
+def links_of(devices: tuple[Device, ...], peers: Any, wiring: Mapping[frozenset[str], str]) -> tuple[Link, ...]:
+    """A link for each pair; `peers[i][j]` says whether i reads j's memory."""
+    return tuple(
+        Link(
+            first=one.name,
+            second=other.name,
+            wire=wiring.get(frozenset((one.uuid, other.uuid)), "unknown"),
+            is_direct=peers[i][j] and peers[j][i],
+        )
+        for i, one in enumerate(devices)
+        for j, other in enumerate(devices)
+        if i < j
+    )
+
+
+def _driver(root: Path) -> str:
+    """The GPU driver's version, of NVIDIA's or AMD's kernel module; "" without one."""
+    try:
+        text = (root / "proc/driver/nvidia/version").read_text()
+        return found[0] if (found := re.search(r"\d+\.\d+(\.\d+)?", text)) else ""
+    except OSError:
+        pass
+    try:
+        return (root / "sys/module/amdgpu/version").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _num_listed(root: Path) -> int:
+    try:
+        return len(list((root / "proc/driver/nvidia/gpus").iterdir()))
+    except OSError:
+        return 0
+
+
+def parse_devices(text: str) -> tuple[str, ...]:
+    """Read `cpu,cpu`, `cpu*4`, `cuda:0,cuda:1`, `cuda*4` (the first four GPUs) or `all`: one device for each rank.
+
+    `all` is every GPU, and the CPU where there is none. Raises ValueError for what is not on this machine.
+    """
+    if text.strip() == "all":
+        return tuple(f"cuda:{index}" for index in range(num_gpus())) or ("mps" if has_mps() else "cpu",)
+    devices = [device for part in text.split(",") for device in _devices_of(text, part.strip())]
+    kinds = sorted({device.partition(":")[0] for device in devices})
+    if len(kinds) > 1:
+        raise ValueError(f"devices {text!r} mix {' and '.join(kinds)}; give devices of one kind, such as cuda*2")
+    if len(devices) > MAX_DEVICES:
+        raise ValueError(f"devices {text!r} are {len(devices)} devices; give at most {MAX_DEVICES}")
+    if kinds != ["cpu"]:
+        _check_present(text, devices)
+    return tuple(devices)
+
+
+def num_gpus() -> int:
+    """The GPUs that torch sees here, NVIDIA's or AMD's; opens no context on them."""
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def has_mps() -> bool:
+    import torch
+
+    return torch.backends.mps.is_available()
+
+
+def _devices_of(text: str, part: str) -> list[str]:
+    found = PART.fullmatch(part)
+    if found is None:
+        raise ValueError(
+            f"devices {text[:100]!r}: {part[:50]!r} is no device; write cpu, cuda:1 or mps with commas between, "
+            "cpu*4 or cuda*4 for several, or all"
+        )
+    kind, index, times = found.groups()
+    if times is not None and int(times) == 0:
+        raise ValueError(f"devices {text[:100]!r}: {part} is no device at all; give at least one, such as {kind}*2")
+    if index is not None and (kind != "cuda" or times is not None):
+        right = "cuda*2 for the first two GPUs" if kind == "cuda" else f"{kind} without a number"
+        raise ValueError(f"devices {text[:100]!r}: {part} is no device; write {right}")
+    if kind == "cuda":
+        first, count = int(index or 0), int(times or 1)
+        return [f"cuda:{number}" for number in range(first, first + count)]
+    return [kind] * int(times or 1)
+
+
+def _check_present(text: str, devices: list[str]) -> None:
+    """Each GPU is here, and named once: two ranks on one GPU would wait for each other."""
+    twice = sorted({device for device in devices if devices.count(device) > 1})
+    if twice:
+        raise ValueError(f"devices {text!r} name {', '.join(twice)} twice; give each rank a device of its own")
+    here = [f"cuda:{index}" for index in range(num_gpus())] + (["mps"] if has_mps() else [])
+    absent = [device for device in devices if device not in here]
+    if absent:
+        raise ValueError(
+            f"devices {text!r}: {', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not on this machine; "
+            f"it has {', '.join(['cpu', *here])}"
+        )

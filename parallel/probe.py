@@ -1,0 +1,134 @@
+"""What torch finds on this machine, as JSON; a process of its own, which a bad driver may hang or kill.
+
+Run by path, as `python -P probe.py`, so it imports nothing of ours.
+"""
+
+# B batch, H heads, S tokens, D head width
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import warnings
+from typing import Any
+
+KERNEL_PACKAGES = ("flash_attn", "sageattention")
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    print(json.dumps(found()))
+
+
+def found() -> dict[str, Any]:
+    """Versions, collectives, attention kernels, and every accelerator, tried out."""
+    import torch
+    import torch.distributed as dist
+
+    is_distributed = dist.is_available()
+    backends = {"gloo": "is_gloo_available", "nccl": "is_nccl_available"}
+    devices = [_device(index) for index in range(torch.cuda.device_count())]
+    works = next((device["name"] for device in devices if not device["problem"]), "")
+    return {
+        "version": torch.__version__,
+        "cuda": torch.version.cuda or "",
+        "hip": torch.version.hip or "",
+        "nccl": _nccl_version(),
+        "backends": [name for name, asks in backends.items() if is_distributed and getattr(dist, asks)()],
+        "start_problem": _start_problem(),
+        "has_mps": torch.backends.mps.is_available(),
+        "devices": devices,
+        "peers": [[_is_peer(one, other) for other in range(len(devices))] for one in range(len(devices))],
+        "kernels": {**_fused_kernels(works or ("" if devices else "cpu")), **_packaged_kernels()},
+    }
+
+
+def _start_problem() -> str:
+    """Why CUDA cannot be used, of a torch that was built with it."""
+    import torch
+
+    if not torch.backends.cuda.is_built():
+        return ""
+    try:
+        torch.cuda.init()
+    except Exception as error:
+        return _words(error)
+    return ""
+
+
+def _device(index: int) -> dict[str, Any]:
+    """A GPU's facts, after a sum on it; `problem` says why that failed."""
+    import torch
+
+    facts = {"name": f"cuda:{index}", "title": "", "total_bytes": 0, "free_bytes": 0, "capability": "", "uuid": ""}
+    try:
+        properties = torch.cuda.get_device_properties(index)
+        facts |= {"title": properties.name, "total_bytes": properties.total_memory}
+        facts |= {"uuid": str(getattr(properties, "uuid", "")), "capability": f"{properties.major}.{properties.minor}"}
+        facts["free_bytes"], _ = torch.cuda.mem_get_info(index)
+        total = torch.ones(1024, device=f"cuda:{index}").sum().item()
+    except Exception as error:
+        return {**facts, "problem": _words(error)}
+    return {**facts, "problem": "" if total == 1024 else f"1024 ones add up to {total:g}"}
+
+
+def _is_peer(one: int, other: int) -> bool:
+    import torch
+
+    try:
+        return one != other and torch.cuda.can_device_access_peer(one, other)
+    except Exception:
+        return False
+
+
+def _nccl_version() -> str:
+    try:
+        return ".".join(map(str, importlib.import_module("torch.cuda.nccl").version()))
+    except Exception:  # a torch without NCCL has no such function either
+        return ""
+
+
+def _fused_kernels(device: str) -> dict[str, str]:
+    """{kernel of torch: why it does not run, or ""}."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    if not device:
+        return {}
+    kinds = {"flash": SDPBackend.FLASH_ATTENTION}
+    if device != "cpu":
+        kinds |= {"cuDNN": SDPBackend.CUDNN_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION}
+    dtype = torch.float32 if device == "cpu" else torch.float16
+    tried = {}
+    for name, kind in kinds.items():
+        try:
+            q = torch.ones(1, 2, 128, 64, device=device, dtype=dtype)  # B H S D
+            with sdpa_kernel([kind]):
+                torch.nn.functional.scaled_dot_product_attention(q, q, q).sum().item()
+            tried[name] = ""
+        except Exception as error:
+            tried[name] = _words(error)
+    return tried
+
+
+def _packaged_kernels() -> dict[str, str]:
+    """The same for those of other packages, if installed: one built for another torch does not import."""
+    tried = {}
+    for name in KERNEL_PACKAGES:
+        if importlib.util.find_spec(name) is None:
+            continue
+        try:
+            importlib.import_module(name)
+            tried[name] = ""
+        except Exception as error:
+            tried[name] = _words(error)
+    return tried
+
+
+def _words(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""The host's view of one rank: its process, its connection, and when it was last heard."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .message import Channel, Closed
+from .server_process import ServerProcess, last_line
+
+
+class RankProcess:
+    """One place in a replica, and the process that fills it at present. `number` counts over the whole pool."""
+
+    def __init__(self, number: int, device: str, *, num_threads: int, folder: Path) -> None:
+        self.number = number
+        self.device = device
+        self.num_threads = num_threads
+        self.log = folder / f"rank{number}.log"
+        self.channel: Channel | None = None
+        self.birth = 0
+        """How many processes have filled this place: what is told of an earlier one is not meant for this one."""
+        self.pid = 0
+        self.pidfd = -1
+        self.is_ready = False
+        self.is_gone = False
+        """Whether it has let go of its connection: it is dying, and an accelerator may hold it for a moment."""
+        self.heard = 0.0
+        self.why_killed = ""
+
+    def start(self, server: ServerProcess, *, ping_s: float) -> None:
+        """Raises `OSError` or `Closed`."""
+        assert self.channel is None, f"rank {self.number} is there already"
+        self.heard = time.monotonic()
+        self.why_killed = ""
+        self.birth += 1
+        config = {
+            "rank": self.number,
+            "birth": self.birth,
+            "device": self.device,
+            "num_threads": self.num_threads,
+            "ping_s": ping_s,
+        }
+        self.channel = server.fork(config, log=self.log)
+
+    def send(self, header: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
+        """To a rank that is gone nothing is sent: its death is told elsewhere. One that cannot be told is ended."""
+        if self.channel is not None:
+            try:
+                self.channel.send(header, fds)
+            except Closed:
+                pass
+            except OSError as error:
+                self.kill(f"could not be told its work: {error.strerror or error}")
+
+    def kill(self, why: str) -> None:
+        """By its pidfd, so that no other process is ever meant."""
+        if self.pidfd >= 0 and not self.is_gone:
+            self.why_killed = self.why_killed or why
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def forget(self) -> None:
+        """After its death."""
+        if self.channel is not None:
+            self.channel.close()
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+        self.channel, self.pid, self.pidfd, self.is_ready, self.is_gone = None, 0, -1, False, False
+
+    def is_frozen(self) -> bool:
+        """Whether its process is stopped, as SIGSTOP or a debugger does."""
+        try:
+            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
+        except OSError:
+            return False
+
+    def death(self, code: int | None) -> str:
+        """Why it is gone, for the user."""
+        if self.why_killed:
+            return self.why_killed
+        if code is None:
+            return "was killed"
+        if code == -signal.SIGKILL:
+            return "was killed (SIGKILL), as the system does when memory runs out"
+        if code < 0:
+            return f"was ended by signal {-code} ({signal.strsignal(-code)}): {last_line(self.log)}"
+        return f"ended with exit code {code}: {last_line(self.log)}"

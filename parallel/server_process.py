@@ -1,0 +1,87 @@
+"""The host's side of the fork server: starting it, asking it for ranks, ending it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .message import Channel, Closed
+
+START = """
+import importlib.util, json, sys, types
+package, root, fd, host, preload = json.loads(sys.argv[1])
+if importlib.util.find_spec(package) is None:  # the host found it by a path that a new process does not have
+    module = types.ModuleType(package)
+    module.__path__ = [root]
+    sys.modules[package] = module
+importlib.import_module(package + ".parallel.fork_server").main(fd, host, preload)
+"""
+TAIL_BYTES = 4096
+END_S = 5.0
+"""For the server to end its ranks: an accelerator takes a moment to let go of one."""
+
+
+class ServerProcess:
+    """A running fork server. Its death is the death of its ranks, by the kernel."""
+
+    def __init__(self, folder: Path, preload: Sequence[str]) -> None:
+        self.log = folder / "server.log"
+        self.channel, theirs = Channel.pair()
+        package = (__package__ or "").split(".")[0]
+        root = str(Path(__file__).resolve().parent.parent)
+        order = json.dumps([package, root, theirs.fileno(), os.getpid(), list(preload)])
+        try:
+            with self.log.open("ab") as log:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", START, order],  # no module is taken from the current folder
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,  # a Ctrl-C in the terminal reaches the host, which decides
+                )
+        except BaseException:
+            self.channel.close()
+            raise
+        finally:
+            theirs.close()
+        self.channel.socket.setblocking(False)
+
+    def fork(self, config: Mapping[str, Any], *, log: Path) -> Channel:
+        """Ask for a rank; it says hello on the channel given back. Raises `OSError` or `Closed`."""
+        mine, theirs = Channel.pair()
+        try:
+            with log.open("ab") as file:
+                self.channel.send({"kind": "fork", **config}, [theirs.fileno(), file.fileno()])
+        except (OSError, Closed):
+            mine.close()
+            raise
+        finally:
+            theirs.close()
+        mine.socket.setblocking(False)
+        return mine
+
+    def close(self) -> None:
+        """End it and its ranks; returns when it is gone."""
+        self.channel.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(END_S)
+        self.process.kill()
+        self.process.wait()
+
+
+def last_line(log: Path) -> str:
+    """What a process said last, for an error message."""
+    try:
+        with log.open("rb") as file:
+            file.seek(-min(TAIL_BYTES, file.seek(0, os.SEEK_END)), os.SEEK_END)
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except OSError:
+        lines = []
+    return lines[-1][:300] if lines else "it said nothing"

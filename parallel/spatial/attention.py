@@ -1,0 +1,63 @@
+"""Attention of this rank's rows to all: keys and values are gathered, in a middle block at the latents' size."""
+
+# B batch, H heads, S tokens here, K tokens of all ranks, D head width, T frames
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .part import Part, Parts
+
+
+def attend(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """Collective: `F.scaled_dot_product_attention`."""
+    return _attend(parts, func, *args, **kwargs)
+
+
+def _attend(
+    parts: Parts,
+    func: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    part = parts.of(query)
+    alike = {parts.of(x) for x in (query, key, value)}
+    if part is None or len(alike) > 1 or part.dim != query.ndim - 2 or key.shape != value.shape:
+        raise parts.refusal(func, "is not of rows of the picture to each other")
+    if dropout_p or is_causal:
+        raise parts.refusal(func, f"with dropout {dropout_p} and is_causal {is_causal} is not known to a split picture")
+    if attn_mask is not None:
+        attn_mask = _over_all(parts, func, attn_mask, part, query)
+    pair = Part(part.dim + 1, part.outer)
+    key, value = parts.gathered(torch.stack([key, value]), pair).unbind(0)  # B H K D
+    out = F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, scale=scale, enable_gqa=enable_gqa)
+    return parts.mark(out, part)
+
+
+def _over_all(parts: Parts, func: Any, mask: Tensor, part: Part, query: Tensor) -> Tensor:
+    """A mask for the keys of all ranks, from one for this rank's that tells frames apart, not places in them.
+
+    It was made from the lengths here, so what it says of other places cannot be known.
+    """
+    frames, tokens = part.outer, query.shape[part.dim]
+    here, everywhere = tokens // frames, sum(parts.sizes(query, part))
+    if parts.of(mask) is not None or mask.shape[-2:] != (tokens, tokens):
+        raise parts.refusal(func, f"with a mask of {tuple(mask.shape)} for {tokens} tokens is not known")
+    blocks = mask.unflatten(-1, (frames, here)).unflatten(-3, (frames, here))  # ... T S/T T S/T
+    of_frames = blocks[..., :, :1, :, :1]  # ... T 1 T 1
+    if not torch.equal(blocks, of_frames.expand_as(blocks)):
+        raise parts.refusal(func, "with a mask that tells places in a frame apart cannot be split")
+    leading = mask.shape[:-2]
+    whole = of_frames.expand(*leading, frames, here, frames, everywhere)
+    return whole.reshape(*leading, tokens, frames * everywhere)

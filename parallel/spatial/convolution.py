@@ -1,0 +1,96 @@
+"""Padding and convolutions over rows that several ranks hold: the neighbours' rows in place of padding."""
+
+# N C ... H W pictures, or frames before H W; the rows may be in any dim after C
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .edges import start_edges
+from .part import Part, Parts
+
+LOCAL_PADS = ("constant", "replicate")
+
+
+def pad(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """Collective if rows are padded: real rows where there is a neighbour, padding at the edges of the picture."""
+    x, pads = args[0], list(kwargs.get("pad", args[1] if len(args) > 1 else ()))
+    part = parts.of(x)
+    assert part is not None, "pad takes one tensor"
+    options = {"mode": kwargs.get("mode", "constant"), "value": kwargs.get("value")}
+    place = 2 * (x.ndim - 1 - part.dim)
+    before, after = pads[place : place + 2] if place < len(pads) else (0, 0)
+    if not before and not after:
+        return parts.mark(F.pad(x, pads, **options), part)
+    if min(before, after) < 0 or options["mode"] not in LOCAL_PADS or part.outer > 1:
+        raise parts.refusal(func, f"of rows by {before} and {after} with mode {options['mode']} mixes them")
+    edges = start_edges(x, part.dim, before=before, after=after, group=parts.group)
+    out = F.pad(x, pads, **options)
+    pads[place : place + 2] = 0, 0
+    above, below = edges()
+    if above is not None and before:
+        out.narrow(part.dim, 0, before).copy_(F.pad(above, pads, **options))
+    if below is not None and after:
+        out.narrow(part.dim, out.shape[part.dim] - after, after).copy_(F.pad(below, pads, **options))
+    return parts.mark(out, Part(part.dim, before=before, after=after))
+
+
+def convolve(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """Collective if the kernel reaches over rows that are not padded yet: `F.conv2d` or `F.conv3d`."""
+    return _convolve(parts, func, *args, **kwargs)
+
+
+def _convolve(
+    parts: Parts,
+    func: Any,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    part = parts.of(input)
+    if part is None or part.outer > 1 or part.dim < 2 or input.ndim != weight.ndim or isinstance(padding, str):
+        raise parts.refusal(func, f"of {tuple(input.shape)} with padding {padding} is not known to keep rows apart")
+    axis = part.dim - 2  # among the dims that the kernel has
+    strides, paddings, dilations = (_each(value, input.ndim - 2) for value in (stride, padding, dilation))
+    reach, padded = dilations[axis] * (weight.shape[part.dim] - 1), paddings[axis]
+    if strides[axis] != 1 or part.before + part.after + 2 * padded != reach or (part.has_halo and padded):
+        raise parts.refusal(func, "changes the number of rows")
+
+    def apply(x: Tensor, rows_padded: int) -> Tensor:
+        around = [rows_padded if each == axis else value for each, value in enumerate(paddings)]
+        return func(x, weight, bias, strides, around, dilations, groups)
+
+    if not padded:
+        return parts.mark(apply(input, 0), Part(part.dim))
+    return parts.mark(_with_edges(parts, input, part.dim, padded, apply), Part(part.dim))
+
+
+def _with_edges(parts: Parts, x: Tensor, dim: int, reach: int, apply: Any) -> Tensor:
+    """Collective: the convolution as if alone, then its outermost rows again with what the neighbours have.
+
+    So no copy of the rows with a frame around them is made, and they travel meanwhile.
+    """
+    rows = x.shape[dim]
+    assert 2 * reach <= rows, f"a kernel that reaches {reach} rows needs twice as many on each rank, not {rows}"
+    edges = start_edges(x, dim, before=reach, after=reach, group=parts.group)
+    out = apply(x, reach)
+    above, below = edges()
+    if above is not None:
+        out.narrow(dim, 0, reach).copy_(apply(torch.cat([above, x.narrow(dim, 0, 2 * reach)], dim), 0))
+    if below is not None:
+        strip = torch.cat([x.narrow(dim, rows - 2 * reach, 2 * reach), below], dim)
+        out.narrow(dim, rows - reach, reach).copy_(apply(strip, 0))
+    return out
+
+
+def _each(value: Any, count: int) -> list[int]:
+    return [value] * count if isinstance(value, int) else list(value)

@@ -1,0 +1,94 @@
+"""Decoding a picture by rows: the interception of torch functions that makes every operation exact, or refuses it.
+
+The tensors that come from this rank's rows are followed from operation to operation; nothing of torch is patched.
+Exchanging borders before convolutions is how DistriFusion (Li et al., 2024) splits a U-Net and DistVAE (xDiT) a
+decoder; here statistics and attention are exact too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from . import shapes
+from .attention import attend
+from .convolution import convolve, pad
+from .group_norm import normalise
+from .part import Part, Parts, tensors_in
+
+POINTWISE = """
+    add sub mul div true_divide neg clamp tanh sigmoid silu relu gelu mish eq ne __eq__ __ne__
+    zeros_like clone contiguous detach to type_as float
+"""
+RESHAPES = "view reshape flatten unflatten squeeze unsqueeze"
+READS = frozenset(
+    ("size", "dim", "numel", "stride", "is_contiguous", "is_floating_point", "get_device", "__len__", "__get__")
+)
+
+RULES: dict[str, shapes.Rule] = {
+    **dict.fromkeys(POINTWISE.split(), shapes.pointwise),
+    **dict.fromkeys(RESHAPES.split(), shapes.reshaped),
+    "permute": shapes.permuted,
+    "transpose": shapes.transposed,
+    "__getitem__": shapes.indexed,
+    "cat": shapes.along(1, 0),
+    "chunk": shapes.along(2, 0),
+    "split": shapes.along(2, 0),
+    "normalize": shapes.along(2, 1),
+    "repeat_interleave": shapes.along(2),
+    "stack": shapes.stacked,
+    "linear": shapes.linear,
+    "dropout": shapes.dropout,
+    "interpolate": shapes.interpolated,
+    "pad": pad,
+    "conv2d": convolve,
+    "conv3d": convolve,
+    "group_norm": normalise,
+    "scaled_dot_product_attention": attend,
+}
+"""How a torch function is called on parts, by its name; any other is refused by it."""
+
+
+class ByRows(TorchFunctionMode):
+    """Within it, what is computed from `cut` tensors in this thread is this rank's part of the same of the whole."""
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__()
+        self.parts = parts
+
+    def cut(self, x: Tensor, dim: int) -> Tensor:
+        """This rank's rows of a whole tensor."""
+        group, counts = self.parts.group, self.parts.counts
+        own = x.narrow(dim, sum(counts[: group.index]), self.parts.own).contiguous()
+        return self.parts.mark(own, Part(dim % x.ndim))
+
+    def whole(self, x: Tensor, dim: int) -> Tensor:
+        """Collective: the whole of what was computed from rows."""
+        part = self.parts.of(x)
+        if part is None or part != Part(dim % x.ndim):
+            raise ValueError(
+                f"{self.parts.title}: its result came out of a function that was not seen, or with its rows elsewhere; "
+                "decode it on one device"
+            )
+        return self.parts.gathered(x, part)
+
+    def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        known = [part for x in tensors_in(args, kwargs) if (part := self.parts.of(x)) is not None]
+        if not known:
+            return func(*args, **kwargs)
+        if func.__name__ in READS:
+            return self._read(func(*args, **kwargs), func)
+        if any(part.has_halo for part in known) and RULES.get(func.__name__) is not convolve:
+            raise self.parts.refusal(func, "is given rows padded for a convolution, which would have to come next")
+        if func.__name__ not in RULES:
+            raise self.parts.refusal(func, "is not known to keep the rows of a picture apart")
+        return RULES[func.__name__](self.parts, func, args, kwargs)
+
+    def _read(self, value: Any, func: Any) -> Any:
+        if isinstance(value, Tensor):  # such as x.T
+            raise self.parts.refusal(func, "of a tensor's attribute is not known to keep the rows of a picture apart")
+        return value

@@ -1,0 +1,95 @@
+"""Parts of pictures: which dim of a tensor holds this rank's rows, and how many rows every rank holds."""
+
+# R rows of this rank
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from ..collectives import gather
+from ..layout import shares_of
+from ..mesh import Group
+
+LEAST_ROWS = 2
+"""On each rank. With one row only, a reshape does not show which dim holds it; a convolution's edge needs two."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where a tensor holds this rank's rows: dim `dim` is `outer` times R, R being the same multiple everywhere.
+
+    Tokens of a video are T H W in one dim: `outer` is then T, and each row of latents is W tokens.
+    """
+
+    dim: int
+    outer: int = 1
+    before: int = 0  # rows of the neighbours in it besides, for the convolution that comes next
+    after: int = 0
+
+    @property
+    def has_halo(self) -> bool:
+        return bool(self.before or self.after)
+
+
+class Parts:
+    """What the tensors of one decode hold; the others are whole on every rank, such as weights.
+
+    Every rank derives the others' sizes from `counts`, the rows of latents each has: nothing is sent to agree on them.
+    """
+
+    def __init__(self, num_rows: int, *, group: Group, title: str) -> None:
+        check_rows(num_rows, group.size, title=title)
+        self.counts, self.group, self.title = shares_of(num_rows, group.size), group, title
+        self._known = WeakTensorKeyDictionary()
+
+    @property
+    def own(self) -> int:
+        return self.counts[self.group.index]
+
+    def of(self, x: Tensor) -> Part | None:
+        return self._known.get(x)
+
+    def mark(self, x: Tensor, part: Part) -> Tensor:
+        self._known[x] = part
+        return x
+
+    def sizes(self, x: Tensor, part: Part) -> list[int]:
+        """The rows of each rank, as many along `part.dim` for each row of latents as here."""
+        rows, rest = divmod(x.shape[part.dim] // part.outer, self.own)
+        assert not rest, f"{tuple(x.shape)} does not hold {part} of {self.own} rows of latents"
+        return [count * rows for count in self.counts]
+
+    def gathered(self, x: Tensor, part: Part) -> Tensor:
+        """Collective: the whole of a tensor of which this rank holds a part."""
+        sizes = self.sizes(x, part)
+        own = x.unflatten(part.dim, (part.outer, -1)).movedim(part.dim + 1, 0)  # R ...
+        line = own[0].numel()
+        flat = gather(own.flatten(), sizes=[size * line for size in sizes], group=self.group)
+        return flat.view(-1, *own.shape[1:]).movedim(0, part.dim + 1).flatten(part.dim, part.dim + 1)
+
+    def refusal(self, func: Any, reason: str) -> ValueError:
+        return ValueError(f"{self.title}: {func.__name__} {reason}; decode it on one device")
+
+
+def check_rows(num_rows: int, num_ranks: int, *, title: str) -> None:
+    """Refuse latents with too few rows for the ranks."""
+    if num_rows < LEAST_ROWS * num_ranks:
+        most = max(1, num_rows // LEAST_ROWS)
+        raise ValueError(
+            f"{title}: latents of {num_rows} rows cannot be split over {num_ranks} ranks, because each needs "
+            f"{LEAST_ROWS}; split them over {most} at most, or make the picture higher"
+        )
+
+
+def tensors_in(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
+    """The tensors that a torch function is given, those in lists too."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from tensors_in(value, {})

@@ -1,0 +1,138 @@
+"""Functions that mix no rows: which dim of their result holds this rank's rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from .part import Part, Parts, tensors_in
+
+Rule = Callable[[Parts, Any, Sequence[Any], Mapping[str, Any]], Any]
+"""Calls a torch function that is given a part, in such a way that the ranks' results are parts of the whole result."""
+
+
+def pointwise(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    tensors = list(tensors_in(args, kwargs))
+    part = shared(parts, func, tensors)
+    out = func(*args, **kwargs)
+    # A comparison with what is no number answers NotImplemented.
+    return parts.mark(out, part) if isinstance(out, Tensor) else out
+
+
+def shared(parts: Parts, func: Any, tensors: Iterable[Tensor]) -> Part:
+    """The part that tensors have in common when they are broadcast together."""
+    tensors = list(tensors)
+    known = [(x, part) for x in tensors if (part := parts.of(x)) is not None]
+    places = {(part.dim - x.ndim, part.outer) for x, part in known}
+    if len(places) > 1:
+        raise parts.refusal(func, "is given tensors whose rows are in different dims")
+    place, outer = places.pop()
+    for x in tensors:
+        if parts.of(x) is None and x.ndim >= -place and x.shape[place] != 1:
+            raise parts.refusal(func, f"is given rows of the picture and a whole tensor of {tuple(x.shape)}")
+    return Part(max(x.ndim for x in tensors) + place, outer)
+
+
+def reshaped(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """The rows stay where they are in memory order: as many elements come before them as did."""
+    x, part = _of_first(parts, args)
+    out = func(*args, **kwargs)
+    before, prefix = math.prod(x.shape[: part.dim]) * part.outer, 1
+    for dim, size in enumerate(out.shape):
+        outer, rest = divmod(before, prefix)
+        # Two dims cannot both fit: the second would have all rows of the first before it, LEAST_ROWS times as much.
+        if outer and not rest and size and size % (outer * parts.own) == 0:
+            return parts.mark(out, Part(dim, outer))
+        prefix *= size
+    raise parts.refusal(func, f"from {tuple(x.shape)} to {tuple(out.shape)} mixes rows")
+
+
+def permuted(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    x, part = _of_first(parts, args)
+    given = kwargs.get("dims", args[1:])
+    order = given[0] if len(given) == 1 and not isinstance(given[0], int) else given
+    return parts.mark(func(*args, **kwargs), Part([dim % x.ndim for dim in order].index(part.dim), part.outer))
+
+
+def transposed(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    x, part = _of_first(parts, args)
+    first, second = (dim % x.ndim for dim in (*args[1:], *kwargs.values()))
+    dim = {first: second, second: first}.get(part.dim, part.dim)
+    return parts.mark(func(*args, **kwargs), Part(dim, part.outer))
+
+
+def along(place: int, default: int | None = None) -> Rule:
+    """A function that works along one dim, its argument number `place`: any but that of the rows."""
+
+    def rule(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        dim = kwargs.get("dim", args[place] if len(args) > place else default)
+        tensors = list(tensors_in(args[:1], {}))
+        if any(parts.of(x) is None or x.ndim != tensors[0].ndim for x in tensors):
+            raise parts.refusal(func, "is given rows of the picture and a whole tensor")
+        part = shared(parts, func, tensors)
+        if not isinstance(dim, int) or dim % tensors[0].ndim == part.dim:
+            raise parts.refusal(func, f"along dim {dim} mixes rows")
+        out = func(*args, **kwargs)
+        for each in tensors_in((out,), {}):
+            parts.mark(each, part)
+        return out
+
+    return rule
+
+
+def stacked(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    part = shared(parts, func, args[0])
+    out = func(*args, **kwargs)
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % out.ndim
+    return parts.mark(out, Part(part.dim + (dim <= part.dim), part.outer))
+
+
+def indexed(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """Numbers and slices of the other dims."""
+    x, part = _of_first(parts, args)
+    index = args[1] if isinstance(args[1], tuple) else (args[1],)
+    if any(item is not Ellipsis and type(item) not in (int, slice) for item in index):
+        raise parts.refusal(func, "takes numbers and slices only when a picture is split")
+    if Ellipsis in index:
+        at = index.index(Ellipsis)
+        index = (*index[:at], *[slice(None)] * (x.ndim - len(index) + 1), *index[at + 1 :])
+    index = (*index, *[slice(None)] * (x.ndim - len(index)))
+    if index[part.dim] != slice(None):
+        raise parts.refusal(func, "takes some rows of a picture that is split")
+    dropped = sum(isinstance(item, int) for item in index[: part.dim])
+    return parts.mark(func(*args, **kwargs), Part(part.dim - dropped, part.outer))
+
+
+def linear(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    x, part = _of_first(parts, args)
+    if part.dim == x.ndim - 1:
+        raise parts.refusal(func, "along the dim of the rows mixes them")
+    return parts.mark(func(*args, **kwargs), part)
+
+
+def dropout(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    _, part = _of_first(parts, args)
+    if kwargs["training"] and kwargs["p"]:
+        raise parts.refusal(func, "is random, and each rank would draw its own: call the model's eval() first")
+    return parts.mark(func(*args, **kwargs), part)
+
+
+def interpolated(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """Nearest neighbours at whole factors: every row becomes as many."""
+    _, part = _of_first(parts, args)
+    factor, mode = kwargs["scale_factor"], kwargs["mode"]
+    rows = factor[part.dim - 2] if isinstance(factor, (list, tuple)) else factor
+    if rows is None or rows != int(rows) or mode not in ("nearest", "nearest-exact") or part.outer > 1 or part.dim < 2:
+        raise parts.refusal(func, f"to {rows} times the rows by {mode} mixes rows")
+    return parts.mark(func(*args, **kwargs), part)
+
+
+def _of_first(parts: Parts, args: Sequence[Any]) -> tuple[Tensor, Part]:
+    x = args[0]
+    part = parts.of(x) if isinstance(x, Tensor) else None
+    if part is None:
+        raise ValueError(f"{parts.title}: a weight was computed from rows of the picture; decode it on one device")
+    return x, part

@@ -1,0 +1,49 @@
+"""A trial of this machine: ranks started for a moment on its devices, which meet and add up what each holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .border import Border
+from .job import RankFailed
+from .limits import Limits
+from .pool import Pool
+from .seat import Seat
+
+
+class _Deadline(Border):
+    def __init__(self, timeout_s: float) -> None:
+        self._end = time.monotonic() + timeout_s
+        self._timeout_s = timeout_s
+
+    def check(self) -> None:
+        if time.monotonic() > self._end:
+            raise RankFailed(f"ranks did not start and meet in {self._timeout_s:g} s")
+
+
+def trial(devices: Sequence[str], *, timeout_s: float = 100.0) -> str:
+    """Start a rank on each device and let them meet; one sentence. Raises `RankFailed` or ValueError for what failed."""
+    start = time.monotonic()
+    with Pool(devices, limits=Limits(start_s=timeout_s)) as pool:
+        total = pool.call(".parallel.trial:meet", {}, _Deadline(timeout_s), num_ranks=len(devices))["total"]
+    wanted = sum(range(1, len(devices) + 1))
+    if total != wanted:
+        raise RankFailed(f"ranks on {', '.join(devices)} met, but added up to {total} instead of {wanted}")
+    seconds = time.monotonic() - start
+    return f"{len(devices)} ranks on {', '.join(devices)} started, met and ended in {seconds:.1f} s"
+
+
+def meet(request: Mapping[str, Any], border: Border, seat: Seat) -> dict[str, float]:
+    """Collective: the sum of every rank's number, counted from 1, by way of the device."""
+    import torch
+
+    from .collectives import add
+    from .mesh import Axis, make_mesh
+    from .plan import ParallelPlan
+
+    own = torch.tensor([float(seat.rank + 1)], device=seat.device)
+    if seat.num_ranks > 1:
+        own = add(own, group=make_mesh(ParallelPlan(ulysses=seat.num_ranks))[Axis.ULYSSES])
+    return {"total": float(own)}

@@ -1,0 +1,236 @@
+"""A Ray cluster that is called like a pool: jobs go to the agents of its machines, least busy first.
+
+A job that fits into one machine goes to one; a denoise whose plan has k times the ranks of a machine goes to k, whole
+branches of guidance to each. Ray starts agents and carries bytes; ranks stay with each machine's own pool.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ..parallel.border import SILENT, Border
+from ..parallel.job import Lane, RankFailed
+from ..parallel.plan import ParallelPlan
+from ..parallel.pool import CHECK_S, check_platform
+from .cluster_agent import pack
+from .cluster_job import ClusterJob, Part
+from .cluster_machine import Machine, MachineLost, answer, connect, machines_alive, share
+from .values import Place
+
+logger = logging.getLogger("latentloom")
+
+MAX_ATTEMPTS = 2
+START_S = 180.0
+"""For an agent to import what it needs, or to come back."""
+LOOK_S = 2.0
+"""Between looks at which machines there are."""
+
+
+class Cluster:
+    """The machines of one cluster, each with an agent for the same devices. Agents end with this process."""
+
+    def __init__(self, address: str, devices: Sequence[str], *, replicas: int = 1, preload: Sequence[str] = ()) -> None:
+        check_platform()
+        self.address = address
+        self.size = len(devices) // replicas
+        """How many ranks of one machine work together."""
+        self._devices = tuple(devices)
+        self._start = partial(Machine, devices=self._devices, replicas=replicas, preload=preload)
+        self._machines: dict[str, Machine] = {}
+        self._lock = threading.Lock()
+        self._look_time = 0.0
+        self._is_gathered = False
+        connect(address)
+        self._look()
+
+    def call(
+        self,
+        function: str,
+        request: Mapping[str, Any],
+        border: Border = SILENT,
+        *,
+        num_ranks: int = 1,
+        lane: Lane = "main",
+        place: int = 0,
+    ) -> Any:
+        """As `Pool.call`. Where an agent or its machine is lost, the job is tried once more, elsewhere if it can be."""
+        order = {
+            "function": function,
+            "num_ranks": min(num_ranks, self.size),
+            "lane": lane,
+            "place": place,
+            "owner": border.owner,
+            "previews": border.wants_previews,
+            "world": None,
+            "answers": True,
+        }
+        subject = f"{function} {request.get('stage', '')}"
+        reference = share(pack(request))
+        num_machines = max(1, num_ranks // self.size)
+        lost: Machine | None = None
+        for attempt in range(MAX_ATTEMPTS):
+            machines = self._take(num_machines, lane=lane, subject=subject, avoid=lost, border=border)
+            try:
+                parts = [Part(machine, each, reference) for machine, each in self._orders(machines, order, num_ranks)]
+                found = ClusterJob(parts).run(border)
+            except MachineLost as error:
+                lost, again = error.machine, f"{error.machine.name} {error}"
+                if attempt + 1 == MAX_ATTEMPTS:
+                    raise RankFailed(f"{again}, for the second time in this job, so it is given up") from None
+                logger.warning("%s; the job starts again", again)
+                border.phase(f"starting again: {again}")
+            else:
+                for machine in machines:
+                    machine.done.add(subject)
+                return found
+            finally:
+                self._release(machines, lane)
+        raise AssertionError("the last attempt returns or raises")
+
+    def num_machines(self) -> int:
+        """How many machines work for us now: so many independent jobs have one each."""
+        self._look()
+        return len(self._working())
+
+    def close(self) -> None:
+        for machine in self._machines.values():
+            machine.close()
+        self._machines.clear()
+
+    def _orders(
+        self, machines: Sequence[Machine], order: Mapping[str, Any], num_ranks: int
+    ) -> list[tuple[Machine, dict[str, Any]]]:
+        """What each machine is asked for. A group over several is made anew for each job: all must join it."""
+        if len(machines) == 1:
+            return [(machines[0], dict(order))]
+        try:
+            store = answer(machines[0].ask("meeting"))
+        except MachineLost as lost:
+            raise machines[0].lose(lost) from None
+        name = f"cluster-{uuid.uuid4().hex}"
+        return [
+            (
+                machine,
+                {
+                    **order,
+                    "world": {"name": name, "store": store, "size": num_ranks, "first": index * self.size},
+                    "answers": index == 0,
+                },
+            )
+            for index, machine in enumerate(machines)
+        ]
+
+    def _take(self, count: int, *, lane: Lane, subject: str, avoid: Machine | None, border: Border) -> list[Machine]:
+        """The least busy machines, counted as busy from now on; waits for their agents."""
+        deadline = time.monotonic() + START_S
+        while True:
+            border.check()
+            self._look()
+            with self._lock:
+                working = self._working()
+                self._check(count, working)
+                ready = [machine for machine in working if machine.is_ready]
+                self._is_gathered = self._is_gathered or len(ready) == len(working)
+                late = time.monotonic() > deadline
+                if len(ready) >= count and (self._is_gathered or late):
+                    chosen = sorted(ready, key=lambda m: _busyness(m, lane, subject, avoid))[:count]
+                    for machine in chosen:
+                        machine.jobs[lane] += 1
+                    return sorted(chosen, key=lambda machine: machine.node)
+            if late:
+                raise RankFailed(
+                    f"{len(ready)} of the {count} machines that the job needs answered in {START_S:.0f} s; "
+                    f"see `ray status --address={self.address}`"
+                )
+            time.sleep(CHECK_S)
+
+    def _release(self, machines: Sequence[Machine], lane: Lane) -> None:
+        with self._lock:
+            for machine in machines:
+                machine.jobs[lane] -= 1
+
+    def _working(self) -> list[Machine]:
+        return [machine for machine in self._machines.values() if not machine.problem]
+
+    def _check(self, count: int, working: Sequence[Machine]) -> None:
+        if len(working) >= count:
+            return
+        if problems := [machine.problem for machine in self._machines.values() if machine.problem]:
+            raise ValueError(problems[0])
+        what = "a CPU" if not any(d.startswith("cuda") for d in self._devices) else f"{self._devices} free in Ray"
+        raise ValueError(
+            f"the job needs {count} machines with {what}, but cluster {self.address} has {len(working)}; "
+            "add machines with `ray start --address=HOST:PORT`, or use fewer devices"
+        )
+
+    def _look(self) -> None:
+        """Find new machines, forget those that are gone, and hear which agents are ready."""
+        with self._lock:
+            if time.monotonic() - self._look_time > LOOK_S:
+                self._look_time = time.monotonic()
+                nodes = {node["NodeID"]: node for node in machines_alive(self._devices)}
+                for gone in self._machines.keys() - nodes.keys():
+                    self._machines.pop(gone).is_ready = False
+                for new in sorted(nodes.keys() - self._machines.keys()):
+                    self._machines[new] = self._start(nodes[new])
+            for machine in self._machines.values():
+                was_well = not machine.problem
+                machine.look()
+                if was_well and machine.problem:
+                    logger.warning("%s; it gets no work", machine.problem)
+
+
+class Clusters:
+    """This process's clusters, one for each place."""
+
+    def __init__(self) -> None:
+        self._clusters: dict[tuple[str, tuple[str, ...], int], Cluster] = {}
+        self._lock = threading.Lock()
+
+    def of(self, place: Place, *, preload: Sequence[str] = ()) -> Cluster:
+        """The cluster that a place names, its agents warm or starting."""
+        key = (place.cluster, place.devices, place.replicas)
+        with self._lock:
+            if key not in self._clusters:
+                self._clusters[key] = Cluster(*key[:2], replicas=key[2], preload=preload)
+            return self._clusters[key]
+
+    def close(self) -> None:
+        with self._lock:
+            for cluster in self._clusters.values():
+                cluster.close()
+            self._clusters.clear()
+
+
+CLUSTERS = Clusters()
+
+
+def check_span(plan: ParallelPlan, num_devices: int) -> None:
+    """Refuse a plan that does not put whole branches of guidance on machines of `num_devices` each."""
+    where = f"and each machine gives {num_devices} to a job"
+    if plan.num_ranks % num_devices:
+        raise ValueError(
+            f"plan {plan} uses {plan.num_ranks} ranks, {where}; "
+            f"make cfg x ulysses x (ring or allgather) {num_devices} or a multiple of it"
+        )
+    if num_devices % plan.sequence:
+        raise ValueError(
+            f"plan {plan} splits a sequence over {plan.sequence} ranks, {where}; a sequence stays in one machine, "
+            f"only cfg goes beyond: make ulysses x (ring or allgather) a divisor of {num_devices}"
+        )
+    if plan.weights > num_devices:
+        raise ValueError(
+            f"plan {plan} shares weights between {plan.weights} ranks, {where}; shared weights stay in one machine: "
+            f"make weights {num_devices} or less"
+        )
+
+
+def _busyness(machine: Machine, lane: Lane, subject: str, avoid: Machine | None) -> tuple[Any, ...]:
+    """Less is better: few jobs, and of those with equally few the one that has loaded what this job needs."""
+    return machine is avoid, machine.jobs[lane], machine.jobs.total(), subject not in machine.done

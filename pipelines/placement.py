@@ -1,0 +1,164 @@
+"""Where a stage runs: in this process, or in ranks, one for each of the model's devices.
+
+With ranks, every stage runs in them, and this process computes nothing and opens no accelerator: a denoise takes all
+ranks by its plan, text is encoded on the first and pictures on the last, beside the denoise of another job, and what is
+large to decode is decoded by all.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..parallel.border import SILENT, Border
+from ..parallel.job import Lane, RankOutOfMemory
+from ..parallel.plan import ParallelPlan
+from ..parallel.pool import Pool
+from ..parallel.seat import Seat
+from .auto_plan import auto_plan, check_plan
+from .cluster import CLUSTERS, check_span
+from .describe import card_of
+from .inspect_model import read_index
+from .out_of_memory import OutOfMemory
+from .place import AUTO
+from .request import number
+from .source import resolve_source, split_source
+from .values import Latents, Model, Place, from_plain, to_plain
+
+logger = logging.getLogger("latentloom")
+
+SPLIT_PIXELS = 2 << 20
+"""From so many pixels of all pictures or frames on, all ranks decode together: less would not use their memory."""
+
+
+def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> dict[str, Any]:
+    """As `stages.encode_text`, and so for the other three."""
+    return _run("encode_text", request, border, lane="side")
+
+
+def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> dict[str, Any]:
+    return _run("encode_image", request, border, lane="side", place=-1)
+
+
+def denoise(request: Mapping[str, Any], border: Border = SILENT) -> dict[str, Any]:
+    model = from_plain(Model, request["model"])
+    if not model.place.devices:
+        return _run("denoise", request, border)
+    plan = plan_of(request, model)
+    return _run("denoise", {**request, "plan": str(plan)}, border, num_ranks=plan.num_ranks)
+
+
+def decode(request: Mapping[str, Any], border: Border = SILENT) -> dict[str, Any]:
+    model = from_plain(Model, request["model"])
+    num_ranks = _ranks_to_decode(model, from_plain(Latents, request["latents"]))
+    if num_ranks == 1:
+        return _run("decode", request, border, lane="side", place=-1)
+    return _run("decode", {**request, "split": num_ranks}, border, num_ranks=num_ranks)
+
+
+def plan_of(request: Mapping[str, Any], model: Model) -> ParallelPlan:
+    """The plan of a denoise: what the place names, or the rule's choice for its devices. Reads config files only."""
+    place = model.place
+    num_devices = len(place.devices) // place.replicas
+    if place.plan != AUTO:
+        plan = ParallelPlan.parse(place.plan)
+        if place.cluster:
+            check_span(plan, num_devices)
+        else:
+            check_plan(plan, num_devices)
+        return plan
+    guidance = max(number(request, "guidance") or card_of(model).guidance, number(request, "guidance_2"))
+    plan, why = auto_plan(model, num_devices, is_guided=guidance > 1)
+    logger.log(logging.WARNING if plan.num_ranks < num_devices else logging.INFO, "%s", why)
+    return plan
+
+
+def on_rank(request: Mapping[str, Any], border: Border, seat: Seat) -> dict[str, Any]:
+    """What a rank is asked for: one stage, on its own device."""
+    from . import stages
+
+    inner = request["request"]
+    model = {**inner["model"], "device": seat.device, "place": to_plain(Place())}
+    base = split_source(model["source"])[1]
+    if base.startswith("builtin:"):  # another machine may have it elsewhere
+        model["folder"] = str(resolve_source(base).folder)
+    stage = {
+        "encode_text": stages.encode_text,
+        "encode_image": stages.encode_image,
+        "denoise": stages.denoise,
+        "decode": stages.decode,
+    }[request["stage"]]
+    return stage({**inner, "model": model}, border)
+
+
+class Pools:
+    """This process's pools, one for each place; they start with their first job and end with the process."""
+
+    def __init__(self) -> None:
+        self._pools: dict[tuple[tuple[str, ...], int], Pool] = {}
+        self._lock = threading.Lock()
+
+    def of(self, model: Model) -> Pool:
+        """The pool of the model's devices, its ranks warm or starting."""
+        key = (model.place.devices, model.place.replicas)
+        with self._lock:
+            if key not in self._pools:
+                self._pools[key] = Pool(key[0], replicas=key[1], preload=preloads(model))
+            return self._pools[key]
+
+    def close(self) -> None:
+        with self._lock:
+            for pool in self._pools.values():
+                pool.close()
+            self._pools.clear()
+
+
+POOLS = Pools()
+
+
+def preloads(model: Model) -> list[str]:
+    """What ranks will need for this model: imported once, before they are forked."""
+    classes = [entry for entry in read_index(Path(model.folder)).values() if isinstance(entry, list)]
+    known = [f"{entry[0]}:{entry[1]}" for entry in classes if entry[0] in ("diffusers", "transformers")]
+    return [".pipelines.stages", "diffusers.modular_pipelines.modular_pipeline", *known]
+
+
+def _run(
+    stage: str,
+    request: Mapping[str, Any],
+    border: Border,
+    *,
+    num_ranks: int = 1,
+    lane: Lane = "main",
+    place: int = 0,
+) -> dict[str, Any]:
+    model = from_plain(Model, request["model"])
+    if not model.place.devices:
+        from . import stages
+
+        return getattr(stages, stage)(request, border)
+    pool = CLUSTERS.of(model.place, preload=preloads(model)) if model.place.cluster else POOLS.of(model)
+    wrapped = {"stage": stage, "request": dict(request)}
+    try:
+        return pool.call(".pipelines.placement:on_rank", wrapped, border, num_ranks=num_ranks, lane=lane, place=place)
+    except RankOutOfMemory as error:
+        raise OutOfMemory(str(error)) from error
+
+
+def _ranks_to_decode(model: Model, latents: Latents) -> int:
+    num_ranks = len(model.place.devices) // model.place.replicas if model.place.devices else 1
+    num_pixels = latents.batch * latents.frames * latents.width * latents.height
+    if num_ranks == 1 or num_pixels < SPLIT_PIXELS or latents.tensor is None:
+        return 1
+    from .split_vae import DECODERS
+
+    has_rows = latents.tensor.shape[-2] >= 2 * num_ranks
+    return num_ranks if has_rows and _vae_class(model) in DECODERS else 1
+
+
+def _vae_class(model: Model) -> str:
+    entry = read_index(Path(model.folder)).get("vae")
+    return str(entry[1]) if isinstance(entry, list) else ""

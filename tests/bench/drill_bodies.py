@@ -1,0 +1,34 @@
+"""What ranks run in drills only: stages that run out of memory when they are told to."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from latentloom.parallel.border import Border
+from latentloom.parallel.seat import Seat
+from latentloom.pipelines import placement
+
+
+def out_of_memory(request: Mapping[str, Any], border: Any, seat: Seat) -> dict[str, Any]:
+    """{stage, request, rank, step}: as `placement.on_rank`, but that rank has no room after that step."""
+    return placement.on_rank(request, _Full(border, request["step"], is_full=seat.rank == request["rank"]), seat)
+
+
+class _Full(Border):
+    def __init__(self, inner: Border, step: int, *, is_full: bool) -> None:
+        self._inner = inner
+        self._step = step
+        self._is_full = is_full
+
+    def phase(self, name: str) -> None:
+        self._inner.phase(name)
+
+    def step(self, done: int, total: int, preview: Any = None) -> None:
+        self._inner.step(done, total, preview)
+        if self._is_full and done == self._step:
+            raise MemoryError("the drill left no room")
+
+    def check(self) -> None:
+        self._inner.check()
+
+    def spread(self, plan: str, ranks: Any) -> None:
+        self._inner.spread(plan, ranks)

@@ -1,0 +1,156 @@
+"""The work of a drill: pictures of the built-in model, made by a warm pool, and what is known of its ranks meanwhile."""
+
+import dataclasses
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from latentloom.parallel.border import SILENT, Border
+from latentloom.parallel.limits import Limits
+from latentloom.parallel.pool import Pool
+from latentloom.pipelines import placement
+from latentloom.pipelines.describe import describe_model
+from latentloom.pipelines.values import Latents, Model, Place, to_plain
+
+PLANS = {1: "", 2: "ulysses=2", 3: "allgather=3", 4: "cfg=2,allgather=2"}
+DEADLINE_S = 120.0
+"""For every wait of a drill: whatever takes longer hangs."""
+SEEDS = 3
+
+
+class Moment(Border):
+    """Where a job is, and when each of its stages and steps began."""
+
+    def __init__(self) -> None:
+        self.stage = ""
+        self.steps: list[float] = []
+        self.starts: dict[str, float] = {}
+        self.hooks: dict[str, Callable[[], None]] = {}
+
+    def enter(self, stage: str) -> None:
+        self.stage = stage
+        self.starts[stage] = time.monotonic()
+        self.hooks.get(stage, lambda: None)()
+
+    def step(self, done: int, total: int, preview: Any = None) -> None:
+        self.steps.append(time.monotonic())
+
+
+class Log(logging.Handler):
+    """What the pool has told of its ranks, and when."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: list[tuple[float, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append((time.monotonic(), record.getMessage()))
+
+    def first(self, words: str, *, since: float) -> float | None:
+        return next((when for when, line in list(self.lines) if when >= since and words in line), None)
+
+    def last(self, words: str, *, since: float) -> float | None:
+        return next((when for when, line in reversed(self.lines) if when >= since and words in line), None)
+
+
+class Work:
+    """A pool of `num_ranks` on the CPU; pictures of seeds, and what they look like undisturbed."""
+
+    def __init__(self, num_ranks: int, *, steps: int = 8, size: int = 128, limits: Limits | None = None) -> None:
+        bench = str(Path(__file__).resolve().parent)
+        os.environ["PYTHONPATH"] = os.pathsep.join([bench, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+        place = Place(devices=("cpu",) * num_ranks, plan=PLANS[num_ranks])
+        self.model: Model = dataclasses.replace(describe_model("builtin:bobbin", device="cpu"), place=place)
+        self.num_steps = steps
+        self.size = size
+        self.num_ranks = num_ranks
+        self.limits = limits or Limits()
+        self.log = Log()
+        logger = logging.getLogger("latentloom")
+        logger.addHandler(self.log)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        preload = [*placement.preloads(self.model), "drill_bodies"]
+        self.pool = Pool(place.devices, preload=preload, limits=self.limits)
+        self._of, placement.POOLS.of = placement.POOLS.of, lambda model: self.pool
+        self._threads = ThreadPoolExecutor(4)
+        self.expected = [self.picture(seed) for seed in range(SEEDS)]
+        self.durations = self._durations()
+
+    def close(self) -> None:
+        placement.POOLS.of = self._of
+        self.pool.close()
+        self._threads.shutdown()
+        logging.getLogger("latentloom").removeHandler(self.log)
+
+    def __enter__(self) -> "Work":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self, seed: int, border: Border = SILENT) -> "Future[bytes]":
+        return self._threads.submit(self.picture, seed, border)
+
+    def result(self, future: "Future[bytes]") -> bytes:
+        """Raises TimeoutError for what hangs."""
+        return future.result(DEADLINE_S)
+
+    def picture(self, seed: int, border: Border = SILENT) -> bytes:
+        """From prompt to pixels, each stage where the model's place says."""
+        enter = border.enter if isinstance(border, Moment) else lambda stage: None
+        model = to_plain(self.model)
+        enter("encode")
+        conditioning = placement.encode_text({"model": model, "prompt": "a red star"}, border)
+        enter("step")
+        latents = placement.denoise(self.denoise_request(conditioning, seed), border)
+        enter("decode")
+        pixels = placement.decode({"model": model, "latents": latents}, border)["image"]["pixels"]
+        enter("idle")
+        return pixels.numpy().tobytes()
+
+    def denoise_request(self, conditioning: Any, seed: int) -> dict[str, Any]:
+        canvas = to_plain(Latents(family=self.model.family, width=self.size, height=self.size))
+        return {
+            "model": to_plain(self.model),
+            "conditioning": conditioning,
+            "latents": canvas,
+            "seed": seed,
+            "steps": self.num_steps,
+        }
+
+    def wait_ready(self, since: float = 0.0) -> float:
+        """Until all ranks are there and have joined one another after `since`; when they had."""
+        end = time.monotonic() + DEADLINE_S
+        while time.monotonic() < end:
+            joined = self.log.last("have joined", since=since)
+            born = self.log.last("is ready", since=since)
+            if all(state.is_ready for state in self.pool.states()) and joined and joined >= (born or 0):
+                return joined
+            time.sleep(0.002)
+        raise TimeoutError("the ranks have not come back")
+
+    def _durations(self) -> dict[str, float]:
+        """Seconds of each stage and of a step, warm; the shortest of three."""
+        found: dict[str, list[float]] = {}
+        for seed in range(SEEDS):
+            moment = Moment()
+            self.picture(seed, moment)
+            stages = [*moment.starts.items()]
+            for (name, start), (_, end) in zip(stages, stages[1:], strict=False):
+                found.setdefault(name, []).append(end - start)
+            gaps = [b - a for a, b in zip(moment.steps, moment.steps[1:], strict=False)]
+            found.setdefault("one step", []).append(max(gaps))
+        return {name: min(values) for name, values in found.items()}
+
+
+def later(seconds: float, act: Callable[[], None]) -> threading.Timer:
+    timer = threading.Timer(max(0.0, seconds), act)
+    timer.daemon = True
+    timer.start()
+    return timer

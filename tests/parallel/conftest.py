@@ -1,0 +1,42 @@
+"""A warm pool of three ranks on the CPU, whose ranks find `pool_bodies`."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latentloom.parallel.limits import Limits
+from latentloom.parallel.pool import Pool
+
+TESTS = str(Path(__file__).resolve().parent.parent)
+TORCHRUN = {"MASTER_ADDR": "203.0.113.1", "MASTER_PORT": "29500", "RANK": "7", "WORLD_SIZE": "9"}
+
+
+@pytest.fixture(scope="session")
+def start_pool() -> Callable[..., Pool]:
+    """Starts a pool as `Pool(...)` does, in a thread that ends at once, in a host that has a launcher's environment."""
+
+    def start(devices: Sequence[str], **options: Any) -> Pool:
+        pools: list[Pool] = []
+        with pytest.MonkeyPatch.context() as patch:
+            path = os.environ.get("PYTHONPATH", "")
+            patch.setenv("PYTHONPATH", os.pathsep.join([TESTS, *path.split(os.pathsep)]) if path else TESTS)
+            for name, value in TORCHRUN.items():
+                patch.setenv(name, value)
+            thread = threading.Thread(target=lambda: pools.append(Pool(devices, preload=["pool_bodies"], **options)))
+            thread.start()
+            thread.join()
+            pools[0].call("pool_bodies:echo", {})  # the server has this environment by now
+        return pools[0]
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def pool(start_pool: Callable[..., Pool]) -> Iterator[Pool]:
+    """Three ranks; a test leaves them alive."""
+    with start_pool(["cpu"] * 3, limits=Limits(silence_s=10, work_s=60)) as pool:
+        yield pool

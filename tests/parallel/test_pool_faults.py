@@ -1,0 +1,119 @@
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from latentloom.parallel.border import Border
+from latentloom.parallel.job import RankFailed
+from latentloom.parallel.limits import Limits
+from latentloom.parallel.pool import Pool
+
+TENSOR = torch.linspace(-1, 1, 7)
+
+
+@pytest.fixture(scope="module")
+def pool(start_pool: Callable[..., Pool]) -> Iterator[Pool]:
+    with start_pool(["cpu"] * 3, limits=Limits(silence_s=3, work_s=3, step_s=3)) as pool:
+        yield pool
+
+
+class Phases(Border):
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def phase(self, name: str) -> None:
+        self.told.append(name)
+
+
+def memories(pool: Pool) -> list[dict[str, int]]:
+    return pool.call_every("pool_bodies:remember", {}, num_ranks=3)
+
+
+def once(path: Path, rank: int = 1, number: int = signal.SIGKILL) -> dict[str, Any]:
+    return {"flag": str(path), "rank": rank, "signal": number, "tensor": TENSOR}
+
+
+def survivors_are_warm(before: list[dict[str, int]], after: list[dict[str, int]], lost: int) -> bool:
+    kept = all(
+        now["pid"] == then["pid"] and now["calls"] == then["calls"] + 1
+        for rank, (then, now) in enumerate(zip(before, after, strict=True))
+        if rank != lost
+    )
+    return kept and after[lost]["pid"] != before[lost]["pid"] and after[lost]["calls"] == 1
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_death_is_mended_and_the_job_tried_again_with_the_same_result(pool: Pool, tmp_path: Path, rank: int) -> None:
+    (tmp_path / "done").touch()
+    undisturbed = pool.call("pool_bodies:die_once", once(tmp_path / "done"), num_ranks=3)["tensor"]
+    before, border = memories(pool), Phases()
+    found = pool.call("pool_bodies:die_once", once(tmp_path / "flag", rank), border, num_ranks=3)["tensor"]
+    assert torch.equal(found, undisturbed)
+    assert any(f"starting again: rank {rank} (cpu) was killed (SIGKILL)" in each for each in border.told)
+    assert survivors_are_warm(before, memories(pool), rank)
+
+
+def test_a_job_that_kills_a_rank_twice_is_given_up(pool: Pool) -> None:
+    with pytest.raises(RankFailed, match=r"^rank 2 \(cpu\) was killed \(SIGKILL\).*for the second time.*given up$"):
+        pool.call("pool_bodies:die", {"rank": 2}, num_ranks=3)
+    assert len(memories(pool)) == 3
+
+
+def test_a_rank_that_aborts_is_told_with_its_signal(pool: Pool, tmp_path: Path) -> None:
+    border = Phases()
+    pool.call("pool_bodies:die_once", once(tmp_path / "flag", 1, signal.SIGABRT), border, num_ranks=3)
+    assert any(f"was ended by signal {int(signal.SIGABRT)}" in each for each in border.told)
+
+
+def test_a_stopped_rank_is_found_and_replaced(pool: Pool, tmp_path: Path) -> None:
+    before, border = memories(pool), Phases()
+    start = time.monotonic()
+    pool.call("pool_bodies:die_once", once(tmp_path / "flag", 1, signal.SIGSTOP), border, num_ranks=3)
+    assert time.monotonic() - start < 60
+    assert any("rank 1 (cpu) was silent for 3 s: its process is stopped" in each for each in border.told)
+    assert survivors_are_warm(before, memories(pool), 1)
+
+
+def test_a_rank_that_hangs_is_ended_and_the_others_keep_what_they_have(pool: Pool) -> None:
+    before = memories(pool)
+    with pytest.raises(RankFailed, match=r"^rank 1 \(cpu\) was silent about its work for 3 s \(at the start\)"):
+        pool.call("pool_bodies:hang", {"rank": 1}, num_ranks=3)
+    assert survivors_are_warm(before, memories(pool), 1)
+
+
+def test_a_rank_lost_while_idle_is_replaced_before_it_is_needed(pool: Pool) -> None:
+    before = memories(pool)
+    os.kill(before[1]["pid"], signal.SIGKILL)
+    end = time.monotonic() + 30
+    while not (pool.states()[1].is_ready and pool.states()[1].pid != before[1]["pid"]) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert survivors_are_warm(before, memories(pool), 1)
+
+
+def test_a_member_lost_during_a_job_of_fewer_ranks_is_missed_by_the_next_of_all(pool: Pool) -> None:
+    before = memories(pool)
+    pool.call("pool_bodies:echo", {}, num_ranks=1)
+    os.kill(before[2]["pid"], signal.SIGKILL)
+    assert survivors_are_warm(before, memories(pool), 2)
+
+
+def test_the_fork_servers_death_is_mended(pool: Pool, tmp_path: Path) -> None:
+    before = memories(pool)
+    status = Path(f"/proc/{before[0]['pid']}/status").read_text()
+    server = int(status.partition("PPid:")[2].split()[0])
+    os.kill(server, signal.SIGKILL)
+    (tmp_path / "done").touch()
+    pool.call("pool_bodies:die_once", once(tmp_path / "done"), num_ranks=3)
+    assert not {each["pid"] for each in before} & {each["pid"] for each in memories(pool)}
+
+
+def test_a_device_that_cannot_be_had_is_told(start_pool: Callable[..., Pool]) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has CUDA")
+    with Pool(["cuda:0"]) as pool, pytest.raises(RankFailed, match=r"^rank 0 \(cuda:0\) ended with exit code 1: "):
+        pool.call("pool_bodies:echo", {})

@@ -1,0 +1,225 @@
+"""Jobs on the machines of a cluster: two of Ray's nodes on this one stand for machines."""
+
+import importlib.util
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from latentloom.parallel.border import Border, Cancelled, RankWork
+from latentloom.parallel.job import RankFailed
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines import placement
+from latentloom.pipelines.cluster import Cluster, check_span
+from latentloom.pipelines.cluster_machine import MISSING, answer, connect
+from latentloom.pipelines.values import Place, to_plain
+
+TESTS = Path(__file__).resolve().parent.parent
+needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
+BODY = "pool_bodies:total"
+
+
+class Watcher(Border):
+    """Remembers what is told, and acts at a step."""
+
+    def __init__(self, act: Callable[[int], None] = lambda done: None, *, wants_previews: bool = False) -> None:
+        self.act = act
+        self.wants_previews = wants_previews
+        self.phases: list[str] = []
+        self.steps: list[tuple[int, int]] = []
+        self.pictures: list[Any] = []
+        self.work: list[RankWork] = []
+        self.cancel = threading.Event()
+
+    def phase(self, name: str) -> None:
+        self.phases.append(name)
+
+    def step(self, done: int, total: int, preview: Any = None) -> None:
+        self.steps.append((done, total))
+        if preview is not None:
+            self.pictures.append(preview())
+        self.act(done)
+
+    def check(self) -> None:
+        if self.cancel.is_set():
+            raise Cancelled
+
+    def spread(self, plan: str, ranks: Any) -> None:
+        self.work = list(ranks)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A Ray cluster of two nodes; its processes end with the module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]))
+        import ray
+        from ray.cluster_utils import Cluster as Nodes
+
+        options = {"num_cpus": 2, "object_store_memory": 80 << 20, "include_dashboard": False}
+        nodes = Nodes(initialize_head=True, head_node_args=options)
+        try:
+            nodes.add_node(**options)
+            yield nodes.address
+        finally:
+            ray.shutdown()
+            nodes.shutdown()
+
+
+@pytest.fixture(scope="module")
+def cluster(address: str) -> Iterator[Cluster]:
+    """Two machines of one device each, as `placement` uses them too."""
+    from latentloom.pipelines.cluster import CLUSTERS
+
+    yield CLUSTERS.of(Place(devices=("cpu",), cluster=address), preload=[".pipelines.stages"])
+    CLUSTERS.close()
+
+
+@pytest.fixture(scope="module")
+def bobbin(cluster: Cluster) -> Callable[..., dict[str, Any]]:
+    """`bobbin()` is the built-in model as plain data for this process, `bobbin(plan)` the same for the cluster."""
+    from dataclasses import replace
+
+    from latentloom.pipelines.describe import describe_model
+
+    here = describe_model("builtin:bobbin", device="cpu")
+    place = Place(devices=("cpu",), cluster=cluster.address)
+    return lambda plan="": to_plain(replace(here, place=replace(place, plan=plan)) if plan else here)
+
+
+def picture(model: Mapping[str, Any], seed: int, border: Border, **request: Any) -> torch.Tensor:
+    text = placement.encode_text({"model": model, "prompt": "a red star"}, border)
+    canvas = {"family": model["family"], "width": 64, "height": 64}
+    request = {"seed": seed, "steps": 3, "guidance": 3.0, **request}
+    latents = placement.denoise({**request, "model": model, "conditioning": text, "latents": canvas}, border)
+    return placement.decode({"model": model, "latents": latents}, border)["image"]["pixels"]
+
+
+def job(steps: int, pause_s: float = 0.0) -> dict[str, Any]:
+    return {"tensor": torch.arange(4.0), "steps": steps, "pause_s": pause_s}
+
+
+def pid_of(machine: Any) -> int:
+    return json.loads(answer(machine.ask("hello")))["pid"]
+
+
+@needs_ray
+def test_a_sweep_over_two_machines_makes_the_pictures_of_one_process(bobbin: Callable[..., dict[str, Any]]) -> None:
+    watchers = [Watcher(), Watcher()]
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(lambda seed: picture(bobbin("auto"), seed, watchers[seed]), (0, 1)))
+    for seed in (0, 1):
+        assert torch.equal(found[seed], picture(bobbin(), seed, Border()))
+        assert watchers[seed].steps == [(1, 3), (2, 3), (3, 3)]
+    assert watchers[0].work[0].device != watchers[1].work[0].device
+
+
+@needs_ray
+def test_branches_of_guidance_on_two_machines_make_the_picture_of_one_process(
+    bobbin: Callable[..., dict[str, Any]],
+) -> None:
+    watcher = Watcher()
+    found = picture(bobbin("cfg=2"), 4, watcher)
+    reference = picture(bobbin(), 4, Border())
+    assert (found - reference).abs().max() <= 1e-5
+    assert watcher.steps == [(1, 3), (2, 3), (3, 3)]
+
+
+@needs_ray
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_a_job_whose_agent_is_killed_ends_with_the_same_bits(cluster: Cluster, num_ranks: int) -> None:
+    undisturbed = cluster.call(BODY, job(5), num_ranks=num_ranks)["tensor"]
+    busy: list[Any] = []
+
+    def kill(done: int) -> None:
+        if done == 2 and not busy:
+            busy.extend(machine for machine in cluster._machines.values() if machine.jobs["main"])
+            os.kill(pid_of(busy[-1]), signal.SIGKILL)
+
+    watcher = Watcher(kill)
+    found = cluster.call(BODY, job(5, 0.1), watcher, num_ranks=num_ranks)["tensor"]
+    assert torch.equal(found, undisturbed)
+    assert any(phase.startswith(f"starting again: {busy[-1].name}") for phase in watcher.phases)
+    assert watcher.steps[-1] == (5, 5)
+
+
+@needs_ray
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_a_cancelled_job_ends_at_once_and_the_next_one_is_whole(cluster: Cluster, num_ranks: int) -> None:
+    times: list[float] = []
+
+    def cancel(done: int) -> None:
+        if done == 3:
+            times.append(time.monotonic())
+            watcher.cancel.set()
+
+    watcher = Watcher(cancel)
+    with pytest.raises(Cancelled):
+        cluster.call(BODY, job(1000, 0.02), watcher, num_ranks=num_ranks)
+    assert time.monotonic() - times[0] < 2.0
+    assert torch.equal(cluster.call(BODY, job(3), num_ranks=num_ranks)["tensor"], torch.arange(4.0))
+
+
+@needs_ray
+def test_previews_come_from_the_machine_that_works(cluster: Cluster) -> None:
+    watcher = Watcher(wants_previews=True)
+    cluster.call(BODY, job(3, 0.1), watcher)
+    assert watcher.pictures
+    assert watcher.pictures[0].shape == (2, 2, 3)
+
+
+@needs_ray
+def test_a_refusal_and_a_fault_name_the_machine(cluster: Cluster) -> None:
+    fault = {"rank": 0, "kind": "value", "text": "seed is too large"}
+    with pytest.raises(ValueError, match=r"^machine .*: seed is too large"):
+        cluster.call("pool_bodies:fail", fault)
+    with pytest.raises(RankFailed, match=r"^machine .*: rank 0 \(cpu\): broken"):
+        cluster.call("pool_bodies:fail", {**fault, "kind": "runtime", "text": "broken"})
+
+
+@needs_ray
+def test_a_job_for_more_machines_than_there_are_is_refused(cluster: Cluster) -> None:
+    with pytest.raises(ValueError, match=r"needs 3 machines .* has 2; add machines"):
+        cluster.call(BODY, job(1), num_ranks=3)
+
+
+@needs_ray
+def test_an_address_where_nobody_answers_is_refused_in_time() -> None:
+    with pytest.raises(ValueError, match=r"127\.0\.0\.1:1 .* ray start --head"):
+        connect("127.0.0.1:1")
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ValueError, match=r"pip install 'latentloom\[ray\]'"):
+        connect("auto")
+    assert "--cluster" in MISSING
+
+
+@pytest.mark.parametrize("plan", ["cfg=2,ulysses=2", "ulysses=2", "cfg=2", "cfg=4,ring=2,weights=2"])
+def test_whole_branches_of_guidance_may_go_to_other_machines(plan: str) -> None:
+    check_span(ParallelPlan.parse(plan), 2)
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        ("ulysses=4", "a sequence stays in one machine"),
+        ("cfg=2,ulysses=2,ring=2", "a sequence stays in one machine"),
+        ("cfg=3", "2 or a multiple of it"),
+        ("cfg=4,weights=4", "shared weights stay in one machine"),
+    ],
+)
+def test_what_would_cross_machines_is_refused_by_name(plan: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        check_span(ParallelPlan.parse(plan), 2)

@@ -1,0 +1,112 @@
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from latentloom.parallel.machine import Device, Link, Machine, Torch
+from latentloom.pipelines.doctor_devices import examine_devices
+from latentloom.pipelines.finding import Finding
+
+TORCH = Torch(version="2.13.0", cuda="13.0", hip="", nccl="2.29.7", backends=("gloo", "nccl"), kernels={"flash": ""})
+GPU = Device(
+    name="cuda:0", title="H100", total_bytes=80 << 30, free_bytes=79 << 30, capability="9.0", uuid="a", problem=""
+)
+OTHER = dataclasses.replace(GPU, name="cuda:1", uuid="b")
+LINK = Link(first="cuda:0", second="cuda:1", wire="NVLink, 18 lanes", is_direct=True)
+TWO = Machine(torch=TORCH, devices=(GPU, OTHER), links=(LINK,), driver="580.65.06", num_listed_gpus=2)
+ALONE = Machine(torch=dataclasses.replace(TORCH, cuda="", nccl="", backends=("gloo",)))
+
+
+def the(findings: Sequence[Finding], check: str) -> Finding:
+    found = [finding for finding in findings if finding.check == check]
+    assert len(found) == 1, f"{check} in {[finding.check for finding in findings]}"
+    return found[0]
+
+
+def test_two_gpus_in_order_are_no_news() -> None:
+    found = examine_devices(TWO)
+    assert {finding.state for finding in found} == {"ok"}
+    assert the(found, "links").says == "cuda:0 - cuda:1: NVLink, 18 lanes, each reads the other's memory"
+    assert "CUDA 13.0; the GPU driver is 580.65.06" in the(found, "torch").says
+    assert "79.0 GiB of 80.0 GiB free, compute capability 9.0" in the(found, "cuda:1").says
+
+
+DEVICES: dict[str, tuple[dict[str, Any], str, str, str]] = {
+    "a torch that does not start": ({"torch": None, "problem": "no answer"}, "torch", "problem", "install torch again"),
+    "a GPU that cannot compute": (
+        {"devices": (dataclasses.replace(GPU, problem="no kernel image"),), "links": (), "num_listed_gpus": 1},
+        "cuda:0",
+        "problem",
+        "leave cuda:0 out of --devices",
+    ),
+    "a GPU in use": (
+        {"devices": (dataclasses.replace(GPU, free_bytes=1 << 30),), "links": (), "num_listed_gpus": 1},
+        "cuda:0",
+        "warning",
+        "end what else runs on cuda:0",
+    ),
+    "a hidden GPU": ({"num_listed_gpus": 4}, "devices", "warning", "unset CUDA_VISIBLE_DEVICES"),
+    "a torch for CPUs beside GPUs": (
+        {"torch": ALONE.torch, "devices": (), "links": ()},
+        "devices",
+        "problem",
+        "install a torch built with CUDA",
+    ),
+    "a driver that torch cannot use": ({"devices": (), "links": ()}, "devices", "problem", "not older than torch's"),
+    "a container without its GPUs": (
+        {"devices": (), "links": (), "num_listed_gpus": 0},
+        "devices",
+        "warning",
+        "--gpus all",
+    ),
+    "GPUs without peer access": (
+        {"links": (dataclasses.replace(LINK, is_direct=False),)},
+        "links",
+        "warning",
+        "ACS and the IOMMU",
+    ),
+    "two GPUs without NCCL": (
+        {"torch": dataclasses.replace(TORCH, backends=("gloo",))},
+        "backends",
+        "warning",
+        "install a torch",
+    ),
+    "a flash_attn of another torch": (
+        {"torch": dataclasses.replace(TORCH, kernels={"flash": "", "flash_attn": "undefined symbol"})},
+        "attention",
+        "problem",
+        "pip uninstall flash_attn, or install it for torch 2.13.0",
+    ),
+    "no fused kernel": (
+        {"torch": dataclasses.replace(TORCH, kernels={"flash": "no kernel"})},
+        "attention",
+        "warning",
+        "compute capability 8.0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_what_is_wrong_with_devices_is_told_with_its_cure(name: str) -> None:
+    changes, check, state, cure = DEVICES[name]
+    finding = the(examine_devices(dataclasses.replace(TWO, **changes)), check)
+    assert finding.state == state
+    assert cure in finding.mend
+
+
+def test_a_machine_without_a_gpu_is_well() -> None:
+    found = examine_devices(ALONE)
+    assert {finding.state for finding in found} == {"ok"}
+    assert "everything runs on the CPU" in the(found, "devices").says
+    assert the(found, "backends").says == "collectives: gloo"
+
+
+def test_many_links_that_are_alike_are_one_line() -> None:
+    links = tuple(dataclasses.replace(LINK, second=f"cuda:{number}") for number in range(1, 7))
+    odd = dataclasses.replace(LINK, first="cuda:1", wire="unknown")
+    found = [each for each in examine_devices(dataclasses.replace(TWO, links=(*links, odd))) if each.check == "links"]
+    assert [finding.says.partition(":  ")[0].split(", each")[0] for finding in found] == [
+        "cuda:0 - cuda:1 and 5 more pairs: NVLink, 18 lanes",
+        "cuda:1 - cuda:1: a link whose kind is unknown",
+    ]

@@ -1,0 +1,50 @@
+"""The short form of tests/bench/drills.py."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latentloom.parallel.limits import Limits
+
+BENCH = str(Path(__file__).resolve().parent.parent / "bench")
+SMALL = {"steps": 4, "size": 64}
+
+
+@pytest.fixture(scope="module")
+def drills() -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCH)
+        patch.setenv("PYTHONPATH", BENCH)
+        import drills
+
+        yield drills
+        for name in ("drills", "drill_work", "drill_host", "drill_bodies"):
+            sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def work(drills: Any) -> Iterator[Any]:
+    from drill_work import Work
+
+    with Work(2, **SMALL, limits=Limits(silence_s=3)) as work:
+        yield work
+
+
+def test_a_rank_killed_in_each_moment_costs_no_picture(drills: Any, work: Any) -> None:
+    rows = drills.kill(work, 5)
+    assert [row["moment"] for row in rows] == list(drills.MOMENTS)
+    assert all(row["equal"] for row in rows), drills.table(rows, "kill")
+
+
+@pytest.mark.parametrize(("drill", "times"), [("stop", 1), ("cancel", 3), ("oom", 3)])
+def test_what_stops_a_rank_costs_no_picture(drills: Any, work: Any, drill: str, times: int) -> None:
+    rows = getattr(drills, drill)(work, times)
+    assert all(row["equal"] for row in rows), drills.table(rows, drill)
+
+
+def test_a_killed_host_leaves_nothing(drills: Any) -> None:
+    rows = drills.host(1, ranks=2, **SMALL)
+    assert rows[0]["gone ms"] < 10_000 and rows[0]["start s"] > 0

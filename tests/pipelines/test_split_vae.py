@@ -1,0 +1,122 @@
+"""VAEs that decode by rows on several ranks equal their untiled decode, and need less memory on each."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from latentloom.parallel.mesh import Group
+from latentloom.pipelines import stages
+from latentloom.pipelines.split_vae import split_vae
+from ranks import Ranks
+
+IMAGES, VIDEOS = ("sd", "flux", "no attention"), ("qwen", "wan", "wan22", "hunyuan")
+SHAPES = {
+    **{(kind, rows): (2, 4, rows, 5) for kind in IMAGES for rows in (8, 11)},
+    **{(kind, rows): (2, 4, 3, rows, 5) for kind in VIDEOS for rows in (8, 9)},
+    ("qwen", 10): (1, 4, 1, 10, 4),
+    ("hunyuan", 10): (1, 4, 6, 10, 3),  # more frames than diffusers decodes at once
+}
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Ranks]:
+    """Two ranks, for what takes all ranks there are."""
+    with Ranks(2) as pair:
+        yield pair
+
+
+@pytest.mark.parametrize("degree", [2, 4])
+@pytest.mark.parametrize(("kind", "rows"), SHAPES, ids=str)
+def test_a_split_decode_equals_the_untiled_one(ranks: Ranks, kind: str, rows: int, degree: int) -> None:
+    found = [x for x in ranks.run("vae_bodies:equality", kind, degree, SHAPES[kind, rows]) if x]
+    assert len(found) == degree and found[0]["spread"] > 0.1
+    assert max(x["difference"] for x in found) <= 1e-5 * max(1.0, found[0]["largest"])
+    assert len({x["bits"] for x in found}) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        ("sd", "edges"),
+        ("sd", "group_norm"),
+        ("sd", "scaled_dot_product_attention"),
+        ("wan", "edges"),
+        ("wan", "scaled_dot_product_attention"),
+        ("hunyuan", "edges"),
+        ("hunyuan", "group_norm"),
+    ],
+)
+def test_without_an_exchange_it_would_be_wrong(ranks: Ranks, kind: str, what: str) -> None:
+    assert all(off > 1e-2 for off in ranks.run("vae_bodies:alone", kind, what)[:2])
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [
+        ("sd", (1, 4, 32, 32)),
+        ("flux", (2, 4, 32, 16)),
+        ("qwen", (1, 4, 1, 32, 16)),
+        ("wan", (1, 4, 3, 16, 8)),
+        ("wan22", (1, 4, 2, 16, 8)),
+        ("hunyuan", (1, 4, 3, 8, 8)),
+    ],
+)
+def test_memory_falls_with_the_ranks(ranks: Ranks, kind: str, shape: tuple[int, ...]) -> None:
+    every = ranks.run("vae_bodies:memory", kind, shape)
+    peak, largest, pixels = every[0].pop(1)
+    for found in every:
+        for degree, (peak_here, largest_here, _) in found.items():
+            assert peak_here <= 1.1 * peak / degree
+            assert largest_here <= max(pixels, 1.2 * largest / degree)  # every rank gets all pixels in the end
+
+
+@pytest.mark.parametrize("kind", ["sd", "wan", "hunyuan"])
+def test_the_vae_is_as_it_was_after_decodes_that_worked_and_failed(ranks: Ranks, kind: str) -> None:
+    for found in ranks.run("vae_bodies:unchanged", kind):
+        assert [claim for claim, holds in found.items() if not holds] == []
+
+
+def test_refusals_are_the_same_on_all_ranks(ranks: Ranks) -> None:
+    found = ranks.run("vae_bodies:failures")
+    assert found == [found[0]] * 4
+    other, few, differing, unknown, unseen = found[0]
+    assert "Conv2d cannot be split over ranks, only AutoencoderKL, " in other
+    assert "latents of 7 rows cannot be split over 4 ranks, because each needs 2; split them over 3" in few
+    assert "AutoencoderKL: z differs between the ranks" in differing
+    assert "AutoencoderKL: softmax is not known to keep the rows of a picture apart" in unknown
+    assert "AutoencoderKL: numpy is not known" in unseen
+
+
+def test_a_class_that_is_not_known_is_refused_with_the_nearest() -> None:
+    unknown = type("AutoencoderKLWann", (SimpleNamespace,), {})()
+    with pytest.raises(ValueError, match=r"AutoencoderKLWann cannot be split .* \(did you mean AutoencoderKLWan\?\)"):
+        split_vae(unknown, Group(range(2), 0)).__enter__()
+
+
+@pytest.mark.parametrize(("kind", "shape"), [("sd", (1, 4, 8, 8)), ("hunyuan", (1, 4, 3, 8, 4))])
+def test_half_precision_is_no_worse_than_alone(ranks: Ranks, kind: str, shape: tuple[int, ...]) -> None:
+    alone, together = ranks.run("vae_bodies:bf16", kind, shape)[0]
+    assert 0 < together <= 1.1 * alone
+
+
+def test_a_compiled_decoder_is_split_uncompiled(ranks: Ranks) -> None:
+    assert max(ranks.run("vae_bodies:compiled")) <= 5e-5
+
+
+def test_the_decode_stage_refuses_latents_of_too_few_rows(model: Any, canvas: Any) -> None:
+    latents = {**canvas("flux"), "tensor": torch.zeros(1, 16, 8, 8)}
+    with pytest.raises(ValueError, match=r"latents of 8 rows cannot be split over 8 ranks, .* over 4 at most"):
+        stages.decode({"model": model("flux"), "latents": latents, "split": 8})
+
+
+def test_the_decode_stage_gives_the_same_pixels_on_two_ranks(pair: Ranks) -> None:
+    found = pair.run("vae_bodies:stage", 2)
+    assert max(off for off, _ in found) <= 1e-5 and len({mark for _, mark in found}) == 1
+
+
+def test_the_decode_stage_gives_the_same_pixels_on_four_ranks(ranks: Ranks) -> None:
+    found = ranks.run("vae_bodies:stage", 4)
+    assert max(off for off, _ in found) <= 1e-5 and len({mark for _, mark in found}) == 1

@@ -1,0 +1,83 @@
+"""Weights that ranks share, in a workflow: the component store holds each rank's share from denoise to denoise."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines.components import ComponentStore
+from latentloom.pipelines.describe import describe_model
+from latentloom.pipelines.values import Lora
+from ranks import Ranks
+
+TOLERANCE = 1e-5  # of the largest latent, fp32
+PADDING = 0.02  # of the whole: rows do not always divide
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Ranks]:
+    """Two ranks of their own, because they leave their process group."""
+    with Ranks(2) as pair:
+        yield pair
+
+
+@pytest.mark.parametrize(
+    ("family", "plan", "guidance"),
+    [
+        ("flux", "ulysses=2,ring=2,weights=4", 1.0),
+        ("qwen_image", "cfg=2,ulysses=2,weights=4", 4.0),
+        ("wan22", "cfg=2,allgather=2,weights=2", 4.0),
+    ],
+)
+def test_a_workflow_denoises_with_weights_that_ranks_share(
+    ranks: Any, model: Callable[..., Any], family: str, plan: str, guidance: float
+) -> None:
+    check(ranks.run("stored_shares:denoise_in_shares", model(family), plan, guidance), plan, family)
+
+
+def test_two_ranks_share_the_weights_of_their_sequence(pair: Any, model: Callable[..., Any]) -> None:
+    plan = "ulysses=2,weights=2"
+    check(pair.run("stored_shares:denoise_in_shares", model("flux"), plan, 1.0), plan, "flux")
+
+
+def check(found: list[dict[str, Any]], plan: str, family: str) -> None:
+    assert max(each["difference"] for each in found) <= TOLERANCE * max(1.0, found[0]["largest"])
+    assert all(each["share"] <= 1 / ParallelPlan.parse(plan).weights + PADDING for each in found)
+    assert {each["num_transformers"] for each in found} == {2 if family == "wan22" else 1}
+    assert all(each["is_kept"] and each["is_encoder_whole"] for each in found)
+
+
+def test_shares_of_a_process_group_that_is_gone_are_loaded_anew(
+    pair: Any, model: Callable[..., Any], tmp_path: Path
+) -> None:
+    plan = "ulysses=2,weights=2"
+    for each in pair.run("stored_shares:denoise_in_a_new_group", model("flux"), plan, str(tmp_path / "store")):
+        assert each["same"], "bit for bit"
+        assert each["is_old_gone"] and each["num_bytes"][0] == each["num_bytes"][1]
+
+
+@pytest.mark.parametrize("plan", ["ulysses=2,weights=2", "cfg=2,weights=2"])
+def test_a_cache_that_skips_shared_weights_is_refused_and_does_no_harm(
+    pair: Any, model: Callable[..., Any], plan: str
+) -> None:
+    for told, is_as_before in pair.run("stored_shares:denoise_with_a_cache", model("qwen_image"), plan):
+        assert "step_cache is first_block, but the weights of this QwenImageTransformer2DModel are shared" in told
+        assert "use weights=1" in told
+        assert is_as_before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"quantization": "int8"}, "quantization int8"),
+        ({"loras": (Lora(path="a.safetensors", sha256="", adapter="a"),), "compiled": True}, "LoRAs and compiled"),
+        ({"source": "one.safetensors@base"}, "a single-file checkpoint"),
+    ],
+)
+def test_what_cannot_be_read_in_shares_is_refused_by_name(tiny: Callable[[str], Path], change: Any, words: str) -> None:
+    model = dataclasses.replace(describe_model(str(tiny("flux")), device="cpu"), **change)
+    with pytest.raises(ValueError, match=f"plan ulysses=2,weights=2: .*{words}.*use weights=1, or"):
+        ComponentStore().load(model, ("transformer",), plan=ParallelPlan(ulysses=2, weights=2))

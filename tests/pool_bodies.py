@@ -1,0 +1,129 @@
+"""What ranks of a pool run in tests."""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+calls = 0
+"""Of `remember`, in this process: what a warm rank still knows."""
+last_step = 0
+
+
+def echo(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, Any]:
+    return {"request": dict(request), "rank": seat.rank, "pid": os.getpid(), "device": seat.device}
+
+
+def total(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, Any]:
+    """Steps of an all-reduce, slowed down as asked; the sum is known."""
+    global last_step
+    last_step = 0
+    value = request["tensor"].clone()
+    for step in range(request["steps"]):
+        time.sleep(request.get("pause_s", 0.0))
+        if seat.num_ranks > 1:
+            dist.all_reduce(value)
+            value /= seat.num_ranks
+        border.step(step + 1, request["steps"], lambda: torch.zeros(2, 2, 3, dtype=torch.uint8))
+        last_step = step + 1
+    return {"tensor": value}
+
+
+def reached(request: Mapping[str, Any], border: Any, seat: Any) -> int:
+    """The last step of the last `total`."""
+    return last_step
+
+
+def fail(request: Mapping[str, Any], border: Any, seat: Any) -> None:
+    """One rank ends as asked while the others wait for it."""
+    if seat.rank == request["rank"]:
+        raise {"value": ValueError, "runtime": RuntimeError, "memory": MemoryError}[request["kind"]](request["text"])
+    if seat.num_ranks > 1:
+        dist.barrier()
+
+
+def die(request: Mapping[str, Any], border: Any, seat: Any) -> None:
+    """One rank kills its own process, every time."""
+    if seat.rank == request["rank"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.barrier()
+
+
+def die_once(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, Any]:
+    """One rank gets a signal after the first step, the first time."""
+    flag = Path(request["flag"])
+    value = request["tensor"].clone()
+    for step in range(4):
+        dist.all_reduce(value)
+        value = torch.sin(value)
+        border.step(step + 1, 4)
+        if step == 0 and seat.rank == request["rank"] and not flag.exists():
+            flag.touch()
+            os.kill(os.getpid(), request["signal"])
+    return {"tensor": value}
+
+
+def hang(request: Mapping[str, Any], border: Any, seat: Any) -> None:
+    """One rank sleeps for ever while the others wait for it."""
+    if seat.rank == request["rank"]:
+        time.sleep(10_000)
+    dist.barrier()
+
+
+def remember(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, int]:
+    global calls
+    calls += 1
+    return {"pid": os.getpid(), "calls": calls}
+
+
+def meet(request: Mapping[str, Any], border: Any, seat: Any) -> bool:
+    """Whether another job comes to the same place, each with its own file."""
+    Path(request["own"]).touch()
+    end = time.monotonic() + 20
+    while not Path(request["other"]).exists() and time.monotonic() < end:
+        border.check()
+        time.sleep(0.01)
+    return Path(request["other"]).exists()
+
+
+def note(request: Mapping[str, Any], border: Any, seat: Any) -> None:
+    """Writes its name at the end of a file."""
+    time.sleep(request["pause_s"])
+    with Path(request["file"]).open("a") as file:
+        file.write(request["name"] + " ")
+
+
+def differ(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, int]:
+    return {"rank": seat.rank}
+
+
+def mapped(request: Mapping[str, Any], border: Any, seat: Any) -> list[str]:
+    """The inodes of the memory files that this process has mapped; `request` is one of them."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return sorted({line.split()[4] for line in lines if "memfd:latentloom" in line})
+
+
+def environment(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, Any]:
+    return {name: os.environ.get(name) for name in request["names"]}
+
+
+def listening(request: Mapping[str, Any], border: Any, seat: Any) -> list[str]:
+    """Addresses, in the kernel's hexadecimal, on which this process listens."""
+    own = set()
+    for fd in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # the one that lists them
+            own.add(str(fd.readlink()))
+    rows = [
+        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/self/net/{name}").read_text().splitlines()[1:]
+    ]
+    return [row[1].rpartition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in own]
+
+
+def open_files(request: Mapping[str, Any], border: Any, seat: Any) -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))

@@ -1,0 +1,200 @@
+"""The same saved workflow on one device and on several: pixels, manifests, what is reused, and how runs overlap."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image as Pillow
+
+from latentloom.__main__ import main
+from latentloom.nodes.cache import MemoryCache
+from latentloom.nodes.graph import read_graph
+from latentloom.nodes.registry import SPECS
+from latentloom.nodes.run import run
+from latentloom.nodes.workspace import Workspace
+from latentloom.pipelines.place import read_place
+from latentloom.pipelines.placement import POOLS
+
+ROOT = Path(__file__).resolve().parent.parent
+FIRST = str(ROOT / "workflows" / "first_picture.json")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _pools() -> Iterator[None]:
+    yield
+    POOLS.close()
+
+
+def pixels(path: str | Path) -> np.ndarray:
+    with Pillow.open(path) as picture:
+        return np.asarray(picture.convert("RGB")).astype(int)
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
+    """What one process paints."""
+    out = tmp_path_factory.mktemp("one")
+    assert main(["run", FIRST, "--out", str(out), "--no-cache"]) == 0
+    return pixels(out / "picture.png")
+
+
+@pytest.mark.parametrize(
+    ("devices", "plan"),
+    [
+        ("cpu,cpu", "ulysses=2"),
+        ("cpu,cpu", "ring=2"),
+        ("cpu,cpu", "allgather=2"),
+        ("cpu,cpu", "cfg=2"),
+        ("cpu*4", "ulysses=2,ring=2"),
+        ("cpu*4", "ulysses=2,allgather=2"),
+        ("cpu*4", "cfg=2,ulysses=2"),
+        ("cpu*4", "cfg=2,ring=2,weights=4"),
+        ("cpu*4", "auto"),
+    ],
+)
+def test_a_workflow_on_several_devices_paints_the_picture_of_one(
+    devices: str, plan: str, one: np.ndarray, tmp_path: Path
+) -> None:
+    assert main(["run", FIRST, "--no-cache", "--devices", devices, "--plan", plan]) == 0
+    assert np.abs(pixels("output/picture.png") - one).max() <= 1
+    manifest = json.loads(Path("output/manifest.json").read_text())
+    node = manifest["nodes"]["denoise"]
+    assert manifest["plan"] == node["plan"] == ("cfg=2,ulysses=2" if plan == "auto" else plan)
+    assert [rank["rank"] for rank in node["ranks"]] == list(range(4 if devices == "cpu*4" else 2))
+    assert all(rank["seconds"] > 0 and rank["sent_bytes"] > 0 and rank["exchanges"] > 0 for rank in node["ranks"])
+
+
+def made(graph: dict[str, Any], devices: str = "", plan: str = "auto") -> torch.Tensor:
+    """The pixels of a workflow's output, before they are rounded."""
+    place = {"place": read_place(devices, plan)} if devices else {}
+    result = run(read_graph(json.dumps(graph).encode()), SPECS, workspace=Workspace(roots=None, **place))
+    assert result.failure is None, result.failure
+    return result.outputs["pixels"].pixels
+
+
+def graph(source: str, *, decode: str, guidance: float, **canvas: int) -> dict[str, Any]:
+    def link(name: str) -> dict[str, str]:
+        return {"from": name}
+
+    nodes = {
+        "model": ("LoomLoadModel", {"source": source, "device": "cpu"}),
+        "text": ("LoomEncodeText", {"model": link("model.model"), "prompt": "a red fox", "negative_prompt": "blurred"}),
+        "canvas": ("LoomEmptyLatents", {"model": link("model.model"), **canvas}),
+        "denoise": (
+            "LoomDenoise",
+            {
+                "model": link("model.model"),
+                "conditioning": link("text.conditioning"),
+                "latents": link("canvas.latents"),
+                "steps": 2,
+                "seed": 5,
+                "guidance": guidance,
+            },
+        ),
+        "decode": (decode, {"model": link("model.model"), "latents": link("denoise.latents")}),
+    }
+    return {
+        "format": 1,
+        "name": "tiny",
+        "nodes": {name: {"type": kind, "version": 1, "inputs": inputs} for name, (kind, inputs) in nodes.items()},
+        "outputs": {"pixels": {"from": "decode.video" if decode == "LoomDecodeVideo" else "decode.image"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("family", "plan", "options"),
+    [
+        ("flux", "ring=2", {"decode": "LoomDecode", "guidance": 3.0}),
+        ("qwen_image", "cfg=2", {"decode": "LoomDecode", "guidance": 4.0}),
+        ("qwen_image", "allgather=2", {"decode": "LoomDecode", "guidance": 4.0}),
+        ("wan", "ulysses=2", {"decode": "LoomDecodeVideo", "guidance": 5.0, "width": 64, "height": 48, "frames": 5}),
+    ],
+)
+def test_models_of_every_kind_give_the_pixels_of_one_process(
+    family: str, plan: str, options: dict[str, Any], tiny: Callable[[str], Path]
+) -> None:
+    tiny_graph = graph(str(tiny(family)), **options)
+    one, several = made(tiny_graph), made(tiny_graph, "cpu,cpu", plan)
+    assert (several - one).abs().max() <= 1e-5 * max(1.0, float(one.abs().max()))
+
+
+def test_the_number_of_devices_changes_no_key_and_a_named_plan_does() -> None:
+    cache, plain = MemoryCache(1 << 30), json.loads(Path(FIRST).read_text())
+    del plain["nodes"]["save"]
+    plain["outputs"] = {"picture": {"from": "decode.image"}}
+    first_picture = read_graph(json.dumps(plain).encode())
+
+    def cached(devices: str, plan: str) -> str:
+        workspace = Workspace(place=read_place(devices, plan))
+        result = run(first_picture, SPECS, workspace=workspace, memory_cache=cache)
+        assert result.failure is None, result.failure
+        return result.nodes["decode"].cached
+
+    found = [cached("cpu,cpu", "auto"), cached("cpu*4", "auto"), cached("cpu,cpu", "ring=2"), cached("cpu,cpu", "ring=2")]
+    assert found == ["no", "memory", "no", "memory"]
+
+
+def test_the_next_text_is_encoded_while_steps_are_going(capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = ["--sweep", "prompt=a red star,a blue star,a green star", "--set", "denoise.steps=30"]
+    assert main(["run", FIRST, "--no-cache", "--devices", "cpu,cpu", "--json", *sweep]) == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    order = [(e["run"], e.get("node", ""), e["kind"]) for e in events if "run" in e]
+    first, second, third = dict.fromkeys(run for run, _, _ in order)
+    assert order.index((second, "encode_text", "finished")) < order.index((first, "denoise", "finished"))
+    assert order.index((third, "encode_text", "finished")) < order.index((second, "denoise", "finished"))
+
+
+def test_two_replicas_work_on_two_runs_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--devices", "cpu*4", "--replicas", "2", "--plan", "ulysses=2", "--sweep", "seed=1,2"]
+    assert main(["run", FIRST, "--no-cache", "--json", "--set", "denoise.steps=30", *arguments]) == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    order = [(e["run"], e["kind"]) for e in events if e.get("node") == "denoise"]
+    first, second = dict.fromkeys(run for run, _ in order)
+    assert order.index((second, "progress")) < order.index((first, "finished"))
+
+
+def test_a_plan_node_chooses_and_the_command_line_overrides_it(tmp_path: Path) -> None:
+    plain = json.loads(Path(FIRST).read_text())
+    plain["nodes"]["plan"] = {
+        "type": "LoomParallelPlan",
+        "version": 1,
+        "inputs": {"model": {"from": "load_model.model"}, "devices": "cpu,cpu", "plan": "ring=2"},
+    }
+    plain["nodes"]["load_model"]["inputs"]["device"] = "cpu"
+    for name in ("encode_text", "empty_latents", "denoise", "decode"):
+        plain["nodes"][name]["inputs"]["model"] = {"from": "plan.model"}
+    (tmp_path / "planned.json").write_text(json.dumps(plain))
+    plans = []
+    for arguments in ([], ["--devices", "cpu,cpu", "--plan", "cfg=2"]):
+        assert main(["run", "planned.json", "--no-cache", *arguments]) == 0
+        plans.append(json.loads(Path("output/manifest.json").read_text())["plan"])
+    assert plans == ["ring=2", "cfg=2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--devices", "cpu,gpu"], "'gpu' is no device"),
+        (["--devices", "cpu*4", "--replicas", "3"], "replicas is 3, but 4 devices"),
+        (["--devices", "cpu,cpu", "--plan", "spiral=2"], "'spiral=2' is no axis"),
+        (["--devices", "cpu,cpu", "--plan", "ulysses=4"], "uses 4 ranks, but 2 devices were given"),
+        (["--devices", "cpu*4", "--replicas", "2", "--plan", "ring=4"], "uses 4 ranks, but 2 devices were given"),
+    ],
+)
+def test_a_mistake_is_refused_before_anything_runs(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", FIRST, *arguments]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
