@@ -6,14 +6,11 @@ Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or a
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
-import signal
 import sys
 import threading
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 

@@ -20,7 +20,7 @@ class NodeFailed(Exception):
 
 
 def sentence(error: BaseException) -> str:
-    """`ValueError`, `OutOfMemory` and `RankFailed` speak to the user already; anything else gets a sentence around its first line."""
+    """What speaks to the user already stays as it is; anything else gets a sentence around its first line."""
     text = str(error).strip()
     if isinstance(error, ValueError | OutOfMemory | RankFailed) and text:
         return text

@@ -49,7 +49,7 @@ class Headless:
     roots: tuple[Path, ...]
     cache_dir: Path | None = None
     resume: bool = False
-    place: Place = Place()
+    place: Place = field(default_factory=Place)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ class Workspace:
     claims: dict[Path, object] | None = field(default=None, compare=False)
     """Files that this run reads or writes, so that no two of its nodes meet in one. None: nobody keeps count."""
 
-    place: Place = Place()
+    place: Place = field(default_factory=Place)
     """Where the models of this run work, whatever the workflow says; no devices: where it says."""
 
     def input_path(self, path: str, *, socket: str) -> Path:

@@ -123,7 +123,7 @@ def add(value: Tensor, *, group: Group) -> Tensor:
 
 
 def highest(wish: int, process_group: dist.ProcessGroup) -> int:
-    """Collective: the highest of all members' small numbers, over a group on the CPU. Not counted: it is no exchange."""
+    """Collective: the highest of all members' small numbers, over a group on the CPU; no exchange, and not counted."""
     ballot = torch.tensor([wish], dtype=torch.uint8)
     dist.all_reduce(ballot, op=dist.ReduceOp.MAX, group=process_group)
     return int(ballot)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from .message import read_body
 from .seat import World
+from .shortage import advice
 
 Lane = Literal["main", "side"]
 Told = tuple[str, Any]
@@ -101,11 +102,11 @@ class End:
     def read(cls, header: dict[str, Any], body: int | None) -> End:
         try:
             if body is None:
-                raise OSError(errno.EMFILE, "too many open files; raise the limit (ulimit -n)")
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             value = read_body(body)
         except Exception as error:
-            told = {"type": type(error).__name__, "message": str(error), "traceback": ""}
-            return cls("failed", told, reason=f"its answer cannot be read: {error}")
+            reason = f"its answer cannot be read: {advice(error) if isinstance(error, OSError) else error}"
+            return cls("failed", {"type": "RuntimeError", "message": reason, "traceback": ""}, reason=reason)
         reason = value["message"] if header["state"] not in ("done", "cancelled") else ""
         return cls(
             header["state"],

@@ -8,6 +8,7 @@ copies the page. Connections are SOCK_SEQPACKET pairs without a name, so that no
 from __future__ import annotations
 
 import array
+import errno
 import json
 import os
 import socket
@@ -110,6 +111,8 @@ def read_body(fd: int) -> Any:
     try:
         with safe_open(f"/proc/self/fd/{fd}", framework="pt") as body:
             return _with_tensors(json.loads(body.metadata()[PLAIN]), body)
+    except FileNotFoundError:  # it is there; what safetensors was refused is a descriptor
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE)) from None
     finally:
         os.close(fd)
 

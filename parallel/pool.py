@@ -126,6 +126,16 @@ class Pool:
             for rank in replica.ranks
         ]
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody has work here, as it was a moment ago."""
+        return not self._supervisor.has_jobs
+
+    @property
+    def is_closed(self) -> bool:
+        """By `close`, or because its thread ended."""
+        return self._supervisor.is_closed
+
     def close(self) -> None:
         """End all processes; jobs under way end with an error. A second call does nothing."""
         self._finalizer()

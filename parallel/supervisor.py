@@ -49,6 +49,10 @@ class Supervisor:
         self._thread = threading.Thread(target=self._serve, name="latentloom pool", daemon=True)
         self._thread.start()
 
+    @property
+    def has_jobs(self) -> bool:
+        return bool(self._jobs())
+
     def submit(self, job: Job) -> None:
         self._post(lambda: self._submit(job))
 

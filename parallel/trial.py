@@ -24,7 +24,7 @@ class _Deadline(Border):
 
 
 def trial(devices: Sequence[str], *, timeout_s: float = 100.0) -> str:
-    """Start a rank on each device and let them meet; one sentence. Raises `RankFailed` or ValueError for what failed."""
+    """Start a rank on each device and let them meet; one sentence. Raises `RankFailed` or ValueError."""
     start = time.monotonic()
     with Pool(devices, limits=Limits(start_s=timeout_s)) as pool:
         total = pool.call(".parallel.trial:meet", {}, _Deadline(timeout_s), num_ranks=len(devices))["total"]

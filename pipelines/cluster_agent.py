@@ -31,6 +31,8 @@ HOST_SILENCE_S = 60.0
 
 
 UNKNOWN_S = 0.01
+RANKS_S = 90.0
+"""For ranks to start before they are counted as there."""
 
 
 class Agent:
@@ -38,13 +40,17 @@ class Agent:
 
     def __init__(self, devices: Sequence[str], replicas: int, preload: Sequence[str], address: str) -> None:
         self._address = address
+        self._start_time = time.monotonic()
         self._pool = Pool(devices, replicas=replicas, preload=preload)
         unpack(pack(None))  # imports what else would keep the first job's host waiting
         self._borders: dict[str, AgentBorder] = {}
         self._lock = threading.Lock()
 
     def hello(self) -> str:
-        return json.dumps({"versions": versions(), "pid": os.getpid()})
+        """Who this is, and whether its ranks are there: a job over several machines waits for the slowest."""
+        late = time.monotonic() - self._start_time > RANKS_S  # the first job will say why
+        is_ready = late or all(state.is_ready for state in self._pool.states())
+        return json.dumps({"versions": versions(), "pid": os.getpid(), "is_ready": is_ready})
 
     def run(self, job: str, order: str, request: bytes) -> bytes:
         """Do a job to its end, however it ends. `order` is JSON: what `Pool.call` takes, and what the border says."""

@@ -101,12 +101,12 @@ class Machine:
         if not hello.startswith("{"):
             self.problem = f"{self.name}: {hello}"
             return
-        theirs = json.loads(hello)["versions"]
+        told = json.loads(hello)
         for name, ours in versions().items():
-            if theirs[name] != ours:
-                self.problem = f"{self.name} has {name} {theirs[name]}, and this one has {ours}; install the same"
+            if (theirs := told["versions"][name]) != ours:
+                self.problem = f"{self.name} has {name} {theirs}, and this one has {ours}; install the same"
                 return
-        self.is_ready = True
+        self.is_ready = told["is_ready"]
 
 
 def connect(address: str) -> None:

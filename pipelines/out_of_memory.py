@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 
 
 class OutOfMemory(RuntimeError):
@@ -17,3 +18,14 @@ def is_out_of_memory(error: BaseException) -> bool:
         return error.errno == errno.ENOMEM
     text = str(error).lower()
     return isinstance(error, RuntimeError) and ("defaultcpuallocator" in text or "out of memory" in text)
+
+
+def shortage(error: BaseException) -> str:
+    """How much was asked for and how much was there, as far as torch's text tells; "" where it does not."""
+    text = str(error)
+    asked = re.search(r"[Tt]ried to allocate ([\d.]+) (\w+)", text)
+    if asked is None:
+        return ""
+    free = re.search(r"of which ([\d.]+ \w+) is free", text)
+    amount = f"{asked[1]} {asked[2]}" if asked[2] != "bytes" else f"{int(asked[1]) / 2**30:.2f} GiB"
+    return f" ({amount} more was asked for{f', {free[1]} was free' if free else ''})"

@@ -105,9 +105,17 @@ class Pools:
         """The pool of the model's devices, its ranks warm or starting."""
         key = (model.place.devices, model.place.replicas)
         with self._lock:
-            if key not in self._pools:
-                self._pools[key] = Pool(key[0], replicas=key[1], preload=preloads(model))
-            return self._pools[key]
+            if (pool := self._pools.get(key)) is None or pool.is_closed:
+                self._make_room(set(key[0]) - {"cpu"})
+                pool = self._pools[key] = Pool(key[0], replicas=key[1], preload=preloads(model))
+            return pool
+
+    def _make_room(self, accelerators: set[str]) -> None:
+        """End idle pools on the same accelerators: what they keep there would be in the way."""
+        for key, pool in list(self._pools.items()):
+            if accelerators & set(key[0]) and pool.is_idle:
+                pool.close()
+                del self._pools[key]
 
     def close(self) -> None:
         with self._lock:

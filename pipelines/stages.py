@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,17 +18,16 @@ import torch
 
 from ..parallel.border import SILENT, Border
 from ..parallel.plan import ParallelPlan
-from . import guidance as guiding
-from . import preview, quiet, schedulers  # noqa: F401 (quiet for what it silences)
-from .card import Card
+from . import preview, quiet  # noqa: F401 (quiet for what it silences)
 from .components import store
+from .denoise_checks import check_denoise, check_family, check_guidance
 from .describe import card_of
 from .families import FAMILIES, family_module
 from .families.family import Stage
 from .inspect_model import read_config, read_index
 from .loading import torch_dtype
 from .noise import generators, seeds_of
-from .out_of_memory import OutOfMemory, is_out_of_memory
+from .out_of_memory import OutOfMemory, is_out_of_memory, shortage
 from .rank_work import measured
 from .request import number, seed_of, steps_of
 from .shape import check_frames, check_size
@@ -41,10 +39,7 @@ from .values import Conditioning, Image, Latents, Model, Sampling, Video, from_p
 if TYPE_CHECKING:
     from torch import Tensor
 
-logger = logging.getLogger("latentloom")
-
 Plain = dict[str, Any]
-LEAST_STRENGTH = 1e-6
 
 
 def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
@@ -134,9 +129,9 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     strength = number(request, "strength", 1.0)
     guidance_2 = number(request, "guidance_2")
     distilled_guidance = number(request, "distilled_guidance")
-    _check_guidance(model, card, guidance=guidance, guidance_2=guidance_2, distilled_guidance=distilled_guidance)
+    check_guidance(model, card, guidance=guidance, guidance_2=guidance_2, distilled_guidance=distilled_guidance)
     most = max(guidance, guidance_2)
-    _check_denoise(model, conditioning, latents, sampling=sampling, guidance=most, strength=strength)
+    check_denoise(model, conditioning, latents, sampling=sampling, guidance=most, strength=strength)
     cache = choice_of(request, model, sampling=sampling, strength=strength)
     seeds = seeds_of(seed_of(request), latents.batch)
     with _stage(model, f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"):
@@ -170,14 +165,18 @@ def decode(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     """
     model = from_plain(Model, request["model"])
     latents = from_plain(Latents, request["latents"])
-    _check_family(model, latents.family, what="latents were made")
+    check_family(model, latents.family, what="latents were made")
     if latents.tensor is None:
         raise ValueError("the latents are an empty canvas, which shows nothing; put a Denoise before Decode")
     with _stage(model, f"decoding {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"):
         parts = _load(model, "decode", border)
         border.phase("decoding")
         tensor = latents.tensor.to(model.device, parts["vae"].dtype)
-        with split_over(parts["vae"], int(number(request, "split")), rows=tensor.shape[-2]):
+        num_ranks = max(1, int(number(request, "split")))
+        with (
+            measured(ParallelPlan(ulysses=num_ranks), border, device=model.device, name=f"rows={num_ranks}"),
+            split_over(parts["vae"], num_ranks, rows=tensor.shape[-2]),
+        ):
             pixels = family_module(model.family).decode(parts, tensor=tensor).float()
     if FAMILIES[model.family].output == "image":
         return {"image": to_plain(Image(pixels=pixels))}
@@ -194,8 +193,8 @@ def _stage(model: Model, doing: str) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise OutOfMemory(
-            f"{model.device} ran out of memory {doing} with {model.source}; "
-            "make it smaller, make fewer at once, or load the model with quantization"
+            f"{model.device} ran out of memory{shortage(error)} {doing} with {model.source}; make it smaller, make "
+            "fewer at once, load the model with quantization, or share its weights over devices (plan weights=4)"
         ) from None
 
 
@@ -206,68 +205,6 @@ def _load(model: Model, stage: Stage, border: Border, *, plan: ParallelPlan | No
     if stage == "denoise":
         parts["vae.config"] = read_config(folder, "vae")
     return parts
-
-
-def _check_denoise(
-    model: Model,
-    conditioning: Conditioning,
-    latents: Latents,
-    *,
-    sampling: Sampling,
-    guidance: float,
-    strength: float,
-) -> None:
-    _check_family(model, conditioning.family, what="text was encoded")
-    _check_family(model, latents.family, what="latents were made")
-    check_size(model, latents.width, latents.height)
-    check_frames(model, latents.frames)
-    schedulers.check(sampling)
-    guiding.check(sampling)
-    if guiding.is_guided(guidance) and conditioning.negative is None:
-        raise ValueError(
-            f"guidance is {guidance:g}, but the text was encoded without a negative prompt to steer away from; "
-            "encode it for this guidance, or set guidance to 1"
-        )
-    if not LEAST_STRENGTH <= strength <= 1:
-        raise ValueError(f"strength is {strength:g}; give a number above 0, up to 1")
-    if latents.tensor is None:
-        if strength < 1:
-            raise ValueError(f"strength is {strength:g}, but {_why_whole(model)}")
-    elif len(latents.tensor) not in (1, latents.batch):
-        raise ValueError(
-            f"the latents hold {len(latents.tensor)} pictures and a batch of {latents.batch}; make them equal"
-        )
-
-
-def _check_guidance(model: Model, card: Card, *, guidance: float, guidance_2: float, distilled_guidance: float) -> None:
-    """Refuse a number that the model would ignore, and tell of one that does nothing."""
-    if guidance_2 and read_index(Path(model.folder)).get("boundary_ratio") is None:
-        raise ValueError(
-            f"guidance_2 is {guidance_2:g}, but {model.source} has no second expert to guide; set guidance_2 to 0"
-        )
-    if distilled_guidance and not card.distilled_guidance:
-        raise ValueError(
-            f"distilled_guidance is {distilled_guidance:g}, but {model.source} takes none; set distilled_guidance to 0"
-        )
-    for name, value in (("guidance", guidance), ("guidance_2", guidance_2)):
-        if 0 < value < 1:
-            logger.warning("%s is %g: below 1 there is no guidance, as at 1; set it above 1 to guide", name, value)
-
-
-def _why_whole(model: Model) -> str:
-    family = FAMILIES[model.family]
-    if family.takes_image == "first_frame":
-        return f"{family.title} makes every video from noise, one with a first frame too; set strength to 1"
-    return "the canvas is empty; put a picture on it with Encode Image, or set strength to 1"
-
-
-def _check_family(model: Model, family: str, *, what: str) -> None:
-    if family != model.family:
-        title = FAMILIES[family].title if family in FAMILIES else family
-        raise ValueError(
-            f"the {what} with {title} ({family}), but the model is {FAMILIES[model.family].title} ({model.family}); "
-            "use the same model in both places"
-        )
 
 
 def _conditioning_on_device(conditioning: Conditioning, model: Model) -> Conditioning:

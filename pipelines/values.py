@@ -63,7 +63,7 @@ class Model:
     dtype: Dtype = "fp32"
     quantization: Quantization = "none"
     compiled: bool = False
-    place: Place = Place()
+    place: Place = field(default_factory=Place)
     loras: tuple[Lora, ...] = ()
 
 

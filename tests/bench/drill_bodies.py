@@ -32,3 +32,7 @@ class _Full(Border):
 
     def spread(self, plan: str, ranks: Any) -> None:
         self._inner.spread(plan, ranks)
+
+
+def nothing(request: Mapping[str, Any], border: Any, seat: Seat) -> None:
+    """What a job costs that does no work."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from drill_work import DEADLINE_S, Moment, Work
-
 from latentloom.parallel.pool_folder import PREFIX, PoolFolder
 
 MARK = "LATENTLOOM_DRILL"
@@ -19,13 +18,13 @@ START_S = 300.0
 
 
 def live(ranks: int, *, steps: int, size: int) -> NoReturn:
-    """Make pictures for ever, and say so once the first is made."""
+    """Make pictures for ever, and say which stage begins."""
 
     class Telling(Moment):
         def enter(self, stage: str) -> None:
             print(stage, flush=True)
 
-    work, border = Work(ranks, steps=steps, size=size), Telling()
+    work, border = Work(ranks, steps=steps, size=size, is_measured=False), Telling()
     while True:
         work.picture(0, border)
 
@@ -55,7 +54,7 @@ def _once(chance: random.Random, ranks: int, *, steps: int, size: int) -> dict[s
             time.sleep(chance.random())
         finally:
             process.kill()
-            process.wait()
+            process.communicate()
         killed = time.monotonic()
         while (left := _marked(mark)) and time.monotonic() < killed + DEADLINE_S:
             time.sleep(0.005)

@@ -1,6 +1,7 @@
-"""The work of a drill: pictures of the built-in model, made by a warm pool, and what is known of its ranks meanwhile."""
+"""The work of a drill: pictures of the built-in model, made by a warm pool, and what its ranks do meanwhile."""
 
 import dataclasses
+import itertools
 import logging
 import os
 import threading
@@ -61,7 +62,15 @@ class Log(logging.Handler):
 class Work:
     """A pool of `num_ranks` on the CPU; pictures of seeds, and what they look like undisturbed."""
 
-    def __init__(self, num_ranks: int, *, steps: int = 8, size: int = 128, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        num_ranks: int,
+        *,
+        steps: int = 8,
+        size: int = 64,
+        limits: Limits | None = None,
+        is_measured: bool = True,
+    ) -> None:
         bench = str(Path(__file__).resolve().parent)
         os.environ["PYTHONPATH"] = os.pathsep.join([bench, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
         place = Place(devices=("cpu",) * num_ranks, plan=PLANS[num_ranks])
@@ -79,8 +88,8 @@ class Work:
         self.pool = Pool(place.devices, preload=preload, limits=self.limits)
         self._of, placement.POOLS.of = placement.POOLS.of, lambda model: self.pool
         self._threads = ThreadPoolExecutor(4)
-        self.expected = [self.picture(seed) for seed in range(SEEDS)]
-        self.durations = self._durations()
+        self.expected = [self.picture(seed) for seed in range(SEEDS)] if is_measured else []
+        self.durations = self._durations() if is_measured else {}
 
     def close(self) -> None:
         placement.POOLS.of = self._of
@@ -142,9 +151,9 @@ class Work:
             moment = Moment()
             self.picture(seed, moment)
             stages = [*moment.starts.items()]
-            for (name, start), (_, end) in zip(stages, stages[1:], strict=False):
+            for (name, start), (_, end) in itertools.pairwise(stages):
                 found.setdefault(name, []).append(end - start)
-            gaps = [b - a for a, b in zip(moment.steps, moment.steps[1:], strict=False)]
+            gaps = [b - a for a, b in itertools.pairwise(moment.steps)]
             found.setdefault("one step", []).append(max(gaps))
         return {name: min(values) for name, values in found.items()}
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from drill_host import host, live
 from drill_work import Moment, Work, later
-
 from latentloom.parallel.border import Cancelled
 from latentloom.parallel.job import RankOutOfMemory
 from latentloom.parallel.limits import Limits
@@ -203,7 +202,7 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=2, choices=(2, 3, 4))
     parser.add_argument("--times", type=int)
     parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--size", type=int, default=128)
+    parser.add_argument("--size", type=int, default=64)
     asked = parser.parse_args()
     if asked.drill == "live":  # what `host` kills
         live(asked.ranks, steps=asked.steps, size=asked.size)

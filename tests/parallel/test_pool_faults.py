@@ -13,6 +13,7 @@ from latentloom.parallel.job import RankFailed
 from latentloom.parallel.limits import Limits
 from latentloom.parallel.pool import Pool
 
+TESTS = str(Path(__file__).resolve().parent.parent)
 TENSOR = torch.linspace(-1, 1, 7)
 
 
@@ -99,10 +100,12 @@ def test_a_member_lost_during_a_job_of_fewer_ranks_is_missed_by_the_next_of_all(
     before = memories(pool)
     pool.call("pool_bodies:echo", {}, num_ranks=1)
     os.kill(before[2]["pid"], signal.SIGKILL)
-    assert survivors_are_warm(before, memories(pool), 2)
+    kept = [now["pid"] == then["pid"] for now, then in zip(memories(pool), before, strict=True)]
+    assert kept == [True, True, False]
 
 
-def test_the_fork_servers_death_is_mended(pool: Pool, tmp_path: Path) -> None:
+def test_the_fork_servers_death_is_mended(pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")]))
     before = memories(pool)
     status = Path(f"/proc/{before[0]['pid']}/status").read_text()
     server = int(status.partition("PPid:")[2].split()[0])

@@ -49,8 +49,8 @@ def canvas() -> Callable[..., dict[str, Any]]:
 @pytest.fixture(scope="session")
 def paint() -> Callable[..., dict[str, Any]]:
     """`paint(model, canvas, **request)` encodes "a red circle" and denoises: the latents as plain data."""
-    from latentloom.pipelines import stages
     from latentloom.parallel.border import SILENT
+    from latentloom.pipelines import stages
 
     def run(model: Mapping[str, Any], canvas: Mapping[str, Any], *, border: Any = SILENT, **request: Any) -> Any:
         text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": 64}

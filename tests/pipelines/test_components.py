@@ -13,8 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from latentloom.pipelines import compiling, quantize
 from latentloom.parallel.border import Border, Cancelled
+from latentloom.pipelines import compiling, quantize
 from latentloom.pipelines.components import ComponentStore, _expected_bytes, store
 from latentloom.pipelines.describe import describe_model
 from latentloom.pipelines.inspect_model import inspect_model

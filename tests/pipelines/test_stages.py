@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.pipelines import stages
 from latentloom.parallel.border import Border, Cancelled
+from latentloom.pipelines import stages
 from latentloom.pipelines.families import FAMILIES, family_module
 from latentloom.pipelines.out_of_memory import OutOfMemory, is_out_of_memory
 from latentloom.pipelines.values import Image, Sampling, to_plain

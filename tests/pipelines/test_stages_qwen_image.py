@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.pipelines import stages
 from latentloom.parallel.border import Border, Cancelled
+from latentloom.pipelines import stages
 from latentloom.pipelines.components import store
 from latentloom.pipelines.describe import card_of
 from latentloom.pipelines.noise import generators

@@ -11,8 +11,8 @@ import pytest
 import torch
 from PIL import Image as PilImage
 
-from latentloom.pipelines import stages
 from latentloom.parallel.border import Border, Cancelled
+from latentloom.pipelines import stages
 from latentloom.pipelines.components import store
 from latentloom.pipelines.describe import card_of, describe_model
 from latentloom.pipelines.noise import generators

@@ -1,0 +1,80 @@
+"""What a denoise is asked for, checked before anything is loaded: values that do not fit the model or each other."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from . import guidance as guiding
+from . import schedulers
+from .card import Card
+from .families import FAMILIES
+from .inspect_model import read_index
+from .shape import check_frames, check_size
+from .values import Conditioning, Latents, Model, Sampling
+
+logger = logging.getLogger("latentloom")
+
+LEAST_STRENGTH = 1e-6
+
+
+def check_denoise(
+    model: Model,
+    conditioning: Conditioning,
+    latents: Latents,
+    *,
+    sampling: Sampling,
+    guidance: float,
+    strength: float,
+) -> None:
+    check_family(model, conditioning.family, what="text was encoded")
+    check_family(model, latents.family, what="latents were made")
+    check_size(model, latents.width, latents.height)
+    check_frames(model, latents.frames)
+    schedulers.check(sampling)
+    guiding.check(sampling)
+    if guiding.is_guided(guidance) and conditioning.negative is None:
+        raise ValueError(
+            f"guidance is {guidance:g}, but the text was encoded without a negative prompt to steer away from; "
+            "encode it for this guidance, or set guidance to 1"
+        )
+    if not LEAST_STRENGTH <= strength <= 1:
+        raise ValueError(f"strength is {strength:g}; give a number above 0, up to 1")
+    if latents.tensor is None:
+        if strength < 1:
+            raise ValueError(f"strength is {strength:g}, but {_why_whole(model)}")
+    elif len(latents.tensor) not in (1, latents.batch):
+        raise ValueError(
+            f"the latents hold {len(latents.tensor)} pictures and a batch of {latents.batch}; make them equal"
+        )
+
+
+def check_guidance(model: Model, card: Card, *, guidance: float, guidance_2: float, distilled_guidance: float) -> None:
+    """Refuse a number that the model would ignore, and tell of one that does nothing."""
+    if guidance_2 and read_index(Path(model.folder)).get("boundary_ratio") is None:
+        raise ValueError(
+            f"guidance_2 is {guidance_2:g}, but {model.source} has no second expert to guide; set guidance_2 to 0"
+        )
+    if distilled_guidance and not card.distilled_guidance:
+        raise ValueError(
+            f"distilled_guidance is {distilled_guidance:g}, but {model.source} takes none; set distilled_guidance to 0"
+        )
+    for name, value in (("guidance", guidance), ("guidance_2", guidance_2)):
+        if 0 < value < 1:
+            logger.warning("%s is %g: below 1 there is no guidance, as at 1; set it above 1 to guide", name, value)
+
+
+def _why_whole(model: Model) -> str:
+    family = FAMILIES[model.family]
+    if family.takes_image == "first_frame":
+        return f"{family.title} makes every video from noise, one with a first frame too; set strength to 1"
+    return "the canvas is empty; put a picture on it with Encode Image, or set strength to 1"
+
+
+def check_family(model: Model, family: str, *, what: str) -> None:
+    if family != model.family:
+        title = FAMILIES[family].title if family in FAMILIES else family
+        raise ValueError(
+            f"the {what} with {title} ({family}), but the model is {FAMILIES[model.family].title} ({model.family}); "
+            "use the same model in both places"
+        )

@@ -1,0 +1,154 @@
+"""What a whole host process does to its pool, and its machine to both; each host is a process of its own."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from latentloom.parallel.pool_folder import PREFIX, PoolFolder
+
+TESTS = Path(__file__).resolve().parent.parent
+BEGIN = """
+import errno, os, signal, sys, time
+from pathlib import Path
+sys.path.insert(0, os.environ["TESTS"])
+import conftest, torch
+from latentloom.parallel.limits import Limits
+from latentloom.parallel.pool import Pool
+pool = Pool(["cpu", "cpu"])
+def works(size=9):
+    pool.call("pool_bodies:total", {"tensor": torch.ones(size), "steps": 2}, num_ranks=2)
+def told(call):
+    try:
+        call()
+    except Exception as error:
+        print(str(error).splitlines()[0], flush=True)
+def kill(number):
+    os.kill(pool.states()[number].pid, signal.SIGKILL)
+works()
+"""
+UNSHARE = ["unshare", "--mount"]
+
+
+def command(program: str) -> list[str]:
+    return [sys.executable, "-c", BEGIN + program]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "TESTS": str(TESTS), "PYTHONPATH": path, "TMPDIR": str(folder)}
+
+
+def host(program: str, folder: Path, *, before: Sequence[str] = ()) -> list[str]:
+    """The lines that a host prints which runs this with a pool; it must end well."""
+    arguments = [*before, *command(program)]
+    done = subprocess.run(arguments, env=environment(folder), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def alone_may_mount() -> bool:
+    """Whether this user can have mounts that nobody else sees."""
+    try:
+        return not subprocess.run([*UNSHARE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True).returncode
+    except OSError:
+        return False
+
+
+def test_a_killed_host_leaves_no_process_and_the_next_start_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = """
+print(*(state.pid for state in pool.states()), flush=True)
+pool.call("pool_bodies:total", {"tensor": torch.ones(9), "steps": 10_000, "pause_s": 0.01}, num_ranks=2)
+"""
+    with subprocess.Popen(command(program), env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pids = process.stdout.readline().split()
+        process.kill()
+    end = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert len(pids) == 2 and not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert [each for each in tmp_path.iterdir() if each.name.startswith(PREFIX)]
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    PoolFolder().remove()
+    assert not [each for each in tmp_path.iterdir() if PREFIX in each.name]
+
+
+def test_a_folder_whose_host_lives_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    first = PoolFolder()
+    second = PoolFolder()
+    assert first.path.exists() and second.path.exists()
+    first.remove()
+    second.remove()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_process_that_the_host_forks_does_not_end_its_pool(tmp_path: Path) -> None:
+    program = """
+before = [state.pid for state in pool.states()]
+if not os.fork():
+    sys.exit()
+os.wait()
+works()
+print(before == [state.pid for state in pool.states()] and pool.folder.exists())
+"""
+    assert host(program, tmp_path) == ["True"]
+
+
+def test_too_many_open_files_is_one_sentence_and_the_pool_lives_on(tmp_path: Path) -> None:
+    program = """
+import resource
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+used = max(map(int, os.listdir("/proc/self/fd")))
+for room in (0, 1, 2):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + room, hard))
+    told(works)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    works()
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+kill(1)
+time.sleep(1)
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+works()
+print("alive")
+"""
+    *lines, last = host(program, tmp_path)
+    assert last == "alive" and lines
+    assert all("oo many open files" in line for line in lines), lines
+
+
+@pytest.mark.skipif(not alone_may_mount(), reason="mounting a small folder needs root")
+def test_a_full_folder_for_temporary_files_is_one_sentence_and_the_pool_lives_on(tmp_path: Path) -> None:
+    program = """
+full = pool.folder / "full"
+with full.open("wb", buffering=0) as file:
+    try:
+        while True:
+            file.write(bytes(4096))
+    except OSError as error:
+        assert error.errno == errno.ENOSPC
+kill(1)
+time.sleep(1)
+told(works)
+full.unlink()
+works()
+print("alive")
+"""
+    mount = [*UNSHARE, "sh", "-c", 'mount -t tmpfs -o size=256k tmpfs "$0" && exec "$@"', str(tmp_path)]
+    *lines, last = host(program, tmp_path, before=mount)
+    assert last == "alive"
+    assert all("no space left" in line.lower() for line in lines), lines
+
+
+@pytest.mark.skipif(not alone_may_mount(), reason="mounting a small folder needs root")
+def test_tiny_shared_memory_has_no_effect(tmp_path: Path) -> None:
+    mount = [*UNSHARE, "sh", "-c", 'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"', "sh"]
+    assert host("works(1 << 20)\nprint('alive')", tmp_path, before=mount) == ["alive"]

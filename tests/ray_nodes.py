@@ -1,0 +1,47 @@
+"""A Ray cluster of two nodes on this machine, which stand for two machines; without dashboard and telemetry."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).resolve().parent
+OPTIONS: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 80 << 20, "include_dashboard": False}
+ATTEMPTS = 3
+"""Ray gives a node 30 s to start, which may be too little on a busy machine."""
+
+
+@contextlib.contextmanager
+def two_nodes() -> Iterator[str]:
+    """The cluster's address; its processes end with the context, and agents find this folder's modules."""
+    environment = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "PYTHONPATH": f"{TESTS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+    }
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    import ray
+    from ray.cluster_utils import Cluster
+
+    nodes = _patiently(lambda: Cluster(initialize_head=True, head_node_args=OPTIONS))
+    try:
+        _patiently(lambda: nodes.add_node(**OPTIONS))
+        yield nodes.address
+    finally:
+        ray.shutdown()
+        with warnings.catch_warnings():  # Ray leaves its daemons' pipes and logs to the garbage collector
+            warnings.simplefilter("ignore", ResourceWarning)
+            nodes.shutdown()
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _patiently(start: Any) -> Any:
+    for _ in range(ATTEMPTS - 1):
+        with contextlib.suppress(Exception):  # Ray raises no class of its own here
+            return start()
+    return start()
