@@ -233,14 +233,14 @@ def models_command(arguments: argparse.Namespace) -> int:
 
 def doctor_command(arguments: argparse.Namespace) -> int:
     from .pipelines.doctor import as_text, examine, has_problems
-    from .pipelines.place import trial_devices
+    from .pipelines.place import has_ranks, trial_devices
 
     def trial() -> str:
         from .parallel.trial import trial
 
         return trial(trial_devices())
 
-    found = examine(cache_dir=_default_cache_dir(), trial=trial)
+    found = examine(cache_dir=_default_cache_dir(), trial=trial if has_ranks() else None)
     print(json.dumps([vars(each) for each in found], indent=2) if arguments.json else as_text(found))
     return FAILED if has_problems(found) else OK
 

@@ -10,6 +10,7 @@ from .denoising import denoise, sampler_options
 from .encoding import encode_image, encode_text
 from .models import load_lora, load_model
 from .pictures import image_grid, load_image, resize_image, save_image
+from .planning import parallel_plan
 from .text import choose_text, join_text, note, seed
 from .videos import save_video
 
@@ -27,6 +28,7 @@ __all__ = [
     "load_lora",
     "load_model",
     "note",
+    "parallel_plan",
     "resize_image",
     "sampler_options",
     "save_image",

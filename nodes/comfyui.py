@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,6 +12,8 @@ from ..parallel.border import Border, Cancelled, Preview
 from ..pipelines.values import Image
 from .spec import InputSpec, NodeSpec, Saved
 from .workspace import Workspace
+
+logger = logging.getLogger("latentloom")
 
 TYPES = {"int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "string": "STRING", "Image": "IMAGE"}
 """ComfyUI's own wire types; every other value travels as `LOOM_` and its name."""
@@ -137,6 +140,7 @@ class ComfyBorder(Border):
     """Steps become ComfyUI's progress bar; its interrupt ends the stage at the next step."""
 
     def __init__(self) -> None:
+        self.wants_previews = _shows_previews()
         self._bar: Any = None
         self._interrupt: BaseException | None = None
 
@@ -152,7 +156,7 @@ class ComfyBorder(Border):
         if self._bar is None:
             self._bar = ProgressBar(total)
         try:
-            self._bar.update_absolute(done, total)
+            self._bar.update_absolute(done, total, _shown_preview(preview) if self.wants_previews else None)
         except BaseException as error:  # the progress hook raises the interrupt itself and clears the flag
             self._interrupt = error
             raise Cancelled from error
@@ -174,3 +178,25 @@ class ComfyBorder(Border):
         except BaseException as error:
             self._interrupt = error
             raise Cancelled from error
+
+
+def _shows_previews() -> bool:
+    """Whether the user of ComfyUI has latent previews on."""
+    try:
+        from comfy.cli_args import args  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return False
+    return getattr(args.preview_method, "value", args.preview_method) != "none"
+
+
+def _shown_preview(preview: Preview | None) -> tuple[str, Any, int] | None:
+    """As ComfyUI's progress bar takes it: format, picture, largest side. A preview never ends a run."""
+    if preview is None:
+        return None
+    from PIL import Image as Pillow
+
+    try:
+        return ("JPEG", Pillow.fromarray(preview().cpu().numpy()), 512)
+    except Exception:
+        logger.warning("no preview of this step", exc_info=True)
+        return None

@@ -44,7 +44,7 @@ class Event:
     message: str = ""
     """A phase's name, a failure's sentence, or why a node was skipped or taken from the cache."""
     seconds: float = 0.0
-    """How long a finished node took."""
+    """How long a finished node took, or the step that is done."""
     left_s: float = 0.0
     """Of a step: how long the rest will take, as far as the steps so far tell; 0 where they do not."""
     preview: Tensor | None = None

@@ -86,6 +86,7 @@ class Report:
         result = self.result
         return {
             "kind": "result",
+            "run": None if result is None else result.run,
             "state": self.state,
             "folder": str(self.folder),
             "overrides": dict(self.overrides),
@@ -126,8 +127,12 @@ def run_headless(job: Headless, *, sink: Sink = lambda event: None, cancel: Toke
 
 
 def _width(place: Place) -> int:
-    """Runs under way at a time: with ranks, one for each replica, and one that prepares or finishes beside them."""
-    return place.replicas + 1 if place.devices else 1
+    """Runs under way at a time: with ranks, one for each group of them, and one that prepares or finishes beside."""
+    if not place.devices:
+        return 1
+    from ..pipelines.placement import num_groups
+
+    return num_groups(place) + 1
 
 
 def _is_complete(folder: Path, graph: Graph, workspace: Workspace) -> bool:

@@ -55,7 +55,7 @@ def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
         "nodes": {name: _node(record) for name, record in result.nodes.items()},
         "outputs": [*_files(folder, result), *_values(result)],
         "versions": versions(),
-        "devices": devices(),
+        "devices": sorted({rank.device for record in result.nodes.values() for rank in record.ranks}) or devices(),
         "plan": "; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)) or None,
     }
 

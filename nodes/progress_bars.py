@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,9 +15,14 @@ class ProgressBars:
 
     def __init__(self, titles: Mapping[str, str]) -> None:
         self._titles = titles
+        self._lock = threading.Lock()
         self._bars: dict[tuple[str, str], Any] = {}
 
     def __call__(self, event: Event) -> None:
+        with self._lock:  # runs that overlap tell from threads of their own
+            self._show(event)
+
+    def _show(self, event: Event) -> None:
         name = self._titles.get(event.node, event.node)
         if event.kind == "progress":
             self._advance(event, name)

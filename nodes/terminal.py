@@ -9,14 +9,18 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from .atomic import remove_temporaries
 from .events import Event
 from .headless import Report
 
 CANCELLED = 130
+
+_printing = threading.Lock()
+"""Runs that overlap tell of their events from threads of their own."""
 
 
 def event_printer(cancel: threading.Event) -> Callable[[Event], None]:
@@ -26,12 +30,17 @@ def event_printer(cancel: threading.Event) -> Callable[[Event], None]:
         if event.kind == "preview":
             return
         try:
-            print(json.dumps(event.to_plain()), flush=True)
+            _print_line(event.to_plain())
         except BrokenPipeError:
             forget_stdout()
             cancel.set()
 
     return show
+
+
+def _print_line(plain: Mapping[str, Any]) -> None:
+    with _printing:
+        print(json.dumps(plain), flush=True)
 
 
 def forget_stdout() -> None:
@@ -43,7 +52,7 @@ def print_report(report: Report, *, as_json: bool, debug: bool) -> None:
     """Where the result is, or why there is none."""
     result = report.result
     if as_json:
-        print(json.dumps(report.to_plain()), flush=True)
+        _print_line(report.to_plain())
     elif result is None:
         print(f"{report.folder}: complete already")
     elif result.state == "cancelled":

@@ -62,15 +62,19 @@ class NodeBorder(Border):
         self._watch = watch
         self._first: tuple[int, float] | None = None
         """The first step told of, and when: loading and compiling are before it."""
+        self._last = time.perf_counter()
+        """When the last phase or step was told of."""
 
     def phase(self, name: str) -> None:
         self.check()
         self._first = None
+        self._last = time.perf_counter()
         self._watch.tell("phase", self._node, message=name)
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         self.check()
-        self._watch.tell("progress", self._node, done=done, total=total, left_s=self._left(done, total))
+        seconds, left_s = self._pace(done, total)
+        self._watch.tell("progress", self._node, done=done, total=total, seconds=seconds, left_s=left_s)
         if preview is None or not self._watch.previews:
             return
         try:
@@ -88,9 +92,11 @@ class NodeBorder(Border):
         self.plan, self.ranks = plan, tuple(ranks)
         self._watch.tell("spread", self._node, message=plan, ranks=self.ranks)
 
-    def _left(self, done: int, total: int) -> float:
+    def _pace(self, done: int, total: int) -> tuple[float, float]:
+        """Seconds of this step, and of all that are left."""
         now = time.perf_counter()
+        seconds, self._last = now - self._last, now
         if self._first is None:
             self._first = (done, now)
         first, start = self._first
-        return (now - start) / (done - first) * (total - done) if done > first else 0.0
+        return seconds, (now - start) / (done - first) * (total - done) if done > first else 0.0

@@ -71,6 +71,9 @@ class Job:
     def try_again(self, reason: str) -> bool:
         """Whether it may be, after it lost a rank; otherwise this is its end."""
         self.num_deaths += 1
+        if self.work.world is not None:  # the ranks of other machines must be asked again too
+            self.end("error", RankFailed(reason))
+            return False
         if self.num_deaths < MAX_DEATHS:
             self.tell("phase", f"starting again: {reason}")
             return True

@@ -21,6 +21,7 @@ from ..parallel.seat import Seat
 from .auto_plan import auto_plan, check_plan
 from .cluster import CLUSTERS, check_span
 from .describe import card_of
+from .families import FAMILIES
 from .inspect_model import read_index
 from .out_of_memory import OutOfMemory
 from .place import AUTO
@@ -74,6 +75,16 @@ def plan_of(request: Mapping[str, Any], model: Model) -> ParallelPlan:
     plan, why = auto_plan(model, num_devices, is_guided=guidance > 1)
     logger.log(logging.WARNING if plan.num_ranks < num_devices else logging.INFO, "%s", why)
     return plan
+
+
+def num_groups(place: Place) -> int:
+    """How many jobs can work at a time: one in each replica, of each machine. Joins the cluster that is named."""
+    if not place.cluster:
+        return place.replicas
+    from .cluster_machine import connect, machines_alive
+
+    connect(place.cluster)
+    return place.replicas * max(1, len(machines_alive(place.devices)))
 
 
 def on_rank(request: Mapping[str, Any], border: Border, seat: Seat) -> dict[str, Any]:
@@ -131,7 +142,9 @@ def preloads(model: Model) -> list[str]:
     """What ranks will need for this model: imported once, before they are forked."""
     classes = [entry for entry in read_index(Path(model.folder)).values() if isinstance(entry, list)]
     known = [f"{entry[0]}:{entry[1]}" for entry in classes if entry[0] in ("diffusers", "transformers")]
-    return [".pipelines.stages", "diffusers.modular_pipelines.modular_pipeline", *known]
+    family = FAMILIES[model.family]
+    blocks = f"diffusers:{family.pipelines[0]}"  # its module imports what the family's modular blocks do
+    return [".pipelines.stages", f".pipelines.families.{family.name}", ".pipelines.compiling", "ftfy", blocks, *known]
 
 
 def _run(

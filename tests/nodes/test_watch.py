@@ -1,0 +1,52 @@
+"""What a node's border tells: phases, steps with their pace, and how work was spread."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from latentloom.nodes.events import Event
+from latentloom.nodes.watch import NodeBorder, Watch
+from latentloom.parallel.border import Cancelled, RankWork
+
+RANKS = [RankWork(rank=0, device="cpu", seconds=1.0, sent_bytes=8, exchanges=2)]
+
+
+@pytest.fixture
+def told() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    now = {"s": 0.0}
+    monkeypatch.setattr("latentloom.nodes.watch.time.perf_counter", lambda: now["s"])
+    return now
+
+
+def test_steps_tell_how_long_they_took_and_what_is_left(told: list[Event], clock: dict[str, float]) -> None:
+    border = NodeBorder("denoise", Watch(told.append, threading.Event(), previews=False))
+    clock["s"] = 10.0
+    border.phase("denoising")
+    for done, now in ((1, 15.0), (2, 17.0), (3, 19.0)):
+        clock["s"] = now
+        border.step(done, 5)
+    steps = [(event.done, event.seconds, event.left_s) for event in told if event.kind == "progress"]
+    assert steps == [(1, 5.0, 0.0), (2, 2.0, 6.0), (3, 2.0, 4.0)]  # the first step warms up and predicts nothing
+
+
+def test_a_cancel_is_raised_by_a_look_too(told: list[Event]) -> None:
+    token = threading.Event()
+    border = NodeBorder("denoise", Watch(told.append, token, previews=False))
+    border.check()
+    token.set()
+    with pytest.raises(Cancelled):
+        border.check()
+
+
+def test_how_work_was_spread_is_an_event_and_kept(told: list[Event]) -> None:
+    border = NodeBorder("denoise", Watch(told.append, threading.Event(), previews=False))
+    border.spread("ring=2", RANKS)
+    plain: dict[str, Any] = told[0].to_plain()
+    assert (border.plan, border.ranks) == ("ring=2", tuple(RANKS))
+    assert plain["message"] == "ring=2" and plain["ranks"][0]["sent_bytes"] == 8
