@@ -59,7 +59,9 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--cache", type=Path, default=None, metavar="DIR", help="where results are kept for the next run")
     run.add_argument("--no-cache", action="store_true", help="make everything anew and keep nothing")
     run.add_argument("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
-    run.add_argument("--plan", default="auto", help="how a denoise uses them, such as cfg=2,ulysses=2 (default: auto)")
+    run.add_argument(
+        "--plan", default="", help="how a denoise uses them: cfg=2,ulysses=2 or auto (default: the workflow's, or auto)"
+    )
     run.add_argument(
         "--replicas", type=int, default=1, metavar="N", help="groups of devices that work on separate runs"
     )
@@ -138,10 +140,10 @@ def run_command(arguments: argparse.Namespace) -> int:
 
 
 def _place(arguments: argparse.Namespace) -> Place:
-    from .pipelines.place import AUTO, read_place
+    from .pipelines.place import read_place
     from .pipelines.values import Place
 
-    if not (arguments.devices or arguments.cluster or arguments.plan != AUTO or arguments.replicas != 1):
+    if not (arguments.devices or arguments.cluster or arguments.plan or arguments.replicas != 1):
         return Place()
     return read_place(arguments.devices, arguments.plan, replicas=arguments.replicas, cluster=arguments.cluster)
 

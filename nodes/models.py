@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from ..pipelines.values import Model
-from .planning import plan_fingerprint
+from .planning import named_plan
 from .sockets import Socket
 from .workspace import HERE, Workspace, content_hash
 
@@ -47,6 +47,7 @@ def load_model(
         quantization=quantization,
         compiled=compiled,
         roots=workspace.roots,
+        is_here=not place.cluster,
     )
     return placed(model, place)
 
@@ -72,7 +73,7 @@ def model_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     """
     chosen = {name: inputs[name] for name in ("source", "revision", "dtype", "device", "quantization")}
     model = load_model(**chosen, workspace=workspace)
-    plan = plan_fingerprint(inputs, workspace)
+    plan = named_plan(workspace)
     kind = model.device.partition(":")[0] if workspace.place.devices else model.device
     return f"{model.fingerprint} {kind} {model.dtype} {model.folder} {model.source}{plan and ' '}{plan}"
 

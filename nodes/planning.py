@@ -29,15 +29,21 @@ def parallel_plan(
     The picture is that of one device. `latentloom run --devices` and `--plan` take precedence, so that a workflow runs
     on another machine too.
     """
-    from ..pipelines.place import AUTO, checked, placed, read_place, read_plan
+    from ..pipelines.place import check_cores, checked, placed, read_place, read_plan
 
     run = workspace.place
     if run.devices:
-        plan = run.plan if run.plan != AUTO else read_plan(plan)
-        return placed(model, checked(dataclasses.replace(run, plan=plan)))
-    return placed(model, read_place(devices, plan))
+        return placed(model, checked(dataclasses.replace(run, plan=run.plan or read_plan(plan))))
+    place = read_place(devices, plan)
+    check_cores(place)
+    return placed(model, place)
 
 
 def plan_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
+    """What the command line puts in place of the node's plan."""
+    return workspace.place.plan
+
+
+def named_plan(workspace: Workspace) -> str:
     """A plan that the command line names; one that is chosen changes no result."""
     return "" if workspace.place.plan == "auto" else workspace.place.plan

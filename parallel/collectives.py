@@ -132,7 +132,8 @@ def highest(wish: int, process_group: dist.ProcessGroup) -> int:
 def set_up(process_groups: Sequence[dist.ProcessGroup]) -> None:
     """Collective: let NCCL connect each group now, all members at once; a first send between two would wait for all."""
     for process_group in process_groups:
-        dist.all_reduce(torch.zeros(1, device="cuda"), group=process_group)
+        device = process_group.bound_device_id or "cuda"  # this rank's own, or this thread's where torchrun chose
+        dist.all_reduce(torch.zeros(1, device=device), group=process_group)
 
 
 def _count(group: Group, sent_bytes: int) -> None:

@@ -40,6 +40,12 @@ def num_cores() -> int:
     return os.cpu_count() or 1
 
 
+def num_free_cores() -> int:
+    """Those of `num_cores` that the container's share of processor time is worth; at least one."""
+    allowed = read_container().num_cpus
+    return num_cores() if allowed is None else max(1, min(num_cores(), int(allowed)))
+
+
 MEMORY = ("memory.max", "memory.limit_in_bytes")
 """The file of version 2, and that of version 1."""
 

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from .limits import Limits
 from .message import Channel, Closed, Message
+from .pool_folder import keep_logs
 from .rank_process import RankProcess
 from .server_process import ServerProcess, last_line
 from .shortage import advice
@@ -96,17 +97,33 @@ class Crew:
         """The host itself was stopped for so long."""
         for rank in self.ranks:
             rank.heard += seconds
+            if rank.end_time is not None:
+                rank.end_time += seconds
 
     def check_time(self, now: float) -> None:
         for rank in self.ranks:
             silence = now - rank.heard
-            if rank.is_ready and silence > self._limits.silence_s:
+            if rank.end_time is not None:
+                if now - rank.end_time > self._limits.die_s:
+                    self._insist(rank, now)
+            elif rank.has_begun and silence > self._limits.silence_s:
                 frozen = ": its process is stopped" if rank.is_frozen() else ""
                 rank.kill(f"was silent for {self._limits.silence_s:g} s{frozen}")
-            elif rank.channel is not None and not rank.is_ready and silence > self._limits.start_s:
+            elif rank.channel is not None and not rank.has_begun and silence > self._limits.start_s:
                 self._fail(f"rank {rank.number} did not start in {self._limits.start_s:g} s: {last_line(rank.log)}")
                 self._lose_server()
                 return
+
+    def _insist(self, rank: RankProcess, now: float) -> None:
+        """It waits in a driver, perhaps for ever; those who wait for it are told, now and again."""
+        rank.end_time = now
+        was_killed = bool(rank.why_killed)
+        rank.kill("closed its connection")
+        if was_killed:
+            reason = f"{rank.why_killed}, but process {rank.pid} does not end and holds the device; restart the machine"
+            if not rank.is_gone:
+                self._tell_loss(rank, reason)
+            self._listener.on_failure(f"rank {rank.number} ({rank.device}) {reason}")
 
     def _start(self, server: ServerProcess, rank: RankProcess) -> None:
         rank.start(server, ping_s=self._limits.silence_s / 5)
@@ -164,31 +181,47 @@ class Crew:
         self._ignore(self._server.channel)
         self._server.close()
         self._server = None
-        if not any(rank.is_ready for rank in self.ranks):
+        if not any(rank.has_begun for rank in self.ranks):
             self._fail(f"ranks do not start: {last_line(self._folder / 'server.log')}")
         for rank in self.ranks:
             if rank.channel is not None:
                 rank.why_killed = rank.why_killed or "was ended with the fork server"
                 rank.kill(rank.why_killed)
-                self._bury(rank)
+                if not rank.is_gone:
+                    self._tell_loss(rank, rank.why_killed)
+                if rank.pidfd < 0:
+                    self._bury(rank)
 
     # Ranks
 
     def lose(self, rank: RankProcess) -> None:
         """After its death."""
-        self._read(rank)  # what it said before
-        if not rank.is_ready:
-            self._fail(f"rank {rank.number} ({rank.device}) {self._reason(rank)}")
+        if not rank.is_gone:
+            self._read(rank)  # what it said before
+            self._miss(rank)
         self._bury(rank)
 
-    def _bury(self, rank: RankProcess) -> None:
+    def _miss(self, rank: RankProcess) -> None:
         reason = self._reason(rank)
+        if not rank.has_begun:
+            self._fail(f"rank {rank.number} ({rank.device}) {reason}")
+        self._tell_loss(rank, reason)
+
+    def _tell_loss(self, rank: RankProcess, reason: str) -> None:
+        """Once for each process, as soon as it cannot work: its death may take longer."""
         LOG.warning("rank %d (%s) %s; it is started again", rank.number, rank.device, reason)
+        keep_logs(self._folder)
+        self._ignore(rank.channel)
+        rank.is_gone = True
+        rank.end_time = rank.end_time or time.monotonic()
+        self._listener.on_loss(rank, reason)
+
+    def _bury(self, rank: RankProcess) -> None:
+        """It is dead and has let go of its device, so that another can be started."""
         self._codes.pop(rank.pid, None)
         self._ignore(rank.channel)
         self._ignore(rank.pidfd)
         rank.forget()
-        self._listener.on_loss(rank, reason)
 
     def _reason(self, rank: RankProcess) -> str:
         end = time.monotonic() + CODE_S
@@ -206,8 +239,7 @@ class Crew:
         if rank.pidfd < 0:
             self.lose(rank)  # it died before the server told of its birth
         else:
-            rank.is_gone = True
-            self._ignore(rank.channel)
+            self._miss(rank)
 
     def _read(self, rank: RankProcess) -> bool:
         """Hear all that a rank has said; False where its connection is closed."""
@@ -220,7 +252,7 @@ class Crew:
                 break
             rank.heard = time.monotonic()
             if message.header["kind"] == "hello":
-                rank.is_ready = True
+                rank.has_begun = True
                 self._num_failures = 0
                 LOG.info("rank %d (%s) is ready, process %d", rank.number, rank.device, rank.pid)
             else:

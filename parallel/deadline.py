@@ -6,8 +6,12 @@ import contextlib
 import queue
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
+
+from .border import Border
+from .job import RankFailed
 
 T = TypeVar("T")
 KILL_S = 1.0
@@ -53,3 +57,17 @@ def within(function: Callable[[], T], *, timeout_s: float) -> T:
         assert isinstance(answer, BaseException), "what a function raised"
         raise answer
     return answer  # pyright: ignore[reportReturnType] (the flag says which it is)
+
+
+class Deadline(Border):
+    """Of work on ranks that are of no use afterwards: when its time is over, `close` ends them, whatever they do."""
+
+    def __init__(self, timeout_s: float, *, close: Callable[[], None], words: str) -> None:
+        self._end = time.monotonic() + timeout_s
+        self._close = close
+        self._words = words
+
+    def check(self) -> None:
+        if time.monotonic() > self._end:
+            self._close()
+            raise RankFailed(self._words)

@@ -25,7 +25,9 @@ from .message import Channel, Closed
 ENVIRONMENT = {
     "GLOO_SOCKET_IFNAME": "lo",  # nothing listens on the network
     "NCCL_SOCKET_IFNAME": "lo",
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # a look for devices does not start CUDA, which would not survive a fork
     "TOKENIZERS_PARALLELISM": "false",  # its threads do not survive a fork
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",  # we abort groups, and torch asks for it then
 }
 TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
 """What the host's own launcher may have set, and ranks must not take for theirs."""
@@ -48,8 +50,9 @@ def main(fd: int, host: int, preload: Sequence[str]) -> None:
         with contextlib.suppress(Exception):  # the job that needs it will say what is wrong
             _import(name)
     watcher.stop()
+    check_untouched()
     gc.freeze()  # a collection in a child would copy every page it looks at
-    _Server(channel, host_pidfd).serve()
+    Server(channel, host_pidfd).serve()
 
 
 def _import(name: str) -> None:
@@ -60,46 +63,54 @@ def _import(name: str) -> None:
         getattr(found, attribute)
 
 
-class _Server:
+def check_untouched() -> None:
+    """Ends this process, with the reason in its log, where a forked rank could not use CUDA."""
+    import torch
+
+    if torch.cuda.is_initialized():
+        raise SystemExit("a module that ranks need has started CUDA when it was imported, so none can be forked")
+
+
+class Server:
+    """Serves one host."""
+
     def __init__(self, channel: Channel, host_pidfd: int) -> None:
         self.channel = channel
         self.host_pidfd = host_pidfd
+        self.poll = select.poll()
         self.children: dict[int, int] = {}
         """Their pids, by pidfd."""
 
     def serve(self) -> None:
         self.channel.send({"kind": "ready"})
-        poll = select.poll()
-        poll.register(self.channel.fileno(), select.POLLIN)
-        poll.register(self.host_pidfd, select.POLLIN)
+        self.poll.register(self.channel.fileno(), select.POLLIN)
+        self.poll.register(self.host_pidfd, select.POLLIN)
         while True:
-            for fd, _ in poll.poll():
+            for fd, _ in self.poll.poll():
                 if fd == self.host_pidfd:
                     self._end()
                 elif fd == self.channel.fileno():
-                    self._answer(poll)
+                    self._answer()
                 elif fd in self.children:
-                    poll.unregister(fd)
-                    self._reap(fd)
+                    pid, status = self._reap(fd)
+                    self.channel.send({"kind": "ended", "pid": pid, "code": os.waitstatus_to_exitcode(status)})
 
-    def _answer(self, poll: select.poll) -> None:
+    def _answer(self) -> None:
         try:
             message = self.channel.receive()
         except Closed:
             self._end()
         assert message is not None, "this end waits"
         try:
-            pidfd = self._fork(message.header, message.fds)
+            self.fork(message.header, message.fds)
         except OSError as error:
             told = {name: message.header[name] for name in ("rank", "birth")}
             self.channel.send({"kind": "not_forked", **told, "message": error.strerror or str(error)})
-        else:
-            poll.register(pidfd, select.POLLIN)
         for fd in message.fds:
             os.close(fd)
 
-    def _fork(self, config: dict[str, Any], fds: Sequence[int]) -> int:
-        """`fds`: the rank's connection to the host, and its log. Gives back the pidfd."""
+    def fork(self, config: dict[str, Any], fds: Sequence[int]) -> None:
+        """`fds`: the rank's connection to the host, and its log. No child is left where it fails."""
         if not fds:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         sys.stdout.flush()
@@ -115,8 +126,14 @@ class _Server:
             os.waitpid(pid, 0)
             raise
         self.children[pidfd] = pid
-        self.channel.send({"kind": "forked", "rank": config["rank"], "birth": config["birth"], "pid": pid}, [pidfd])
-        return pidfd
+        self.poll.register(pidfd, select.POLLIN)
+        told = {"kind": "forked", "rank": config["rank"], "birth": config["birth"], "pid": pid}
+        try:
+            self.channel.send(told, [pidfd])
+        except BaseException:
+            os.kill(pid, signal.SIGKILL)
+            self._reap(pidfd)
+            raise
 
     def _become_rank(self, server: int, config: dict[str, Any], fds: Sequence[int]) -> None:
         """Does not return."""
@@ -135,11 +152,12 @@ class _Server:
         finally:
             os._exit(1)
 
-    def _reap(self, pidfd: int) -> None:
+    def _reap(self, pidfd: int) -> tuple[int, int]:
+        """Its pid and status."""
+        self.poll.unregister(pidfd)
         pid = self.children.pop(pidfd)
         os.close(pidfd)
-        _, status = os.waitpid(pid, 0)
-        self.channel.send({"kind": "ended", "pid": pid, "code": os.waitstatus_to_exitcode(status)})
+        return os.waitpid(pid, 0)
 
     def _end(self) -> NoReturn:
         """No child is left, not even a zombie."""

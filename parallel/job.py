@@ -7,6 +7,7 @@ import itertools
 import os
 import queue
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from .message import read_body
@@ -68,16 +69,17 @@ class Job:
     def tell(self, kind: str, value: Any = None) -> None:
         self.told.put((kind, value))
 
-    def try_again(self, reason: str) -> bool:
+    def try_again(self, reason: str, log: Path) -> bool:
         """Whether it may be, after it lost a rank; otherwise this is its end."""
         self.num_deaths += 1
         if self.work.world is not None:  # the ranks of other machines must be asked again too
-            self.end("error", RankFailed(reason))
+            self.end("error", _noted(RankFailed(reason), log))
             return False
         if self.num_deaths < MAX_DEATHS:
             self.tell("phase", f"starting again: {reason}")
             return True
-        self.end("error", RankFailed(f"{reason}, for the second time in this job, so it is given up"))
+        error = RankFailed(f"{reason}, for the second time in this job, so it is given up")
+        self.end("error", _noted(error, log))
         return False
 
     def end(self, kind: Literal["done", "cancelled", "error"], value: Any = None) -> None:
@@ -140,13 +142,20 @@ def first_cause(ends: dict[int, End]) -> tuple[int, End]:
     return (own or wrong)[0]
 
 
-def failure(rank: int, end: End, device: str) -> Exception:
-    """What the caller raises."""
+def failure(end: End, rank: str, *, log: Path, are_alike: bool) -> Exception:
+    """What the caller raises; `are_alike` where every rank has refused with the same words."""
     if end.state == "refused":
-        return ValueError(end.reason)
+        error = ValueError(end.reason if are_alike else f"{rank}: {end.reason}")
+        error.add_note(end.value["traceback"])
+        return error
     kind = RankOutOfMemory if end.state == "out_of_memory" else RankFailed
     name = end.value["type"]
     told = end.reason if end.state == "out_of_memory" or name == "RuntimeError" else f"{name}: {end.reason}"
-    error = kind(f"rank {rank} ({device}): {told}")
+    error = kind(f"{rank}: {told}")
     error.add_note(end.value["traceback"])
+    return _noted(error, log)
+
+
+def _noted(error: RankFailed, log: Path) -> RankFailed:
+    error.add_note(f"the rank's log: {log}")
     return error

@@ -6,15 +6,18 @@ import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from .job import End, Job, RankFailed, failure, first_cause
 from .limits import Limits
 from .message import read_body
 from .order import JobOrder
+from .pool_folder import keep_logs
 from .rank_process import RankProcess
 
 DID_NOT_LEAVE = "did not leave a job that another rank had failed in"
+DID_NOT_STOP = "did not stop when its job was cancelled"
 LOADING = "loading"
 """How the phase begins in which a rank waits for a disk, not for other ranks."""
 
@@ -35,6 +38,7 @@ class JobRun:
         self.broken_time: float | None = None
         """When the first part of it ended other than well."""
         self.abort_time: float | None = None
+        self.cancel_time: float | None = None
         self.late = ""
         """What was waited for too long, where that is why it was aborted."""
         self.sign_time = self.start_time = time.monotonic()
@@ -60,6 +64,7 @@ class JobRun:
             rank.send({"kind": "job", "order": asdict(order)}, [self.job.body])
 
     def cancel(self) -> None:
+        self.cancel_time = self.cancel_time or time.monotonic()
         for place, rank in enumerate(self.ranks):
             if place not in self.ends:
                 rank.send({"kind": "cancel", "job": self.job.number})
@@ -70,11 +75,13 @@ class JobRun:
         now = self.sign_time = time.monotonic()
         if kind == "ended":
             self._end(place, End.read(dict(header), body))
+            if header.get("is_last"):
+                rank.kill("lost its device by an error that CUDA repeats from then on")
         elif kind == "phase":
             self.phases[place] = header["name"]
             self.steps.pop(place, None)
+            self._step_time, self.longest_step_s = None, 0.0  # it may compile, and the steps after it be others
             if place == 0:
-                self._step_time = None
                 self.job.tell("phase", header["name"])
         elif kind == "step":
             self.steps[place] = header["done"]
@@ -98,12 +105,13 @@ class JobRun:
         """End what cannot go on, and whoever has not left by then: the others keep what they have loaded."""
         if self.abort_time is None:
             self.late = "" if self.broken_time is not None else self._overdue(now)
-            if self.late or (self.broken_time is not None and now - self.broken_time > self.limits.grace_s):
+            is_broken = self.broken_time is not None and now - self.broken_time > self.limits.grace_s
+            if self.late or is_broken or self._ignores_cancel(now):
                 self._abort(now)
             return
         for place, rank in enumerate(self.ranks):
             if place not in self.ends and now - self.abort_time > self._time_to_leave(place):
-                rank.kill(self.late or DID_NOT_LEAVE)
+                rank.kill(self.late or (DID_NOT_LEAVE if self.cancel_time is None else DID_NOT_STOP))
 
     def shift(self, seconds: float) -> None:
         """The host itself was stopped for so long."""
@@ -112,6 +120,8 @@ class JobRun:
             self._step_time += seconds
         if self.abort_time is not None:
             self.abort_time += seconds
+        if self.cancel_time is not None:
+            self.cancel_time += seconds
 
     def _abort(self, now: float) -> None:
         self.abort_time = now
@@ -120,10 +130,21 @@ class JobRun:
                 rank.send({"kind": "abort", "job": self.job.number})
 
     def _time_to_leave(self, place: int) -> float:
-        """What a rank computes cannot be interrupted, and what it loads is worth waiting for."""
-        if self.phases.get(place, "").startswith(LOADING) and not self.late:
+        """What a rank loads is worth waiting for."""
+        if self._is_loading(place) and not self.late:
             return self.limits.work_s
-        return max(self.limits.abort_s, self.longest_step_s)
+        if self.cancel_time is not None:  # which it has heard of long ago
+            return self.limits.abort_s + self.longest_step_s
+        return self.limits.leaving(self.longest_step_s)
+
+    def _is_loading(self, place: int) -> bool:
+        return self.phases.get(place, "").startswith(LOADING)
+
+    def _ignores_cancel(self, now: float) -> bool:
+        """Whether a rank should have come to a step border by now."""
+        if self.cancel_time is None or now - self.cancel_time <= self.limits.leaving(2 * self.longest_step_s):
+            return False
+        return any(place not in self.ends and not self._is_loading(place) for place in range(len(self.ranks)))
 
     def _overdue(self, now: float) -> str:
         """What has been waited for too long; empty while all is in time."""
@@ -157,11 +178,20 @@ class JobRun:
         elif all(end.state == "done" for end in ends.values()):
             self._deliver()
         elif reason := self._loss():
-            return not job.try_again(reason)
+            return not job.try_again(reason, self._log())
         else:
             place, end = first_cause(ends)
-            job.end("error", failure(self.ranks[place].number, end, self.ranks[place].device))
+            rank = self.ranks[place]
+            if end.state == "failed":
+                keep_logs(rank.log.parent)
+            are_alike = all((each.state, each.reason) == ("refused", end.reason) for each in ends.values())
+            job.end("error", failure(end, f"rank {rank.number} ({rank.device})", log=rank.log, are_alike=are_alike))
         return True
+
+    def _log(self) -> Path:
+        """Of the rank that was lost, or of the first."""
+        places = [place for place, end in self.ends.items() if end.state == "died"]
+        return self.ranks[places[0] if places else 0].log
 
     def _loss(self) -> str:
         """Why it came to nothing, where that is not its own fault as far as we know."""

@@ -15,12 +15,20 @@ class Limits:
     """A rank that says nothing for so long is frozen: it speaks every fifth of this, whatever it computes."""
     work_s: float = 900.0
     """Between two signs of progress of work whose pace is not known: loading, compiling, the first step."""
-    step_s: float = 30.0
-    """The least time that a step gets; five times the longest so far where that is more."""
+    step_s: float = 120.0
+    """The least time that a step gets, as one may compile; five times the longest so far where that is more."""
     abort_s: float = 1.0
-    """For the other ranks to leave a job that one has failed in."""
+    """For ranks to leave a job that one has failed in, beyond their longest step."""
+    leave_s: float = 10.0
+    """For ranks to leave a job that failed or was cancelled, where no step's length is known."""
+    die_s: float = 15.0
+    """For a process that was killed to go: an accelerator's driver takes a moment to let go of one."""
     grace_s: float = 0.05
     """For the other ranks to fail by themselves, so that the first cause is known."""
 
     def step_deadline(self, longest_s: float) -> float:
         return max(self.step_s, 5 * longest_s)
+
+    def leaving(self, longest_s: float) -> float:
+        """What a rank computes cannot be interrupted. 0 stands for a step of unknown length."""
+        return self.abort_s + longest_s if longest_s else self.leave_s

@@ -129,10 +129,11 @@ def _num_listed(root: Path) -> int:
         return 0
 
 
-def parse_devices(text: str) -> tuple[str, ...]:
+def parse_devices(text: str, *, is_here: bool = True) -> tuple[str, ...]:
     """Read `cpu,cpu`, `cpu*4`, `cuda:0,cuda:1`, `cuda*4` (the first four GPUs) or `all`: one device for each rank.
 
-    `all` is every GPU, and the CPU where there is none. Raises ValueError for what is not on this machine.
+    `all` is every GPU, and the CPU where there is none. Raises ValueError for what is not on this machine, unless the
+    devices are another's (`is_here` False).
     """
     if text.strip() == "all":
         return tuple(f"cuda:{index}" for index in range(num_gpus())) or ("mps" if has_mps() else "cpu",)
@@ -143,7 +144,9 @@ def parse_devices(text: str) -> tuple[str, ...]:
     if len(devices) > MAX_DEVICES:
         raise ValueError(f"devices {text!r} are {len(devices)} devices; give at most {MAX_DEVICES}")
     if kinds != ["cpu"]:
-        _check_present(text, devices)
+        _check_once(text, devices)
+        if is_here:
+            _check_present(text, devices)
     return tuple(devices)
 
 
@@ -179,11 +182,14 @@ def _devices_of(text: str, part: str) -> list[str]:
     return [kind] * int(times or 1)
 
 
-def _check_present(text: str, devices: list[str]) -> None:
-    """Each GPU is here, and named once: two ranks on one GPU would wait for each other."""
+def _check_once(text: str, devices: list[str]) -> None:
+    """Two ranks on one GPU would wait for each other."""
     twice = sorted({device for device in devices if devices.count(device) > 1})
     if twice:
         raise ValueError(f"devices {text!r} name {', '.join(twice)} twice; give each rank a device of its own")
+
+
+def _check_present(text: str, devices: list[str]) -> None:
     here = [f"cuda:{index}" for index in range(num_gpus())] + (["mps"] if has_mps() else [])
     absent = [device for device in devices if device not in here]
     if absent:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .border import SILENT, Border, Cancelled, Preview, RankWork
+from .container import num_free_cores
 from .job import LAST_WORDS, Job, Lane, RankFailed, Work
 from .limits import Limits
 from .message import write_body
@@ -59,7 +60,7 @@ class Pool:
         limits: Limits | None = None,
     ) -> None:
         check_platform()
-        if not devices or len(devices) % replicas:
+        if not devices or replicas < 1 or len(devices) % replicas:
             raise ValueError(
                 f"{len(devices)} devices cannot be shared out to {replicas} replicas; give a number that divides them"
             )
@@ -71,7 +72,7 @@ class Pool:
         except OSError as error:
             raise ValueError(f"no folder can be made for ranks: {advice(error)}") from None
         self.folder = folder.path
-        num_threads = max(1, (os.cpu_count() or 1) // len(devices))
+        num_threads = max(1, num_free_cores() // len(devices))
         ranks = [RankProcess(i, d, num_threads=num_threads, folder=self.folder) for i, d in enumerate(devices)]
         groups = [ranks[start : start + self.size] for start in range(0, len(ranks), self.size)]
         self._replicas = [
@@ -125,11 +126,6 @@ class Pool:
             for index, replica in enumerate(self._replicas)
             for rank in replica.ranks
         ]
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nobody has work here, as it was a moment ago."""
-        return not self._supervisor.has_jobs
 
     @property
     def is_closed(self) -> bool:

@@ -1,14 +1,23 @@
-"""A pool's folder: logs and rendezvous files, locked by the host that lives, and removed by the next one if it died."""
+"""A pool's folder: logs and rendezvous files, locked by the host that lives, and removed by the next one if it died.
+
+Where a rank failed, the logs stay for some days.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
+LOG = logging.getLogger("latentloom")
 PREFIX = "latentloom-pool-"
+FAILED = "failed"
+"""The file that says that the logs beside it are worth reading."""
+KEEP_S = 3 * 24 * 3600.0
 
 
 class PoolFolder:
@@ -29,9 +38,21 @@ class PoolFolder:
             raise
 
     def remove(self) -> None:
-        """Once no process writes there."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Once no process writes there. Logs of ranks that failed stay."""
+        if (self.path / FAILED).exists():
+            for each in self.path.iterdir():
+                if each.name != FAILED and each.suffix != ".log":
+                    each.unlink(missing_ok=True)
+            LOG.warning("ranks have failed; their logs are kept for a while in %s", self.path)
+        else:
+            shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
+
+
+def keep_logs(folder: Path) -> None:
+    """A rank of this pool's has failed: keep the logs when the pool is closed."""
+    with contextlib.suppress(OSError):  # the disk is full, say, as the log will
+        (folder / FAILED).touch()
 
 
 def _sweep(parent: Path) -> None:
@@ -39,8 +60,16 @@ def _sweep(parent: Path) -> None:
     for folder in parent.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):  # somebody's, or gone meanwhile
             lock = _locked(folder)
-            shutil.rmtree(folder, ignore_errors=True)
+            if not _is_kept(folder):
+                shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
+
+
+def _is_kept(folder: Path) -> bool:
+    try:
+        return time.time() - (folder / FAILED).stat().st_mtime < KEEP_S
+    except FileNotFoundError:
+        return False
 
 
 def _locked(folder: Path) -> int:

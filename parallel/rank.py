@@ -21,7 +21,7 @@ import torch
 
 from .message import Channel, Closed, Message, read_body
 from .order import JobOrder
-from .rank_job import RankJob
+from .rank_job import RankJob, loses_device
 from .seat import Seat, World
 from .world import Membership
 
@@ -31,14 +31,15 @@ LANES = ("main", "side")
 def main(channel: Channel, host_pidfd: int, config: Mapping[str, Any]) -> None:
     """Serve `channel` until the host ends it or is gone; does not return."""
     torch.set_num_threads(config["num_threads"])
-    if config["device"].startswith("cuda"):
-        torch.cuda.set_device(config["device"])
+    _take(config["device"])  # what this thread aborts is there too
     with contextlib.suppress(Closed):
-        _Rank(channel, config).listen(host_pidfd)
+        Rank(channel, config).listen(host_pidfd)
     os._exit(0)  # leaving in good order would wait for others, and for threads in the middle of a step
 
 
-class _Rank:
+class Rank:
+    """Its first thread, and the lanes."""
+
     def __init__(self, channel: Channel, config: Mapping[str, Any]) -> None:
         self.channel = channel
         self.device: str = config["device"]
@@ -48,7 +49,9 @@ class _Rank:
         self.lanes: dict[str, queue.SimpleQueue[Callable[[], None]]] = {}
         for name in LANES:
             self.lanes[name] = queue.SimpleQueue()
-            threading.Thread(target=_work, args=(self.lanes[name],), name=f"lane {name}", daemon=True).start()
+            threading.Thread(
+                target=_work, args=(self.lanes[name], self.device), name=f"lane {name}", daemon=True
+            ).start()
 
     def listen(self, host_pidfd: int) -> None:
         self.channel.send({"kind": "hello"})
@@ -124,11 +127,20 @@ class _Rank:
         if not job.is_cancelled:
             traceback.print_exception(error)  # into this rank's log
         job.fail(error)
+        if loses_device(error):
+            os._exit(1)
 
 
-def _work(orders: queue.SimpleQueue[Callable[[], None]]) -> None:
+def _work(orders: queue.SimpleQueue[Callable[[], None]], device: str) -> None:
+    _take(device)
     while True:
         orders.get()()
+
+
+def _take(device: str) -> None:
+    """CUDA's current device, which each thread has of its own."""
+    if device.startswith("cuda"):
+        torch.cuda.set_device(device)
 
 
 def _function(name: str) -> Callable[[Any, RankJob, Seat], Any]:

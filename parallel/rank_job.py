@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 import traceback
@@ -14,9 +15,10 @@ import torch
 from torch import Tensor
 
 from .border import Border, Cancelled, Preview, RankWork
-from .message import Channel, write_body
+from .message import Channel, Closed, write_body
 from .order import JobOrder
 
+LOG = logging.getLogger("latentloom")
 PREVIEW_S = 1 / 12
 """Between previews: nobody sees more."""
 
@@ -52,8 +54,17 @@ class RankJob(Border):
         now = time.monotonic()
         if preview is not None and self.wants_previews and now - self._preview_time >= PREVIEW_S:
             self._preview_time = now
-            send_with_body(self._channel, {"kind": "preview", "job": self.order.job}, preview())
+            self._send_preview(preview)
         self._tell("step", done=done, total=total)
+
+    def _send_preview(self, preview: Preview) -> None:
+        """Nothing that goes wrong with a picture on the way is worth the result."""
+        try:
+            send_with_body(self._channel, {"kind": "preview", "job": self.order.job}, preview())
+        except Closed:
+            raise
+        except Exception as error:
+            LOG.warning("no preview: %s: %s", type(error).__name__, error)
 
     def check(self) -> None:
         if self.is_cancelled:
@@ -70,7 +81,8 @@ class RankJob(Border):
         """Tell what ended the work; the traceback goes with it for whoever debugs."""
         text = str(error).strip() or type(error).__name__
         told = {"type": type(error).__name__, "message": text, "traceback": "".join(traceback.format_exception(error))}
-        send_with_body(self._channel, {**self._end(_state(error)), "is_whole": self.was_voted}, told)
+        header = {**self._end(_state(error)), "is_whole": self.was_voted, "is_last": loses_device(error)}
+        send_with_body(self._channel, header, told)
 
     def _end(self, state: str) -> dict[str, Any]:
         return {"kind": "ended", "job": self.order.job, "state": state}
@@ -104,6 +116,17 @@ def _pieces(plain: Any) -> list[Any]:
     if isinstance(plain, list | tuple):
         return [piece for value in plain for piece in _pieces(value)]
     return [repr(plain).encode()]
+
+
+def loses_device(error: BaseException) -> bool:
+    """Whether this process can use its accelerator no more: CUDA repeats most errors until the process ends."""
+    cause: BaseException | None = error
+    while cause is not None:
+        is_device = isinstance(cause, RuntimeError) and any(name in str(cause) for name in ("CUDA error", "HIP error"))
+        if is_device and "out of memory" not in str(cause):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def _state(error: BaseException) -> str:

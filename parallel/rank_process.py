@@ -27,11 +27,19 @@ class RankProcess:
         """How many processes have filled this place: what is told of an earlier one is not meant for this one."""
         self.pid = 0
         self.pidfd = -1
-        self.is_ready = False
+        self.has_begun = False
+        """Whether it has said hello."""
         self.is_gone = False
-        """Whether it has let go of its connection: it is dying, and an accelerator may hold it for a moment."""
+        """Whether it was given up: it is dying, and an accelerator may hold it, and it its accelerator, for a while."""
         self.heard = 0.0
         self.why_killed = ""
+        self.end_time: float | None = None
+        """Since when it should be dead."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can be asked."""
+        return self.has_begun and not self.is_gone and not self.why_killed
 
     def start(self, server: ServerProcess, *, ping_s: float) -> None:
         """Raises `OSError` or `Closed`."""
@@ -60,8 +68,9 @@ class RankProcess:
 
     def kill(self, why: str) -> None:
         """By its pidfd, so that no other process is ever meant."""
-        if self.pidfd >= 0 and not self.is_gone:
+        if self.pidfd >= 0:
             self.why_killed = self.why_killed or why
+            self.end_time = self.end_time or time.monotonic()
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
@@ -71,7 +80,8 @@ class RankProcess:
             self.channel.close()
         if self.pidfd >= 0:
             os.close(self.pidfd)
-        self.channel, self.pid, self.pidfd, self.is_ready, self.is_gone = None, 0, -1, False, False
+        self.channel, self.pid, self.pidfd, self.end_time = None, 0, -1, None
+        self.has_begun, self.is_gone = False, False
 
     def is_frozen(self) -> bool:
         """Whether its process is stopped, as SIGSTOP or a debugger does."""
@@ -85,7 +95,7 @@ class RankProcess:
         if self.why_killed:
             return self.why_killed
         if code is None:
-            return "was killed"
+            return f"was killed, or ended: {last_line(self.log)}"
         if code == -signal.SIGKILL:
             return "was killed (SIGKILL), as the system does when memory runs out"
         if code < 0:

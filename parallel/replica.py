@@ -118,14 +118,24 @@ class Replica:
         if rank in self.side:
             self.side[rank].lose(rank, reason)
         if rank in self.joining:
-            self._end_join(f"rank {rank.number} ({rank.device}) {reason}")
+            self._end_join(f"rank {rank.number} ({rank.device}) {reason}", rank.log)
         if rank in self.members:
             self.world = None
 
-    def _end_join(self, reason: str) -> None:
+    def withdraw(self, job: Job) -> bool:
+        """Whether it was taken and has not begun; it will not now."""
+        if self.job is not job or self.run is not None:
+            return False
+        self.job = None
+        if self.joining and job.work.world is not None:  # other machines may never come
+            self._end_waits("waited for other machines in a job that was cancelled")
+            self.world = None
+        return True
+
+    def _end_join(self, reason: str, log: Path) -> None:
         self._end_waits("waited for another rank, which was lost")
         self.world = None
-        if self.job is not None and not self.job.try_again(reason):
+        if self.job is not None and not self.job.try_again(reason, log):
             self.job = None
 
     def _end_waits(self, why: str) -> None:
@@ -144,7 +154,7 @@ class Replica:
             self._end_waits("waited for another rank, which could not connect")
             self._fail_join()
         elif now - self._join_time > self.limits.start_s:
-            self._end_join(f"the ranks did not find one another in {self.limits.start_s:g} s")
+            self._end_join(f"the ranks did not find one another in {self.limits.start_s:g} s", self.members[0].log)
 
     def runs(self) -> list[JobRun]:
         return [*([] if self.run is None else [self.run]), *self.side.values()]

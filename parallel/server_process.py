@@ -14,15 +14,19 @@ from typing import Any
 from .message import Channel, Closed
 
 START = """
-import importlib.util, json, sys, types
+import importlib.util, json, os, sys, types
 package, root, fd, host, preload = json.loads(sys.argv[1])
-if importlib.util.find_spec(package) is None:  # the host found it by a path that a new process does not have
+found = importlib.util.find_spec(package)
+folders = [os.path.realpath(each) for each in (found and found.submodule_search_locations) or ()]
+if root not in folders:  # the host found it by a path that a new process does not have, or has another copy on
     module = types.ModuleType(package)
     module.__path__ = [root]
     sys.modules[package] = module
 importlib.import_module(package + ".parallel.fork_server").main(fd, host, preload)
 """
 TAIL_BYTES = 4096
+LOG_BYTES = 4 << 20
+"""Kept of a rank's log when another process goes on with it."""
 END_S = 5.0
 """For the server to end its ranks: an accelerator takes a moment to let go of one."""
 
@@ -57,6 +61,7 @@ class ServerProcess:
         """Ask for a rank; it says hello on the channel given back. Raises `OSError` or `Closed`."""
         mine, theirs = Channel.pair()
         try:
+            shorten(log)
             with log.open("ab") as file:
                 self.channel.send({"kind": "fork", **config}, [theirs.fileno(), file.fileno()])
         except (OSError, Closed):
@@ -79,9 +84,19 @@ class ServerProcess:
 def last_line(log: Path) -> str:
     """What a process said last, for an error message."""
     try:
-        with log.open("rb") as file:
-            file.seek(-min(TAIL_BYTES, file.seek(0, os.SEEK_END)), os.SEEK_END)
-            lines = file.read().decode(errors="replace").strip().splitlines()
+        lines = _tail(log, TAIL_BYTES).decode(errors="replace").strip().splitlines()
     except OSError:
         lines = []
     return lines[-1][:300] if lines else "it said nothing"
+
+
+def shorten(log: Path) -> None:
+    """To what was said last, where it has grown too long."""
+    if log.exists() and log.stat().st_size > LOG_BYTES:
+        log.write_bytes(_tail(log, LOG_BYTES))
+
+
+def _tail(log: Path, num_bytes: int) -> bytes:
+    with log.open("rb") as file:
+        file.seek(-min(num_bytes, file.seek(0, os.SEEK_END)), os.SEEK_END)
+        return file.read()

@@ -49,10 +49,6 @@ class Supervisor:
         self._thread = threading.Thread(target=self._serve, name="latentloom pool", daemon=True)
         self._thread.start()
 
-    @property
-    def has_jobs(self) -> bool:
-        return bool(self._jobs())
-
     def submit(self, job: Job) -> None:
         self._post(lambda: self._submit(job))
 
@@ -145,11 +141,7 @@ class Supervisor:
         """Whether it had not begun; it will not now."""
         if any(jobs.remove(job) for jobs in self.queues.values()):
             return True
-        for replica in self.replicas:
-            if replica.job is job and replica.run is None:
-                replica.job = None
-                return True
-        return False
+        return any(replica.withdraw(job) for replica in self.replicas)
 
     def _close(self, reason: str = "the pool was closed") -> None:
         self.is_closed = True
@@ -184,8 +176,11 @@ class Supervisor:
                 self._settle(replica)
 
     def on_failure(self, reason: str) -> None:
+        """Other replicas take what waits; what one that is not whole has taken waits in vain."""
+        can_work = any(replica.is_whole for replica in self.replicas)
+        stuck = [replica.job for replica in self.replicas if not replica.is_whole]
         for job in self._jobs():
-            if self._withdraw(job):
+            if (job in stuck or not can_work) and self._withdraw(job):
                 job.end("error", RankFailed(reason))
 
     # Jobs

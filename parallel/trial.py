@@ -7,27 +7,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .border import Border
+from .deadline import Deadline
 from .job import RankFailed
 from .limits import Limits
 from .pool import Pool
 from .seat import Seat
 
 
-class _Deadline(Border):
-    def __init__(self, timeout_s: float) -> None:
-        self._end = time.monotonic() + timeout_s
-        self._timeout_s = timeout_s
-
-    def check(self) -> None:
-        if time.monotonic() > self._end:
-            raise RankFailed(f"ranks did not start and meet in {self._timeout_s:g} s")
-
-
 def trial(devices: Sequence[str], *, timeout_s: float = 100.0) -> str:
     """Start a rank on each device and let them meet; one sentence. Raises `RankFailed` or ValueError."""
     start = time.monotonic()
-    with Pool(devices, limits=Limits(start_s=timeout_s)) as pool:
-        total = pool.call(".parallel.trial:meet", {}, _Deadline(timeout_s), num_ranks=len(devices))["total"]
+    with Pool(devices, limits=Limits(start_s=timeout_s, work_s=timeout_s)) as pool:
+        words = f"ranks did not start and meet in {timeout_s:g} s"
+        border = Deadline(timeout_s, close=pool.close, words=words)
+        total = pool.call(".parallel.trial:meet", {}, border, num_ranks=len(devices))["total"]
     wanted = sum(range(1, len(devices) + 1))
     if total != wanted:
         raise RankFailed(f"ranks on {', '.join(devices)} met, but added up to {total} instead of {wanted}")

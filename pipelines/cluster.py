@@ -16,11 +16,10 @@ from typing import Any
 
 from ..parallel.border import SILENT, Border
 from ..parallel.job import Lane, RankFailed
-from ..parallel.plan import ParallelPlan
 from ..parallel.pool import CHECK_S, check_platform
 from .cluster_agent import pack
 from .cluster_job import ClusterJob, Part
-from .cluster_machine import Machine, MachineLost, answer, connect, machines_alive, share
+from .cluster_machine import Machine, MachineLost, connect, count_gpus, machines_alive, plain_answer, share
 from .values import Place
 
 logger = logging.getLogger("latentloom")
@@ -93,11 +92,6 @@ class Cluster:
                 self._release(machines, lane)
         raise AssertionError("the last attempt returns or raises")
 
-    def num_machines(self) -> int:
-        """How many machines work for us now: so many independent jobs have one each."""
-        self._look()
-        return len(self._working())
-
     def close(self) -> None:
         for machine in self._machines.values():
             machine.close()
@@ -110,7 +104,7 @@ class Cluster:
         if len(machines) == 1:
             return [(machines[0], dict(order))]
         try:
-            store = answer(machines[0].ask("meeting"))
+            store = plain_answer(machines[0].ask("meeting"))
         except MachineLost as lost:
             raise machines[0].lose(lost) from None
         name = f"cluster-{uuid.uuid4().hex}"
@@ -145,8 +139,8 @@ class Cluster:
                     return sorted(chosen, key=lambda machine: machine.node)
             if late:
                 raise RankFailed(
-                    f"{len(ready)} of the {count} machines that the job needs answered in {START_S:.0f} s; "
-                    f"see `ray status --address={self.address}`"
+                    f"{len(ready)} of the {count} machines that the job needs answered in {START_S:.0f} s; are their "
+                    f"CPUs and GPUs taken by others? See `ray status --address={self.address}`"
                 )
             time.sleep(CHECK_S)
 
@@ -163,11 +157,7 @@ class Cluster:
             return
         if problems := [machine.problem for machine in self._machines.values() if machine.problem]:
             raise ValueError(problems[0])
-        what = "a CPU" if not any(d.startswith("cuda") for d in self._devices) else f"{self._devices} free in Ray"
-        raise ValueError(
-            f"the job needs {count} machines with {what}, but cluster {self.address} has {len(working)}; "
-            "add machines with `ray start --address=HOST:PORT`, or use fewer devices"
-        )
+        raise ValueError(too_few(count, len(working), num_gpus=count_gpus(self._devices), address=self.address))
 
     def _look(self) -> None:
         """Find new machines, forget those that are gone, and hear which agents are ready."""
@@ -211,24 +201,14 @@ class Clusters:
 CLUSTERS = Clusters()
 
 
-def check_span(plan: ParallelPlan, num_devices: int) -> None:
-    """Refuse a plan that does not put whole branches of guidance on machines of `num_devices` each."""
-    where = f"and each machine gives {num_devices} to a job"
-    if plan.num_ranks % num_devices:
-        raise ValueError(
-            f"plan {plan} uses {plan.num_ranks} ranks, {where}; "
-            f"make cfg x ulysses x (ring or allgather) {num_devices} or a multiple of it"
-        )
-    if num_devices % plan.sequence:
-        raise ValueError(
-            f"plan {plan} splits a sequence over {plan.sequence} ranks, {where}; a sequence stays in one machine, "
-            f"only cfg goes beyond: make ulysses x (ring or allgather) a divisor of {num_devices}"
-        )
-    if plan.weights > num_devices:
-        raise ValueError(
-            f"plan {plan} shares weights between {plan.weights} ranks, {where}; shared weights stay in one machine: "
-            f"make weights {num_devices} or less"
-        )
+def too_few(count: int, present: int, *, num_gpus: int, address: str) -> str:
+    """Why there are not machines enough, whether or not others work on them."""
+    what = f"{num_gpus} GPU{'s' if num_gpus > 1 else ''}" if num_gpus else "a CPU"
+    return (
+        f"the job needs {count} machine{'s' if count > 1 else ''} with {what}{' each' if count > 1 else ''}, "
+        f"but cluster {address} has {present or 'none'}; "
+        "add machines with `ray start --address=HOST:PORT`, or use fewer devices"
+    )
 
 
 def _busyness(machine: Machine, lane: Lane, subject: str, avoid: Machine | None) -> tuple[Any, ...]:

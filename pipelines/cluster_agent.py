@@ -80,10 +80,14 @@ class Agent:
             border.is_cancelled = True
         return border is not None
 
-    def meeting(self) -> str:
-        """HOST:PORT at which ranks of several machines can meet for one job; its first rank listens there."""
+    def meeting(self) -> bytes:
+        """HOST:PORT at which ranks of several machines can meet for one job.
+
+        Its first rank listens there: torch's TCPStore does so on all interfaces of its machine, and asks nobody for a
+        password, so the machine's network must be trusted.
+        """
         with socket.create_server((self._address, 0)) as server:
-            return f"{self._address}:{server.getsockname()[1]}"
+            return pack(f"{self._address}:{server.getsockname()[1]}")
 
     def _end(self, order: Mapping[str, Any], request: bytes, border: AgentBorder) -> dict[str, Any]:
         try:

@@ -12,8 +12,7 @@ from typing import Any
 from ..parallel.border import Border, RankWork
 from ..parallel.job import RankFailed, RankOutOfMemory
 from ..parallel.pool import CHECK_S
-from .cluster_agent import unpack
-from .cluster_machine import Machine, MachineLost, answer, ready
+from .cluster_machine import Machine, MachineLost, plain_answer, ready
 
 LISTEN_S = 0.25
 """How long an agent waits for news before it says that there are none."""
@@ -45,10 +44,10 @@ class Part:
             return []
         try:
             if self._run in arrived:
-                self.end = end = unpack(answer(self._run))
+                self.end = end = plain_answer(self._run)
                 return self._left() + end["told"]
             if self._news in arrived:
-                told = unpack(answer(self._news))
+                told = plain_answer(self._news)
                 self._listen()
                 return told
         except MachineLost as lost:
@@ -69,7 +68,7 @@ class Part:
     def _left(self) -> list[list[Any]]:
         """What it told before it ended, which is on its way."""
         with contextlib.suppress(MachineLost):
-            return unpack(answer(self._news, timeout_s=2 * LISTEN_S))
+            return plain_answer(self._news, timeout_s=2 * LISTEN_S)
         return []
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..parallel.deadline import within
 from ..parallel.job import RankFailed
-from .cluster_agent import versions
+from .cluster_agent import unpack, versions
 
 MISSING = "--cluster needs Ray, which is not installed; run: pip install 'latentloom[ray]'"
 PROBE_S = 5.0
@@ -59,7 +59,7 @@ class Machine:
             "preload": list(preload),
             "address": node["NodeManagerAddress"],
         }
-        self._actor = _start_agent(self.node, num_gpus=_num_gpus(devices), config=config)
+        self._actor = _start_agent(self.node, num_gpus=count_gpus(devices), config=config)
         self._hello: Any = None
         self._ask_time = 0.0
 
@@ -144,7 +144,7 @@ def machines_alive(devices: Sequence[str]) -> list[dict[str, Any]]:
         raise RankFailed(
             f"the cluster's head does not answer ({' '.join(str(error).split())[:200]}); is it up?"
         ) from None
-    needs = {"CPU": 1.0, "GPU": float(_num_gpus(devices))}
+    needs = {"CPU": 1.0, "GPU": float(count_gpus(devices))}
     return [
         node
         for node in nodes
@@ -176,6 +176,14 @@ def answer(reference: Any, *, timeout_s: float = ANSWER_S) -> Any:
     except ray.exceptions.RayError as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise MachineLost(f"failed in Ray: {lines[-1][:300]}") from None
+
+
+def plain_answer(reference: Any, *, timeout_s: float = ANSWER_S) -> Any:
+    """What an agent has answered in packed bytes; one that was started again and is broken says why instead."""
+    found = answer(reference, timeout_s=timeout_s)
+    if isinstance(found, str):
+        raise MachineLost(f"cannot work: {found}")
+    return unpack(found)
 
 
 def share(data: bytes) -> Any:
@@ -271,7 +279,7 @@ def _silence() -> None:
     logging.getLogger("ray").setLevel(logging.CRITICAL)
 
 
-def _num_gpus(devices: Sequence[str]) -> int:
+def count_gpus(devices: Sequence[str]) -> int:
     return sum(device.startswith("cuda") for device in devices)
 
 

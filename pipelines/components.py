@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import gc
 import logging
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from ..parallel.border import SILENT, Border
 from ..parallel.mesh import Mesh, is_current, mesh_for
 from ..parallel.plan import ParallelPlan
+from .component_memory import SMALL_BYTES, bytes_of, default_budget, expected_bytes, tensor_bytes
 from .describe import fingerprint_of
 from .inspect_model import ComponentFiles, ModelFiles, inspect_model
-from .loading import load_component, one_sentence, torch_dtype
+from .loading import load_component, one_sentence
 from .source import split_source
 from .values import Lora, Model
 
@@ -24,15 +26,6 @@ if TYPE_CHECKING:
     from .sharding import Handle
 
 logger = logging.getLogger("latentloom")
-
-HOST_SHARE = 0.6
-"""Of the machine's memory, for components on the CPU."""
-DEVICE_SHARE = 0.85
-"""Of an accelerator's memory; the rest is for activations."""
-QUANTIZED_BITS = {"int8": 8, "fp8": 8, "int4": 4}
-"""Of a transformer's weight; scales and the layers left alone add a little."""
-SMALL_BYTES = 1 << 20
-"""What a tokenizer or a scheduler is counted as."""
 
 
 @dataclass
@@ -50,24 +43,34 @@ class _Entry:
 class ComponentStore:
     """Loads components when first asked for, keeps them, and drops the least recently used beyond the budget.
 
-    `budget_bytes` holds for each memory (host, each accelerator) by itself; None means 60 % of the machine's memory
-    and 85 % of an accelerator's. What one call asks for is never dropped by it: a model beyond the budget is loaded
-    with a warning. Models that differ in their LoRAs share one transformer, which is re-fitted when it is loaded: use
-    what `load` gave before the next `load`, from one thread at a time.
+    `budget_bytes` holds for each memory (host, each accelerator) by itself; None means 60 % of the machine's memory,
+    divided by the ranks on it, and 85 % of an accelerator's. What one call asks for is never dropped by it: a model
+    beyond the budget is loaded with a warning. Nor are shares of weights, until shares of another model are loaded,
+    which all ranks do together: a rank that dropped its own would leave the others waiting. Models that differ in their
+    LoRAs share one transformer, which is re-fitted when it is loaded: use what `load` gave before the next `load`, from
+    one thread at a time.
     """
 
     def __init__(self, budget_bytes: int | None = None) -> None:
         self._budget_bytes = budget_bytes
         self._entries: dict[tuple[Any, ...], _Entry] = {}
         self._files: dict[tuple[str, str], ModelFiles] = {}
+        self._num_ranks_here = 1
         self._num_uses = 0
         self._lock = threading.RLock()
 
     def load(
-        self, model: Model, names: Sequence[str], border: Border = SILENT, *, plan: ParallelPlan | None = None
+        self,
+        model: Model,
+        names: Sequence[str],
+        border: Border = SILENT,
+        *,
+        plan: ParallelPlan | None = None,
+        keep: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Components by name, on the model's device; a name ending in `?` may be absent. A scheduler is always
-        new: it holds the state of one denoise.
+        new: it holds the state of one denoise. So is a VAE, but for its weights: it keeps frames between its steps.
+        What is there of `keep` stays, beside what is asked for.
 
         With a plan of `weights` over 1, Collective the first time: a transformer is this rank's share, sharded by the
         plan until the process group is made anew, and `handle` is its handle. Raises `ValueError` naming the component
@@ -76,13 +79,13 @@ class ComponentStore:
         mesh = _mesh_of_shares(model, plan)
         with self._lock:
             self._drop_stale()
-            keep = {self._key(model, name.rstrip("?"), mesh) for name in names}
+            kept = {self._key(model, name.rstrip("?"), mesh) for name in (*names, *keep)}
             parts = {}
             for name in names:
                 files = self._files_of(model).components.get(name.rstrip("?"))
                 if files is not None:
-                    entry = self._get(model, files, border=border, keep=keep, mesh=mesh)
-                    parts[files.name] = entry.component
+                    entry = self._get(model, files, border=border, keep=kept, mesh=mesh)
+                    parts[files.name] = copy.copy(entry.component) if files.name == "vae" else entry.component
                     if entry.share is not None:
                         parts["handle"] = entry.share[1]
                     if files.kind == "scheduler":
@@ -107,6 +110,10 @@ class ComponentStore:
                 else:
                     self._drop(key)
 
+    def share_host(self, num_ranks: int) -> None:
+        """So many ranks, this one among them, load components into this machine's memory: each takes its part."""
+        self._num_ranks_here = num_ranks
+
     def clear(self) -> None:
         """Forget everything; memory is free once callers let go of what they hold."""
         with self._lock:
@@ -130,7 +137,9 @@ class ComponentStore:
         if entry is None:
             border.phase(f"loading {files.name}")
             place = model.device if files.kind == "model" else "cpu"
-            self._make_room(place, _expected_bytes(files, model, mesh), keep)
+            if mesh is not None and _is_transformer(files.name):
+                self._drop_shares(keep)
+            self._make_room(place, expected_bytes(files, model, weights=mesh.plan.weights if mesh else 1), keep)
             entry = self._entries[key] = self._new_entry(model, files, place, mesh)
         if files.kind == "model" and entry.place != model.device:
             self._make_room(model.device, entry.num_bytes, keep)
@@ -160,7 +169,7 @@ class ComponentStore:
             component.to(place)
         if is_transformer and model.compiled:
             compiling.compile_transformer(component, device=place)
-        return _Entry(component, _num_bytes(component), place, 0, model.loras)
+        return _Entry(component, bytes_of(component), place, 0, model.loras)
 
     def _fit_loras(self, model: Model, files: ComponentFiles, entry: _Entry) -> bool:
         """Make a kept component carry the model's LoRAs; False when it has to be loaded again."""
@@ -197,7 +206,9 @@ class ComponentStore:
 
     def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]]) -> None:
         budget = self._budget(place)
-        candidates = [key for key, entry in self._entries.items() if entry.place == place and key not in keep]
+        candidates = [
+            key for key, entry in self._entries.items() if entry.place == place and key not in keep and not entry.share
+        ]
         for key in sorted(candidates, key=lambda key: self._entries[key].last_use):
             if self._used_bytes(place) + num_bytes <= budget:
                 return
@@ -209,7 +220,9 @@ class ComponentStore:
             )
 
     def _budget(self, place: str) -> float:
-        return _default_budget(place) if self._budget_bytes is None else self._budget_bytes
+        if self._budget_bytes is not None:
+            return self._budget_bytes
+        return default_budget(place) / (1 if place.startswith("cuda") else self._num_ranks_here)
 
     def _used_bytes(self, place: str) -> int:
         return sum(entry.num_bytes for entry in self._entries.values() if entry.place == place)
@@ -226,6 +239,11 @@ class ComponentStore:
         """Forget shares of weights whose other holders may be gone."""
         stale = [key for key, entry in self._entries.items() if entry.share and not is_current(entry.share[0])]
         for key in stale:
+            self._drop(key)
+
+    def _drop_shares(self, keep: set[tuple[Any, ...]]) -> None:
+        """Forget the shares of other models and plans: whatever the budgets, so that all ranks do the same."""
+        for key in [key for key, entry in self._entries.items() if entry.share and key not in keep]:
             self._drop(key)
 
     def _release(self, place: str) -> None:
@@ -260,35 +278,5 @@ def _new_share(model: Model, files: ComponentFiles, mesh: Mesh) -> _Entry:
     from .streamed_weights import load_share
 
     component, handle = load_share(files, mesh, dtype=model.dtype, device=model.device)
-    num_bytes = own_bytes(component) + sum(map(_tensor_bytes, component.buffers()))
+    num_bytes = own_bytes(component) + sum(map(tensor_bytes, component.buffers()))
     return _Entry(component, num_bytes, model.device, 0, share=(mesh, handle))
-
-
-def _expected_bytes(files: ComponentFiles, model: Model, mesh: Mesh | None = None) -> int:
-    num_bits = 8 * torch_dtype(model.dtype).itemsize
-    if _is_transformer(files.name):
-        num_bits = QUANTIZED_BITS.get(model.quantization, num_bits)
-        num_bits /= 1 if mesh is None else mesh.plan.weights
-    return int(files.num_parameters * num_bits / 8)
-
-
-def _num_bytes(component: Any) -> int:
-    return sum(map(_tensor_bytes, (*component.parameters(), *component.buffers())))
-
-
-def _tensor_bytes(tensor: Any) -> int:
-    """Of a quantized weight: what it is made of, not what it stands for."""
-    if hasattr(tensor, "__tensor_flatten__"):
-        return sum(_tensor_bytes(getattr(tensor, name)) for name in tensor.__tensor_flatten__()[0])
-    return tensor.numel() * tensor.element_size()
-
-
-@functools.cache
-def _default_budget(place: str) -> float:
-    if place.startswith("cuda"):
-        import torch
-
-        return DEVICE_SHARE * torch.cuda.get_device_properties(place).total_memory
-    import psutil
-
-    return HOST_SHARE * psutil.virtual_memory().total

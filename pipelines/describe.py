@@ -38,10 +38,12 @@ def describe_model(
     compiled: bool = False,
     loras: Sequence[Lora] = (),
     roots: Sequence[Path] | None = None,
+    is_here: bool = True,
 ) -> Model:
     """Find and check a model's files and settle its device and dtype. Raises `ValueError`; reads headers only.
 
-    A single-file checkpoint is `FILE.safetensors@BASE`; the model's `folder` is then that of BASE.
+    A single-file checkpoint is `FILE.safetensors@BASE`; the model's `folder` is then that of BASE. Of a device that is
+    another machine's (`is_here` False) nothing is looked at.
     """
     found = resolve_source(source, revision=revision, roots=roots)
     is_local = found.kind in ("folder", "file")
@@ -49,15 +51,15 @@ def describe_model(
     if found.file is not None:
         _check_checkpoint(found.file, files)
     read_card(found.folder, files.family)
-    chosen = pick_device(device)
+    chosen = pick_device(device) if is_here else device
     number = pick_dtype(dtype, device=chosen)
     if quantization not in get_args(Quantization):
         raise ValueError(f"quantization is {quantization!r}; choose one of {', '.join(get_args(Quantization))}")
-    if compiled:
+    if compiled and is_here:
         from .compiling import check_compiler
 
         check_compiler(chosen)
-    if quantization != "none":
+    if quantization != "none" and is_here:
         from .quantize import check_quantization
 
         check_quantization(quantization, device=chosen, dtype=number)

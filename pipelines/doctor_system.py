@@ -31,7 +31,7 @@ NEED_WORDS = {
 }
 NETWORK_MEND = "ip link set lo up; in a container, use a network namespace of its own or --network host"
 NEED_MENDS = {"loopback": NETWORK_MEND, "interface lo": NETWORK_MEND}
-KERNEL_MEND = "use Linux 5.4 or later, outside of sandboxes that filter system calls (docker: a newer seccomp profile)"
+KERNEL_MEND = "use Linux 5.3 or later, outside of sandboxes that filter system calls (docker: a newer seccomp profile)"
 
 
 def system_checks(*, cache_dir: Path | None, num_gpus: int) -> dict[str, Callable[[], list[Finding]]]:

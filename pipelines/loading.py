@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import skeleton
 from .inspect_model import ComponentFiles
-from .out_of_memory import is_out_of_memory
+from .out_of_memory import OutOfMemory, is_out_of_memory, shortage
 from .values import Dtype
 
 if TYPE_CHECKING:
@@ -29,8 +29,10 @@ def load_component(files: ComponentFiles, *, dtype: Dtype, device: str = "cpu", 
     replaced by new files, never by writing into the old ones. On an accelerator weights go there one by one, so that
     the host holds no copy of them. `checkpoint` is a single file that gives them instead of the component's folder.
     """
+    from .default_dtype import kept_to_this_thread
+
     cls = component_class(files)
-    with one_sentence(files, checkpoint), quiet_libraries():
+    with one_sentence(files, checkpoint), quiet_libraries(), kept_to_this_thread():
         if files.kind != "model":
             return cls.from_pretrained(str(files.folder), local_files_only=True)
         if checkpoint:
@@ -121,13 +123,16 @@ def _load_file(cls: Any, files: ComponentFiles, checkpoint: Path, *, dtype: Dtyp
 
 @contextmanager
 def one_sentence(files: ComponentFiles, checkpoint: Path | None) -> Iterator[None]:
-    """Turn whatever a library raises while loading into a `ValueError` that names the component and its place."""
+    """Turn whatever a library raises while loading into a `ValueError` that names the component and its place; a lack
+    of memory into `OutOfMemory`, which is no mistake of the request's."""
     place = checkpoint or files.folder
     try:
         yield
+    except OutOfMemory:
+        raise
     except Exception as error:
         if is_out_of_memory(error):
-            raise ValueError(out_of_memory(files.name, str(place))) from error
+            raise OutOfMemory(out_of_memory(files.name, str(place), shortage(error))) from error
         raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_reason(error)}") from error
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # Rust's panic (tokenizers, safetensors) is no Exception
@@ -135,9 +140,9 @@ def one_sentence(files: ComponentFiles, checkpoint: Path | None) -> Iterator[Non
         raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_reason(error)}") from error
 
 
-def out_of_memory(name: str, place: str) -> str:
+def out_of_memory(name: str, place: str, short: str) -> str:
     return (
-        f"component {name}: {place} does not fit into memory; use quantization int8, a smaller dtype, "
+        f"component {name}: {place} does not fit into memory{short}; use quantization int8, a smaller dtype, "
         "a smaller picture, or another device"
     )
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from .file_hash import sha256_of
 from .loading import one_reason, quiet_libraries
+from .out_of_memory import is_out_of_memory
 from .values import Lora
 
 logger = logging.getLogger("latentloom")
@@ -113,6 +114,8 @@ def _one_sentence(lora: Lora) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         raise ValueError(
             f"LoRA {lora.path} does not fit this model ({one_reason(error)}); use one made for it"
         ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 
+from ..parallel.container import num_cores
 from ..parallel.machine import parse_devices
 from ..parallel.plan import ParallelPlan
 from .auto_plan import check_plan
@@ -13,9 +14,16 @@ from .values import Model, Place
 AUTO = "auto"
 
 
-def read_place(devices: str, plan: str = AUTO, *, replicas: int = 1, cluster: str = "") -> Place:
-    """Read `cpu*4` and `cfg=2,ulysses=2`; no devices are all there are. Raises `ValueError` for what cannot be."""
-    found = parse_devices(devices or "all")
+def read_place(devices: str, plan: str = "", *, replicas: int = 1, cluster: str = "") -> Place:
+    """Read `cpu*4` and `cfg=2,ulysses=2`; no devices are all there are. Raises `ValueError` for what cannot be.
+
+    Devices of a cluster are named one by one, because this machine may have others, or none.
+    """
+    if cluster and devices.strip() in ("", "all"):
+        raise ValueError(
+            f"--cluster {cluster} needs the devices of each of its machines; name them, as --devices cuda*2 or cpu"
+        )
+    found = parse_devices(devices or "all", is_here=not cluster)
     if not 1 <= replicas <= len(found) or len(found) % replicas:
         raise ValueError(
             f"replicas is {replicas}, but {len(found)} devices were given; give a number that divides them"
@@ -24,17 +32,61 @@ def read_place(devices: str, plan: str = AUTO, *, replicas: int = 1, cluster: st
 
 
 def read_plan(text: str) -> str:
-    """A plan as it is always written, or `auto`."""
-    if text.strip() in ("", AUTO):
-        return AUTO
-    return str(ParallelPlan.parse(text))
+    """A plan as it is always written, `auto`, or nothing."""
+    return text.strip() if text.strip() in ("", AUTO) else str(ParallelPlan.parse(text))
+
+
+def names_plan(place: Place) -> bool:
+    """Whether its plan is one, and need not be chosen."""
+    return place.plan not in ("", AUTO)
 
 
 def checked(place: Place) -> Place:
     """The place, if its plan fits its devices; on a cluster a plan may span machines, whose number is not known yet."""
-    if place.plan != AUTO and not place.cluster:
-        check_plan(ParallelPlan.parse(place.plan), len(place.devices) // place.replicas)
+    if names_plan(place):
+        plan = ParallelPlan.parse(place.plan)
+        if place.cluster:
+            check_span(plan, place)
+        else:
+            check_plan(plan, len(place.devices) // place.replicas)
     return place
+
+
+def check_span(plan: ParallelPlan, place: Place) -> None:
+    """Refuse a plan that does not put whole branches of guidance on machines of a cluster."""
+    num_devices = len(place.devices) // place.replicas
+    where = f"and each machine gives {num_devices} to a job"
+    if plan.num_ranks % num_devices:
+        raise ValueError(
+            f"plan {plan} uses {plan.num_ranks} ranks, {where}; "
+            f"make cfg x ulysses x (ring or allgather) {num_devices} or a multiple of it"
+        )
+    if num_devices % plan.sequence:
+        raise ValueError(
+            f"plan {plan} splits a sequence over {plan.sequence} ranks, {where}; a sequence stays in one machine, "
+            f"only cfg goes beyond: make ulysses x (ring or allgather) a divisor of {num_devices}"
+        )
+    if plan.weights > num_devices:
+        raise ValueError(
+            f"plan {plan} shares weights between {plan.weights} ranks, {where}; shared weights stay in one machine: "
+            f"make weights {num_devices} or less"
+        )
+    if plan.num_ranks > num_devices and place.devices[0] != "cpu":
+        raise ValueError(
+            f"plan {plan} uses {plan.num_ranks} GPUs, {where}; branches of guidance go to other machines on CPUs only, "
+            f"because NCCL between machines is not supported yet: make the plan {num_devices} ranks, so that each "
+            "machine does whole jobs"
+        )
+
+
+def check_cores(place: Place) -> None:
+    """Refuse more ranks on the CPU than a workflow, which may be a stranger's, should start here."""
+    most = max(2, num_cores())
+    if place.devices[0] == "cpu" and len(place.devices) > most:
+        raise ValueError(
+            f"Parallel Plan names {len(place.devices)} CPU ranks, but this machine has {num_cores()} cores; "
+            f"use cpu*{most} or fewer, or give more on the command line (--devices cpu*{len(place.devices)})"
+        )
 
 
 def placed(model: Model, place: Place) -> Model:

@@ -7,9 +7,9 @@ large to decode is decoded by all.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,14 @@ from ..parallel.plan import ParallelPlan
 from ..parallel.pool import Pool
 from ..parallel.seat import Seat
 from .auto_plan import auto_plan, check_plan
-from .cluster import CLUSTERS, check_span
+from .cluster import CLUSTERS, Cluster
 from .describe import card_of
-from .families import FAMILIES
 from .inspect_model import read_index
 from .out_of_memory import OutOfMemory
-from .place import AUTO
-from .request import number
+from .place import check_span, names_plan
+from .pools import POOLS, preloads
+from .request import number, seed_of, steps_of
+from .shape import check_frames, check_size
 from .source import resolve_source, split_source
 from .values import Latents, Model, Place, from_plain, to_plain
 
@@ -48,6 +49,7 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> dict[str, An
     model = from_plain(Model, request["model"])
     if not model.place.devices:
         return _run("denoise", request, border)
+    _check(request, model)
     plan = plan_of(request, model)
     return _run("denoise", {**request, "plan": str(plan)}, border, num_ranks=plan.num_ranks)
 
@@ -64,10 +66,10 @@ def plan_of(request: Mapping[str, Any], model: Model) -> ParallelPlan:
     """The plan of a denoise: what the place names, or the rule's choice for its devices. Reads config files only."""
     place = model.place
     num_devices = len(place.devices) // place.replicas
-    if place.plan != AUTO:
+    if names_plan(place):
         plan = ParallelPlan.parse(place.plan)
         if place.cluster:
-            check_span(plan, num_devices)
+            check_span(plan, place)
         else:
             check_plan(plan, num_devices)
         return plan
@@ -90,7 +92,9 @@ def num_groups(place: Place) -> int:
 def on_rank(request: Mapping[str, Any], border: Border, seat: Seat) -> dict[str, Any]:
     """What a rank is asked for: one stage, on its own device."""
     from . import stages
+    from .components import store
 
+    store().share_host(request["ranks_here"])
     inner = request["request"]
     model = {**inner["model"], "device": seat.device, "place": to_plain(Place())}
     base = split_source(model["source"])[1]
@@ -103,48 +107,6 @@ def on_rank(request: Mapping[str, Any], border: Border, seat: Seat) -> dict[str,
         "decode": stages.decode,
     }[request["stage"]]
     return stage({**inner, "model": model}, border)
-
-
-class Pools:
-    """This process's pools, one for each place; they start with their first job and end with the process."""
-
-    def __init__(self) -> None:
-        self._pools: dict[tuple[tuple[str, ...], int], Pool] = {}
-        self._lock = threading.Lock()
-
-    def of(self, model: Model) -> Pool:
-        """The pool of the model's devices, its ranks warm or starting."""
-        key = (model.place.devices, model.place.replicas)
-        with self._lock:
-            if (pool := self._pools.get(key)) is None or pool.is_closed:
-                self._make_room(set(key[0]) - {"cpu"})
-                pool = self._pools[key] = Pool(key[0], replicas=key[1], preload=preloads(model))
-            return pool
-
-    def _make_room(self, accelerators: set[str]) -> None:
-        """End idle pools on the same accelerators: what they keep there would be in the way."""
-        for key, pool in list(self._pools.items()):
-            if accelerators & set(key[0]) and pool.is_idle:
-                pool.close()
-                del self._pools[key]
-
-    def close(self) -> None:
-        with self._lock:
-            for pool in self._pools.values():
-                pool.close()
-            self._pools.clear()
-
-
-POOLS = Pools()
-
-
-def preloads(model: Model) -> list[str]:
-    """What ranks will need for this model: imported once, before they are forked."""
-    classes = [entry for entry in read_index(Path(model.folder)).values() if isinstance(entry, list)]
-    known = [f"{entry[0]}:{entry[1]}" for entry in classes if entry[0] in ("diffusers", "transformers")]
-    family = FAMILIES[model.family]
-    blocks = f"diffusers:{family.pipelines[0]}"  # its module imports what the family's modular blocks do
-    return [".pipelines.stages", f".pipelines.families.{family.name}", ".pipelines.compiling", "ftfy", blocks, *known]
 
 
 def _run(
@@ -161,12 +123,32 @@ def _run(
         from . import stages
 
         return getattr(stages, stage)(request, border)
-    pool = CLUSTERS.of(model.place, preload=preloads(model)) if model.place.cluster else POOLS.of(model)
-    wrapped = {"stage": stage, "request": dict(request)}
+    wrapped = {"stage": stage, "request": dict(request), "ranks_here": len(model.place.devices)}
     try:
-        return pool.call(".pipelines.placement:on_rank", wrapped, border, num_ranks=num_ranks, lane=lane, place=place)
+        with _ranks(model) as ranks:
+            return ranks.call(
+                ".pipelines.placement:on_rank", wrapped, border, num_ranks=num_ranks, lane=lane, place=place
+            )
     except RankOutOfMemory as error:
         raise OutOfMemory(str(error)) from error
+
+
+@contextlib.contextmanager
+def _ranks(model: Model) -> Iterator[Pool | Cluster]:
+    if model.place.cluster:
+        yield CLUSTERS.of(model.place, preload=preloads(model))
+        return
+    with POOLS.using(model) as pool:
+        yield pool
+
+
+def _check(request: Mapping[str, Any], model: Model) -> None:
+    """What needs no library to be refused, before any rank starts; the stage checks all of it, and more."""
+    latents = from_plain(Latents, request["latents"])
+    check_size(model, latents.width, latents.height)
+    check_frames(model, latents.frames)
+    steps_of(request)
+    seed_of(request)
 
 
 def _ranks_to_decode(model: Model, latents: Latents) -> int:

@@ -52,8 +52,8 @@ def matrix(model: Model) -> Tensor | None:
         if len(_MATRICES) >= MAX_MATRICES:
             _MATRICES.pop(next(iter(_MATRICES)))
         try:
-            needed = [name for name in FAMILIES[model.family].components["denoise"] if name != "scheduler"]
-            _MATRICES[model.fingerprint] = fit(store().load(model, [*needed, "vae"])["vae"])
+            in_use = FAMILIES[model.family].components["denoise"]
+            _MATRICES[model.fingerprint] = fit(store().load(model, ("vae",), keep=in_use)["vae"])
         except (RuntimeError, ValueError) as error:
             logger.warning(f"previews of {model.source} show no true colours: {error}")
             _MATRICES[model.fingerprint] = None

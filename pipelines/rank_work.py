@@ -14,6 +14,7 @@ from ..parallel.plan import ParallelPlan
 @contextlib.contextmanager
 def measured(plan: ParallelPlan, border: Border, *, device: str, name: str = "") -> Iterator[None]:
     """Collective: tell the border what is done within, under the plan's name or another; one rank has nothing to tell.
+    Seconds are those until the device is done, not until it was told what to do.
 
     Whoever is within sends over `mesh_for(plan)`.
     """
@@ -24,6 +25,7 @@ def measured(plan: ParallelPlan, border: Border, *, device: str, name: str = "")
     before = mesh.sent
     _reset_peak(device)
     yield
+    finish(device)
     after = mesh.sent
     work = RankWork(
         rank=mesh.rank,
@@ -34,6 +36,14 @@ def measured(plan: ParallelPlan, border: Border, *, device: str, name: str = "")
         peak_memory_bytes=_peak(device),
     )
     border.spread(name or str(plan), [work])
+
+
+def finish(device: str) -> None:
+    """Wait for what this thread has asked of an accelerator; elsewhere it is done when the call returns."""
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.current_stream(device).synchronize()
 
 
 def _reset_peak(device: str) -> None:

@@ -37,18 +37,15 @@ def build(kind: Any, folder: Path, *, dtype: torch.dtype) -> Any:
     """The component with parameters on the meta device.
 
     As in diffusers' `from_pretrained`, buffers and other tensors that its constructor makes (tables of positions and
-    frequencies, which no file holds) are real, and of the dtype that it would give them there.
+    frequencies, which no file holds) are real, and of the dtype that it would give them there; but the process's
+    default dtype stays as it is, because another thread may be in the middle of a step.
     """
     import accelerate
-    import torch
 
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        with accelerate.init_empty_weights(include_buffers=False):
-            component = kind.from_config(kind.load_config(str(folder), local_files_only=True))
-    finally:
-        torch.set_default_dtype(before)
+    from .default_dtype import DefaultDtype
+
+    with DefaultDtype(dtype), accelerate.init_empty_weights(include_buffers=False):
+        component = kind.from_config(kind.load_config(str(folder), local_files_only=True))
     component.register_to_config(_name_or_path=str(folder))
     return component.requires_grad_(False).eval()
 

@@ -28,7 +28,7 @@ from .inspect_model import read_config, read_index
 from .loading import torch_dtype
 from .noise import generators, seeds_of
 from .out_of_memory import OutOfMemory, is_out_of_memory, shortage
-from .rank_work import measured
+from .rank_work import finish, measured
 from .request import number, seed_of, steps_of
 from .shape import check_frames, check_size
 from .sharding import sharded_parts
@@ -189,6 +189,8 @@ def _stage(model: Model, doing: str) -> Iterator[None]:
     try:
         with torch.no_grad():
             yield
+    except OutOfMemory:
+        raise  # while loading: it names the component
     except Exception as error:
         if not is_out_of_memory(error):
             raise
@@ -235,6 +237,7 @@ def _on_device(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]
 
 def _reporting(model: Model, border: Border) -> Callable[[int, int, Callable[[], Tensor]], None]:
     def on_step(done: int, total: int, current: Callable[[], Tensor]) -> None:
+        finish(model.device)  # a step told is a step done, and a cancel waits for one step, not for all in the stream
         border.step(done, total, lambda: preview.picture(current(), preview.matrix(model)))
 
     return on_step

@@ -39,8 +39,9 @@ class Place:
     """Where a model runs. Without devices it runs in the process that asks; with them, in one rank on each."""
 
     devices: tuple[str, ...] = ()
-    plan: str = "auto"
-    """How one denoise uses them, such as `cfg=2,ulysses=2`; see `parallel.plan`."""
+    plan: str = ""
+    """How one denoise uses them, such as `cfg=2,ulysses=2` (see `parallel.plan`), or `auto`. Empty is what the workflow
+    says, and `auto` where it says nothing."""
     replicas: int = 1
     """Groups of equal size that work on different jobs."""
     cluster: str = ""

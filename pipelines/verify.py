@@ -6,14 +6,14 @@ Random weights in a test cannot know every config, LoRA and library version: thi
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..parallel.border import Border
-from ..parallel.job import RankFailed
+from ..parallel.deadline import Deadline
+from ..parallel.limits import Limits
 from ..parallel.plan import ParallelPlan
 from ..parallel.pool import Pool
 from ..parallel.seat import Seat
@@ -100,8 +100,10 @@ def verify(model: Model, plans: list[ParallelPlan], *, width: int, height: int, 
     _check_devices(model, plans[0])
     canvas = _canvas(model, width, height)
     request = {"model": to_plain(model), "latents": to_plain(canvas), "plans": [str(plan) for plan in plans]}
-    with Pool(_devices(model, num_ranks), preload=preloads(model)) as pool:
-        answers = pool.call_every(".pipelines.verify:on_rank", request, _Deadline(timeout_s), num_ranks=num_ranks)
+    with Pool(_devices(model, num_ranks), preload=preloads(model), limits=Limits(work_s=timeout_s)) as pool:
+        words = f"the ranks did not answer in {timeout_s:g} s; give them longer with --timeout"
+        border = Deadline(timeout_s, close=pool.close, words=words)
+        answers = pool.call_every(".pipelines.verify:on_rank", request, border, num_ranks=num_ranks)
     return [
         Verdict(
             plan=str(plan),
@@ -114,18 +116,6 @@ def verify(model: Model, plans: list[ParallelPlan], *, width: int, height: int, 
         )
         for plan, each in zip(plans, zip(*answers, strict=True), strict=True)
     ]
-
-
-class _Deadline(Border):
-    """Ends the work when its time is over."""
-
-    def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
-        self._end = time.monotonic() + timeout_s
-
-    def check(self) -> None:
-        if time.monotonic() > self._end:
-            raise RankFailed(f"the ranks did not answer in {self._timeout_s:g} s; give them longer with --timeout")
 
 
 def _devices(model: Model, num_ranks: int) -> list[str]:

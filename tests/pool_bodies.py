@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,8 +42,8 @@ def reached(request: Mapping[str, Any], border: Any, seat: Any) -> int:
 
 
 def fail(request: Mapping[str, Any], border: Any, seat: Any) -> None:
-    """One rank ends as asked while the others wait for it."""
-    if seat.rank == request["rank"]:
+    """One rank, or every one, ends as asked while the others wait for it."""
+    if request["rank"] in (seat.rank, "every"):
         raise {"value": ValueError, "runtime": RuntimeError, "memory": MemoryError}[request["kind"]](request["text"])
     if seat.num_ranks > 1:
         dist.barrier()
@@ -67,6 +68,33 @@ def die_once(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, An
             flag.touch()
             os.kill(os.getpid(), request["signal"])
     return {"tensor": value}
+
+
+def let_go(request: Mapping[str, Any], border: Any, seat: Any) -> None:
+    """One rank closes its connection, the first time, but does not end, as one whose device is slow to let go of it."""
+    flag = Path(request["flag"])
+    if seat.rank == request["rank"] and not flag.exists():
+        flag.touch()
+        if not os.fork():
+            time.sleep(0.5)  # until its parent has stopped, which would end when it sees what happens
+            for fd in Path("/proc/self/fd").iterdir():
+                with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(fd.name))) as found:
+                    if found.type == socket.SOCK_SEQPACKET:
+                        found.shutdown(socket.SHUT_RDWR)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if seat.num_ranks > 1:
+        dist.barrier()
+
+
+def no_picture(request: Mapping[str, Any], border: Any, seat: Any) -> str:
+    """A step whose preview cannot be made."""
+
+    def preview() -> torch.Tensor:
+        raise RuntimeError("no picture")
+
+    border.step(1, 1, preview)
+    return "done"
 
 
 def hang(request: Mapping[str, Any], border: Any, seat: Any) -> None:

@@ -1,5 +1,6 @@
 """The work of a drill: pictures of the built-in model, made by a warm pool, and what its ranks do meanwhile."""
 
+import contextlib
 import dataclasses
 import itertools
 import logging
@@ -86,13 +87,13 @@ class Work:
         logger.propagate = False
         preload = [*placement.preloads(self.model), "drill_bodies"]
         self.pool = Pool(place.devices, preload=preload, limits=self.limits)
-        self._of, placement.POOLS.of = placement.POOLS.of, lambda model: self.pool
+        self._using, placement.POOLS.using = placement.POOLS.using, lambda model: contextlib.nullcontext(self.pool)
         self._threads = ThreadPoolExecutor(4)
         self.expected = [self.picture(seed) for seed in range(SEEDS)] if is_measured else []
         self.durations = self._durations() if is_measured else {}
 
     def close(self) -> None:
-        placement.POOLS.of = self._of
+        placement.POOLS.using = self._using
         self.pool.close()
         self._threads.shutdown()
         logging.getLogger("latentloom").removeHandler(self.log)

@@ -150,7 +150,7 @@ def oom(work: Work, times: int, *, seed: int = 0) -> list[Row]:
     inner = {**work.denoise_request(text, 0), "plan": work.model.place.plan}
     for number in range(times):
         rank, step = number % work.num_ranks, chance.randint(1, work.num_steps - 1)
-        request = {"stage": "denoise", "request": inner, "rank": rank, "step": step}
+        request = {"stage": "denoise", "request": inner, "ranks_here": work.num_ranks, "rank": rank, "step": step}
         start, named = time.monotonic(), False
         try:
             work.pool.call("drill_bodies:out_of_memory", request, num_ranks=work.num_ranks)

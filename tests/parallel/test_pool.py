@@ -120,7 +120,7 @@ def test_groups_of_different_sizes_follow_one_another(pool: Pool) -> None:
 @pytest.mark.parametrize(
     ("kind", "error", "words"),
     [
-        ("value", ValueError, r"^the strength must be under 1(\n|$)"),
+        ("value", ValueError, r"^rank 1 \(cpu\): the strength must be under 1(\n|$)"),
         ("runtime", RankFailed, r"^rank 1 \(cpu\): the strength must be under 1(\n|$)"),
         ("memory", RankOutOfMemory, r"^rank 1 \(cpu\): the strength must be under 1(\n|$)"),
     ],
@@ -136,10 +136,30 @@ def test_a_rank_that_fails_is_named_and_no_rank_is_lost(
     assert pids(pool) == before
 
 
-def test_a_failure_carries_the_ranks_traceback(pool: Pool) -> None:
-    with pytest.raises(RankFailed) as caught:
-        pool.call("pool_bodies:fail", {"rank": 0, "kind": "runtime", "text": "broken"})
-    assert "pool_bodies.py" in "".join(caught.value.__notes__)
+def test_what_every_rank_refuses_is_told_as_one_process_would(pool: Pool) -> None:
+    with pytest.raises(ValueError, match=r"^too many(\n|$)"):
+        pool.call("pool_bodies:fail", {"rank": "every", "kind": "value", "text": "too many"}, num_ranks=3)
+
+
+@pytest.mark.parametrize("kind", ["runtime", "value"])
+def test_a_failure_carries_the_ranks_traceback(pool: Pool, kind: str) -> None:
+    with pytest.raises((RankFailed, ValueError)) as caught:
+        pool.call("pool_bodies:fail", {"rank": 0, "kind": kind, "text": "broken"})
+    notes = "".join(caught.value.__notes__)
+    assert "pool_bodies.py" in notes
+    assert (str(pool.states()[0].log) in notes) == (kind == "runtime")
+
+
+def test_a_preview_that_cannot_be_made_fails_no_job(pool: Pool) -> None:
+    border = Recorder(previews=True)
+    assert pool.call("pool_bodies:no_picture", {}, border) == "done"
+    assert border.told == [(1, 1)]
+
+
+@pytest.mark.parametrize("replicas", [0, -1])
+def test_no_replicas_are_refused(replicas: int) -> None:
+    with pytest.raises(ValueError, match=f"cannot be shared out to {replicas} replicas"):
+        Pool(["cpu"], replicas=replicas)
 
 
 def test_a_function_that_is_not_there_is_told(pool: Pool) -> None:

@@ -1,4 +1,6 @@
+import logging
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -14,12 +16,13 @@ from latentloom.parallel.limits import Limits
 from latentloom.parallel.pool import Pool
 
 TESTS = str(Path(__file__).resolve().parent.parent)
+LIMITS = Limits(silence_s=3, work_s=3, step_s=3, leave_s=1, die_s=1)
 TENSOR = torch.linspace(-1, 1, 7)
 
 
 @pytest.fixture(scope="module")
 def pool(start_pool: Callable[..., Pool]) -> Iterator[Pool]:
-    with start_pool(["cpu"] * 3, limits=Limits(silence_s=3, work_s=3, step_s=3)) as pool:
+    with start_pool(["cpu"] * 3, limits=LIMITS) as pool:
         yield pool
 
 
@@ -48,6 +51,13 @@ def survivors_are_warm(before: list[dict[str, int]], after: list[dict[str, int]]
     return kept and after[lost]["pid"] != before[lost]["pid"] and after[lost]["calls"] == 1
 
 
+def wait_for_another(pool: Pool, rank: int, pid: int) -> None:
+    """Until another process than `pid` is ready."""
+    end = time.monotonic() + 30
+    while not (pool.states()[rank].is_ready and pool.states()[rank].pid != pid) and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_death_is_mended_and_the_job_tried_again_with_the_same_result(pool: Pool, tmp_path: Path, rank: int) -> None:
     (tmp_path / "done").touch()
@@ -60,7 +70,9 @@ def test_a_death_is_mended_and_the_job_tried_again_with_the_same_result(pool: Po
 
 
 def test_a_job_that_kills_a_rank_twice_is_given_up(pool: Pool) -> None:
-    with pytest.raises(RankFailed, match=r"^rank 2 \(cpu\) was killed \(SIGKILL\).*for the second time.*given up$"):
+    with pytest.raises(
+        RankFailed, match=r"^rank 2 \(cpu\) was killed \(SIGKILL\).*for the second time.*given up(\n|$)"
+    ):
         pool.call("pool_bodies:die", {"rank": 2}, num_ranks=3)
     assert len(memories(pool)) == 3
 
@@ -80,6 +92,58 @@ def test_a_stopped_rank_is_found_and_replaced(pool: Pool, tmp_path: Path) -> Non
     assert survivors_are_warm(before, memories(pool), 1)
 
 
+def test_a_rank_that_lost_its_device_says_so_and_is_replaced(pool: Pool) -> None:
+    before = memories(pool)
+    text = "CUDA error: an illegal memory access was encountered"
+    with pytest.raises(RankFailed, match=rf"^rank 1 \(cpu\): {text}"):
+        pool.call("pool_bodies:fail", {"rank": 1, "kind": "runtime", "text": text}, num_ranks=3)
+    assert survivors_are_warm(before, memories(pool), 1)
+
+
+def test_a_lost_rank_is_missed_before_its_process_has_ended(pool: Pool, tmp_path: Path) -> None:
+    process = Path(f"/proc/{memories(pool)[1]['pid']}")
+    seen: list[bool] = []
+
+    class Looks(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "rank 1 (cpu) was killed, or ended" in record.getMessage():
+                seen.append(process.exists())
+
+    handler = Looks()
+    logging.getLogger("latentloom").addHandler(handler)
+    pool.call("pool_bodies:let_go", {"flag": str(tmp_path / "flag"), "rank": 1}, num_ranks=3)
+    logging.getLogger("latentloom").removeHandler(handler)
+    assert seen == [True]
+
+
+def test_a_rank_that_cannot_be_killed_is_named_and_comes_back_once_it_can(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = memories(pool)
+    with monkeypatch.context() as patch:
+        send, pid = signal.pidfd_send_signal, before[1]["pid"]
+
+        def spare(pidfd: int, number: int) -> None:
+            if f"Pid:\t{pid}\n" not in Path(f"/proc/self/fdinfo/{pidfd}").read_text():
+                send(pidfd, number)
+
+        patch.setattr(signal, "pidfd_send_signal", spare)
+        os.kill(pid, signal.SIGSTOP)
+        words = rf"^rank 1 \(cpu\) was silent.* process {pid} does not end and holds the device"
+        with pytest.raises(RankFailed, match=words):
+            pool.call("pool_bodies:die_once", once(Path(os.devnull)), num_ranks=3)
+    wait_for_another(pool, 1, pid)
+    assert memories(pool)[1]["pid"] != pid
+
+
+def test_the_logs_of_ranks_that_failed_are_kept(start_pool: Callable[..., Pool]) -> None:
+    with start_pool(["cpu"]) as pool, pytest.raises(RankFailed):
+        pool.call("pool_bodies:fail", {"rank": 0, "kind": "runtime", "text": "broken"})
+    assert "broken" in (pool.folder / "rank0.log").read_text()
+    assert {each.suffix for each in pool.folder.iterdir()} == {".log", ""}
+    shutil.rmtree(pool.folder)
+
+
 def test_a_rank_that_hangs_is_ended_and_the_others_keep_what_they_have(pool: Pool) -> None:
     before = memories(pool)
     with pytest.raises(RankFailed, match=r"^rank 1 \(cpu\) was silent about its work for 3 s \(at the start\)"):
@@ -90,9 +154,7 @@ def test_a_rank_that_hangs_is_ended_and_the_others_keep_what_they_have(pool: Poo
 def test_a_rank_lost_while_idle_is_replaced_before_it_is_needed(pool: Pool) -> None:
     before = memories(pool)
     os.kill(before[1]["pid"], signal.SIGKILL)
-    end = time.monotonic() + 30
-    while not (pool.states()[1].is_ready and pool.states()[1].pid != before[1]["pid"]) and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_for_another(pool, 1, before[1]["pid"])
     assert survivors_are_warm(before, memories(pool), 1)
 
 

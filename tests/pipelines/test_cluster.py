@@ -16,10 +16,10 @@ import torch
 
 from latentloom.parallel.border import Border, Cancelled
 from latentloom.parallel.job import RankFailed
-from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import placement
-from latentloom.pipelines.cluster import Cluster, check_span
-from latentloom.pipelines.cluster_machine import MISSING, answer, connect
+from latentloom.pipelines.cluster import Cluster, too_few
+from latentloom.pipelines.cluster_job import Part
+from latentloom.pipelines.cluster_machine import MISSING, Machine, MachineLost, answer, connect
 from latentloom.pipelines.values import Place, to_plain
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
@@ -199,20 +199,25 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     assert "--cluster" in MISSING
 
 
-@pytest.mark.parametrize("plan", ["cfg=2,ulysses=2", "ulysses=2", "cfg=2", "cfg=4,ring=2,weights=2"])
-def test_whole_branches_of_guidance_may_go_to_other_machines(plan: str) -> None:
-    check_span(ParallelPlan.parse(plan), 2)
+class Returned(Machine):
+    """An agent that Ray has started again, without what it needs: it answers everything with one sentence."""
+
+    def __init__(self) -> None:
+        self.name, self.is_ready, self.done = "machine 10.0.0.7", True, {"a stage"}
+
+    def ask(self, method: str, *args: Any) -> Any:
+        return "latentloom is not installed there"
 
 
-@pytest.mark.parametrize(
-    ("plan", "reason"),
-    [
-        ("ulysses=4", "a sequence stays in one machine"),
-        ("cfg=2,ulysses=2,ring=2", "a sequence stays in one machine"),
-        ("cfg=3", "2 or a multiple of it"),
-        ("cfg=4,weights=4", "shared weights stay in one machine"),
-    ],
-)
-def test_what_would_cross_machines_is_refused_by_name(plan: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        check_span(ParallelPlan.parse(plan), 2)
+def test_a_job_on_an_agent_that_came_back_broken_loses_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latentloom.pipelines.cluster_machine.answer", lambda reference, **options: reference)
+    part = Part(Returned(), {}, b"")
+    with pytest.raises(MachineLost, match=r"cannot work: latentloom is not installed there") as lost:
+        part.hear(part.references)
+    assert lost.value.machine is part.machine and not part.machine.is_ready
+
+
+def test_too_few_machines_are_counted_in_words() -> None:
+    one = too_few(1, 0, num_gpus=2, address="10.0.0.1:6379")
+    assert one.startswith("the job needs 1 machine with 2 GPUs, but cluster 10.0.0.1:6379 has none; add machines")
+    assert "needs 3 machines with a CPU each, but cluster auto has 2;" in too_few(3, 2, num_gpus=0, address="auto")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import diffusers
 import pytest
@@ -14,11 +14,16 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from latentloom.parallel.border import Border, Cancelled
+from latentloom.parallel.container import Container
+from latentloom.parallel.mesh import planned_mesh
+from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import compiling, quantize
-from latentloom.pipelines.components import ComponentStore, _expected_bytes, store
+from latentloom.pipelines.component_memory import default_budget, expected_bytes
+from latentloom.pipelines.components import ComponentStore, _Entry, store
 from latentloom.pipelines.describe import describe_model
 from latentloom.pipelines.inspect_model import inspect_model
 from latentloom.pipelines.loading import load_component, one_sentence
+from latentloom.pipelines.out_of_memory import OutOfMemory
 from latentloom.pipelines.values import Model
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
@@ -114,6 +119,68 @@ def test_what_one_call_needs_stays_even_beyond_the_budget(flux: Model, caplog: p
     assert len(parts) == 2 and "more than its budget" in caplog.text
 
 
+def test_a_decode_is_not_disturbed_by_an_encode_in_its_middle(tiny: Callable[[str], Path]) -> None:
+    """As the two lanes of a rank do: they share the weights, not the frames that a video VAE keeps meanwhile."""
+    components, model = ComponentStore(), describe_model(str(tiny("wan")), device="cpu")
+    first, second = (components.load(model, ("vae",))["vae"] for _ in range(2))
+    latents = torch.randn(1, first.config.z_dim, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = first.decode(latents).sample
+        hook = first.decoder.register_forward_hook(lambda *_: second.encode(torch.zeros(1, 3, 5, 32, 32)) and None)
+        got = first.decode(latents).sample
+    hook.remove()
+    assert torch.equal(got, expected) and first.decoder is second.decoder and expected.std() > 0.01
+
+
+@pytest.fixture
+def shares(monkeypatch: pytest.MonkeyPatch) -> ParallelPlan:
+    """A plan whose shares of weights are stand-ins, always of the present process group."""
+    plan = ParallelPlan(ulysses=2, weights=2)
+    mesh = planned_mesh(plan, 0)
+
+    def new_share(*_: Any) -> _Entry:
+        return _Entry(torch.nn.Linear(9, 9), 400, "cpu", 0, share=(mesh, cast(Any, "handle")))
+
+    monkeypatch.setattr("latentloom.pipelines.components._mesh_of_shares", lambda model, plan: plan and mesh)
+    monkeypatch.setattr("latentloom.pipelines.components.is_current", lambda mesh: True)
+    monkeypatch.setattr("latentloom.pipelines.components._new_share", new_share)
+    return plan
+
+
+def test_a_share_of_weights_is_never_dropped_by_one_rank_alone(flux: Model, shares: ParallelPlan) -> None:
+    components, border = ComponentStore(budget_bytes=1), Phases()
+    first = components.load(flux, ("transformer",), plan=shares)["transformer"]
+    components.load(flux, ("vae",))
+    components.load(flux, ("text_encoder",))
+    assert components.load(flux, ("transformer",), border, plan=shares)["transformer"] is first and border.names == []
+
+
+def test_shares_of_another_model_take_the_place_of_these(flux: Model, shares: ParallelPlan) -> None:
+    components, border = ComponentStore(), Phases()
+    for model in (flux, dataclasses.replace(flux, dtype="bf16"), flux):
+        components.load(model, ("transformer",), border, plan=shares)
+        assert components.num_bytes == 400
+    assert border.names == ["loading transformer"] * 3
+
+
+def test_ranks_of_a_machine_divide_its_memory(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {n: num_bytes(p) for n, p in ComponentStore().load(flux, ("text_encoder", "vae")).items()}
+    monkeypatch.setattr("latentloom.pipelines.components.default_budget", lambda place: sum(sizes.values()))
+    for num_ranks, kept in ((1, sum(sizes.values())), (4, sizes["vae"])):
+        components = ComponentStore()
+        components.share_host(num_ranks)
+        for name in sizes:
+            components.load(flux, (name,))
+        assert components.num_bytes == kept
+
+
+def test_a_budget_is_that_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latentloom.pipelines.component_memory.read_container", lambda: Container(memory_bytes=1000))
+    default_budget.cache_clear()
+    assert default_budget("cpu") == 600
+    default_budget.cache_clear()
+
+
 def test_offload_moves_off_the_accelerator_or_drops(flux: Model) -> None:
     """The meta device stands in for an accelerator: moving there is free, and back is an error that must not happen."""
     on_device = dataclasses.replace(flux, device="meta")
@@ -199,7 +266,7 @@ def test_every_failure_of_a_library_is_one_sentence(flux: Model, monkeypatch: py
     class PanicException(BaseException):
         """What Rust code raises, by its name."""
 
-    for error in (RuntimeError("a\nb"), OSError(), MemoryError(), PanicException("x"), KeyError("k")):
+    for error in (RuntimeError("a\nb"), OSError(), PanicException("x"), KeyError("k")):
 
         def fail(*_: Any, error: BaseException = error, **__: Any) -> None:
             raise error
@@ -210,18 +277,21 @@ def test_every_failure_of_a_library_is_one_sentence(flux: Model, monkeypatch: py
         assert "\n" not in str(caught.value)
 
 
-def test_out_of_device_memory_says_what_to_do(tiny: Callable[[str], Path]) -> None:
+def test_out_of_memory_while_loading_is_told_as_such(tiny: Callable[[str], Path]) -> None:
     files = inspect_model(tiny("flux")).components["transformer"]
-    with pytest.raises(ValueError, match="quantization int8, a smaller dtype"), one_sentence(files, None):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+    told = r"^component transformer: .* memory \(2.00 GiB more was asked for\); use quantization int8, a smaller dtype"
+    for error in (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), MemoryError()):
+        words = told if str(error) else "component transformer: .* does not fit into memory; use"
+        with pytest.raises(OutOfMemory, match=words), one_sentence(files, None), one_sentence(files, None):
+            raise error
 
 
 @pytest.mark.parametrize(("quantization", "share"), [("none", 1), ("int8", 4), ("fp8", 4), ("int4", 8)])
 def test_room_is_made_for_quantized_weights_of_a_transformer(flux: Model, quantization: Any, share: int) -> None:
     model, files = dataclasses.replace(flux, quantization=quantization), inspect_model(Path(flux.folder)).components
     transformer, vae = files["transformer"], files["vae"]
-    assert _expected_bytes(transformer, model) == 4 * transformer.num_parameters // share
-    assert _expected_bytes(vae, model) == 4 * vae.num_parameters
+    assert expected_bytes(transformer, model) == 4 * transformer.num_parameters // share
+    assert expected_bytes(vae, model) == 4 * vae.num_parameters
 
 
 def test_cancelling_while_loading_stays_a_cancel(flux: Model) -> None:

@@ -8,9 +8,19 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from latentloom.parallel.border import Border
 from latentloom.pipelines import preview
+from latentloom.pipelines.components import ComponentStore
 from latentloom.pipelines.describe import describe_model
 from latentloom.pipelines.values import Model, from_plain, to_plain
+
+
+class Phases(Border):
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def phase(self, name: str) -> None:
+        self.names.append(name)
 
 
 class LinearVae:
@@ -76,6 +86,21 @@ def test_every_familys_vae_can_be_fitted_once_a_model(family: str, model: Any, m
     assert first is not None and first.shape == (17, 3) and torch.isfinite(first).all()
     monkeypatch.setattr(preview, "fit", None)
     assert preview.matrix(described) is first
+
+
+def test_a_preview_loads_the_vae_alone_and_drops_nothing_in_use(model: Any, monkeypatch: Any) -> None:
+    kept = ComponentStore(budget_bytes=1)
+    monkeypatch.setattr(preview, "_MATRICES", {})
+    monkeypatch.setattr("latentloom.pipelines.components.store", lambda: kept)
+    described, border = from_plain(Model, model("flux")), Phases()
+    assert preview.matrix(described) is not None
+    vae = kept.num_bytes
+    kept.load(described, ("transformer",))
+    both = vae + kept.num_bytes
+    monkeypatch.setattr(preview, "_MATRICES", {})
+    assert preview.matrix(described) is not None and kept.num_bytes == both
+    kept.load(described, ("transformer",), border)
+    assert border.names == []
 
 
 def test_a_vae_that_fails_costs_the_colours_not_the_run(

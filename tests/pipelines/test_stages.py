@@ -7,6 +7,7 @@ import torch
 
 from latentloom.parallel.border import Border, Cancelled
 from latentloom.pipelines import stages
+from latentloom.pipelines.components import store
 from latentloom.pipelines.families import FAMILIES, family_module
 from latentloom.pipelines.out_of_memory import OutOfMemory, is_out_of_memory
 from latentloom.pipelines.values import Image, Sampling, to_plain
@@ -190,7 +191,7 @@ def test_running_out_of_memory_is_one_sentence(
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB ...")
 
     monkeypatch.setattr(family_module("flux"), "denoise", full)
-    with pytest.raises(OutOfMemory, match=r"cpu ran out of memory denoising 1 of 64 x 64 x 1 .* make fewer at once"):
+    with pytest.raises(OutOfMemory, match=r"cpu ran out of memory .* denoising 1 of 64 x 64 x 1 .* make fewer"):
         paint(model("flux"), canvas("flux"))
 
 
@@ -201,8 +202,21 @@ def test_running_out_of_the_hosts_memory_inside_a_block_is_one_sentence(
         torch.empty(1 << 50, dtype=torch.uint8)
 
     monkeypatch.setattr("diffusers.FluxTransformer2DModel.forward", full)
-    with pytest.raises(OutOfMemory, match="cpu ran out of memory denoising"):
+    with pytest.raises(OutOfMemory, match=r"cpu ran out of memory .* denoising"):
         paint(model("flux"), canvas("flux"))
+
+
+def test_running_out_of_memory_while_loading_names_the_component(
+    model: Any, canvas: Any, paint: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB ...")
+
+    latents = paint(model("flux"), canvas("flux"))
+    store().clear()
+    monkeypatch.setattr("diffusers.AutoencoderKL.from_pretrained", full)
+    with pytest.raises(OutOfMemory, match=r"^component vae: .* does not fit into memory \(20.00 GiB more was asked"):
+        stages.decode({"model": model("flux"), "latents": latents})
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,79 @@
+"""This process's pools, one for each place: whoever has work uses one, and those that nobody uses make room."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..parallel.pool import Pool
+from .families import FAMILIES
+from .inspect_model import read_index
+from .values import Model
+
+MAX_IDLE = 2
+"""Pools kept warm without work; each holds processes, and what they have loaded."""
+
+Key = tuple[tuple[str, ...], int]
+
+
+class Pools:
+    """They start with their first job and end with the process, or when others need their room."""
+
+    def __init__(self) -> None:
+        self._pools: dict[Key, Pool] = {}
+        """The one used last at the end."""
+        self._num_users: Counter[Pool] = Counter()
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def using(self, model: Model) -> Iterator[Pool]:
+        """The pool of the model's devices, its ranks warm or starting; it stays open at least so long."""
+        with self._lock:
+            pool = self._take(model)
+            self._num_users[pool] += 1
+        try:
+            yield pool
+        finally:
+            with self._lock:
+                self._num_users[pool] -= 1
+                if not self._num_users[pool]:
+                    del self._num_users[pool]
+                    self._end(self._idle()[:-MAX_IDLE])
+
+    def close(self) -> None:
+        """End all, also those in use."""
+        with self._lock:
+            self._end(list(self._pools))
+
+    def _take(self, model: Model) -> Pool:
+        key = (model.place.devices, model.place.replicas)
+        pool = self._pools.pop(key, None)
+        if pool is None or pool.is_closed:
+            accelerators = set(key[0]) - {"cpu"}  # what idle pools keep there would be in the way
+            self._end([other for other in self._idle() if accelerators & set(other[0])])
+            pool = Pool(key[0], replicas=key[1], preload=preloads(model))
+        self._pools[key] = pool
+        return pool
+
+    def _idle(self) -> list[Key]:
+        """Those that nobody uses, the least recently used first."""
+        return [key for key, pool in self._pools.items() if not self._num_users[pool]]
+
+    def _end(self, keys: list[Key]) -> None:
+        for key in keys:
+            self._pools.pop(key).close()
+
+
+POOLS = Pools()
+
+
+def preloads(model: Model) -> list[str]:
+    """What ranks will need for this model: imported once, before they are forked."""
+    classes = [entry for entry in read_index(Path(model.folder)).values() if isinstance(entry, list)]
+    known = [f"{entry[0]}:{entry[1]}" for entry in classes if entry[0] in ("diffusers", "transformers")]
+    family = FAMILIES[model.family]
+    blocks = f"diffusers:{family.pipelines[0]}"  # its module imports what the family's modular blocks do
+    return [".pipelines.stages", f".pipelines.families.{family.name}", ".pipelines.compiling", "ftfy", blocks, *known]

@@ -1,0 +1,125 @@
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latentloom.parallel.border import Border, Cancelled
+from latentloom.parallel.deadline import Deadline
+from latentloom.parallel.job import Job, RankFailed, Work
+from latentloom.parallel.job_run import JobRun
+from latentloom.parallel.limits import Limits
+from latentloom.parallel.pool import Pool
+from latentloom.parallel.rank_process import RankProcess
+from latentloom.parallel.seat import World
+
+LIMITS = Limits(abort_s=1, leave_s=10, step_s=120, work_s=900)
+
+
+class Noted(RankProcess):
+    """A rank without a process, and what was done to it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number, "cpu", num_threads=1, folder=Path())
+        self.done: list[str] = []
+
+    def send(self, header: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
+        self.done.append(header["kind"])
+
+    def kill(self, why: str) -> None:
+        self.done.append(why)
+
+
+def running(num_ranks: int = 2) -> tuple[JobRun, list[Noted]]:
+    work = Work(function="", num_ranks=num_ranks, lane="main", place=0, owner="", previews=False, every=False)
+    ranks = [Noted(number) for number in range(num_ranks)]
+    return JobRun(Job(work, os.open(os.devnull, os.O_RDONLY)), [*ranks], LIMITS), ranks
+
+
+def hear(run: JobRun, kind: str, **fields: Any) -> None:
+    for rank in run.ranks:
+        run.hear(rank, {"kind": kind, **fields}, None)
+
+
+def test_ranks_that_do_not_heed_a_cancel_are_ended() -> None:
+    run, (first, second) = running()
+    run.cancel()
+    now = time.monotonic()
+    run.check_time(now + 9)
+    assert first.done == ["cancel"]
+    run.check_time(now + 11)
+    assert first.done == ["cancel", "abort"]
+    run.check_time(now + 13)
+    assert first.done == second.done == ["cancel", "abort", "did not stop when its job was cancelled"]
+
+
+def test_a_cancel_waits_for_two_steps_where_their_length_is_known() -> None:
+    run, (first, _) = running()
+    run.longest_step_s = 20.0
+    run.cancel()
+    now = time.monotonic()
+    run.check_time(now + 40)
+    assert first.done == ["cancel"]
+    run.check_time(now + 42)
+    assert first.done == ["cancel", "abort"]
+
+
+def test_a_cancel_waits_for_what_is_loaded() -> None:
+    run, (first, _) = running()
+    hear(run, "phase", name="loading transformer")
+    run.cancel()
+    run.check_time(time.monotonic() + 60)
+    assert first.done == ["cancel"]
+
+
+@pytest.mark.parametrize(("longest_s", "wait_s"), [(0.0, 10.0), (3.0, 4.0)])
+def test_survivors_have_time_to_leave_a_job(longest_s: float, wait_s: float) -> None:
+    run, (first, second) = running()
+    run.longest_step_s = longest_s
+    run.lose(second, "was killed")
+    now = time.monotonic() + 1
+    run.check_time(now)
+    run.check_time(now + wait_s - 0.1)
+    assert first.done == ["abort"]
+    run.check_time(now + wait_s + 0.1)
+    assert len(first.done) == 2
+
+
+def test_a_phase_between_steps_may_take_as_long_as_one_before_them() -> None:
+    run, (first, _) = running()
+    for done in (1, 2):
+        hear(run, "step", done=done, total=9)
+    hear(run, "phase", name="compiling")
+    now = time.monotonic()
+    run.check_time(now + 800)
+    assert not first.done
+    run.check_time(now + 1000)
+    assert first.done == ["abort"]
+
+
+def test_a_deadline_ends_ranks_whatever_they_do() -> None:
+    with Pool(["cpu"]) as own, pytest.raises(RankFailed, match="too late"):
+        border = Deadline(0.1, close=own.close, words="too late")
+        own.call("time:sleep", {}, border)
+    assert own.is_closed
+
+
+def test_a_cancel_while_other_machines_are_waited_for_takes_effect_at_once(pool: Pool) -> None:
+    class Impatient(Border):
+        end = time.monotonic() + 1
+
+        def check(self) -> None:
+            if time.monotonic() > self.end:
+                raise Cancelled
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    world = World(name="wide", store=f"127.0.0.1:{port}", size=2)
+    with pytest.raises(Cancelled):
+        pool.call("pool_bodies:echo", {}, Impatient(), world=world)
+    start = time.monotonic()
+    assert len(pool.call_every("pool_bodies:remember", {}, num_ranks=3)) == 3
+    assert time.monotonic() - start < 30

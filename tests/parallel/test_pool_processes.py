@@ -1,0 +1,100 @@
+"""The processes that a pool is made of, one by one."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from latentloom.parallel import fork_server, pool_folder, rank, server_process
+from latentloom.parallel.container import Container, num_free_cores
+from latentloom.parallel.message import Channel
+from latentloom.parallel.pool_folder import PoolFolder, keep_logs
+from latentloom.parallel.server_process import LOG_BYTES, START, shorten
+
+
+def test_each_lane_of_a_rank_takes_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        torch.cuda, "set_device", lambda device: taken.append((threading.current_thread().name, device))
+    )
+    channels = Channel.pair()
+    rank.Rank(channels[0], {"device": "cuda:3", "ping_s": 1.0})
+    end = time.monotonic() + 10
+    while len(taken) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert sorted(taken) == [("lane main", "cuda:3"), ("lane side", "cuda:3")]
+    for channel in channels:
+        channel.close()
+
+
+def test_the_fork_server_is_the_hosts_own_copy(tmp_path: Path) -> None:
+    for name in ("own", "other/loom"):
+        folder = tmp_path / name / "parallel"
+        folder.mkdir(parents=True)
+        (folder.parent / "__init__.py").touch()
+        (folder / "fork_server.py").write_text(f"main = lambda *_: print({name!r})")
+    order = json.dumps(["loom", str(tmp_path / "own"), 0, 0, []])
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", START, order],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "other")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "own\n", done.stderr
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_child_whose_birth_cannot_be_told_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    pids: list[int] = []
+    fork = os.fork
+    monkeypatch.setattr(os, "fork", lambda: (pids.append(fork()), pids[-1])[1])
+    monkeypatch.setattr(fork_server.Server, "_become_rank", lambda *_: (time.sleep(60), os._exit(0)))
+    mine, theirs = Channel.pair()
+    theirs.close()
+    server = fork_server.Server(mine, -1)
+    with pytest.raises(fork_server.Closed):
+        server.fork({"rank": 0, "birth": 1}, [0, 1])
+    mine.close()
+    assert pids and not server.children and not Path(f"/proc/{pids[0]}").exists()
+
+
+def test_a_fork_server_that_has_started_cuda_forks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    with pytest.raises(SystemExit, match="has started CUDA"):
+        fork_server.check_untouched()
+
+
+def test_a_long_log_keeps_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "rank0.log"
+    log.write_bytes(b"\n" * LOG_BYTES + b"the end\n")
+    shorten(log)
+    assert log.stat().st_size == LOG_BYTES and server_process.last_line(log).endswith("the end")
+
+
+def test_logs_of_a_failure_are_kept_for_some_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_folder.tempfile, "tempdir", str(tmp_path))
+    folder = PoolFolder()
+    for name in ("rank0.log", "group0-1"):
+        (folder.path / name).touch()
+    keep_logs(folder.path)
+    folder.remove()
+    PoolFolder().remove()
+    assert {each.name for each in folder.path.iterdir()} == {"rank0.log", "failed"}
+    os.utime(folder.path / "failed", (0, 0))
+    PoolFolder().remove()
+    assert not folder.path.exists()
+
+
+@pytest.mark.parametrize(("num_cpus", "cores"), [(None, 8), (2.5, 2), (0.5, 1), (64.0, 8)])
+def test_threads_are_as_many_as_the_container_allows(
+    monkeypatch: pytest.MonkeyPatch, num_cpus: float | None, cores: int
+) -> None:
+    monkeypatch.setattr("latentloom.parallel.container.num_cores", lambda: 8)
+    monkeypatch.setattr("latentloom.parallel.container.read_container", lambda: Container(num_cpus=num_cpus))
+    assert num_free_cores() == cores

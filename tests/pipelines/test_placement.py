@@ -1,0 +1,184 @@
+"""Where a stage runs; a toy stands for the ranks, so that what they are asked for can be read."""
+
+import contextlib
+import dataclasses
+import importlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+import torch
+
+from latentloom.parallel.border import SILENT
+from latentloom.parallel.job import RankOutOfMemory
+from latentloom.parallel.seat import Seat
+from latentloom.pipelines import placement, stages
+from latentloom.pipelines.describe import describe_model
+from latentloom.pipelines.out_of_memory import OutOfMemory
+from latentloom.pipelines.pools import preloads
+from latentloom.pipelines.values import Latents, Model, Place, from_plain, to_plain
+
+BOBBIN = describe_model("builtin:bobbin", device="cpu")
+SIDE = 1456
+"""Of a square of just over two million pixels."""
+
+
+class ToyRanks:
+    """Remembers what it is called with, and answers or raises."""
+
+    def __init__(self) -> None:
+        self.orders: list[tuple[str, Mapping[str, Any], dict[str, Any]]] = []
+        self.error: Exception | None = None
+
+    @contextlib.contextmanager
+    def using(self, model: Model) -> Iterator["ToyRanks"]:
+        yield self
+
+    def call(self, function: str, request: Mapping[str, Any], border: Any, **options: Any) -> dict[str, Any]:
+        self.orders.append((request["stage"], request["request"], options))
+        if self.error is not None:
+            raise self.error
+        return {}
+
+
+@pytest.fixture
+def ranks(monkeypatch: pytest.MonkeyPatch) -> ToyRanks:
+    ranks = ToyRanks()
+    monkeypatch.setattr(placement, "POOLS", ranks)
+    return ranks
+
+
+def at(plan: str = "", *, num: int = 4, replicas: int = 1, cluster: str = "") -> Model:
+    place = Place(devices=("cpu",) * num, plan=plan, replicas=replicas, cluster=cluster)
+    return dataclasses.replace(BOBBIN, place=place)
+
+
+def canvas(side: int = 64, **options: Any) -> dict[str, Any]:
+    return to_plain(Latents(family="flux", width=side, height=side, **options))
+
+
+@pytest.mark.parametrize(
+    ("model", "guidance", "plan"),
+    [
+        (at("ring=4"), 3.0, "ring=4"),
+        (at("ring=2", replicas=2), 3.0, "ring=2"),
+        (at("cfg=2,ulysses=2", num=2, cluster="auto"), 3.0, "cfg=2,ulysses=2"),
+        (at(), 3.0, "cfg=2,ulysses=2"),
+        (at("auto"), 1.0, "ulysses=4"),
+        (at(replicas=2), 1.0, "ulysses=2"),
+    ],
+)
+def test_a_plan_is_the_places_or_the_rules_for_one_replica(model: Model, guidance: float, plan: str) -> None:
+    assert str(placement.plan_of({"guidance": guidance}, model)) == plan
+
+
+def test_the_second_experts_guidance_counts_and_zero_is_the_models_own() -> None:
+    assert placement.plan_of({"guidance": 1.0, "guidance_2": 2.0}, at(num=2)).cfg == 2
+    assert placement.plan_of({"guidance": 0}, at(num=2)).cfg == 2  # bobbin's own is 4
+
+
+def test_a_plan_for_other_devices_is_refused() -> None:
+    with pytest.raises(ValueError, match="uses 2 ranks, but 4 devices were given"):
+        placement.plan_of({"guidance": 1.0}, at("ring=2"))
+    with pytest.raises(ValueError, match="a sequence stays in one machine"):
+        placement.plan_of({"guidance": 1.0}, at("ring=8", cluster="auto"))
+
+
+def test_devices_that_the_rule_leaves_out_are_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("latentloom.pipelines.auto_plan.SPLIT_PLANS", {})
+    with caplog.at_level(logging.WARNING, "latentloom"):
+        assert placement.plan_of({"guidance": 1.0}, at()).num_ranks == 1
+    assert "1 of 4 devices" in caplog.text
+
+
+def test_text_goes_to_the_first_rank_and_pictures_to_the_last_beside_main_jobs(ranks: ToyRanks) -> None:
+    placement.encode_text({"model": to_plain(at()), "prompt": "a red star"})
+    placement.encode_image({"model": to_plain(at())})
+    placement.decode({"model": to_plain(at()), "latents": canvas()})
+    side = {"num_ranks": 1, "lane": "side"}
+    assert [options for _, _, options in ranks.orders] == [{**side, "place": place} for place in (0, -1, -1)]
+
+
+def test_a_denoise_takes_all_ranks_by_its_plan(ranks: ToyRanks) -> None:
+    request = {"model": to_plain(at("ring=4")), "latents": canvas(), "steps": 3, "seed": 1}
+    placement.denoise(request)
+    stage, asked, options = ranks.orders[0]
+    assert (stage, asked["plan"], options) == ("denoise", "ring=4", {"num_ranks": 4, "lane": "main", "place": 0})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"steps": -1}, "steps is -1"),
+        ({"seed": -1}, "seed is -1"),
+        ({"latents": canvas(60)}, "60 x 60 is no size"),
+        ({"latents": canvas(frames=5)}, "5"),
+    ],
+)
+def test_what_cannot_be_painted_is_refused_before_any_rank_starts(
+    ranks: ToyRanks, wrong: dict[str, Any], words: str
+) -> None:
+    request = {"model": to_plain(at("ring=4")), "latents": canvas(), "steps": 3, "seed": 1, **wrong}
+    with pytest.raises(ValueError, match=words):
+        placement.denoise(request)
+    assert not ranks.orders
+
+
+@pytest.mark.parametrize(
+    ("latents", "num_ranks"),
+    [
+        ({"side": SIDE, "tensor": torch.zeros(1, 16, 8, 8)}, 4),
+        ({"side": 1024, "tensor": torch.zeros(1, 16, 8, 8)}, 1),  # a million pixels are not enough
+        ({"side": 1024, "batch": 2, "tensor": torch.zeros(2, 16, 8, 8)}, 4),  # of two pictures they are
+        ({"side": SIDE, "tensor": torch.zeros(1, 16, 7, 8)}, 1),  # less than two rows for each rank
+        ({"side": SIDE}, 1),
+    ],
+)
+def test_what_is_large_is_decoded_by_all_ranks(ranks: ToyRanks, latents: dict[str, Any], num_ranks: int) -> None:
+    placement.decode({"model": to_plain(at()), "latents": canvas(**latents)})
+    _, asked, options = ranks.orders[0]
+    assert options["num_ranks"] == asked.get("split", 1) == num_ranks
+
+
+def test_a_decoder_that_is_not_known_to_be_exact_works_alone(ranks: ToyRanks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latentloom.pipelines.split_vae.DECODERS", ())
+    placement.decode({"model": to_plain(at()), "latents": canvas(SIDE, tensor=torch.zeros(1, 16, 8, 8))})
+    assert ranks.orders[0][2]["num_ranks"] == 1
+
+
+def test_a_rank_without_memory_is_told_as_of_one_process(ranks: ToyRanks) -> None:
+    ranks.error = RankOutOfMemory("rank 1 (cpu) ran out of memory")
+    with pytest.raises(OutOfMemory, match=r"^rank 1 \(cpu\) ran out of memory$"):
+        placement.encode_text({"model": to_plain(at()), "prompt": ""})
+
+
+def test_without_devices_the_stage_is_called_here(ranks: ToyRanks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "encode_text", lambda request, border: {"here": request["prompt"]})
+    assert placement.encode_text({"model": to_plain(BOBBIN), "prompt": "a"}) == {"here": "a"}
+    assert not ranks.orders
+
+
+def test_a_rank_gets_its_own_device_no_place_and_its_own_built_in_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "encode_text", lambda request, border: request)
+    monkeypatch.setattr("latentloom.pipelines.components.store", MagicMock)
+    model = {**to_plain(at()), "folder": "/elsewhere"}
+    wrapped = {"stage": "encode_text", "request": {"model": model, "prompt": "a"}, "ranks_here": 2}
+    found = placement.on_rank(wrapped, SILENT, Seat(rank=1, num_ranks=2, device="cuda:1"))
+    read = from_plain(Model, found["model"])
+    assert (read.device, read.place, read.folder) == ("cuda:1", Place(), BOBBIN.folder)
+    assert model["place"]["devices"], "the request was changed"
+
+
+@pytest.mark.parametrize("family", ["bobbin", "qwen_image", "wan"])
+def test_what_ranks_preload_can_be_imported(family: str, tiny: Callable[[str], Path]) -> None:
+    found = preloads(describe_model("builtin:bobbin" if family == "bobbin" else str(tiny(family)), device="cpu"))
+    for name in found:
+        module, _, attribute = name.partition(":")
+        imported = importlib.import_module(module, "latentloom")
+        assert not attribute or hasattr(imported, attribute), name
+    assert ".pipelines.stages" in found and any(name.startswith("transformers:") for name in found)

@@ -1,0 +1,92 @@
+"""Pools that nobody uses make room for others; toy pools stand for processes."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from latentloom.pipelines import pools
+from latentloom.pipelines.pools import Pools
+from latentloom.pipelines.values import Model, Place
+
+
+class ToyPool:
+    def __init__(self, devices: tuple[str, ...], *, replicas: int, preload: list[str]) -> None:
+        self.devices = devices
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pools]:
+    monkeypatch.setattr(pools, "Pool", ToyPool)
+    monkeypatch.setattr(pools, "preloads", lambda model: [])
+    toys = Pools()
+    yield toys
+    toys.close()
+
+
+def at(*devices: str) -> Model:
+    return Model(source="a", folder="/a", family="flux", place=Place(devices=devices))
+
+
+def test_a_place_keeps_its_pool(toys: Pools) -> None:
+    with toys.using(at("cpu", "cpu")) as first:
+        pass
+    with toys.using(at("cpu", "cpu")) as second:
+        assert second is first and not first.is_closed
+
+
+def test_a_pool_that_ended_by_itself_is_replaced(toys: Pools) -> None:
+    with toys.using(at("cpu")) as first:
+        first.close()
+    with toys.using(at("cpu")) as second:
+        assert second is not first and not second.is_closed
+
+
+def test_a_pool_in_use_is_not_closed_for_another_on_its_device(toys: Pools) -> None:
+    with toys.using(at("cuda:0", "cuda:1")) as busy:
+        with toys.using(at("cuda:0")) as other:
+            assert not busy.is_closed
+        with toys.using(at("cuda:1")):
+            assert not busy.is_closed and not other.is_closed
+    with toys.using(at("cuda:0", "cuda:2")):
+        assert busy.is_closed and other.is_closed
+
+
+def test_two_idle_pools_are_kept_the_ones_used_last(toys: Pools) -> None:
+    found = []
+    for number in (1, 2, 1, 3):
+        with toys.using(at(*["cpu"] * number)) as pool:
+            found.append(pool)
+    one, two, _, three = found
+    assert [pool.is_closed for pool in (one, two, three)] == [False, True, False]
+
+
+def test_a_pool_is_idle_when_its_last_user_has_left(toys: Pools) -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def use() -> None:
+        with toys.using(at("cuda:0", "cuda:1")):
+            inside.set()
+            leave.wait(10)
+
+    user = threading.Thread(target=use)
+    user.start()
+    assert inside.wait(10)
+    with toys.using(at("cuda:0", "cuda:1")) as shared:
+        pass
+    with toys.using(at("cuda:0")):
+        assert not shared.is_closed
+    leave.set()
+    user.join(10)
+    with toys.using(at("cuda:1")):
+        assert shared.is_closed
+
+
+def test_closing_ends_all(toys: Pools) -> None:
+    with toys.using(at("cpu")) as pool:
+        toys.close()
+        assert pool.is_closed

@@ -1,0 +1,53 @@
+"""What a rank is told to have done is done: an accelerator is waited for first."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from latentloom.parallel.border import Border
+from latentloom.parallel.mesh import Mesh, planned_mesh
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines import rank_work, stages
+
+
+class Told(Border):
+    def __init__(self, events: list[str]) -> None:
+        self.events = events
+
+    def step(self, done: int, total: int, preview: Any = None) -> None:
+        self.events.append(f"step {done}")
+
+    def spread(self, plan: str, ranks: Any) -> None:
+        self.events.append(f"spread over {plan}")
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What happens, with a stand-in for CUDA."""
+    events: list[str] = []
+
+    def current_stream(device: str) -> Any:
+        return SimpleNamespace(synchronize=lambda: events.append(f"{device} is done"))
+
+    monkeypatch.setattr("torch.cuda.current_stream", current_stream)
+    monkeypatch.setattr("torch.cuda.reset_peak_memory_stats", lambda device: None)
+    monkeypatch.setattr("torch.cuda.max_memory_allocated", lambda device: 0)
+    return events
+
+
+def test_a_step_is_told_when_the_device_has_done_it(events: list[str]) -> None:
+    for device in ("cuda:1", "cpu"):
+        stages._reporting(cast(Any, SimpleNamespace(device=device)), Told(events))(3, 4, lambda: torch.zeros(1))
+    assert events == ["cuda:1 is done", "step 3", "step 3"]
+
+
+def test_work_is_measured_until_the_device_has_done_it(events: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def mesh_for(plan: ParallelPlan) -> Mesh:
+        return planned_mesh(plan, 0)
+
+    monkeypatch.setattr(rank_work, "mesh_for", mesh_for)
+    with rank_work.measured(ParallelPlan(ulysses=2), Told(events), device="cuda:0"):
+        events.append("asked")
+    assert events == ["asked", "cuda:0 is done", "spread over ulysses=2"]
