@@ -174,8 +174,8 @@ def decode(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
         tensor = latents.tensor.to(model.device, parts["vae"].dtype)
         num_ranks = max(1, int(number(request, "split")))
         with (
-            measured(ParallelPlan(ulysses=num_ranks), border, device=model.device, name=f"rows={num_ranks}"),
             split_over(parts["vae"], num_ranks, rows=tensor.shape[-2]),
+            measured(ParallelPlan(ulysses=num_ranks), border, device=model.device, name=f"rows={num_ranks}"),
         ):
             pixels = family_module(model.family).decode(parts, tensor=tensor).float()
     if FAMILIES[model.family].output == "image":

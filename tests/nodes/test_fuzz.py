@@ -128,17 +128,17 @@ def attempt(data: bytes, toys: ModuleType) -> str:
 
 
 def timed(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     call()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def test_fuzzed_files_give_only_graph_errors(toys: ModuleType) -> None:
     seen: dict[str, int] = {}
     for number in range(NUM_FILES):
-        start = time.perf_counter()
+        start = time.process_time()
         outcome = attempt(fuzzed(number), toys)
-        assert time.perf_counter() - start < MAX_S, number
+        assert time.process_time() - start < MAX_S, number
         seen[outcome] = seen.get(outcome, 0) + 1
     assert toys.CALLS == []
     assert min(seen.get(kind, 0) for kind in ("refused", "problems", "good")) > 100, seen

@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from latentloom.nodes import graph as graph_module
@@ -141,6 +141,7 @@ entries = scalars | texts | links | names.map(lambda n: {"param": n}) | json_val
 nodes = st.fixed_dictionaries({"type": st.just("Add"), "inputs": st.dictionaries(names, entries, max_size=4)})
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # beside other work the first ones are
 @given(
     st.dictionaries(names, nodes, max_size=4),
     st.dictionaries(names, links, max_size=2),
