@@ -14,14 +14,15 @@ from typing import Any
 from .message import Channel, Closed
 
 START = """
-import importlib.util, json, os, sys, types
+import importlib.util, json, os, sys
 package, root, fd, host, preload = json.loads(sys.argv[1])
 found = importlib.util.find_spec(package)
 folders = [os.path.realpath(each) for each in (found and found.submodule_search_locations) or ()]
 if root not in folders:  # the host found it by a path that a new process does not have, or has another copy on
-    module = types.ModuleType(package)
-    module.__path__ = [root]
-    sys.modules[package] = module
+    file = os.path.join(root, "__init__.py")
+    found = importlib.util.spec_from_file_location(package, file, submodule_search_locations=[root])
+    sys.modules[package] = importlib.util.module_from_spec(found)
+    found.loader.exec_module(sys.modules[package])
 importlib.import_module(package + ".parallel.fork_server").main(fd, host, preload)
 """
 TAIL_BYTES = 4096

@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..parallel.border import SILENT, Border
 from ..parallel.job import Lane, RankOutOfMemory
@@ -19,7 +19,6 @@ from ..parallel.plan import ParallelPlan
 from ..parallel.pool import Pool
 from ..parallel.seat import Seat
 from .auto_plan import auto_plan, check_plan
-from .cluster import CLUSTERS, Cluster
 from .describe import card_of
 from .inspect_model import read_index
 from .out_of_memory import OutOfMemory
@@ -29,6 +28,9 @@ from .request import number, seed_of, steps_of
 from .shape import check_frames, check_size
 from .source import resolve_source, split_source
 from .values import Latents, Model, Place, from_plain, to_plain
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
 
 logger = logging.getLogger("latentloom")
 
@@ -136,6 +138,8 @@ def _run(
 @contextlib.contextmanager
 def _ranks(model: Model) -> Iterator[Pool | Cluster]:
     if model.place.cluster:
+        from .cluster import CLUSTERS
+
         yield CLUSTERS.of(model.place, preload=preloads(model))
         return
     with POOLS.using(model) as pool:
