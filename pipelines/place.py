@@ -41,20 +41,30 @@ def names_plan(place: Place) -> bool:
     return place.plan not in ("", AUTO)
 
 
+def named_plan(place: Place) -> ParallelPlan | None:
+    """The plan that the place names, None where it is to be chosen. Raises `ValueError` if it does not fit the devices.
+
+    On a cluster a plan may span machines, whose number is not known yet.
+    """
+    if not names_plan(place):
+        return None
+    plan = ParallelPlan.parse(place.plan)
+    if place.cluster:
+        check_span(plan, place)
+    else:
+        check_plan(plan, place.group_size)
+    return plan
+
+
 def checked(place: Place) -> Place:
-    """The place, if its plan fits its devices; on a cluster a plan may span machines, whose number is not known yet."""
-    if names_plan(place):
-        plan = ParallelPlan.parse(place.plan)
-        if place.cluster:
-            check_span(plan, place)
-        else:
-            check_plan(plan, len(place.devices) // place.replicas)
+    """The place, if its plan fits its devices."""
+    named_plan(place)
     return place
 
 
 def check_span(plan: ParallelPlan, place: Place) -> None:
     """Refuse a plan that does not put whole branches of guidance on machines of a cluster."""
-    num_devices = len(place.devices) // place.replicas
+    num_devices = place.group_size
     where = f"and each machine gives {num_devices} to a job"
     if plan.num_ranks % num_devices:
         raise ValueError(

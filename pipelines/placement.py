@@ -18,11 +18,11 @@ from ..parallel.job import Lane, RankOutOfMemory
 from ..parallel.plan import ParallelPlan
 from ..parallel.pool import Pool
 from ..parallel.seat import Seat
-from .auto_plan import auto_plan, check_plan
+from .auto_plan import auto_plan
 from .describe import card_of
 from .inspect_model import read_index
 from .out_of_memory import OutOfMemory
-from .place import check_span, names_plan
+from .place import named_plan
 from .pools import POOLS, preloads
 from .request import number, seed_of, steps_of
 from .shape import check_frames, check_size
@@ -66,15 +66,9 @@ def decode(request: Mapping[str, Any], border: Border = SILENT) -> dict[str, Any
 
 def plan_of(request: Mapping[str, Any], model: Model) -> ParallelPlan:
     """The plan of a denoise: what the place names, or the rule's choice for its devices. Reads config files only."""
-    place = model.place
-    num_devices = len(place.devices) // place.replicas
-    if names_plan(place):
-        plan = ParallelPlan.parse(place.plan)
-        if place.cluster:
-            check_span(plan, place)
-        else:
-            check_plan(plan, num_devices)
-        return plan
+    if (named := named_plan(model.place)) is not None:
+        return named
+    num_devices = model.place.group_size
     guidance = max(number(request, "guidance") or card_of(model).guidance, number(request, "guidance_2"))
     plan, why = auto_plan(model, num_devices, is_guided=guidance > 1)
     logger.log(logging.WARNING if plan.num_ranks < num_devices else logging.INFO, "%s", why)
@@ -156,13 +150,14 @@ def _check(request: Mapping[str, Any], model: Model) -> None:
 
 
 def _ranks_to_decode(model: Model, latents: Latents) -> int:
-    num_ranks = len(model.place.devices) // model.place.replicas if model.place.devices else 1
+    num_ranks = max(1, model.place.group_size)
     num_pixels = latents.batch * latents.frames * latents.width * latents.height
     if num_ranks == 1 or num_pixels < SPLIT_PIXELS or latents.tensor is None:
         return 1
+    from ..parallel.spatial.part import LEAST_ROWS
     from .split_vae import DECODERS
 
-    has_rows = latents.tensor.shape[-2] >= 2 * num_ranks
+    has_rows = latents.tensor.shape[-2] >= LEAST_ROWS * num_ranks
     return num_ranks if has_rows and _vae_class(model) in DECODERS else 1
 
 

@@ -47,6 +47,11 @@ class Place:
     cluster: str = ""
     """The address of a Ray cluster whose machines each have these devices; none is this machine."""
 
+    @property
+    def group_size(self) -> int:
+        """How many devices work on one job together, on one machine."""
+        return len(self.devices) // self.replicas
+
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
