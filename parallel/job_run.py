@@ -90,6 +90,8 @@ class JobRun:
                     self.longest_step_s = max(self.longest_step_s, now - self._step_time)
                 self._step_time = now if header["done"] < header["total"] else None
                 self.job.tell("step", (header["done"], header["total"]))
+        elif kind == "stuck":
+            self._end_rank(rank)
         elif kind == "preview" and body is not None:
             with contextlib.suppress(OSError):  # the next one may arrive
                 self.job.tell("preview", read_body(body))
@@ -111,7 +113,10 @@ class JobRun:
             return
         for place, rank in enumerate(self.ranks):
             if place not in self.ends and now - self.abort_time > self._time_to_leave(place):
-                rank.kill(self.late or (DID_NOT_LEAVE if self.cancel_time is None else DID_NOT_STOP))
+                self._end_rank(rank)
+
+    def _end_rank(self, rank: RankProcess) -> None:
+        rank.kill(self.late or (DID_NOT_LEAVE if self.cancel_time is None else DID_NOT_STOP))
 
     def shift(self, seconds: float) -> None:
         """The host itself was stopped for so long."""

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, cast
 
 from .plan import ParallelPlan
+from .rendezvous import rendezvous
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -132,17 +133,18 @@ def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
     if plan.num_ranks == 1 and not dist.is_initialized():
         return planned_mesh(plan, 0)
     made = _made.setdefault(dist.group.WORLD, {})  # sharding again and again makes no more groups
-    for number in range(plan.num_ranks):  # torch asks every rank to make every group, in the same order
-        for places in members(plan, number).values():
-            key = tuple(ranks[place] for place in places)
-            if len(key) > 1 and key not in made:
-                made[key] = cast("ProcessGroup", dist.new_group(list(key)))
+    with rendezvous():
+        for number in range(plan.num_ranks):  # torch asks every rank to make every group, in the same order
+            for places in members(plan, number).values():
+                key = tuple(ranks[place] for place in places)
+                if len(key) > 1 and key not in made:
+                    made[key] = cast("ProcessGroup", dist.new_group(list(key)))
+        if dist.get_rank() in ranks and dist.get_backend() == "nccl":
+            from .collectives import set_up
+
+            set_up([group for key, group in made.items() if dist.get_rank() in key])
     if dist.get_rank() not in ranks:
         return None
-    if dist.get_backend() == "nccl":
-        from .collectives import set_up
-
-        set_up([group for key, group in made.items() if dist.get_rank() in key])
     own = list(ranks).index(dist.get_rank())
     groups: dict[Axis, Group] = {}
     for axis, places in members(plan, own).items():

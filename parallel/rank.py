@@ -22,6 +22,7 @@ import torch
 from .message import Channel, Closed, Message, read_body
 from .order import JobOrder
 from .rank_job import RankJob, loses_device
+from .rendezvous import is_in_rendezvous
 from .seat import Seat, World
 from .world import Membership
 
@@ -90,6 +91,8 @@ class Rank:
         self.on_cancel(message)
         if (job := self.jobs.get(message.header["job"])) and job.order.num_ranks > 1:
             self.membership.abort()
+            if is_in_rendezvous():
+                self.channel.send({"kind": "stuck", "job": job.order.job})
 
     def _join(self, world: World, rank: int) -> None:
         try:

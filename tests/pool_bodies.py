@@ -56,6 +56,19 @@ def die(request: Mapping[str, Any], border: Any, seat: Any) -> None:
     dist.barrier()
 
 
+def make_group(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, Any]:
+    """All ranks make a group; one dies before it comes, the first time."""
+    from latentloom.parallel.mesh import mesh_for
+    from latentloom.parallel.plan import ParallelPlan
+
+    flag = Path(request["flag"])
+    if seat.rank == request["rank"] and not flag.exists():
+        flag.touch()
+        time.sleep(0.5)  # until the others wait
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"size": mesh_for(ParallelPlan(ulysses=seat.num_ranks)).plan.num_ranks}
+
+
 def die_once(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, Any]:
     """One rank gets a signal after the first step, the first time."""
     flag = Path(request["flag"])

@@ -69,6 +69,17 @@ def test_a_death_is_mended_and_the_job_tried_again_with_the_same_result(pool: Po
     assert survivors_are_warm(before, memories(pool), rank)
 
 
+def test_ranks_that_wait_for_a_lost_one_to_make_a_group_are_freed_at_once(
+    start_pool: Callable[..., Pool], tmp_path: Path
+) -> None:
+    limits = Limits(silence_s=60, work_s=60, step_s=60, leave_s=60, die_s=60)
+    with start_pool(["cpu"] * 2, limits=limits) as pool:
+        start = time.monotonic()
+        found = pool.call("pool_bodies:make_group", {"flag": str(tmp_path / "flag"), "rank": 1}, num_ranks=2)
+        assert found == {"size": 2}
+        assert time.monotonic() - start < 30
+
+
 def test_a_job_that_kills_a_rank_twice_is_given_up(pool: Pool) -> None:
     with pytest.raises(
         RankFailed, match=r"^rank 2 \(cpu\) was killed \(SIGKILL\).*for the second time.*given up(\n|$)"
