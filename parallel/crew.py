@@ -19,7 +19,7 @@ from .rank_process import RankProcess
 from .server_process import ServerProcess, last_line
 from .shortage import advice
 
-LOG = logging.getLogger("latentloom")
+logger = logging.getLogger("latentloom")
 MAX_FAILURES = 3
 """To start something, in a row, before those who wait for it are told."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
@@ -209,7 +209,7 @@ class Crew:
 
     def _tell_loss(self, rank: RankProcess, reason: str) -> None:
         """Once for each process, as soon as it cannot work: its death may take longer."""
-        LOG.warning("rank %d (%s) %s; it is started again", rank.number, rank.device, reason)
+        logger.warning("rank %d (%s) %s; it is started again", rank.number, rank.device, reason)
         keep_logs(self._folder)
         self._ignore(rank.channel)
         rank.is_gone = True
@@ -254,7 +254,7 @@ class Crew:
             if message.header["kind"] == "hello":
                 rank.has_begun = True
                 self._num_failures = 0
-                LOG.info("rank %d (%s) is ready, process %d", rank.number, rank.device, rank.pid)
+                logger.info("rank %d (%s) is ready, process %d", rank.number, rank.device, rank.pid)
             else:
                 self._listener.on_message(rank, message)
         return True

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-LOG = logging.getLogger("latentloom")
+logger = logging.getLogger("latentloom")
 PREFIX = "latentloom-pool-"
 FAILED = "failed"
 """The file that says that the logs beside it are worth reading."""
@@ -43,7 +43,7 @@ class PoolFolder:
             for each in self.path.iterdir():
                 if each.name != FAILED and each.suffix != ".log":
                     each.unlink(missing_ok=True)
-            LOG.warning("ranks have failed; their logs are kept for a while in %s", self.path)
+            logger.warning("ranks have failed; their logs are kept for a while in %s", self.path)
         else:
             shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)

@@ -18,7 +18,7 @@ from .border import Border, Cancelled, Preview, RankWork
 from .message import Channel, Closed, write_body
 from .order import JobOrder
 
-LOG = logging.getLogger("latentloom")
+logger = logging.getLogger("latentloom")
 PREVIEW_S = 1 / 12
 """Between previews: nobody sees more."""
 
@@ -64,7 +64,7 @@ class RankJob(Border):
         except Closed:
             raise
         except Exception as error:
-            LOG.warning("no preview: %s: %s", type(error).__name__, error)
+            logger.warning("no preview: %s: %s", type(error).__name__, error)
 
     def check(self) -> None:
         if self.is_cancelled:

@@ -15,7 +15,7 @@ from .limits import Limits
 from .rank_process import RankProcess
 from .seat import World
 
-LOG = logging.getLogger("latentloom")
+logger = logging.getLogger("latentloom")
 
 
 class Replica:
@@ -102,7 +102,7 @@ class Replica:
             if self._problem:
                 self._fail_join()
             else:
-                LOG.info("%s: %d ranks have joined", self.world.name, len(self.members))
+                logger.info("%s: %d ranks have joined", self.world.name, len(self.members))
 
     def _fail_join(self) -> None:
         self.world = None

@@ -1,11 +1,16 @@
-"""What ranks run in drills only: stages that run out of memory when they are told to."""
+"""What ranks run in drills only: stages that run out of memory when they are told to, and looks at a rank's own."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from latentloom.parallel.border import Border
 from latentloom.parallel.seat import Seat
 from latentloom.pipelines import placement
+from latentloom.pipelines.components import store
+from latentloom.pipelines.values import Model, from_plain
+
+PAGE = 4096
 
 
 def out_of_memory(request: Mapping[str, Any], border: Any, seat: Seat) -> dict[str, Any]:
@@ -36,3 +41,20 @@ class _Full(Border):
 
 def nothing(request: Mapping[str, Any], border: Any, seat: Seat) -> None:
     """What a job costs that does no work."""
+
+
+def memory(request: Mapping[str, Any], border: Any, seat: Seat) -> dict[str, int]:
+    """{columns}: those lines of what the kernel says of this process, in bytes."""
+    lines = [line.split() for line in Path("/proc/self/smaps_rollup").read_text().splitlines()]
+    return {line[0][:-1]: int(line[1]) * 1024 for line in lines if line[0][:-1] in request["columns"]}
+
+
+def load_and_read(request: Mapping[str, Any], border: Any, seat: Seat) -> dict[str, int]:
+    """{model, names}: through this rank's component store, every page of the weights touched."""
+    components = store().load(from_plain(Model, request["model"]), request["names"])
+    num_bytes = 0
+    for component in components.values():
+        for value in component.parameters():
+            num_bytes += value.nbytes
+            value.view(-1)[:: PAGE // value.element_size()].sum()
+    return {"num_bytes": num_bytes}
