@@ -30,6 +30,8 @@ AGAIN_S = 0.2
 MAX_CALLS = 64
 """Of an agent at a time: two for each job, and cancels."""
 _connecting = threading.Lock()
+_joined: set[str] = set()
+"""The address by which this process has joined its cluster: Ray tells another one, where it was localhost."""
 
 
 class MachineLost(Exception):
@@ -117,7 +119,8 @@ def connect(address: str) -> None:
         raise ValueError(MISSING) from None
     with _connecting:
         if ray.is_initialized():
-            _check_same(address)
+            if address not in _joined:
+                _check_same(address)
             return
         _probe(address)
         _silence()
@@ -132,6 +135,8 @@ def connect(address: str) -> None:
                 f"cluster {address} cannot be joined ({reason}); this machine must be one of it: "
                 "run `ray start --address=HOST:PORT` here, or give --cluster ray://HOST:10001"
             ) from None
+        _joined.clear()
+        _joined.add(address)
 
 
 def machines_alive(devices: Sequence[str]) -> list[dict[str, Any]]:
