@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from .graph import Graph, Link, Node, ParamRef
+from .modes import effective
 from .order import in_order
 from .problems import GraphError, Names, Problem, short
 from .resolve import Overrides, param_socket, param_values, plain_value, upgrade, with_overrides
@@ -37,16 +38,20 @@ def check(
     overrides: Overrides | None = None,
     require: Callable[[str], str | None] = installed_version,
 ) -> list[Problem]:
-    """All problems of a workflow with these nodes installed. `require` tells a package's installed version."""
+    """All problems of a workflow with these nodes installed, but for those of nodes that are switched off.
+
+    `require` tells a package's installed version.
+    """
     overrides = overrides or {}
     names = Names()
-    graph, problems = upgrade(graph, specs)
+    whole, problems = upgrade(graph, specs)
+    graph = effective(whole, specs, overrides)
     inputs = with_overrides(graph, overrides)
     return [
         *_requires(graph, require),
-        *problems,
+        *(problem for problem in problems if problem.node in graph.nodes),
         *_params(graph, overrides),
-        *_overrides(graph, specs, overrides, names),
+        *_overrides(whole, specs, overrides, names),
         *_nodes(graph, specs, inputs, param_values(graph, overrides), names),
         *_outputs(graph, specs, names),
         *_cycles({name: _sources(graph, entries) for name, entries in inputs.items()}),

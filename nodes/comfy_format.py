@@ -1,7 +1,7 @@
 """ComfyUI's API format: export to it, and import from it. A node's type is its class type there.
 
 A link there is [node id, output index], so lists and objects that are plain values are wrapped in `__value__`. Params
-become their values; outputs and layout have no place there.
+become their values; outputs and layout have no place there. What is muted or bypassed is left out, as ComfyUI does.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .graph import Graph, Link, graph_from_plain
+from .modes import effective
 from .problems import GraphError, Problem, refuse, short
 from .resolve import Overrides, param_values, plain_value, with_overrides
 from .spec import NodeSpec
@@ -22,6 +23,7 @@ UI_FORMAT = "this is ComfyUI's file for its own editor; in ComfyUI use Workflow 
 
 def to_comfy(graph: Graph, specs: Specs, overrides: Overrides | None = None) -> dict[str, Any]:
     """The prompt that ComfyUI runs. The graph must be checked."""
+    graph = effective(graph, specs, overrides)
     params = param_values(graph, overrides or {})
     inputs = with_overrides(graph, overrides or {})
     return {

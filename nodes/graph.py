@@ -36,6 +36,7 @@ Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Target = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}\.[a-z][a-z0-9_]{0,63}$")]
 Package = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$")]
 Scalar = bool | int | float | str
+Mode = Literal["run", "mute", "bypass"]
 
 
 class _Part(BaseModel):
@@ -96,6 +97,8 @@ class Node(_Part):
     type: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,127}$")]
     version: Annotated[int, Field(ge=1)] = 1
     title: Annotated[str, Field(max_length=200)] = ""
+    mode: Mode = "run"
+    """A muted node is left out with all that needs it; a bypassed one hands on what it is given (see `modes.py`)."""
     inputs: dict[Name, Input] = {}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,28 +13,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..pipelines.values import Place
-from .cache import MemoryCache
+from .attempt import attempt, baked, open_caches, workspace_of
 from .check import ensure
-from .comfy_format import to_comfy
-from .disk_cache import DiskCache
 from .events import Sink
 from .failure import NodeFailed
-from .graph import Graph, graph_text
-from .manifest import is_complete, versions, write_manifest
-from .overlap import overlapped
-from .picture_files import WORKFLOW_KEY
+from .graph import Graph
+from .manifest import is_complete
+from .overlap import overlapped, width_of
 from .records import RunResult
 from .registry import SPECS
-from .resolve import with_overrides
-from .run import run
 from .schedule import schedule
 from .watch import Token
 from .workspace import Workspace
-
-logger = logging.getLogger("latentloom")
-
-MEMORY_CACHE_BYTES = 2 << 30
-DISK_CACHE_BYTES = 8 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,33 +95,20 @@ def run_headless(job: Headless, *, sink: Sink = lambda event: None, cancel: Toke
     for graph in graphs:
         ensure(graph, SPECS)
     folders = [job.out / name if name else job.out for name in folder_names(job.sweep)]
-    memory = MemoryCache(MEMORY_CACHE_BYTES)
-    disk = _disk_cache(job.cache_dir)
+    caches = open_caches(job.cache_dir)
 
-    def attempt(overrides: Mapping[str, Any], graph: Graph, folder: Path, sink: Sink, cancel: Token) -> Report:
-        workspace = Workspace(
-            output_dir=folder.resolve(), roots=job.roots, metadata=provenance(graph), claims={}, place=job.place
-        )
+    def once(overrides: Mapping[str, Any], graph: Graph, folder: Path, sink: Sink, cancel: Token) -> Report:
+        workspace = workspace_of(graph, SPECS, folder, roots=job.roots, place=job.place)
         if job.resume and _is_complete(folder, graph, workspace):
             return Report(folder=folder, overrides=overrides)
-        workspace.check_writable()
-        result = run(graph, SPECS, workspace=workspace, sink=sink, cancel=cancel, memory_cache=memory, disk_cache=disk)
-        return Report(folder=folder, overrides=overrides, result=result, problem=_keep_manifest(folder, graph, result))
+        made = attempt(graph, SPECS, workspace=workspace, caches=caches, sink=sink, cancel=cancel)
+        return Report(folder=folder, overrides=overrides, result=made.result, problem=made.problem)
 
-    attempts = (partial(attempt, *each) for each in zip(points, graphs, folders, strict=True))
-    for report in overlapped(attempts, width=_width(job.place), sink=sink, cancel=cancel):
+    attempts = (partial(once, *each) for each in zip(points, graphs, folders, strict=True))
+    for report in overlapped(attempts, width=width_of(job.place), sink=sink, cancel=cancel):
         yield report
         if report.state not in ("ok", "resumed"):
             return
-
-
-def _width(place: Place) -> int:
-    """Runs under way at a time: with ranks, one for each group of them, and one that prepares or finishes beside."""
-    if not place.devices:
-        return 1
-    from ..pipelines.placement import num_groups
-
-    return num_groups(place) + 1
 
 
 def _is_complete(folder: Path, graph: Graph, workspace: Workspace) -> bool:
@@ -143,42 +119,6 @@ def _is_complete(folder: Path, graph: Graph, workspace: Workspace) -> bool:
     except NodeFailed:
         return False
     return is_complete(folder, graph, keys)
-
-
-def _keep_manifest(folder: Path, graph: Graph, result: RunResult) -> str:
-    """Write the manifest; what kept it from being written, in one sentence."""
-    try:
-        write_manifest(folder, graph, result)
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
-def _disk_cache(folder: Path | None) -> DiskCache | None:
-    """The cache in a folder; a folder that cannot be written costs time, not the run."""
-    if folder is None:
-        return None
-    try:
-        return DiskCache(folder, DISK_CACHE_BYTES, salt=json.dumps(versions()))
-    except OSError as error:
-        logger.warning("results are not kept: the cache folder %s cannot be used (%s)", folder, error.strerror)
-        return None
-
-
-def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:
-    """The workflow with these values as its own, so that its file alone gives the same result."""
-    params = {
-        name: param.model_copy(update={"default": overrides.get(name, param.default)})
-        for name, param in graph.params.items()
-    }
-    inputs = with_overrides(graph, overrides)
-    nodes = {name: node.model_copy(update={"inputs": dict(inputs[name])}) for name, node in graph.nodes.items()}
-    return graph.model_copy(update={"params": params, "nodes": nodes})
-
-
-def provenance(graph: Graph) -> dict[str, str]:
-    """What a result carries: the workflow file, and the same for ComfyUI."""
-    return {WORKFLOW_KEY: graph_text(graph), "prompt": json.dumps(to_comfy(graph, SPECS))}
 
 
 def folder_names(sweep: Sequence[Mapping[str, Any]]) -> list[str]:

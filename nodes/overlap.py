@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from ..pipelines.values import Place
 from .events import Event, Sink
 from .watch import Token
 
@@ -24,6 +25,15 @@ class EitherToken:
 
     def is_set(self) -> bool:
         return any(token.is_set() for token in self._tokens)
+
+
+def width_of(place: Place) -> int:
+    """Runs under way at a time: with ranks, one for each group of them, and one that prepares or finishes beside."""
+    if not place.devices:
+        return 1
+    from ..pipelines.placement import num_groups
+
+    return num_groups(place) + 1
 
 
 def overlapped(attempts: Iterable[Attempt[R]], *, width: int, sink: Sink, cancel: Token | None) -> Iterator[R]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP")
 MAX_PIXELS = 128 * 1024 * 1024
+SMALLER = f"use a picture of at most {MAX_PIXELS // 1024**2} megapixels"
 WORKFLOW_KEY = "latentloom"
 """The PNG text chunk (and video tag) that holds the workflow file."""
 
@@ -29,15 +30,12 @@ def read_picture(path: Path) -> Tensor:
     import torch
     from PIL import Image as Pillow
 
-    with _quietly(), _open(path) as picture:
-        try:
-            picture.load()
-        except (OSError, SyntaxError, ValueError, EOFError) as error:
-            raise ValueError(f"{path} is damaged or cut short ({error}); export the picture again") from None
+    with opened(path) as picture:
+        load(picture, str(path))
         if picture.mode.startswith(("I", "F")):  # 16 and 32 bits a pixel, grey
             grey = np.asarray(picture, dtype=np.float32) / (65535.0 if picture.mode != "F" else 1.0)
             return torch.from_numpy(grey.clip(0, 1))[None, :, :, None].repeat(1, 1, 1, 3)
-        upright = _upright(picture)
+        upright = turned(picture)
         if upright.has_transparency_data:
             rgba = upright.convert("RGBA")
             upright = Pillow.alpha_composite(Pillow.new("RGBA", rgba.size, "white"), rgba)
@@ -63,7 +61,7 @@ def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> 
 
 def read_metadata(path: Path) -> dict[str, str]:
     """The text chunks of a PNG; empty for other pictures."""
-    with _quietly(), _open(path) as picture:
+    with opened(path) as picture:
         try:
             text = getattr(picture, "text", {})  # reads to the end of the file
         except (OSError, SyntaxError, ValueError, EOFError) as error:
@@ -83,23 +81,40 @@ def _quietly() -> Iterator[None]:
         yield
 
 
-def _open(path: Path) -> Pillow.Image:
+@contextlib.contextmanager
+def opened(path: Path, *, name: str = "") -> Iterator[Pillow.Image]:
+    """A picture whose header was read and whose size is bearable. Raises `ValueError`, which calls it `name`."""
+    with _quietly(), _open(path, name or str(path)) as picture:
+        yield picture
+
+
+def load(picture: Pillow.Image, name: str) -> None:
+    """Read the pixels of an opened picture. Raises `ValueError` where they are not sound."""
+    try:
+        picture.load()
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        raise ValueError(f"{name} is damaged or cut short ({error}); export the picture again") from None
+
+
+def _open(path: Path, name: str) -> Pillow.Image:
     from PIL import Image as Pillow
 
     try:
         picture = Pillow.open(path, formats=FORMATS)
-    except (OSError, SyntaxError, ValueError, Pillow.DecompressionBombError) as error:
+    except Pillow.DecompressionBombError:
+        raise ValueError(f"{name} has far too many pixels; {SMALLER}") from None
+    except (OSError, SyntaxError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise ValueError(f"{path} cannot be opened ({error.strerror}); check the path") from None
-        raise ValueError(f"{path} is not a picture that can be read; use {', '.join(FORMATS)}") from None
+            raise ValueError(f"{name} cannot be opened ({error.strerror}); check the path") from None
+        raise ValueError(f"{name} is not a picture that can be read; use {', '.join(FORMATS)}") from None
     if picture.width * picture.height > MAX_PIXELS:
         size = f"{picture.width} x {picture.height}"
         picture.close()
-        raise ValueError(f"{path} has {size} pixels; use a picture of at most {MAX_PIXELS // 1024**2} megapixels")
+        raise ValueError(f"{name} has {size} pixels; {SMALLER}")
     return picture
 
 
-def _upright(picture: Pillow.Image) -> Pillow.Image:
+def turned(picture: Pillow.Image) -> Pillow.Image:
     """Turned as its camera says; damaged camera data counts as none."""
     from PIL import ImageOps
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from ..pipelines.values import Model
+from ..pipelines.values import Model, Place
 from .sockets import Socket
 from .workspace import HERE, Workspace
 
@@ -29,12 +29,16 @@ def parallel_plan(
     The picture is that of one device. `latentloom run --devices` and `--plan` take precedence, so that a workflow runs
     on another machine too.
     """
+    return spread(model, devices, plan, run=workspace.place)
+
+
+def spread(model: Model, devices: str, plan: str, *, run: Place, here: Sequence[str] | None = None) -> Model:
+    """What the node does; `here` names this machine's accelerators, and without it torch is asked."""
     from ..pipelines.place import check_cores, checked, placed, read_place, read_plan
 
-    run = workspace.place
     if run.devices:
         return placed(model, checked(dataclasses.replace(run, plan=run.plan or read_plan(plan))))
-    place = read_place(devices, plan)
+    place = read_place(devices, plan, here=here)
     check_cores(place)
     return placed(model, place)
 

@@ -10,6 +10,7 @@ from .check import ensure
 from .failure import NodeFailed, sentence
 from .graph import Graph
 from .keys import recipe_keys
+from .modes import effective, left_out, nothing_left
 from .order import in_order
 from .problems import Names, refuse
 from .resolve import Overrides, Resolved, resolve, upgrade
@@ -18,19 +19,25 @@ from .workspace import Workspace
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
+class Needs:
     """The needed nodes of a checked graph."""
 
     order: tuple[str, ...]
     nodes: Mapping[str, Resolved]
     sources: Mapping[str, tuple[str, ...]]
     """Which nodes feed each node, each once."""
-    keys: Mapping[str, str]
-    uncached: frozenset[str]
-    """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
     results: Mapping[str, str]
     """The node of each result that the caller gets, by the name of the output or node."""
     targets: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule(Needs):
+    """With the keys under which their results are kept."""
+
+    keys: Mapping[str, str]
+    uncached: frozenset[str]
+    """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
 
 
 def schedule(
@@ -42,28 +49,38 @@ def schedule(
     targets: Collection[str] | None = None,
 ) -> Schedule:
     """Check and order a graph. Raises `GraphError`, or `NodeFailed` when a file that a node names cannot be read."""
-    ensure(graph, specs, overrides)
-    graph, _ = upgrade(graph, specs)
-    results = _results(graph, targets)
-    acting = {name for name, node in graph.nodes.items() if targets is None and specs[node.type].is_output}
-    nodes = resolve(graph, specs, overrides)
-    wanted = frozenset({*results.values(), *acting})
-    sources = _needed(nodes, wanted)
-    order = tuple(in_order(sources))
-    fingerprints, uncached = _fingerprints(order, nodes, sources, workspace)
+    needs = needs_of(graph, specs, overrides=overrides, targets=targets)
+    fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
     return Schedule(
-        order=order,
-        nodes=nodes,
-        sources=sources,
-        keys=recipe_keys(order, nodes, fingerprints),
+        order=needs.order,
+        nodes=needs.nodes,
+        sources=needs.sources,
+        results=needs.results,
+        targets=needs.targets,
+        keys=recipe_keys(needs.order, needs.nodes, fingerprints),
         uncached=uncached,
-        results=results,
-        targets=wanted,
     )
 
 
-def _results(graph: Graph, targets: Collection[str] | None) -> dict[str, str]:
-    """A target is the name of an output or of a node; an output comes first."""
+def needs_of(
+    graph: Graph, specs: Mapping[str, NodeSpec], *, overrides: Overrides, targets: Collection[str] | None = None
+) -> Needs:
+    """What a run needs, without reading any file. Raises `GraphError`."""
+    ensure(graph, specs, overrides)
+    whole, _ = upgrade(graph, specs)
+    graph = effective(whole, specs, overrides)
+    results = _results(graph, whole, targets)
+    acting = {name for name, node in graph.nodes.items() if targets is None and specs[node.type].is_output}
+    nodes = resolve(graph, specs, overrides)
+    wanted = frozenset({*results.values(), *acting})
+    if not wanted and graph is not whole:
+        raise nothing_left()
+    sources = _needed(nodes, wanted)
+    return Needs(order=tuple(in_order(sources)), nodes=nodes, sources=sources, results=results, targets=wanted)
+
+
+def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dict[str, str]:
+    """A target is the name of an output or of a node; an output comes first. `whole` has the nodes left out, too."""
     if targets is None:
         return {name: link.node for name, link in graph.outputs.items()}
     results: dict[str, str] = {}
@@ -72,6 +89,8 @@ def _results(graph: Graph, targets: Collection[str] | None) -> dict[str, str]:
             results[target] = graph.outputs[target].node
         elif target in graph.nodes:
             results[target] = target
+        elif target in whole.outputs or target in whole.nodes:
+            raise left_out(whole, whole.outputs[target].node if target in whole.outputs else target)
         else:
             hint = Names().offer(target, [*graph.outputs, *graph.nodes])
             raise refuse("unknown_target", f"{target!r} is no output or node of this workflow; {hint}")

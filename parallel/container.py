@@ -33,6 +33,16 @@ def read_container(root: Path = Path("/")) -> Container:
     )
 
 
+def used_memory_bytes(root: Path = Path("/")) -> int | None:
+    """What the processes in the innermost limited group hold, without the files that the system would drop first."""
+    for folder in _groups(root):
+        limited = any(_number(folder / name) is not None for name in MEMORY)
+        used = next((found for name in USED if (found := _number(folder / name)) is not None), None)
+        if limited and used is not None:
+            return max(0, used - _droppable(folder))
+    return None
+
+
 def num_cores() -> int:
     """The processor cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
@@ -48,6 +58,7 @@ def num_free_cores() -> int:
 
 MEMORY = ("memory.max", "memory.limit_in_bytes")
 """The file of version 2, and that of version 1."""
+USED = ("memory.current", "memory.usage_in_bytes")
 
 
 def _groups(root: Path) -> Iterator[Path]:
@@ -75,6 +86,13 @@ def _cpus(folder: Path) -> float | None:
 def _processes_left(folder: Path) -> int | None:
     limit, current = _number(folder / "pids.max"), _number(folder / "pids.current")
     return None if limit is None else max(0, limit - (current or 0))
+
+
+def _droppable(folder: Path) -> int:
+    words = _words(folder / "memory.stat")
+    pairs = dict(zip(words[::2], words[1::2], strict=False))
+    found = pairs.get("total_inactive_file", pairs.get("inactive_file", "0"))  # version 1 has both, one for all within
+    return int(found) if found.isdecimal() else 0
 
 
 def _number(path: Path) -> int | None:

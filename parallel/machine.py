@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,14 +129,14 @@ def _num_listed(root: Path) -> int:
         return 0
 
 
-def parse_devices(text: str, *, is_here: bool = True) -> tuple[str, ...]:
+def parse_devices(text: str, *, is_here: bool = True, here: Sequence[str] | None = None) -> tuple[str, ...]:
     """Read `cpu,cpu`, `cpu*4`, `cuda:0,cuda:1`, `cuda*4` (the first four GPUs) or `all`: one device for each rank.
 
     `all` is every GPU, and the CPU where there is none. Raises ValueError for what is not on this machine, unless the
-    devices are another's (`is_here` False).
+    devices are another's (`is_here` False). `here` names this machine's accelerators; without it torch is asked.
     """
     if text.strip() == "all":
-        return tuple(f"cuda:{index}" for index in range(num_gpus())) or ("mps" if has_mps() else "cpu",)
+        return tuple(accelerators() if here is None else here) or ("cpu",)
     devices = [device for part in text.split(",") for device in _devices_of(text, part.strip())]
     kinds = sorted({device.partition(":")[0] for device in devices})
     if len(kinds) > 1:
@@ -146,8 +146,13 @@ def parse_devices(text: str, *, is_here: bool = True) -> tuple[str, ...]:
     if kinds != ["cpu"]:
         _check_once(text, devices)
         if is_here:
-            _check_present(text, devices)
+            _check_present(text, devices, accelerators() if here is None else here)
     return tuple(devices)
+
+
+def accelerators() -> tuple[str, ...]:
+    """Every GPU, or Apple's."""
+    return tuple(f"cuda:{index}" for index in range(num_gpus())) or (("mps",) if has_mps() else ())
 
 
 def num_gpus() -> int:
@@ -189,8 +194,7 @@ def _check_once(text: str, devices: list[str]) -> None:
         raise ValueError(f"devices {text!r} name {', '.join(twice)} twice; give each rank a device of its own")
 
 
-def _check_present(text: str, devices: list[str]) -> None:
-    here = [f"cuda:{index}" for index in range(num_gpus())] + (["mps"] if has_mps() else [])
+def _check_present(text: str, devices: list[str], here: Sequence[str]) -> None:
     absent = [device for device in devices if device not in here]
     if absent:
         raise ValueError(

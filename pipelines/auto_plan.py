@@ -30,10 +30,10 @@ def auto_plan(model: Model, num_devices: int, *, is_guided: bool) -> tuple[Paral
         raise ValueError(f"plan auto: {num_devices} devices were given; give at least one, such as --devices cpu")
     if num_devices == 1:
         return ParallelPlan(), "plan auto is one process, because one device was given"
-    if whole := _why_whole(Path(model.folder)):
+    if whole := why_whole(Path(model.folder)):
         return _unsplit(whole, num_devices, is_guided)
     cfg = 2 if is_guided and num_devices % 2 == 0 else 1
-    left, heads = num_devices // cfg, _num_heads(Path(model.folder))
+    left, heads = num_devices // cfg, num_heads(Path(model.folder))
     ulysses = math.gcd(heads, left)
     plan = ParallelPlan(cfg=cfg, ulysses=ulysses, allgather=left // ulysses)
     return plan, f"plan auto is {plan} on {num_devices} devices: {_why_split(plan, heads, is_guided)}"
@@ -70,9 +70,9 @@ def _why_split(plan: ParallelPlan, heads: int, is_guided: bool) -> str:
     return ", ".join(reasons)
 
 
-def _why_whole(folder: Path) -> str:
+def why_whole(folder: Path) -> str:
     """Why a transformer of the model cannot be split, as `sharding.split_plan_of` would say; "" if all can."""
-    for name, class_name in _transformers(folder).items():
+    for name, class_name in transformers(folder).items():
         if class_name in REFUSED:
             return f"{class_name} cannot be split, because {REFUSED[class_name]}"
         if class_name not in SPLIT_PLANS:
@@ -91,15 +91,15 @@ def _holds(is_refused: Any, config: SimpleNamespace) -> bool:
         return False
 
 
-def _transformers(folder: Path) -> dict[str, str]:
+def transformers(folder: Path) -> dict[str, str]:
     """The classes of the model's transformers, by their names in model_index.json."""
     entries = {name: entry for name, entry in read_index(folder).items() if name.startswith("transformer")}
     return {name: entry[1] for name, entry in entries.items() if isinstance(entry, list) and None not in entry}
 
 
-def _num_heads(folder: Path) -> int:
+def num_heads(folder: Path) -> int:
     """What divides this divides the heads of all transformers; 1 where a config does not tell."""
-    return math.gcd(*(heads_of(read_config(folder, name)) for name in _transformers(folder))) or 1
+    return math.gcd(*(heads_of(read_config(folder, name)) for name in transformers(folder))) or 1
 
 
 def heads_of(config: Mapping[str, Any]) -> int:

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from typing import Any
 
 from ..parallel.container import read_container
 from .inspect_model import ComponentFiles
-from .loading import torch_dtype
 from .values import Model
 
 HOST_SHARE = 0.6
 """Of the machine's or container's memory, for components on the CPU, of all ranks there together."""
 DEVICE_SHARE = 0.85
 """Of an accelerator's memory; the rest is for activations."""
+DTYPE_BITS = {"fp32": 32, "bf16": 16, "fp16": 16}
 QUANTIZED_BITS = {"int8": 8, "fp8": 8, "int4": 4}
 """Of a transformer's weight; scales and the layers left alone add a little."""
 SMALL_BYTES = 1 << 20
 """What a tokenizer or a scheduler is counted as."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """One component that a process has loaded; `folder` is the model's."""
+
+    folder: str
+    component: str
+    device: str
+    num_bytes: int
+
+
 def expected_bytes(files: ComponentFiles, model: Model, *, weights: int = 1) -> int:
     """Of a component to be loaded; of a transformer whose weights so many ranks share, a share."""
-    num_bits = 8 * torch_dtype(model.dtype).itemsize
+    num_bits: float = DTYPE_BITS[model.dtype]
     if files.name.startswith("transformer"):
         num_bits = QUANTIZED_BITS.get(model.quantization, num_bits) / weights
     return int(files.num_parameters * num_bits / 8)

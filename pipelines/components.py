@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..parallel.border import SILENT, Border
 from ..parallel.mesh import Mesh, is_current, mesh_for
 from ..parallel.plan import ParallelPlan
-from .component_memory import SMALL_BYTES, bytes_of, default_budget, expected_bytes, tensor_bytes
+from .component_memory import SMALL_BYTES, Held, bytes_of, default_budget, expected_bytes, tensor_bytes
 from .describe import fingerprint_of
 from .inspect_model import ComponentFiles, ModelFiles, inspect_model
 from .loading import load_component, one_sentence
@@ -109,6 +109,14 @@ class ComponentStore:
                     entry.place = "cpu"
                 else:
                     self._drop(key)
+
+    def held(self) -> list[Held]:
+        """What is here now and has weights; does not wait for a load under way."""
+        return [
+            Held(folder=key[0], component=key[2], device=entry.place, num_bytes=entry.num_bytes)
+            for key, entry in list(self._entries.items())
+            if hasattr(entry.component, "parameters")
+        ]
 
     def share_host(self, num_ranks: int) -> None:
         """So many ranks, this one among them, load components into this machine's memory: each takes its part."""
@@ -267,7 +275,7 @@ def _mesh_of_shares(model: Model, plan: ParallelPlan | None) -> Mesh | None:
     """Collective the first time: the mesh of a plan whose ranks share weights."""
     if plan is None or plan.weights == 1:
         return None
-    from .streamed_weights import check_shareable
+    from .shareable import check_shareable
 
     check_shareable(model, plan)
     return mesh_for(plan)

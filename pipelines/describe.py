@@ -92,22 +92,29 @@ def add_lora(model: Model, path: str, scale: float = 1.0, *, roots: Sequence[Pat
     return dataclasses.replace(model, loras=(*model.loras, lora))
 
 
-def pick_device(device: str) -> str:
-    """The device to use; "auto" takes CUDA, else MPS, else the CPU. Raises `ValueError` for one that is not here."""
-    import torch
+def pick_device(device: str, *, accelerators: Sequence[str] | None = None) -> str:
+    """The device to use; "auto" takes CUDA, else MPS, else the CPU. Raises `ValueError` for one that is not here.
 
-    num_cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    has_mps = torch.backends.mps.is_available()
+    `accelerators` names what this machine has; without it torch is asked.
+    """
+    here = _accelerators() if accelerators is None else accelerators
+    num_cuda, has_mps = sum(name.startswith("cuda") for name in here), "mps" in here
     if device == "auto":
         return "cuda" if num_cuda else "mps" if has_mps else "cpu"
     if not DEVICE.fullmatch(device):
         raise ValueError(f"device is {device[:50]!r}; choose auto, cpu, cuda, cuda:1 (and so on) or mps")
     kind, _, index = device.partition(":")
-    here = {"cpu": True, "mps": has_mps, "cuda": num_cuda > int(index or 0)}
-    if not here[kind]:
+    if not {"cpu": True, "mps": has_mps, "cuda": num_cuda > int(index or 0)}[kind]:
         found = ["cpu", *(["mps"] if has_mps else []), *(f"cuda:{i}" for i in range(num_cuda))]
         raise ValueError(f"device {device} is not on this machine; it has {', '.join(found)}: choose one, or auto")
     return device
+
+
+def _accelerators() -> tuple[str, ...]:
+    import torch
+
+    num_cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return *(f"cuda:{index}" for index in range(num_cuda)), *(("mps",) if torch.backends.mps.is_available() else ())
 
 
 def pick_dtype(dtype: str, *, device: str) -> Dtype:

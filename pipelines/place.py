@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Sequence
 
 from ..parallel.container import num_cores
 from ..parallel.machine import parse_devices
@@ -14,16 +15,19 @@ from .values import Model, Place
 AUTO = "auto"
 
 
-def read_place(devices: str, plan: str = "", *, replicas: int = 1, cluster: str = "") -> Place:
+def read_place(
+    devices: str, plan: str = "", *, replicas: int = 1, cluster: str = "", here: Sequence[str] | None = None
+) -> Place:
     """Read `cpu*4` and `cfg=2,ulysses=2`; no devices are all there are. Raises `ValueError` for what cannot be.
 
-    Devices of a cluster are named one by one, because this machine may have others, or none.
+    Devices of a cluster are named one by one, because this machine may have others, or none. `here` names this
+    machine's accelerators; without it torch is asked.
     """
     if cluster and devices.strip() in ("", "all"):
         raise ValueError(
             f"--cluster {cluster} needs the devices of each of its machines; name them, as --devices cuda*2 or cpu"
         )
-    found = parse_devices(devices or "all", is_here=not cluster)
+    found = parse_devices(devices or "all", is_here=not cluster, here=here)
     if not 1 <= replicas <= len(found) or len(found) % replicas:
         raise ValueError(
             f"replicas is {replicas}, but {len(found)} devices were given; give a number that divides them"

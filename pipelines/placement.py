@@ -65,14 +65,23 @@ def decode(request: Mapping[str, Any], border: Border = SILENT) -> dict[str, Any
 
 
 def plan_of(request: Mapping[str, Any], model: Model) -> ParallelPlan:
-    """The plan of a denoise: what the place names, or the rule's choice for its devices. Reads config files only."""
-    if (named := named_plan(model.place)) is not None:
-        return named
-    num_devices = model.place.group_size
-    guidance = max(number(request, "guidance") or card_of(model).guidance, number(request, "guidance_2"))
-    plan, why = auto_plan(model, num_devices, is_guided=guidance > 1)
-    logger.log(logging.WARNING if plan.num_ranks < num_devices else logging.INFO, "%s", why)
+    """The plan of a denoise; the reason for one that was chosen is logged."""
+    plan, why = plan_and_reason(request, model)
+    if why:
+        logger.log(logging.WARNING if plan.num_ranks < model.place.group_size else logging.INFO, "%s", why)
     return plan
+
+
+def plan_and_reason(request: Mapping[str, Any], model: Model) -> tuple[ParallelPlan, str]:
+    """What the place names, and "", or the rule's choice for its devices and why. Reads config files only."""
+    if (named := named_plan(model.place)) is not None:
+        return named, ""
+    return auto_plan(model, model.place.group_size, is_guided=is_guided(request, model))
+
+
+def is_guided(request: Mapping[str, Any], model: Model) -> bool:
+    """Whether every step of the denoise asks the transformer twice."""
+    return max(number(request, "guidance") or card_of(model).guidance, number(request, "guidance_2")) > 1
 
 
 def num_groups(place: Place) -> int:

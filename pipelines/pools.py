@@ -43,6 +43,11 @@ class Pools:
                     del self._num_users[pool]
                     self._end(self._idle()[:-MAX_IDLE])
 
+    def without_work(self) -> list[Pool]:
+        """The pools that nobody uses; any of them may be ended at any moment."""
+        with self._lock:
+            return [self._pools[key] for key in self._idle()]
+
     def close(self) -> None:
         """End all, also those in use."""
         with self._lock:

@@ -13,8 +13,7 @@ from .inspect_model import ComponentFiles, inspect_component
 from .json_file import read_object
 from .loading import component_class, one_sentence, quiet_libraries, torch_dtype
 from .sharding import Handle, follow_cache, mesh_over, split_plan_of
-from .source import split_source
-from .values import Dtype, Model
+from .values import Dtype
 
 if TYPE_CHECKING:
     import torch
@@ -30,21 +29,6 @@ def load_sharded(
     """
     plan = ParallelPlan.parse(plan) if isinstance(plan, str) else plan
     return load_share(_inspect(Path(folder)), mesh_over(plan, mesh), dtype=dtype, device=device)
-
-
-def check_shareable(model: Model, plan: ParallelPlan) -> None:
-    """Refuse by name what cannot be read in shares."""
-    changes = (
-        (f"quantization {model.quantization}", model.quantization != "none"),
-        ("LoRAs", bool(model.loras)),
-        ("compiled blocks", model.compiled),
-        ("a single-file checkpoint", bool(split_source(model.source)[0])),
-    )
-    if found := [what for what, is_there in changes if is_there]:
-        raise ValueError(
-            f"plan {plan}: ranks that share weights read the files of a model folder as they are, and this model has "
-            f"{' and '.join(found)}; use weights=1, or load the model without"
-        )
 
 
 def load_share(files: ComponentFiles, mesh: Mesh, *, dtype: Dtype, device: str) -> tuple[Any, Handle]:

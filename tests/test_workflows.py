@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from latentloom.__main__ import main
 from latentloom.nodes.check import check
-from latentloom.nodes.graph import graph_text, read_graph
+from latentloom.nodes.graph import Link, graph_text, read_graph
 from latentloom.nodes.registry import SPECS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,12 +17,27 @@ FILES = sorted((ROOT / "workflows").glob("*.json"))
 NAMES = {
     "first_picture",
     "prompt_grid",
+    "prompt_list",
+    "seed_grid",
+    "compare_prompts",
+    "compare_guidance",
+    "upscale_and_refine",
+    "several_devices",
     "image_to_image",
     "flux_text_to_image",
     "qwen_image",
     "wan_text_to_video",
     "wan_image_to_video",
 }
+BUILT_IN = {
+    "prompt_grid": ["grid.png"],
+    "prompt_list": ["picture.png"],
+    "seed_grid": [*(f"picture-{i}.png" for i in range(9)), "seeds.png"],
+    "compare_prompts": ["comparison.png"],
+    "compare_guidance": ["guidance.png"],
+    "upscale_and_refine": ["before_and_after.png", "refined.png"],
+}
+"""What they make with the model that ships; first_picture has tests of its own."""
 TINY = {
     "flux_text_to_image": ["flux"],
     "qwen_image": ["qwen_image"],
@@ -66,6 +82,40 @@ def test_workflow_for_a_big_model_runs_on_a_tiny_one_of_its_family(
     assert main(["run", str(ROOT / "workflows" / f"{name}.json"), "--no-cache", *options]) == 0
     made = sorted(p.name for p in (tmp_path / "output").iterdir())
     assert made in (["manifest.json", "picture.png"], ["manifest.json", "video.mp4"])
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_workflow_for_the_built_in_model_makes_its_pictures(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = ROOT / "workflows" / f"{name}.json"
+    denoising = [node for node, found in read_graph(file).nodes.items() if found.type == "LoomDenoise"]
+    options = [option for node in denoising for option in ("--set", f"{node}.steps=2")]
+    assert main(["run", str(file), "--no-cache", *options]) == 0
+    made = sorted(p.name for p in (tmp_path / "output").iterdir())
+    assert made == sorted(["manifest.json", *BUILT_IN[name]])
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_first_time_users_find_help_at_every_param_and_boxes_that_do_not_overlap(file: Path) -> None:
+    graph = read_graph(file)
+    assert all(param.help for param in graph.params.values())
+    places = {name: (x, y) for name, (x, y) in graph.layout.items()}
+    assert set(places) == set(graph.nodes)
+    columns: dict[int, list[int]] = {}
+    for x, y in places.values():
+        columns.setdefault(x, []).append(y)
+    assert all(later - x >= 300 for x, later in pairwise(sorted(columns)))
+    assert all(lower - y >= 120 for column in columns.values() for y, lower in pairwise(sorted(column)))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_wires_run_from_left_to_right(file: Path) -> None:
+    graph = read_graph(file)
+    for name, node in graph.nodes.items():
+        sources = [entry.node for entry in node.inputs.values() if isinstance(entry, Link)]
+        assert all(graph.layout[source][0] < graph.layout[name][0] for source in sources), name
 
 
 def test_video_carries_its_workflow(

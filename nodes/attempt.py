@@ -1,0 +1,129 @@
+"""One run of a workflow into a folder of its own: what it may read, what its results carry, and its manifest."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..pipelines.values import Place
+from .cache import MemoryCache
+from .comfy_format import to_comfy
+from .disk_cache import DiskCache
+from .events import Sink
+from .graph import Graph, graph_text
+from .manifest import versions, write_manifest
+from .modes import effective
+from .picture_files import WORKFLOW_KEY
+from .records import RunResult
+from .resolve import with_overrides
+from .run import run
+from .show import shown
+from .spec import NodeSpec
+from .watch import Token
+from .workspace import Workspace
+
+logger = logging.getLogger("latentloom")
+
+MEMORY_CACHE_BYTES = 2 << 30
+DISK_CACHE_BYTES = 8 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caches:
+    """What runs of one process share."""
+
+    memory: MemoryCache
+    disk: DiskCache | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """A run that was made. `problem` says what kept its manifest or a picture of it from being written."""
+
+    result: RunResult
+    problem: str = ""
+
+
+def open_caches(folder: Path | None) -> Caches:
+    """A new memory cache, and the disk cache in a folder; a folder that cannot be written costs time, not the run."""
+    return Caches(memory=MemoryCache(MEMORY_CACHE_BYTES), disk=_disk_cache(folder))
+
+
+def workspace_of(
+    graph: Graph, specs: Mapping[str, NodeSpec], folder: Path, *, roots: tuple[Path, ...], place: Place
+) -> Workspace:
+    """Of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it writes."""
+    metadata = provenance(graph, specs)
+    return Workspace(output_dir=folder.resolve(), roots=roots, metadata=metadata, claims={}, place=place)
+
+
+def attempt(
+    graph: Graph,
+    specs: Mapping[str, NodeSpec],
+    *,
+    workspace: Workspace,
+    caches: Caches,
+    # watching and ending
+    sink: Sink,
+    cancel: Token,
+    previews: bool = False,
+    # what to make
+    targets: Collection[str] | None = None,
+    shows: bool = False,
+) -> Attempt:
+    """Run a workflow that has its values in it, and write its manifest. Raises as `run` does.
+
+    With `shows`, a run that wrote no file, or was asked for certain nodes, leaves the pictures and videos among its
+    outputs as files.
+    """
+    workspace.check_writable()
+    result = run(
+        graph,
+        specs,
+        workspace=workspace,
+        sink=sink,
+        cancel=cancel,
+        previews=previews,
+        memory_cache=caches.memory,
+        disk_cache=caches.disk,
+        targets=targets,
+    )
+    problem = ""
+    if shows and (targets is not None or not any(record.files for record in result.nodes.values())):
+        sources = {name: link.node for name, link in effective(graph, specs).outputs.items()}
+        result, problem = shown(result, sources, workspace)
+    try:
+        write_manifest(workspace.output_dir, graph, result)
+    except ValueError as error:
+        problem = problem or str(error)
+    return Attempt(result=result, problem=problem)
+
+
+def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:
+    """The workflow with these values as its own, so that its file alone gives the same result."""
+    params = {
+        name: param.model_copy(update={"default": overrides.get(name, param.default)})
+        for name, param in graph.params.items()
+    }
+    inputs = with_overrides(graph, overrides)
+    nodes = {name: node.model_copy(update={"inputs": dict(inputs[name])}) for name, node in graph.nodes.items()}
+    return graph.model_copy(update={"params": params, "nodes": nodes})
+
+
+def provenance(graph: Graph, specs: Mapping[str, NodeSpec]) -> dict[str, str]:
+    """What a result carries: the workflow file, and the same for ComfyUI."""
+    return {WORKFLOW_KEY: graph_text(graph), "prompt": json.dumps(to_comfy(graph, specs))}
+
+
+def _disk_cache(folder: Path | None) -> DiskCache | None:
+    if folder is None:
+        return None
+    try:
+        return DiskCache(folder, DISK_CACHE_BYTES, salt=json.dumps(versions()))
+    except OSError as error:
+        logger.warning("results are not kept: the cache folder %s cannot be used (%s)", folder, error.strerror)
+        return None

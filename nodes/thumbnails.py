@@ -1,0 +1,98 @@
+"""Small pictures for a page: of latents on their way, of picture files and of videos; and what a file's header says."""
+
+# H height, W width
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from .picture_files import load, opened, turned
+
+if TYPE_CHECKING:
+    from PIL import Image as Pillow
+    from torch import Tensor
+
+Format = Literal["WEBP", "PNG"]
+QUALITY = 80
+"""Of WebP."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a picture or video is. Frames a second are 0 for a picture."""
+
+    width: int
+    height: int
+    frames: int = 1
+    fps: float = 0.0
+
+
+def preview_webp(pixels: Tensor, *, side: int) -> bytes:
+    """WebP of uint8 H W 3, at most `side` pixels long."""
+    from PIL import Image as Pillow
+
+    return _small(Pillow.fromarray(pixels.cpu().numpy()), side, "WEBP")
+
+
+def picture_facts(path: Path, *, name: str = "") -> Facts:
+    """From the header alone. Raises `ValueError` for what is no picture."""
+    with opened(path, name=name) as picture:
+        return Facts(width=picture.width, height=picture.height)
+
+
+def checked_picture(path: Path, *, name: str) -> tuple[Facts, str]:
+    """The facts of a stranger's picture and its format, once all of it was read. Raises `ValueError`."""
+    with opened(path, name=name) as picture:
+        load(picture, name)
+        upright = turned(picture)
+        return Facts(width=upright.width, height=upright.height), str(picture.format)
+
+
+def picture_thumbnail(path: Path, *, side: int, name: str = "", format: Format = "WEBP") -> bytes:
+    """Raises `ValueError` for what is no sound picture."""
+    with opened(path, name=name) as picture:
+        picture.draft("RGB", (2 * side, 2 * side))  # a JPEG is read at a fraction of its size
+        load(picture, name or str(path))
+        return _small(turned(picture), side, format)
+
+
+def video_facts(path: Path) -> Facts:
+    """Raises `ValueError` for what is no video."""
+    import av
+    from av.error import FFmpegError
+
+    try:
+        with av.open(str(path)) as container:
+            stream = container.streams.video[0]
+            fps = float(stream.average_rate or 0)
+            frames = stream.frames or round(float((stream.duration or 0) * (stream.time_base or 0)) * fps)
+            return Facts(width=stream.width, height=stream.height, frames=frames, fps=fps)
+    except (OSError, FFmpegError, IndexError) as error:
+        raise ValueError(f"{path.name} is not a video that can be read ({error}); use an MP4 file") from None
+
+
+def video_thumbnail(path: Path, *, side: int) -> bytes:
+    """WebP of the first frame. Raises `ValueError` for what is no video."""
+    import av
+    from av.error import FFmpegError
+
+    try:
+        with av.open(str(path)) as container:
+            frame = next(container.decode(video=0))
+            return _small(frame.to_image(), side, "WEBP")
+    except (OSError, FFmpegError, IndexError, StopIteration) as error:
+        raise ValueError(f"{path.name} is not a video that can be read ({error}); use an MP4 file") from None
+
+
+def _small(picture: Pillow.Image, side: int, format: Format) -> bytes:
+    from PIL import Image as Pillow
+
+    if picture.mode not in ("RGB", "RGBA"):
+        picture = picture.convert("RGBA" if picture.has_transparency_data else "RGB")
+    picture.thumbnail((side, side), Pillow.Resampling.LANCZOS)
+    file = io.BytesIO()
+    picture.save(file, format=format, quality=QUALITY)
+    return file.getvalue()

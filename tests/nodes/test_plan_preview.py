@@ -1,0 +1,265 @@
+"""What a run would do with the devices, told before it: plans, reasons, needs, choices, and what is wrong."""
+
+import dataclasses
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flux_folder import write_flux
+
+from latentloom.nodes.graph import Graph, graph_from_plain, read_graph
+from latentloom.nodes.plan_choices import Choice, for_all
+from latentloom.nodes.plan_preview import NodePlan, preview
+from latentloom.nodes.workspace import Workspace
+from latentloom.parallel.machine_now import DeviceNow
+from latentloom.pipelines.describe import describe_model
+from latentloom.pipelines.placement import plan_of
+from latentloom.pipelines.values import Place
+
+ROOT = Path(__file__).resolve().parents[2]
+FIRST = ROOT / "workflows" / "first_picture.json"
+GIB = 2**30
+
+
+def device(name: str, gibs: float) -> DeviceNow:
+    return DeviceNow(name=name, title="", total_bytes=int(gibs * GIB), used_bytes=0, load=None)
+
+
+def machine(num_gpus: int = 0, *, gibs: float = 80) -> list[DeviceNow]:
+    return [*(device(f"cuda:{index}", gibs) for index in range(num_gpus)), device("cpu", 64)]
+
+
+def workflow(source: str = "builtin:bobbin", **changes: Any) -> Graph:
+    """First Picture with a Parallel Plan; `denoise`, `canvas`, `load` and `plan` are inputs of those nodes."""
+    graph = read_graph(FIRST)
+    plain = {
+        "load_model": {"type": "LoomLoadModel", "inputs": {"source": source, **changes.get("load", {})}},
+        "plan": {
+            "type": "LoomParallelPlan",
+            "mode": "run" if "plan" in changes else "bypass",
+            "inputs": {"model": {"from": "load_model.model"}, **changes.get("plan", {})},
+        },
+        "empty_latents": {
+            "type": "LoomEmptyLatents",
+            "inputs": {"model": {"from": "plan.model"}, **changes.get("canvas", {})},
+        },
+        "denoise": {
+            "type": "LoomDenoise",
+            "inputs": {
+                "model": {"from": "plan.model"},
+                "conditioning": {"from": "encode_text.conditioning"},
+                "latents": {"from": "empty_latents.latents"},
+                **changes.get("denoise", {}),
+            },
+        },
+    }
+    kept = {name: node.model_dump(by_alias=True) for name, node in graph.nodes.items() if name not in plain}
+    return graph_from_plain({"format": 1, "name": "x", "nodes": {**kept, **plain}})
+
+
+def look(
+    graph: Graph, *, place: Place | None = None, on: Sequence[DeviceNow] = (), overrides: Any = None
+) -> tuple[list[NodePlan], list[Choice]]:
+    workspace = Workspace(roots=(Path("/"),), place=place or Place())
+    with_prompt = {"encode_text.prompt": "x", "encode_text.negative_prompt": "", **(overrides or {})}
+    return preview(graph, with_prompt, workspace=workspace, machine=on or machine())
+
+
+def only(graph: Graph, **options: Any) -> NodePlan:
+    [node] = look(graph, **options)[0]
+    return node
+
+
+@pytest.fixture(scope="session")
+def flux(tiny: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_flux(tmp_path_factory.mktemp("large") / "flux", tiny("flux")))
+
+
+def test_one_process_where_nobody_names_devices() -> None:
+    node = only(workflow())
+    assert (node.plan, node.num_ranks, node.is_chosen_by_hand, node.problem) == ("ulysses=1", 1, False, "")
+    assert node.why.startswith("one process")
+    assert node.ranks[0]["device"] == "cpu" and node.ranks[0]["fits"] is True
+    assert node.need_bytes > node.ranks[0]["bytes"] > 4_000_000  # of bobbin, whose stages come one after the other
+
+
+@pytest.mark.parametrize("guidance", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("count", [2, 4])
+def test_auto_is_what_the_denoise_chooses(guidance: float, count: int) -> None:
+    place = Place(devices=("cpu",) * count)
+    node = only(workflow(denoise={"guidance": guidance}), place=place)
+    model = describe_model("builtin:bobbin", device="cpu")
+    assert node.plan == str(plan_of({"guidance": guidance}, dataclasses.replace(model, place=place)))
+    assert node.plan in node.why and node.num_ranks == count
+    assert [rank["device"] for rank in node.ranks] == ["cpu"] * count
+
+
+def test_a_plan_in_the_workflow_is_shown_as_written_by_hand() -> None:
+    node = only(workflow(plan={"devices": "cpu*2", "plan": "ring=2"}))
+    assert (node.plan, node.is_chosen_by_hand, node.why) == ("ring=2", True, "it was written by hand")
+    assert node.strategies == {"cfg": 1, "ulysses": 1, "ring": 2, "allgather": 1, "weights": 1, "text": "auto"}
+
+
+def test_the_runs_devices_go_before_the_workflows() -> None:
+    graph = workflow(plan={"devices": "cpu*2", "plan": "auto"})
+    node = only(graph, place=Place(devices=("cpu",) * 4, plan="ulysses=4"))
+    assert (node.plan, node.num_ranks) == ("ulysses=4", 4)
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ("spiral=2", "'spiral=2' is no axis; write it like"),
+        ("ulysses=4", "uses 4 ranks, but 2 devices were given"),
+        ("ring=2,allgather=2", "two ways to exchange the same keys and values"),
+        ("ulysses=2,weights=3", "give weights a number that divides 2"),
+    ],
+)
+def test_a_plan_that_cannot_be_says_so_and_auto_and_the_choices_stay(plan: str, words: str) -> None:
+    nodes, choices = look(workflow(plan={"devices": "cpu*2", "plan": plan}))
+    assert words in nodes[0].problem
+    assert nodes[0].plan == "cfg=2" and {choice.num_ranks for choice in choices} == {2}
+
+
+def test_devices_that_are_not_here_are_told_without_torch() -> None:
+    assert (
+        "cuda:1 is not on this machine; it has cpu, cuda:0"
+        in only(workflow(plan={"devices": "cuda*2"}), on=machine(1)).problem
+    )
+    assert "device cuda is not on this machine; it has cpu" in only(workflow(load={"device": "cuda"})).problem
+
+
+def test_what_ranks_cannot_share_is_told() -> None:
+    graph = workflow(load={"quantization": "int8"}, plan={"devices": "cpu*2", "plan": "ulysses=2,weights=2"})
+    assert "this model has quantization int8; use weights=1" in only(graph).problem
+
+
+def test_a_transformer_that_cannot_be_split_is_told_and_guidance_is_still_a_choice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("latentloom.pipelines.auto_plan.SPLIT_PLANS", {})
+    nodes, choices = look(workflow(plan={"devices": "cpu*2", "plan": "ring=2"}))
+    assert "there is no split plan for FluxTransformer2DModel; use one device, or cfg=2" in nodes[0].problem
+    assert [choice.plan for choice in choices if choice.fits] == ["cfg=2"]
+
+
+def test_choices_for_gpus_go_up_to_all_of_them_and_weights_make_room(flux: str) -> None:
+    nodes, choices = look(workflow(flux, load={"device": "cuda"}), on=machine(4, gibs=24))
+    assert nodes[0].ranks[0]["device"] == "cuda" and nodes[0].ranks[0]["fits"] is False
+    by_plan = {choice.plan: choice for choice in choices}
+    assert {choice.num_ranks for choice in choices} == {1, 2, 4}
+    assert by_plan["ulysses=4"].fits is False and by_plan["ulysses=4,weights=4"].fits is True
+    assert by_plan["ulysses=4"].devices == "cuda:0,cuda:1,cuda:2,cuda:3"
+    assert {"ulysses=2,ring=2", "ulysses=2,allgather=2", "ring=4", "allgather=4"} <= by_plan.keys()
+    assert not any(choice.plan.startswith("cfg") for choice in choices)  # its guidance is distilled
+
+
+def test_a_model_that_is_too_large_says_how_much_it_lacks_and_what_to_do(flux: str) -> None:
+    problem = only(workflow(flux), on=machine(4, gibs=24)).problem
+    assert "a rank needs 23." in problem and "which has 24.0 GiB for all; take plan ulysses=2,weights=2" in problem
+    place = Place(devices=tuple(f"cuda:{index}" for index in range(4)), plan="ulysses=4,weights=4")
+    node = only(workflow(flux), on=machine(4, gibs=24), place=place)
+    assert node.problem == "" and len(node.ranks) == 4
+    assert node.ranks[0]["bytes"] > node.ranks[1]["bytes"]  # the first has the text encoders
+
+
+def test_values_that_are_wired_count_as_the_models_own() -> None:
+    graph = workflow(denoise={"guidance": {"from": "nowhere.float"}}, canvas={"width": {"param": "nothing"}})
+    node = only(graph, place=Place(devices=("cpu",) * 2))
+    assert node.plan == "cfg=2" and not node.problem
+
+
+def test_a_size_that_the_model_cannot_paint_is_told() -> None:
+    node = only(workflow(canvas={"width": 65}))
+    assert "width and height must be multiples of" in node.problem and node.ranks[0]["bytes"] > 0
+
+
+def test_the_canvas_makes_the_need(flux: str) -> None:
+    small, large = (
+        only(workflow(flux, canvas={"width": side, "height": side})).ranks[0]["bytes"] for side in (1024, 2048)
+    )
+    assert large > small
+
+
+@pytest.mark.parametrize(
+    ("graph", "words"),
+    [
+        ({"nodes": {"denoise": {"type": "LoomDenoise"}}}, "does not come from a Load Model node"),
+        (
+            {
+                "nodes": {
+                    "a": {"type": "LoomParallelPlan", "inputs": {"model": {"from": "b.model"}}},
+                    "b": {"type": "LoomParallelPlan", "inputs": {"model": {"from": "a.model"}}},
+                    "denoise": {"type": "LoomDenoise", "inputs": {"model": {"from": "a.model"}}},
+                }
+            },
+            "does not come from a Load Model node",
+        ),
+        (
+            {
+                "nodes": {
+                    "load": {"type": "LoomLoadModel", "inputs": {"source": {"from": "text.text"}}},
+                    "text": {"type": "LoomJoinText", "inputs": {"first": "x"}},
+                    "denoise": {"type": "LoomDenoise", "inputs": {"model": {"from": "load.model"}}},
+                }
+            },
+            "source of load comes from text, so it is not known before the run",
+        ),
+        (
+            {
+                "nodes": {
+                    "load": {"type": "LoomLoadModel", "inputs": {"source": "no/such_model"}},
+                    "denoise": {"type": "LoomDenoise", "inputs": {"model": {"from": "load.model"}}},
+                }
+            },
+            "'no/such_model' is not on this machine; run `latentloom models pull no/such_model` first",
+        ),
+        (
+            {
+                "nodes": {
+                    "load": {"type": "LoomLoadModel", "inputs": {"dtype": "fp64"}},
+                    "denoise": {"type": "LoomDenoise", "inputs": {"model": {"from": "load.model"}}},
+                }
+            },
+            "dtype is 'fp64'; choose one of auto",
+        ),
+    ],
+)
+def test_half_done_and_wrong_workflows_are_sentences(graph: Any, words: str) -> None:
+    nodes, choices = look(graph_from_plain({"format": 1, "name": "x", **graph}))
+    assert words in nodes[0].problem and choices == []
+
+
+def test_unknown_and_muted_nodes_are_no_obstacle() -> None:
+    plain = {
+        "strange": {"type": "NotInstalled", "inputs": {"x": 1}},
+        "denoise": {"type": "LoomDenoise", "mode": "mute", "inputs": {}},
+    }
+    assert look(graph_from_plain({"format": 1, "name": "x", "nodes": plain})) == ([], [])
+
+
+def test_choices_for_several_denoises_hold_for_all_of_them() -> None:
+    one = Choice(plan="ring=2", devices="cpu*2", num_ranks=2, fits=True, bytes_per_device=5, problem="")
+    two = Choice(plan="ring=2", devices="cpu*2", num_ranks=2, fits=False, bytes_per_device=7, problem="no")
+    other = Choice(plan="cfg=2", devices="cpu*2", num_ranks=2, fits=True, bytes_per_device=5, problem="")
+    assert for_all([[one, other], [two]]) == [two]
+    assert for_all([]) == []
+
+
+def test_a_look_imports_no_heavy_library() -> None:
+    code = f"""
+import runpy, sys
+runpy.run_path({str(ROOT / "tests" / "conftest.py")!r})
+from pathlib import Path
+from latentloom.nodes.graph import read_graph
+from latentloom.nodes.plan_preview import preview
+from latentloom.nodes.workspace import Workspace
+from latentloom.parallel.machine_now import devices_now
+preview(read_graph(Path({str(FIRST)!r})), {{}}, workspace=Workspace(roots=()), machine=devices_now())
+print([name for name in ("torch", "diffusers", "transformers", "gradio") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.strip() == "[]", done.stderr

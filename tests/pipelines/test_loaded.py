@@ -1,0 +1,85 @@
+"""What is loaded now, here and in ranks; a toy pool stands for processes."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latentloom.parallel.border import SILENT, Border
+from latentloom.parallel.job import RankFailed
+from latentloom.parallel.pool import RankState
+from latentloom.parallel.seat import Seat
+from latentloom.pipelines import loaded as loaded_module
+from latentloom.pipelines.component_memory import Held
+from latentloom.pipelines.components import ComponentStore
+from latentloom.pipelines.describe import describe_model
+from latentloom.pipelines.loaded import loaded, on_rank
+
+
+class ToyPool:
+    """Answers as two ranks would, with one component each."""
+
+    def __init__(
+        self, *, job: int = 0, is_ready: bool = True, replicas: int = 1, error: Exception | None = None
+    ) -> None:
+        self.size = 2 // replicas
+        self.job, self.is_ready, self.error = job, is_ready, error
+
+    def states(self) -> list[RankState]:
+        return [
+            RankState(number=i, replica=0, device="cpu", pid=1, is_ready=self.is_ready, job=self.job, log=Path("log"))
+            for i in range(2)
+        ]
+
+    def call_every(self, function: str, request: Mapping[str, Any], border: Border, *, num_ranks: int) -> list[Any]:
+        assert function == ".pipelines.loaded:on_rank"
+        if self.error is not None:
+            raise self.error
+        return [[dataclasses.asdict(held(f"cuda:{rank}"))] for rank in range(num_ranks)]
+
+
+def held(device: str) -> Held:
+    return Held(folder="/a", component="vae", device=device, num_bytes=5)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> ComponentStore:
+    store = ComponentStore()
+    monkeypatch.setattr(loaded_module, "store", lambda: store)
+    return store
+
+
+def with_pool(monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+    monkeypatch.setattr(loaded_module.POOLS, "without_work", lambda: [ToyPool(**options)])
+
+
+def test_the_components_of_this_process_are_told(store: ComponentStore) -> None:
+    assert loaded() == []
+    model = describe_model("builtin:bobbin", device="cpu")
+    store.load(model, ("vae", "scheduler"))
+    assert loaded() == [Held(folder=model.folder, component="vae", device="cpu", num_bytes=4 * 655_203)]
+
+
+def test_ranks_without_work_answer_for_themselves(store: ComponentStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_pool(monkeypatch)
+    assert loaded() == [held("cuda:0"), held("cuda:1")]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"job": 3}, {"is_ready": False}, {"replicas": 2}, {"error": RankFailed("other work")}],
+    ids=lambda options: next(iter(options)),
+)
+def test_ranks_that_cannot_answer_at_once_are_left_out(
+    options: dict[str, Any], store: ComponentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_pool(monkeypatch, **options)
+    assert loaded() == []
+
+
+def test_a_rank_answers_in_plain_data(store: ComponentStore) -> None:
+    store.load(describe_model("builtin:bobbin", device="cpu"), ("vae",))
+    [answer] = on_rank({}, SILENT, Seat(rank=0, num_ranks=1, device="cpu"))
+    assert Held(**answer) == store.held()[0]

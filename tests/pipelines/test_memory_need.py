@@ -1,0 +1,125 @@
+"""What a run needs of each device's memory, against the closed forms written out by hand."""
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from flux_folder import BLOCKS, OUTSIDE, TEXT_BYTES, TRANSFORMER_BYTES, write_flux, write_holes
+
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines.describe import describe_model
+from latentloom.pipelines.memory_need import CONTEXT_BYTES, LIVE, Need, Work, fits, whole_bytes, work_of
+from latentloom.pipelines.shape import empty_canvas
+from latentloom.pipelines.values import Lora, Model
+
+TOKENS, TEXT, WIDTH = 64 * 64, 512, 24 * 128
+
+
+@pytest.fixture(scope="session")
+def flux(tiny: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Model:
+    folder = write_flux(tmp_path_factory.mktemp("large") / "flux", tiny("flux"))
+    return describe_model(str(folder), device="cuda:0", is_here=False)
+
+
+def work(model: Model, **size: int) -> Work:
+    canvas = empty_canvas(model, **{"width": 0, "height": 0, "frames": 0, "fps": 0.0, "batch": 1, **size})
+    return work_of(model, canvas=canvas, text_length=TEXT)
+
+
+def denoise(plan: str, model: Model, **size: int) -> int:
+    """Bytes of a rank that only denoises, or of the one rank, whose denoise is its largest stage."""
+    needs = work(model, **size).needs(ParallelPlan.parse(plan))
+    return needs[1 if len(needs) > 2 else 0].own_bytes - CONTEXT_BYTES
+
+
+def test_one_device_holds_the_transformer_and_one_blocks_tensors(flux: Model) -> None:
+    assert denoise("", flux) == TRANSFORMER_BYTES + LIVE * (TOKENS + TEXT) * WIDTH * 2
+
+
+def test_sequence_parallelism_divides_what_is_alive_and_not_the_weights(flux: Model) -> None:
+    rows = (TOKENS + TEXT) // 4
+    travelling = 4 * rows * WIDTH
+    assert denoise("ulysses=4", flux) == TRANSFORMER_BYTES + (LIVE * rows * WIDTH + travelling) * 2
+    assert denoise("allgather=4", flux) == TRANSFORMER_BYTES + (LIVE * rows + 2 * (TOKENS + TEXT)) * WIDTH * 2
+    assert denoise("ring=4", flux) == TRANSFORMER_BYTES + (LIVE * rows + 6 * rows) * WIDTH * 2
+
+
+def test_replicated_text_is_alive_on_every_rank(flux: Model) -> None:
+    more = denoise("ulysses=4,text=replicated", flux) - denoise("ulysses=4", flux)
+    assert more == LIVE * (TEXT - TEXT // 4) * WIDTH * 2
+
+
+def test_shared_weights_are_a_share_two_blocks_and_what_is_in_none(flux: Model) -> None:
+    whole, shared = denoise("ulysses=4", flux), denoise("ulysses=4,weights=4", flux)
+    gathered = 2 * (2 * max(BLOCKS.values()) + sum(OUTSIDE.values()))
+    assert whole - shared == TRANSFORMER_BYTES - TRANSFORMER_BYTES // 4 - gathered
+
+
+def test_guidance_on_two_groups_needs_what_one_device_needs(flux: Model) -> None:
+    cfg, one = work(flux).needs(ParallelPlan(cfg=2)), work(flux).needs(ParallelPlan())
+    assert {need.num_bytes for need in cfg} == {one[0].num_bytes}
+
+
+def test_the_first_rank_needs_room_for_the_text_encoders(flux: Model) -> None:
+    first, second, *_ = work(flux).needs(ParallelPlan.parse("ulysses=8,weights=8"))
+    assert first.num_bytes > TEXT_BYTES > second.num_bytes
+
+
+def test_the_vae_decides_for_large_pictures_and_all_ranks_share_it(flux: Model) -> None:
+    plan = ParallelPlan.parse("ulysses=4,weights=4")
+    few, many = (work(flux, width=side, height=side).needs(plan) for side in (1024, 8192))
+    assert few[3].num_bytes == few[1].num_bytes  # the tiny VAE of this folder is nothing beside the transformer
+    assert len({need.num_bytes for need in many}) == 1  # all decode together
+    assert many[3].num_bytes > few[3].num_bytes
+
+
+def test_a_batch_is_alive_at_once(flux: Model) -> None:
+    more = denoise("", flux, batch=3) - denoise("", flux)
+    assert more == 2 * LIVE * (TOKENS + TEXT) * WIDTH * 2
+
+
+def test_a_quantized_model_is_whole_while_it_is_loaded(flux: Model) -> None:
+    int8 = dataclasses.replace(flux, quantization="int8")
+    assert denoise("", int8) == max(TRANSFORMER_BYTES, TRANSFORMER_BYTES // 2 + LIVE * (TOKENS + TEXT) * WIDTH * 2)
+    assert whole_bytes(int8) == whole_bytes(flux) - TRANSFORMER_BYTES // 2
+
+
+def test_a_lora_is_added_to_the_transformer(flux: Model, tmp_path: Path) -> None:
+    write_holes(tmp_path / "lora.safetensors", {"a": 1000})
+    lora = Lora(path=str(tmp_path / "lora.safetensors"), sha256="", adapter="")
+    assert whole_bytes(dataclasses.replace(flux, loras=(lora,))) == whole_bytes(flux) + 2000
+
+
+def test_ranks_on_one_memory_need_room_for_all_and_mapped_weights_count_once() -> None:
+    needs = [Need(own_bytes=10, shared_bytes=60)] * 3
+    assert fits(needs, ["cpu"] * 3, {"cpu": 100}) == [True] * 3
+    assert fits(needs, ["cpu"] * 3, {"cpu": 90}) == [False] * 3
+    assert fits(needs, ["cuda:0", "cuda:1", "cuda:2"], {"cuda:0": 80, "cuda:1": 70}) == [True, False, None]
+
+
+def test_a_cpu_shares_weights_whose_files_hold_its_own_format(flux: Model) -> None:
+    on_cpu = dataclasses.replace(flux, device="cpu", dtype="bf16")
+    assert work(on_cpu).needs(ParallelPlan())[0].shared_bytes == TRANSFORMER_BYTES
+    in_fp32 = work(dataclasses.replace(on_cpu, dtype="fp32")).needs(ParallelPlan())[0]
+    assert in_fp32.shared_bytes == 0 and in_fp32.own_bytes > 2 * TRANSFORMER_BYTES
+
+
+@pytest.mark.parametrize("family", ["sd3", "qwen_image", "wan", "wan22", "wan_i2v"])
+def test_every_family_tells_its_tokens_and_its_decoder(family: str, tiny: Callable[[str], Path]) -> None:
+    model = describe_model(str(tiny(family)), device="cpu", is_here=False)
+    video = family.startswith("wan")
+    found = work(model, width=128, height=64, frames=9 if video else 1)
+    assert found.tokens == 8 * 4 * (3 if video else 1)
+    assert found.joint_text == (0 if video else TEXT)
+    assert found.heads == 4 and found.width in (12, 16) and found.decoder_width > 0
+    assert len(found.transformers) == (2 if family == "wan22" else 1)
+
+
+def test_a_damaged_model_is_a_sentence(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    copy = shutil.copytree(tiny("flux"), tmp_path / "flux")
+    model = describe_model(str(copy), device="cpu", is_here=False)
+    (copy / "vae" / "config.json").write_text("[]")
+    with pytest.raises(ValueError, match="vae"):
+        work(model)
