@@ -1,0 +1,46 @@
+"""The devices as the page shows them: asked once for all who watch."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from latentloom.parallel import machine_now
+from latentloom.parallel.machine_now import DeviceNow
+from latentloom.ui import devices
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Grows with every look at the machine."""
+    looks: list[int] = []
+
+    def look() -> tuple[DeviceNow, ...]:
+        looks.append(1)
+        return (DeviceNow(name="cpu", title="a CPU", total_bytes=100, used_bytes=len(looks), load=0.5),)
+
+    monkeypatch.setattr(machine_now, "devices_now", look)
+    monkeypatch.setattr(devices, "_LATEST", devices._Latest())
+    yield looks
+
+
+def test_a_device_has_what_the_page_needs(looks: list[int]) -> None:
+    assert devices.devices_now() == [
+        {"name": "cpu", "title": "a CPU", "total_bytes": 100, "used_bytes": 1, "load": 0.5}
+    ]
+
+
+def test_the_machine_is_asked_at_most_once_a_second(looks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(5):
+        devices.devices_now()
+    assert len(looks) == 1
+    monkeypatch.setattr(devices, "FRESH_S", 0.0)
+    assert devices.devices_now()[0]["used_bytes"] == 2
+
+
+def test_what_a_caller_changes_is_its_own(looks: list[int]) -> None:
+    devices.devices_now()[0]["name"] = "another"
+    assert devices.devices_now()[0]["name"] == "cpu"
+
+
+def test_this_machine_has_a_cpu() -> None:
+    assert devices.devices_now()[-1]["name"] == "cpu"

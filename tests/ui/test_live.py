@@ -1,0 +1,157 @@
+"""What pages are told: everything once, then only what changed, the newest of it, and nobody else's."""
+
+import asyncio
+import threading
+
+from latentloom.ui.live import KEPT_NODES, KEPT_REMOVALS, Live, QueueEntry, Seen
+from latentloom.ui.run_state import NodeState, Run
+
+DEADLINE_S = 20.0
+
+
+def run(id: str, user: str = "ada", state: str = "running", **fields: object) -> Run:
+    nodes = {"a": NodeState(), "b": NodeState()}
+    known = {"batch": "b", "name": "n", "created": 1.0, "folder": "f", "nodes": nodes, **fields}
+    return Run.model_validate({"id": id, "user": user, "state": state, **known})
+
+
+def test_the_first_message_is_full_and_the_next_only_what_changed() -> None:
+    live, seen = Live(), Seen()
+    live.put_run(run("one"))
+    live.put_run(run("two"))
+    first = live.changes("ada", seen)
+    assert first is not None
+    assert first["full"] and set(first["runs"]) == {"one", "two"} and set(first["runs"]["one"]["nodes"]) == {"a", "b"}
+    assert live.changes("ada", seen) is None
+    live.put_node("two", "b", NodeState(state="running", done=1, total=4))
+    second = live.changes("ada", seen)
+    assert second is not None
+    assert not second["full"] and set(second["runs"]) == {"two"} and set(second["runs"]["two"]["nodes"]) == {"b"}
+    assert (second["runs"]["two"]["done"], second["runs"]["two"]["total"]) == (1, 5)
+    assert "queue" not in second and second["seq"] > first["seq"]
+
+
+def test_a_slow_page_gets_the_newest_state_only() -> None:
+    live, seen = Live(), Seen()
+    live.put_run(run("one"))
+    live.changes("ada", seen)
+    for step in range(100):
+        live.put_node("one", "a", NodeState(state="running", done=step, total=100))
+    message = live.changes("ada", seen)
+    assert message is not None and message["runs"]["one"]["nodes"]["a"]["done"] == 99
+    assert live.changes("ada", seen) is None
+
+
+def test_the_newest_event_dates_a_message() -> None:
+    times = iter(range(100, 200))
+    live, seen = Live(clock=lambda: float(next(times))), Seen()
+    live.put_run(run("one"))
+    live.put_node("one", "a", NodeState(done=1))
+    message = live.changes("ada", seen)
+    assert message is not None and message["t"] == 101_000
+
+
+def test_users_see_their_own_runs_and_others_as_places_in_the_queue() -> None:
+    live = Live()
+    live.put_run(run("hers"))
+    live.put_run(run("his", user="bob"))
+    live.put_queue([QueueEntry("his", "bob", "running", "secret"), QueueEntry("hers", "ada", "waiting", "mine")])
+    message = live.changes("ada", Seen())
+    assert message is not None and set(message["runs"]) == {"hers"}
+    assert message["queue"] == [
+        {"id": None, "is_mine": False, "state": "running", "name": ""},
+        {"id": "hers", "is_mine": True, "state": "waiting", "name": "mine"},
+    ]
+
+
+def test_what_others_do_is_no_news() -> None:
+    live, seen = Live(), Seen()
+    live.put_run(run("his", user="bob"))
+    live.changes("ada", seen)
+    live.put_node("his", "a", NodeState(done=1))
+    live.count("bob", "results")
+    live.remove_run("bob", "his")
+    assert live.changes("ada", seen) is None
+
+
+def test_removed_runs_are_told_and_too_many_of_them_make_a_full_message() -> None:
+    live, seen = Live(), Seen()
+    live.put_run(run("one"))
+    live.changes("ada", seen)
+    live.remove_run("ada", "one")
+    message = live.changes("ada", seen)
+    assert message is not None and message["removed"] == ["one"] and message["runs"] == {}
+    for number in range(KEPT_REMOVALS + 1):
+        live.remove_run("ada", str(number))
+    message = live.changes("ada", seen)
+    assert message is not None and message["full"]
+
+
+def test_counters_and_devices_are_told_when_they_change() -> None:
+    live, seen = Live(), Seen()
+    live.changes("ada", seen)
+    live.count("ada", "library")
+    message = live.changes("ada", seen)
+    assert message is not None and (message["library"], message["results"]) == (1, 0)
+    live.put_devices([{"name": "cpu"}])
+    live.put_devices([{"name": "cpu"}])
+    message = live.changes("ada", seen)
+    assert message is not None and message["devices"] == [{"name": "cpu"}]
+    assert live.changes("ada", seen) is None
+
+
+def test_only_the_newest_runs_that_are_over_keep_their_nodes() -> None:
+    live = Live()
+    for number in range(KEPT_NODES + 5):
+        live.put_run(run(str(number), state="done", ended=float(number)))
+    message = live.changes("ada", Seen())
+    assert message is not None
+    with_nodes = [id for id, told in message["runs"].items() if told["nodes"]]
+    assert with_nodes == [str(number) for number in range(5, KEPT_NODES + 5)]
+
+
+def test_a_run_that_begins_tells_all_its_nodes() -> None:
+    live, seen = Live(), Seen()
+    for number in range(KEPT_NODES + 2):
+        live.put_run(run(str(number), state="waiting"))
+    last = str(KEPT_NODES + 1)
+    first = live.changes("ada", seen)
+    assert first is not None and first["runs"][last]["nodes"] == {} and first["runs"]["0"]["nodes"] != {}
+    live.put_run(run(last))
+    message = live.changes("ada", seen)
+    assert message is not None and set(message["runs"][last]["nodes"]) == {"a", "b"}
+
+
+def test_a_page_is_woken_from_another_thread_and_misses_nothing() -> None:
+    live = Live()
+    live.put_run(run("one"))
+
+    def work() -> None:
+        for done in range(1, 1001):
+            live.put_node("one", "a", NodeState(done=done))
+
+    async def watch() -> int:
+        seen, done = Seen(), 0
+        with live.watching("ada") as watcher:
+            thread = threading.Thread(target=work)
+            thread.start()
+            while done < 1000:
+                if (message := live.changes("ada", seen)) is not None:
+                    assert message["runs"]["one"]["nodes"]["a"]["done"] >= done
+                    done = message["runs"]["one"]["nodes"]["a"]["done"]
+                elif not await watcher.changed(DEADLINE_S):
+                    break
+            thread.join(DEADLINE_S)
+        return done
+
+    assert asyncio.run(watch()) == 1000
+
+
+def test_a_wait_without_news_ends() -> None:
+    async def watch() -> bool:
+        live = Live()
+        with live.watching("ada") as watcher:
+            live.count("bob", "results")
+            return await watcher.changed(0.01)
+
+    assert asyncio.run(watch()) is False

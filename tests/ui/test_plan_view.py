@@ -1,0 +1,99 @@
+"""The plan view's answer: devices, plans, choices, and a sentence for what was asked for and cannot be."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latentloom.nodes.graph import read_graph
+from latentloom.pipelines.values import Place
+from latentloom.ui import plan_view as plan_view_module
+from latentloom.ui.plan_view import plan_view
+from latentloom.ui.settings import Settings
+
+GRAPH = read_graph(Path(__file__).resolve().parents[2] / "workflows" / "first_picture.json")
+
+
+@pytest.fixture(autouse=True)
+def _only_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = {"name": "cpu", "title": "a CPU", "total_bytes": 64 << 30, "used_bytes": 1 << 30, "load": 0.1}
+    monkeypatch.setattr(plan_view_module, "devices_now", lambda: [cpu])
+
+
+def view(tmp_path: Path, devices: str = "", plan: str = "", *, graph: Any = GRAPH, **settings: Any) -> dict[str, Any]:
+    given = Settings(output_dir=tmp_path / "out", data_dir=tmp_path / "data", **settings)
+    return plan_view(graph, {}, devices=devices, plan=plan, settings=given)
+
+
+def test_the_answer_is_plain_json_with_the_parts_that_the_page_draws(tmp_path: Path) -> None:
+    found = json.loads(json.dumps(view(tmp_path)))
+    assert found.keys() == {"devices", "nodes", "choices", "problem"}
+    [node] = found["nodes"]
+    assert node.keys() == {
+        *("node", "model", "family", "plan", "why", "is_chosen_by_hand", "num_ranks"),
+        *("strategies", "ranks", "need_bytes", "problem"),
+    }
+    assert node["ranks"][0].keys() == {"rank", "device", "bytes", "fits"}
+    assert found["choices"][0].keys() == {"plan", "devices", "num_ranks", "fits", "bytes_per_device", "problem"}
+    assert found["problem"] == ""
+
+
+def test_devices_and_plan_of_the_request_are_looked_at(tmp_path: Path) -> None:
+    found = view(tmp_path, "cpu*2", "ring=2")
+    assert found["nodes"][0]["plan"] == "ring=2" and found["nodes"][0]["is_chosen_by_hand"]
+    assert {choice["num_ranks"] for choice in found["choices"]} == {2}
+
+
+def test_the_servers_own_devices_are_looked_at_otherwise(tmp_path: Path) -> None:
+    own = Place(devices=("cpu",) * 4, plan="ulysses=4")
+    assert view(tmp_path, place=own)["nodes"][0]["plan"] == "ulysses=4"
+    assert view(tmp_path, "", "allgather=4", place=own)["nodes"][0]["plan"] == "allgather=4"
+
+
+@pytest.mark.parametrize(
+    ("devices", "plan", "words", "shown"),
+    [
+        ("cpu*2", "spiral=2", "'spiral=2' is no axis", "cfg=2"),
+        ("cpu*2", "ring=4", "plan ring=4 uses 4 ranks, but 2 devices were given", "cfg=2"),
+        ("cuda*2", "", "cuda:0, cuda:1 are not on this machine; it has cpu", "ulysses=1"),
+        ("gpu", "ring=2", "'gpu' is no device", "ulysses=1"),
+        ("", "ring=2", "uses 2 ranks, but 1 device was given", "ulysses=1"),
+        ("cpu*64", "", "names 64 CPU ranks", "ulysses=1"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence_and_the_rest_is_shown(
+    devices: str, plan: str, words: str, shown: str, tmp_path: Path
+) -> None:
+    found = view(tmp_path, devices, plan)
+    assert words in found["problem"]
+    assert found["nodes"][0]["plan"] == shown
+
+
+def test_a_workflow_that_denoises_nothing_says_so(tmp_path: Path) -> None:
+    found = view(tmp_path, graph=GRAPH.model_copy(update={"nodes": {}}))
+    assert (found["nodes"], found["choices"]) == ([], [])
+    assert "denoises nothing" in found["problem"]
+
+
+def test_models_outside_of_the_servers_folders_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    load = GRAPH.nodes["load_model"].model_copy(update={"inputs": {"source": "/etc"}})
+    graph = GRAPH.model_copy(update={"nodes": {**GRAPH.nodes, "load_model": load}})
+    [node] = view(tmp_path, graph=graph, models_dirs=(tmp_path / "models",))["nodes"]
+    assert "lies outside the allowed folders" in node["problem"]
+
+
+def test_an_answer_takes_less_than_a_blink(tmp_path: Path) -> None:
+    view(tmp_path)
+    start = time.process_time()  # of this process: others work on the machine as well
+    view(tmp_path, "cpu*2")
+    assert time.process_time() - start < 0.1
+
+
+def test_the_route_answers(client: Any, first: dict[str, Any]) -> None:
+    headers = {"origin": "http://127.0.0.1:7860"}
+    answer = client.post("/loom/plan", json={"graph": first, "devices": "cpu*2"}, headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["nodes"][0]["plan"] == "cfg=2"

@@ -1,0 +1,167 @@
+"""Results: newest first, found by words, in pages, by id only, and gone when their file is deleted."""
+
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from toy_server import SPECS, finished, graph, pictured, reset, runs_in, settings_in
+
+from latentloom.nodes.records import NodeRecord, RunResult
+from latentloom.nodes.show import shown
+from latentloom.nodes.workspace import Workspace
+from latentloom.ui.errors import NotHere
+from latentloom.ui.made_files import made_by
+from latentloom.ui.results import Results
+from latentloom.ui.runs import Runs
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    reset()
+    with runs_in(tmp_path) as runs:
+        yield runs
+
+
+@pytest.fixture
+def results(runs: Runs, tmp_path: Path) -> Results:
+    return Results(settings_in(tmp_path), runs)
+
+
+def make(runs: Runs, user: str = "ada", **parts: Any) -> list[str]:
+    return [finished(runs, user, id).id for id in runs.submit(user, pictured(), **parts).runs]
+
+
+def test_a_result_says_what_made_it(runs: Runs, results: Results) -> None:
+    [run] = make(runs, sweep=["value=5,6"])[:1]
+    [result] = [each for each in results.list("ada") if each["run"] == run]
+    assert (result["kind"], result["name"], result["width"], result["height"]) == ("image", "star.png", 8, 8)
+    assert (result["workflow_name"], result["params"], result["varied"]) == ("toy", {"value": 5}, {"value": 5})
+    assert result["bytes"] > 0 and "path" not in result
+    assert results.get("ada", result["id"]) == result
+
+
+def test_they_come_newest_first_in_pages_and_by_batch(runs: Runs, results: Results) -> None:
+    old = make(runs, sweep=["value=1..3"])
+    new = make(runs)
+    listed = results.list("ada")
+    assert [each["run"] for each in listed] == [*new, *reversed(old)]
+    assert results.list("ada", limit=2) == listed[:2]
+    assert results.list("ada", limit=2, before=listed[1]["id"]) == listed[2:]
+    assert results.list("ada", batch=listed[1]["batch"]) == listed[1:]
+
+
+def test_every_word_of_a_search_must_be_there(runs: Runs, results: Results) -> None:
+    make(runs, sweep=["value=11,22"])
+    assert [each["params"]["value"] for each in results.list("ada", search="STAR 22")] == [22]
+    assert results.list("ada", search="star moon") == []
+
+
+def test_the_thumbnail_is_a_webp_that_is_made_once(runs: Runs, results: Results, tmp_path: Path) -> None:
+    make(runs)
+    [result] = results.list("ada")
+    data = results.thumbnail("ada", result["id"])
+    assert Image.open(io.BytesIO(data)).format == "WEBP"
+    [kept] = (tmp_path / "data").glob("users/*/thumbs/*.webp")
+    kept.write_bytes(b"kept")
+    assert results.thumbnail("ada", result["id"]) == b"kept"
+
+
+def test_deleting_removes_the_file_the_thumbnail_and_the_entry(runs: Runs, results: Results, tmp_path: Path) -> None:
+    [run] = make(runs)
+    [result] = results.list("ada")
+    path = results.path("ada", result["id"])
+    results.thumbnail("ada", result["id"])
+    results.delete("ada", result["id"])
+    assert not path.exists() and results.list("ada") == []
+    assert list((tmp_path / "data").glob("users/*/thumbs/*")) == []
+    assert runs.get("ada", run)["nodes"]["save"]["files"] == ()
+    with pytest.raises(NotHere, match="no result"):
+        results.delete("ada", result["id"])
+
+
+def test_other_users_results_and_wild_ids_are_not_there(runs: Runs, results: Results) -> None:
+    make(runs)
+    [result] = results.list("ada")
+    assert results.list("bob") == []
+    for id in (result["id"], "../../etc/passwd", "", "0" * 16):
+        for ask in (results.get, results.path, results.thumbnail, results.delete):
+            with pytest.raises(NotHere):
+                ask("bob", id)
+
+
+def test_a_file_that_became_a_link_is_not_given(runs: Runs, results: Results, tmp_path: Path) -> None:
+    make(runs)
+    [result] = results.list("ada")
+    path = results.path("ada", result["id"])
+    secret = tmp_path / "secret.png"
+    path.rename(secret)
+    path.symlink_to(secret)
+    with pytest.raises(NotHere, match="not in the output folder"):
+        results.path("ada", result["id"])
+    results.delete("ada", result["id"])
+    assert secret.exists()
+
+
+def test_only_sound_files_of_the_run_become_results(tmp_path: Path) -> None:
+    folder = tmp_path / "out" / "run"
+    folder.mkdir(parents=True)
+    Image.new("RGB", (3, 5)).save(folder / "good.png")
+    Image.new("RGB", (3, 5)).save(tmp_path / "outside.png")
+    (folder / "link.png").symlink_to(folder / "good.png")
+    (folder / "damaged.png").write_bytes(b"no picture")
+    (folder / "notes.txt").write_text("words")
+    os.mkfifo(folder / "pipe.png")
+    names = [folder / name for name in ("good.png", "link.png", "damaged.png", "notes.txt", "pipe.png", "gone.png")]
+    record = NodeRecord(key="", state="ok", files=tuple(map(str, [*names, tmp_path / "outside.png"])))
+    result = RunResult(run="r", state="ok", outputs={}, nodes={"save": record}, seconds=0.0)
+    workflow = graph({"save": ("Picture", {})})
+    made = made_by(result, workflow, SPECS, folder=folder, output_dir=tmp_path / "out")
+    assert [(each.path, each.width, each.height) for each in made] == [("run/good.png", 3, 5)]
+
+
+def test_prompt_and_seed_are_those_behind_the_node() -> None:
+    from latentloom.nodes.graph import read_graph
+    from latentloom.nodes.registry import SPECS as REAL
+    from latentloom.ui.made_files import behind
+
+    root = Path(__file__).parent.parent.parent
+    workflow = read_graph(root / "workflows" / "first_picture.json")
+    assert behind(workflow, "save", REAL) == ("a red star", 7)
+    assert behind(workflow, "load_model", REAL) == ("", None)
+
+
+def test_values_of_nodes_that_no_node_saved_become_files(tmp_path: Path) -> None:
+    import torch
+
+    from latentloom.pipelines.values import Image as Pixels
+    from latentloom.pipelines.values import Video
+
+    workspace = Workspace(output_dir=tmp_path, claims={tmp_path / "a.png": object()})
+    values = {"a": Pixels(pixels=torch.zeros(2, 4, 4, 3)), "clip": Video(pixels=torch.zeros(1, 3, 8, 6, 3), fps=4.0)}
+    odd = {"odd": Video(pixels=torch.zeros(1, 1, 5, 5, 3), fps=4.0), "text": "words"}
+    records = {name: NodeRecord(key="", state="ok") for name in ("a", "video", "odd", "text")}
+    result = RunResult(run="r", state="ok", outputs={**values, **odd}, nodes=records, seconds=0.0)
+    result, problem = shown(result, {"clip": "video"}, workspace)
+    assert [Path(file).name for file in result.nodes["a"].files] == ["a-0.png", "a-1.png"]
+    assert [Path(file).name for file in result.nodes["video"].files] == ["video.mp4"]
+    assert problem.startswith("odd has nothing to show") and "even numbers" in problem
+
+
+def test_a_video_is_told_by_its_header(tmp_path: Path) -> None:
+    import torch
+
+    from latentloom.nodes.thumbnails import video_facts, video_thumbnail
+    from latentloom.nodes.video_files import write_video
+
+    clip = tmp_path / "clip.mp4"
+    write_video(torch.rand(5, 16, 24, 3), clip, fps=8.0, quality=20, metadata={})
+    facts = video_facts(clip)
+    assert (facts.width, facts.height, facts.frames, facts.fps) == (24, 16, 5, 8.0)
+    assert Image.open(io.BytesIO(video_thumbnail(clip, side=12))).size == (12, 8)
+    clip.write_bytes(b"no video")
+    with pytest.raises(ValueError, match="not a video"):
+        video_facts(clip)

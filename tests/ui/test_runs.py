@@ -1,0 +1,283 @@
+"""Runs on the server: what they make and say, their order, sweeps, cancelling, deleting, and what is refused."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy_server import DEADLINE_S, OPEN, ORDER, REACHED, finished, gated, graph, pictured, reset, runs_in, until
+
+from latentloom.nodes.events import Event
+from latentloom.nodes.picture_files import WORKFLOW_KEY, read_metadata
+from latentloom.nodes.problems import GraphError
+from latentloom.nodes.watch import Token
+from latentloom.ui.errors import Conflict, NotHere
+from latentloom.ui.live import Live, Seen
+from latentloom.ui.results import Results
+from latentloom.ui.run_state import Outcome, Run
+from latentloom.ui.run_workers import RunWorkers
+from latentloom.ui.runs import MAX_WAITING, Runs
+from latentloom.ui.settings import Settings
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    reset()
+    with runs_in(tmp_path) as runs:
+        yield runs
+
+
+def one(runs: Runs, workflow: Any, user: str = "ada", **parts: Any) -> str:
+    return runs.submit(user, workflow, **parts).runs[0]
+
+
+def test_a_run_makes_a_result_and_tells_how_each_node_did(runs: Runs, tmp_path: Path) -> None:
+    run = finished(runs, "ada", one(runs, pictured()))
+    assert (run.state, run.error) == ("done", "")
+    assert {name: node.state for name, node in run.nodes.items()} == {"picture": "done", "save": "done"}
+    [made] = run.made
+    assert (made.kind, made.node, made.width, made.height, made.name) == ("image", "save", 8, 8, "star.png")
+    assert run.nodes["save"].files == (made.id,)
+    assert (tmp_path / "out" / made.path).is_file()
+    assert (tmp_path / "out" / run.folder / "manifest.json").is_file()
+
+
+def test_what_an_earlier_run_made_is_taken_from_memory_and_the_node_says_why(runs: Runs) -> None:
+    finished(runs, "ada", one(runs, pictured()))
+    run = finished(runs, "ada", one(runs, pictured()))
+    node = run.nodes["picture"]
+    assert (node.state, node.cached) == ("cached", "memory")
+    assert node.message == "unchanged since an earlier run; taken from memory"
+    assert len(run.made) == 1
+
+
+def test_a_failure_is_one_sentence_and_the_rest_is_skipped(runs: Runs) -> None:
+    workflow = graph({"bad": ("Fail", {}), "sum": ("Add", {"a": "@bad.float"})}, outputs={"sum": "sum.float"})
+    run = finished(runs, "ada", one(runs, workflow))
+    assert run.state == "failed" and "it takes another; choose one" in run.error
+    assert (run.nodes["bad"].state, run.nodes["sum"].state) == ("failed", "skipped")
+    assert run.nodes["sum"].message == "it needs bad, which failed"
+
+
+def test_a_sweep_makes_a_batch_whose_runs_say_what_varied(runs: Runs) -> None:
+    batch = runs.submit("ada", pictured(), sweep=["value=1..3"])
+    assert [runs.book.get("ada", id).varied for id in batch.runs] == [{"value": 1}, {"value": 2}, {"value": 3}]
+    made = [finished(runs, "ada", id) for id in batch.runs]
+    assert [run.params for run in made] == [{"value": 1}, {"value": 2}, {"value": 3}]
+    assert {run.batch for run in made} == {batch.id}
+    assert runs.get("ada", batch.runs[1])["graph"]["params"]["value"]["default"] == 2
+
+
+def test_run_to_here_leaves_a_picture_with_the_workflow_inside(runs: Runs, tmp_path: Path) -> None:
+    run = finished(runs, "ada", one(runs, pictured(), targets=["picture"], overrides={"value": 9}))
+    assert list(run.nodes) == ["picture"]
+    [made] = run.made
+    assert (made.node, made.name) == ("picture", "picture.png")
+    assert '"default": 9' in read_metadata(tmp_path / "out" / made.path)[WORKFLOW_KEY]
+
+
+def test_a_workflow_that_saves_nothing_shows_its_outputs(runs: Runs) -> None:
+    workflow = graph({"picture": ("Picture", {"size": 4})}, outputs={"star": "picture.image"})
+    run = finished(runs, "ada", one(runs, workflow))
+    assert [made.name for made in run.made] == ["picture.png"]
+
+
+def test_a_batch_of_pictures_becomes_a_result_each(runs: Runs, tmp_path: Path) -> None:
+    workflow = graph(
+        {"a": ("Picture", {"size": 4}), "save": ("LoomSaveImage", {"image": "@a.image", "name": "deep/er"})}
+    )
+    run = finished(runs, "ada", one(runs, workflow))
+    assert [made.path for made in run.made] == [f"{run.folder}/deep/er.png"]
+    assert Results(runs_settings(tmp_path), runs).path("ada", run.made[0].id).is_file()
+
+
+def runs_settings(folder: Path) -> Settings:
+    return Settings(output_dir=folder / "out", data_dir=folder / "data")
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"overrides": {"nothing": 1}}, "no param of this workflow"),
+        ({"overrides": {"value": "many"}}, "value"),
+        ({"targets": ["nowhere"]}, "no output or node"),
+        ({"sweep": ["value=4..1"]}, "ends before it begins"),
+        ({"sweep": [f"value=0..{MAX_WAITING}"]}, "that wait; at most"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_it_waits(runs: Runs, parts: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        runs.submit("ada", pictured(), **parts)
+    assert runs.list("ada") == []
+
+
+def test_a_workflow_that_makes_nothing_is_refused(runs: Runs) -> None:
+    with pytest.raises(ValueError, match="makes nothing"):
+        runs.submit("ada", graph({"echo": ("Echo", {})}))
+    with pytest.raises(GraphError, match="not installed"):
+        runs.submit("ada", graph({"echo": ("Unknown", {})}))
+
+
+def test_a_waiting_run_is_cancelled_at_once_and_a_running_one_at_its_next_step(runs: Runs) -> None:
+    first, second = one(runs, gated("first")), one(runs, gated("second"))
+    assert REACHED["first"].wait(DEADLINE_S)
+    runs.cancel("ada", second)
+    assert runs.book.get("ada", second).state == "cancelled"
+    runs.cancel("ada", first)
+    assert runs.book.get("ada", first).is_ending
+    run = finished(runs, "ada", first)
+    assert (run.state, run.nodes["gate"].state) == ("cancelled", "cancelled")
+    assert ORDER == ["first"]
+    runs.cancel("ada", first)
+    assert runs.book.get("ada", first).state == "cancelled"
+
+
+def test_the_order_of_the_queue_can_be_changed_and_others_keep_their_places(runs: Runs) -> None:
+    held = one(runs, gated("held"))
+    assert REACHED["held"].wait(DEADLINE_S)
+    mine = [one(runs, gated(name)) for name in ("a", "b")]
+    other = one(runs, gated("other"), user="bob")
+    mine.append(one(runs, gated("c")))
+    runs.move("ada", mine[2], mine[0])
+    runs.move("ada", mine[0], None)
+    for name in ("held", "a", "b", "c", "other"):
+        OPEN[name].set()
+    for user, id in [*(("ada", id) for id in (held, *mine)), ("bob", other)]:
+        finished(runs, user, id)
+    assert ORDER == ["held", "c", "b", "other", "a"]
+    with pytest.raises(Conflict, match="does not wait"):
+        runs.move("ada", mine[0], None)
+
+
+def test_other_users_runs_are_not_there(runs: Runs) -> None:
+    id = finished(runs, "ada", one(runs, pictured())).id
+    assert runs.list("bob") == []
+    for ask in (runs.get, runs.cancel, runs.delete):
+        with pytest.raises(NotHere, match="no run"):
+            ask("bob", id)
+    with pytest.raises(NotHere):
+        runs.preview("bob", id, "picture")
+
+
+def test_the_latest_preview_is_a_small_webp(runs: Runs) -> None:
+    id = one(runs, gated("gate"))
+    assert REACHED["gate"].wait(DEADLINE_S)
+    data = runs.preview("ada", id, "gate")
+    assert data is not None and data[:4] == b"RIFF" and data[8:12] == b"WEBP"
+    assert runs.preview("ada", id, "gate") is data
+    assert runs.get("ada", id)["nodes"]["gate"]["preview"] == 1
+    OPEN["gate"].set()
+    finished(runs, "ada", id)
+
+
+def test_pages_hear_of_a_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:
+    reset()
+    live, seen = Live(), Seen()
+    with runs_in(tmp_path, live) as runs:
+        id = one(runs, gated("gate"))
+        assert REACHED["gate"].wait(DEADLINE_S)
+        message = live.changes("ada", seen)
+        assert message is not None and message["queue"][0]["state"] == "running"
+        told = message["runs"][id]
+        assert (told["state"], told["done"], told["total"], told["nodes"]["gate"]["done"]) == ("running", 1, 2, 1)
+        OPEN["gate"].set()
+        finished(runs, "ada", id)
+        message = live.changes("ada", seen)
+        assert message is not None and message["queue"] == []
+        assert (message["runs"][id]["state"], message["runs"][id]["nodes"]["gate"]["state"]) == ("done", "done")
+
+
+def test_deleting_a_run_removes_its_files_and_leaves_what_others_put_there(runs: Runs, tmp_path: Path) -> None:
+    first, second = (finished(runs, "ada", one(runs, pictured())) for _ in range(2))
+    folder = tmp_path / "out" / first.folder
+    (folder / "notes.txt").write_text("mine")
+    Results(runs_settings(tmp_path), runs).thumbnail("ada", first.made[0].id)
+    runs.delete("ada", first.id)
+    runs.delete("ada", second.id)
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+    assert not (tmp_path / "out" / second.folder).exists()
+    assert list((tmp_path / "data").glob("users/*/*/*")) == []
+
+
+def test_a_running_run_is_not_deleted(runs: Runs) -> None:
+    id = one(runs, gated("gate"))
+    assert REACHED["gate"].wait(DEADLINE_S)
+    with pytest.raises(Conflict, match="cancel it first"):
+        runs.delete("ada", id)
+    OPEN["gate"].set()
+
+
+def test_an_output_folder_that_cannot_be_written_fails_the_run_in_words(runs: Runs, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("in the way")
+    run = finished(runs, "ada", one(runs, pictured()))
+    assert run.state == "failed" and "cannot be written" in run.error
+    assert run.nodes["save"].state == "skipped"
+
+
+def test_models_run_and_tell_their_steps(tmp_path: Path) -> None:
+    from latentloom.nodes.graph import read_graph
+
+    workflow = read_graph(Path(__file__).parent.parent.parent / "workflows" / "first_picture.json")
+    runs = Runs(runs_settings(tmp_path), Live())
+    try:
+        run = finished(runs, "local", one(runs, workflow, "local", overrides={"denoise.steps": 2}))
+    finally:
+        runs.close()
+    assert run.state == "done", run.error
+    [made] = run.made
+    assert (made.prompt, made.seed) == ("a red star", 7)
+    assert (run.nodes["denoise"].done, run.nodes["denoise"].total) == (2, 2)
+    assert run.nodes["denoise"].preview > 0
+
+
+def test_a_second_worker_begins_when_the_steps_of_the_first_have_begun(runs: Runs) -> None:
+    book = runs.book
+    runs.close()
+    began: list[str] = []
+    steps, ends = threading.Event(), threading.Event()
+
+    def execute(run: Run, tell: Callable[[Event], None], cancel: Token) -> Outcome:
+        began.append(run.id)
+        if len(began) == 1:
+            assert steps.wait(DEADLINE_S)
+            tell(Event(kind="progress", run=run.id, node="gate", done=1, total=2))
+        assert ends.wait(DEADLINE_S)
+        return Outcome(state="done")
+
+    ids = list(runs.submit("ada", gated("gate"), sweep=["gate.value=1..3"]).runs)
+    workers = RunWorkers(2, book, execute)
+    until(lambda: began)
+    assert began == ids[:1]
+    steps.set()
+    until(lambda: len(began) == 2)
+    ends.set()
+    for id in ids:
+        finished(runs, "ada", id)
+    workers.close(DEADLINE_S)
+    assert began == ids
+
+
+def test_a_worker_outlives_what_a_run_throws(runs: Runs) -> None:
+    book = runs.book
+    runs.close()
+
+    def execute(run: Run, tell: Callable[[Event], None], cancel: Token) -> Outcome:
+        raise KeyError("boom")
+
+    ids = runs.submit("ada", gated("gate"), sweep=["gate.value=1..2"]).runs
+    workers = RunWorkers(1, book, execute)
+    for id in ids:
+        run = finished(runs, "ada", id)
+        assert run.state == "failed" and "KeyError" in run.error
+    workers.close(DEADLINE_S)
+
+
+def test_runs_that_are_asked_for_all_at_once_all_run(runs: Runs) -> None:
+    ids: list[str] = []
+    threads = [threading.Thread(target=lambda: ids.append(one(runs, pictured()))) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    assert {finished(runs, "ada", id).state for id in ids} == {"done"} and len(ids) == 12

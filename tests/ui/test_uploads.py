@@ -1,0 +1,118 @@
+"""Uploads: sound pictures only, by their content, and for their own user's runs only."""
+
+import io
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from toy_server import finished, graph, reset, runs_in
+
+from latentloom.nodes import picture_files
+from latentloom.ui import uploads
+from latentloom.ui.errors import NotHere
+from latentloom.ui.uploads import Uploads
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Uploads:
+    return Uploads(tmp_path / "data")
+
+
+def encoded(format: str = "PNG", size: tuple[int, int] = (6, 4)) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", size, "blue").save(file, format)
+    return file.getvalue()
+
+
+def bomb(side: int) -> bytes:
+    """A PNG that says it is huge."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+def kept(tmp_path: Path) -> list[str]:
+    return [path.name for path in tmp_path.glob("data/users/*/inputs/*")]
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "ending"),
+    [
+        ("cat.png", "PNG", "-cat.png"),
+        ("../../etc/pass wd.html", "PNG", "-pass_wd.png"),
+        ("ünï.exe", "JPEG", "-n.jpg"),
+        ("", "WEBP", "-the_picture.webp"),
+        ("..", "BMP", "-picture.bmp"),
+        ("x" * 500, "PNG", f"-{'x' * 60}.png"),
+    ],
+)
+def test_a_picture_is_kept_under_a_harmless_name(
+    shelf: Uploads, tmp_path: Path, name: str, format: str, ending: str
+) -> None:
+    made = shelf.add("ada", name, encoded(format))
+    assert made["path"][16:] == ending and (made["width"], made["height"]) == (6, 4)
+    assert kept(tmp_path) == [made["path"]]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "not a picture"),
+        (b"<svg onload=alert(1)>", "not a picture"),
+        (b"GIF89a" + b"\0" * 50, "not a picture"),
+        (encoded()[:-30], "cut short"),
+        (encoded("JPEG", (640, 640))[:-200], "cut short"),
+        (bomb(60_000), "far too many pixels; use a picture of at most"),
+        (bomb(12_000), "12000 x 12000 pixels; use a picture of at most"),
+        (bomb(100), "cut short"),
+    ],
+)
+def test_what_is_no_sound_picture_is_refused_by_its_name_and_not_kept(
+    shelf: Uploads, tmp_path: Path, data: bytes, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        shelf.add("ada", "cat.png", data)
+    assert str(caught.value).startswith("cat.png ") and str(tmp_path) not in str(caught.value)
+    assert kept(tmp_path) == []
+
+
+def test_the_thumbnail_is_a_webp_of_own_uploads_only(shelf: Uploads) -> None:
+    path = shelf.add("ada", "cat.png", encoded())["path"]
+    assert Image.open(io.BytesIO(shelf.thumbnail("ada", path))).format == "WEBP"
+    for user, wrong in (("bob", path), ("ada", "../../../etc/passwd"), ("ada", ""), ("ada", f"{path}/")):
+        with pytest.raises(NotHere, match="no uploaded picture"):
+            shelf.thumbnail(user, wrong)
+
+
+def test_there_is_a_limit_to_what_a_user_keeps(shelf: Uploads, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf.add("ada", "cat.png", encoded())
+    monkeypatch.setattr(uploads, "MAX_USER_BYTES", 100)
+    with pytest.raises(ValueError, match="your uploaded pictures fill"):
+        shelf.add("ada", "dog.png", encoded())
+
+
+def test_load_image_finds_the_users_own_upload_and_nobody_elses(tmp_path: Path) -> None:
+    reset()
+    path = Uploads(tmp_path / "data").add("ada", "cat.png", encoded())["path"]
+    [inputs] = tmp_path.glob("data/users/*/inputs")
+    with runs_in(tmp_path) as runs:
+        cases = [("ada", path, "done"), ("bob", path, "failed"), ("bob", f"{inputs}/{path}", "failed")]
+        for user, asked, state in cases:
+            workflow = graph({"load": ("LoomLoadImage", {"path": asked})}, outputs={"cat": "load.image"})
+            run = finished(runs, user, runs.submit(user, workflow).runs[0])
+            assert run.state == state, run.error
+        assert "does not exist" in [run.error for run in runs.list("bob")][-1]
+        assert "outside the allowed folders" in runs.list("bob")[0].error
+
+
+def test_a_large_sound_picture_keeps_to_the_limit_of_load_image(
+    shelf: Uploads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(picture_files, "MAX_PIXELS", 20)
+    with pytest.raises(ValueError, match="6 x 4 pixels"):
+        shelf.add("ada", "cat.png", encoded())

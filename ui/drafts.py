@@ -1,0 +1,86 @@
+"""Drafts: what a page had on its canvas last, saved or not, valid or not."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from ..nodes.atomic import write_atomic
+from .errors import NotHere
+from .user_files import read_record, user_folder
+
+KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
+MAX_DRAFTS = 200
+"""Of one user; the oldest goes when one more comes."""
+MAX_BYTES = 8 << 20
+
+Plain = dict[str, Any]
+
+
+class _Draft(BaseModel):
+    key: str
+    name: str
+    workflow_id: str | None = None
+    base_version: int | None = None
+    updated: float
+    graph: Plain
+
+
+class Drafts:
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._lock = threading.Lock()
+
+    def list(self, user: str) -> list[Plain]:
+        """Newest first, without their graphs."""
+        found = [read_record(path, _Draft) for path in self._folder(user).glob("*.json")]
+        drafts = sorted((draft for draft in found if draft), key=lambda draft: draft.updated, reverse=True)
+        return [draft.model_dump(exclude={"graph"}) for draft in drafts]
+
+    def get(self, user: str, key: str) -> Plain:
+        """With its graph as it was put. Raises `NotHere`."""
+        if (draft := read_record(self._path(user, key), _Draft)) is None:
+            raise NotHere("there is no such draft any more; open the workflow from the library")
+        return draft.model_dump()
+
+    def put(
+        self, user: str, key: str, graph: Plain, *, workflow_id: str | None = None, base_version: int | None = None
+    ) -> Plain:
+        """Replace a draft. The graph is plain data of any kind. Raises `ValueError`."""
+        name = graph.get("name")
+        draft = {
+            "key": key,
+            "name": name[:200] if isinstance(name, str) else "",
+            "workflow_id": workflow_id,
+            "base_version": base_version,
+            "updated": time.time(),
+        }
+        data = json.dumps({**draft, "graph": graph}, ensure_ascii=False).encode(errors="replace")  # half a character
+        if len(data) > MAX_BYTES:
+            raise ValueError(f"the draft has {len(data)} bytes; at most {MAX_BYTES} are kept; make it smaller")
+        with self._lock:
+            write_atomic(self._path(user, key), data)
+            self._drop_oldest(user)
+        return draft
+
+    def delete(self, user: str, key: str) -> None:
+        self._path(user, key).unlink(missing_ok=True)
+
+    def _drop_oldest(self, user: str) -> None:
+        paths = list(self._folder(user).glob("*.json"))
+        if len(paths) > MAX_DRAFTS:
+            min(paths, key=lambda path: path.stat().st_mtime_ns).unlink(missing_ok=True)
+
+    def _folder(self, user: str) -> Path:
+        return user_folder(self._data_dir, user) / "drafts"
+
+    def _path(self, user: str, key: str) -> Path:
+        if not KEY.fullmatch(key):
+            raise NotHere("that is no key of a draft; give letters, digits, - and _, at most 64")
+        return self._folder(user) / f"{key}.json"

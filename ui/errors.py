@@ -1,0 +1,15 @@
+"""What the server's stores refuse beside `ValueError`: what is not there, and what somebody else changed."""
+
+from __future__ import annotations
+
+
+class NotHere(LookupError):
+    """There is no such thing for this user, whether or not another user has one."""
+
+
+class Conflict(RuntimeError):
+    """The thing is not as the caller believes; the message says how it is and what to do."""
+
+
+class NotLoggedIn(PermissionError):
+    """Nobody is logged in behind this request."""

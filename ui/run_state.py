@@ -1,0 +1,185 @@
+"""The state of a run and of its nodes, and how an event of the executor changes a node's."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from ..nodes.events import Event
+
+State = Literal["waiting", "running", "done", "failed", "cancelled"]
+NodeStage = Literal["waiting", "running", "done", "cached", "failed", "cancelled", "skipped"]
+
+OVER: tuple[State, ...] = ("done", "failed", "cancelled")
+ENDED: tuple[NodeStage, ...] = ("done", "cached", "failed", "cancelled", "skipped")
+
+STOPPING = "stopping at the next step"
+WHY_CACHED = {
+    "memory": "unchanged since an earlier run; taken from memory",
+    "disk": "unchanged since an earlier run; read from the disk cache",
+    "unneeded": "not needed: all that it feeds is unchanged since an earlier run",
+}
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NodeState(_Value):
+    """One node of a run, as the page shows it. Times are seconds, `started` is since the epoch."""
+
+    state: NodeStage = "waiting"
+    started: float = 0.0
+    done: int = 0
+    total: int = 0
+    seconds: float = 0.0
+    left_s: float = 0.0
+    phase: str = ""
+    message: str = ""
+    cached: Literal["", "memory", "disk", "unneeded"] = ""
+    preview: int = 0
+    """Counts the previews; 0 before the first."""
+    plan: str = ""
+    ranks: tuple[dict[str, Any], ...] = ()
+    files: tuple[str, ...] = ()
+    """Ids of results."""
+
+
+class Made(_Value):
+    """One picture or video that a run made: its facts, and where its file is below the output folder."""
+
+    id: str
+    node: str
+    kind: Literal["image", "video"]
+    name: str
+    path: str
+    width: int
+    height: int
+    frames: int = 1
+    fps: float = 0.0
+    bytes: int
+    time: float
+    prompt: str = ""
+    seed: int | None = None
+
+
+class Run(_Value):
+    """One run: what was asked, and what became of it. Times are seconds since the epoch."""
+
+    id: str
+    batch: str
+    user: str
+    name: str
+    workflow_id: str | None = None
+    state: State = "waiting"
+    created: float
+    started: float | None = None
+    ended: float | None = None
+    seconds: float = 0.0
+    error: str = ""
+    note: str = ""
+    overrides: dict[str, Any] = {}
+    varied: dict[str, Any] = {}
+    targets: tuple[str, ...] | None = None
+    params: dict[str, Any] = {}
+    """All of the workflow's, with this run's values."""
+    plan: str = ""
+    place: dict[str, Any] = {}
+    folder: str
+    """Below the output folder."""
+    restarts: int = 0
+    """How often the server ended while it ran."""
+    is_ending: bool = False
+    """Its user cancelled it while it ran."""
+    nodes: dict[str, NodeState] = {}
+    made: tuple[Made, ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in OVER
+
+    def to_json(self) -> dict[str, Any]:
+        """The run as the page gets it, without its nodes."""
+        names = ("id", "batch", "name", "workflow_id", "state", "created", "started", "ended", "seconds", "error")
+        plain = {name: getattr(self, name) for name in (*names, "note", "overrides", "varied", "plan")}
+        if self.is_ending and not self.is_over:
+            plain["note"] = STOPPING
+        return plain | progress(self.nodes.values()) | {"targets": self.targets and list(self.targets)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a run ended."""
+
+    state: State
+    seconds: float = 0.0
+    error: str = ""
+    plan: str = ""
+    made: tuple[Made, ...] = ()
+
+
+def progress(nodes: Iterable[NodeState]) -> dict[str, float]:
+    """Steps done and in all, a node without steps being one, and the seconds left of the node that takes longest."""
+    done = total = 0
+    left_s = 0.0
+    for node in nodes:
+        size = max(1, node.total)
+        total += size
+        done += size if node.state in ENDED else node.done
+        if node.state == "running":
+            left_s = max(left_s, node.left_s)
+    return {"done": done, "total": total, "left_s": round(left_s, 2)}
+
+
+def after(node: NodeState, event: Event, *, now: float) -> NodeState:
+    """The node's state once this event has happened; a preview only counts up."""
+    return node.model_copy(update=_changes(node, event, now))
+
+
+def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
+    match event.kind:
+        case "started":
+            return {"state": "running", "started": round(now, 3)}
+        case "phase":
+            return {"phase": event.message, "left_s": 0.0}
+        case "progress":
+            return {"phase": "", "done": event.done, "total": event.total, "left_s": round(event.left_s, 2)}
+        case "preview":
+            return {"preview": node.preview + 1}
+        case "spread":
+            return {"plan": event.message, "ranks": tuple(_rounded(asdict(rank)) for rank in event.ranks)}
+        case "cached":
+            return {"state": "cached", "cached": event.message, "message": WHY_CACHED.get(event.message, event.message)}
+        case "finished":
+            seconds = round(event.seconds, 4)
+            return {"state": "done", "seconds": seconds, "done": node.total, "left_s": 0.0, "phase": ""}
+        case "failed" | "cancelled" | "skipped":
+            seconds = round(event.seconds, 4)
+            return {"state": event.kind, "seconds": seconds, "left_s": 0.0, "phase": "", "message": event.message}
+        case _:
+            return {}
+
+
+def ended(run: Run, outcome: Outcome, *, now: float) -> Run:
+    """The run once it is over; nodes that had not ended are skipped, and each has the results that it made."""
+    why = {"cancelled": "the run was cancelled", "failed": "the run failed"}.get(outcome.state, "it was not needed")
+    files = {name: tuple(made.id for made in outcome.made if made.node == name) for name in run.nodes}
+    nodes = {
+        name: (node if node.state in ENDED else _skipped(node, why)).model_copy(update={"files": files[name]})
+        for name, node in run.nodes.items()
+    }
+    known = {field.name: getattr(outcome, field.name) for field in dataclasses.fields(outcome)}
+    known["plan"] = outcome.plan or run.plan
+    return run.model_copy(update={**known, "nodes": nodes, "ended": now})
+
+
+def _skipped(node: NodeState, why: str) -> NodeState:
+    return node.model_copy(update={"state": "skipped", "left_s": 0.0, "phase": "", "message": why})
+
+
+def _rounded(rank: dict[str, Any]) -> dict[str, Any]:
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in rank.items()}

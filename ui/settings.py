@@ -1,0 +1,75 @@
+"""What the server was started with: where it listens, who may log in, and the folders it may touch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ..pipelines.place import check_cores, read_place
+from ..pipelines.values import Place
+from .origin import is_loopback
+
+OWN_PATHS = ("/loom", "/gradio_api")
+ROOT_PATH = re.compile(r"(https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?)?(/[A-Za-z0-9._~/-]*)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Raises `ValueError` for an address that must not be opened as asked."""
+
+    host: str = "127.0.0.1"
+    port: int = 7860
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Passwords by name; empty: there is no login, and all work is the user "local"'s."""
+    models_dirs: tuple[Path, ...] = ()
+    output_dir: Path
+    data_dir: Path
+    """Workflows, drafts, the queue and the index of results; one server at a time."""
+    cache_dir: Path | None = None
+    place: Place = field(default_factory=Place)
+    root_path: str = ""
+    """Where a proxy in front shows the page: a path such as /studio, or a whole URL."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.port <= 65535:
+            raise ValueError(f"--port is {self.port}; give a number from 1 to 65535")
+        if not self.users and not is_loopback(self.host):
+            raise ValueError(
+                f"--host {self.host} opens the page to other machines, and there is no login; add --auth FILE with a "
+                "line name:password for each user, or leave --host out to stay on this machine"
+            )
+        if ROOT_PATH.fullmatch(self.root_path) is None:
+            raise ValueError(
+                f"--root-path is {self.root_path!r}; give a path such as /studio, or the URL that browsers see, such as "
+                "https://media.example.org/studio"
+            )
+        if self.root_path in OWN_PATHS:
+            raise ValueError(
+                f"--root-path {self.root_path} is a path of the server's own; choose another, such as /studio"
+            )
+
+    @property
+    def has_auth(self) -> bool:
+        return bool(self.users)
+
+    @property
+    def public_netloc(self) -> str:
+        """The host (and port) that browsers see behind a proxy; empty where nobody said."""
+        return urlsplit(self.root_path).netloc if "://" in self.root_path else ""
+
+
+def place_of(settings: Settings, *, devices: str, plan: str) -> Place | None:
+    """Where one run works, of the server's own devices; None: where the server says. Raises `ValueError`."""
+    if not devices.strip() and not plan.strip():
+        return None
+    own = settings.place.devices
+    place = read_place(devices or ",".join(own), plan or settings.place.plan)
+    if own and (foreign := sorted(set(place.devices) - set(own))):
+        raise ValueError(
+            f"the run asks for {', '.join(foreign)}, but this server works on {', '.join(own)}; name some of these"
+        )
+    check_cores(place)
+    return place

@@ -1,0 +1,108 @@
+"""A user's files below the data folder: ids in place of paths, records whole or not at all, damaged ones put aside."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import re
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from ..nodes.atomic import write_atomic, write_failure
+from ..nodes.graph import Graph, graph_text, read_graph
+from ..nodes.json_text import MAX_BYTES
+from .errors import NotHere
+
+logger = logging.getLogger("latentloom")
+
+ID = re.compile(r"[0-9a-f]{16}")
+DAMAGED = ".damaged"
+
+Record = TypeVar("Record", bound=BaseModel)
+
+
+def user_folder(data_dir: Path, user: str) -> Path:
+    """A name says nothing about a path, so the folder is named by its hash."""
+    return data_dir / "users" / hashlib.sha256(user.encode()).hexdigest()[:16]
+
+
+def fresh_id() -> str:
+    return secrets.token_hex(8)
+
+
+def checked_id(id: str, what: str) -> str:
+    """The id, if it can be one. Raises `NotHere`."""
+    if not ID.fullmatch(id):
+        raise nothing(id, what)
+    return id
+
+
+def nothing(id: str, what: str) -> NotHere:
+    return NotHere(f"there is no {what} {id[:40]!r}; it may have been deleted, so reload the page")
+
+
+def write_record(path: Path, record: BaseModel) -> None:
+    """Without what says nothing. Raises `ValueError` when it cannot be written."""
+    write_atomic(path, record.model_dump_json(exclude_defaults=True).encode())
+
+
+def read_record(path: Path, kind: type[Record]) -> Record | None:
+    """None where there is none, or a damaged one, which is then put aside."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        put_aside(path, error)
+        return None
+
+
+def put_aside(path: Path, error: Exception) -> None:
+    """Rename a file that cannot be used, so that it is neither lost nor met again."""
+    logger.warning("%s is damaged and was put aside as %s%s: %s", path, path.name, DAMAGED, str(error).splitlines()[0])
+    try:
+        path.replace(path.with_name(path.name + DAMAGED))
+    except OSError as failure:
+        logger.warning("%s cannot be put aside (%s)", path, failure.strerror)
+
+
+@contextlib.contextmanager
+def scratch_file(folder: Path, data: bytes) -> Iterator[Path]:
+    """A stranger's bytes as a file, to be looked at and then gone. Raises `ValueError` when it cannot be written."""
+    path = folder / f".{fresh_id()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        raise ValueError(write_failure(path, error)) from None
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def write_graph_file(path: Path, graph: Graph) -> None:
+    """As the command line writes it. Raises `ValueError` when it is too large to be read again."""
+    try:
+        data = graph_text(graph).encode()
+    except UnicodeEncodeError:
+        raise ValueError("the workflow holds half a character (a lone surrogate); write that text anew") from None
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"the workflow has {len(data)} bytes; at most {MAX_BYTES} are kept; split it")
+    write_atomic(path, data)
+
+
+def read_graph_file(path: Path) -> Graph | None:
+    """None where there is none, or a damaged one, which is then put aside."""
+    if not path.exists():
+        return None
+    try:
+        return read_graph(path)
+    except ValueError as error:
+        put_aside(path, error)
+        return None

@@ -1,0 +1,97 @@
+"""One user's saved workflows on the disk: a folder each, with a head, a file for each version, and a thumbnail."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from ..nodes.graph import Graph
+from .user_files import ID, read_graph_file, read_record, write_graph_file, write_record
+
+HEAD = "head.json"
+THUMB = "thumb.png"
+
+
+class Version(BaseModel):
+    """One state of a workflow that was saved."""
+
+    model_config = ConfigDict(frozen=True)
+    version: int
+    time: float
+    num_nodes: int
+
+
+class Head(BaseModel):
+    """What a library shows of a workflow."""
+
+    model_config = ConfigDict(frozen=True)
+    id: str
+    name: str
+    folder: str = ""
+    description: str = ""
+    updated: float
+    versions: tuple[Version, ...]
+    """Oldest first; the last one is the current one."""
+    token: str = ""
+    """Under which it is shared."""
+
+    @property
+    def version(self) -> int:
+        return self.versions[-1].version
+
+
+class WorkflowFiles:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def heads(self) -> dict[str, Head]:
+        """By id. A head that was lost is made anew from the versions."""
+        folders = self._folder.iterdir() if self._folder.is_dir() else ()
+        found = {path.name: self._head(path) for path in folders if ID.fullmatch(path.name)}
+        return {id: head for id, head in found.items() if head is not None}
+
+    def write_head(self, head: Head) -> None:
+        write_record(self._folder / head.id / HEAD, head)
+
+    def write_version(self, id: str, version: int, graph: Graph) -> None:
+        write_graph_file(self._folder / id / f"{version}.json", graph)
+
+    def read_version(self, id: str, version: int) -> Graph | None:
+        return read_graph_file(self._folder / id / f"{version}.json")
+
+    def remove_version(self, id: str, version: int) -> None:
+        (self._folder / id / f"{version}.json").unlink(missing_ok=True)
+
+    def thumb_path(self, id: str) -> Path:
+        return self._folder / id / THUMB
+
+    def remove(self, id: str) -> None:
+        shutil.rmtree(self._folder / id, ignore_errors=True)
+
+    def _head(self, folder: Path) -> Head | None:
+        head = read_record(folder / HEAD, Head)
+        if head is not None and head.id == folder.name and head.versions:
+            return head
+        return self._remade(folder)
+
+    def _remade(self, folder: Path) -> Head | None:
+        versions: list[Version] = []
+        graph = None
+        for path in sorted(folder.glob("*.json"), key=lambda path: (len(path.stem), path.stem)):
+            if path.stem.isdecimal() and (read := read_graph_file(path)) is not None:
+                graph = read
+                time = path.stat().st_mtime
+                versions.append(Version(version=int(path.stem), time=time, num_nodes=len(read.nodes)))
+        if graph is None:
+            return None
+        head = Head(
+            id=folder.name,
+            name=graph.name,
+            description=graph.description,
+            updated=versions[-1].time,
+            versions=tuple(versions),
+        )
+        self.write_head(head)
+        return head
