@@ -1,4 +1,4 @@
-"""The command line: `latentloom run | check | nodes | show | verify | models | doctor`.
+"""The command line: `latentloom run | check | nodes | show | verify | models | doctor | ui`.
 
 Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or arguments, 130 cancelled.
 """
@@ -41,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
+    from .ui.options import add_options
+
     top = argparse.ArgumentParser(prog="latentloom", description="Workflow nodes for generative media.")
     top.add_argument("--version", action="version", version=f"latentloom {_version()}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
@@ -103,6 +105,10 @@ def parser() -> argparse.ArgumentParser:
 
     doctor = _command(commands, "doctor", doctor_command, "say what is wrong with this machine and how to mend it")
     doctor.add_argument("--json", action="store_true")
+
+    ui = _command(commands, "ui", ui_command, "open the page that builds, runs and keeps workflows")
+    add_options(ui)
+    ui.set_defaults(cluster="")
     return top
 
 
@@ -247,6 +253,18 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     return FAILED if has_problems(found) else OK
 
 
+def ui_command(arguments: argparse.Namespace) -> int:
+    from .ui.command import serve
+    from .ui.options import prepare_gradio, read_settings
+
+    data_dir = _default_dir("XDG_DATA_HOME", ".local/share") or Path("latentloom-data")
+    place, cache_dir = _place(arguments), _default_cache_dir()
+    settings = read_settings(arguments, place=place, cache_dir=cache_dir, default_data_dir=data_dir)
+    prepare_gradio(settings)
+    serve(settings, opens_browser=arguments.open)
+    return OK
+
+
 def _command(
     commands: Any, name: str, body: Callable[[argparse.Namespace], int], summary: str
 ) -> argparse.ArgumentParser:
@@ -258,8 +276,12 @@ def _command(
 
 def _default_cache_dir() -> Path | None:
     """Where results are kept between runs; None for a user without a home."""
+    return _default_dir("XDG_CACHE_HOME", ".cache")
+
+
+def _default_dir(variable: str, below_home: str) -> Path | None:
     try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        base = os.environ.get(variable) or Path.home() / below_home
     except RuntimeError:
         return None
     return Path(base) / "latentloom"

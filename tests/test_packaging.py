@@ -27,12 +27,17 @@ def tracked() -> list[Path]:
     return [Path(line) for line in listing.stdout.splitlines() if (ROOT / line).exists()]
 
 
+def is_page_source(path: Path) -> bool:
+    """What `ui/static` is built from; it does not ship."""
+    return path.parts[:2] == ("ui", "web")
+
+
 def project() -> dict:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def folders() -> set[str]:
-    code = [p for p in tracked() if p.suffix == ".py" and p.parts[0] in CODE]
+    code = [p for p in tracked() if p.suffix == ".py" and p.parts[0] in CODE and not is_page_source(p)]
     return {"latentloom"} | {".".join(("latentloom", *p.parent.parts)) for p in code}
 
 
@@ -63,7 +68,9 @@ def test_packages_of_pyproject_are_the_folders_with_code() -> None:
 def test_wheel_holds_every_file_of_the_package_and_no_test(wheel: Path) -> None:
     names = {n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n}
     inside = [p for p in tracked() if p.parts[0] in CODE or str(p) in ("__init__.py", "__main__.py", "py.typed")]
-    expected = {f"latentloom/{p.as_posix()}" for p in inside if p.suffix in (".py", ".json", ".safetensors", ".typed")}
+    shipped = (".py", ".json", ".safetensors", ".typed", ".js", ".css", ".txt")
+    expected = {f"latentloom/{p.as_posix()}" for p in inside if p.suffix in shipped and not is_page_source(p)}
+    assert "latentloom/ui/static/loom.js" in expected
     assert names == expected
 
 

@@ -43,7 +43,7 @@ class Settings:
             )
         if ROOT_PATH.fullmatch(self.root_path) is None:
             raise ValueError(
-                f"--root-path is {self.root_path!r}; give a path such as /studio, or the URL that browsers see, such as "
+                f"--root-path is {self.root_path!r}; give a path such as /studio, or what browsers see, such as "
                 "https://media.example.org/studio"
             )
         if self.root_path in OWN_PATHS:

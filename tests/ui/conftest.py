@@ -1,0 +1,167 @@
+"""The server of the page in tests: its API in this process, and the real page in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FIRST = json.loads((ROOT / "workflows" / "first_picture.json").read_text())
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Any:
+    from latentloom.ui.settings import Settings
+
+    return Settings(output_dir=tmp_path / "output", data_dir=tmp_path / "data", port=7860)
+
+
+@pytest.fixture
+def server(settings: Any) -> Iterator[Any]:
+    """Everything behind the page, with the real nodes."""
+    from latentloom.ui.server import Server
+
+    with closing(Server(settings)) as server:
+        yield server
+
+
+@pytest.fixture
+def app(server: Any, tmp_path: Path) -> Any:
+    """Our routes behind our gate, in an app that stands in for Gradio's. Nobody needs to log in."""
+    from fastapi import FastAPI
+    from fastapi.middleware import Middleware
+
+    from latentloom.ui.api import make_router
+    from latentloom.ui.bundle import read_bundle
+    from latentloom.ui.limits import Gate
+    from latentloom.ui.origin import Door
+
+    static = tmp_path / "static"
+    static.mkdir()
+    (static / "loom.js").write_text("export const mount = () => {};")
+    (static / "loom.css").write_text("")
+    router = make_router(server, read_bundle(static))
+    app = FastAPI(
+        routes=list(router.routes),
+        middleware=[Middleware(Gate, door=Door(host=server.settings.host))],
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+    )
+    app.__dict__.update(auth=None, tokens={}, cookie_id="test")
+    return app
+
+
+@pytest.fixture
+def client(app: Any) -> Iterator[Any]:
+    """The user "local"."""
+    from starlette.testclient import TestClient
+
+    with TestClient(app, base_url="http://127.0.0.1:7860", raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture
+def log_in(app: Any) -> Iterator[Callable[[str], Any]]:
+    """`log_in("ann")` is Ann's client; from then on everybody needs a login."""
+    from starlette.testclient import TestClient
+
+    app.auth = {"ann": "secret", "bob": "secret"}
+
+    def client(name: str) -> Any:
+        app.tokens[f"token-of-{name}"] = name
+        cookies = {"access-token-unsecure-test": f"token-of-{name}"} if name else {}
+        return TestClient(app, base_url="http://127.0.0.1:7860", cookies=cookies, raise_server_exceptions=False)
+
+    yield client
+
+
+@pytest.fixture
+def first() -> dict[str, Any]:
+    """The workflow that makes one picture with the built-in model, in few steps."""
+    return small(FIRST)
+
+
+def small(graph: dict[str, Any], *, steps: int = 2) -> dict[str, Any]:
+    plain = json.loads(json.dumps(graph))
+    plain["nodes"]["denoise"]["inputs"]["steps"] = steps
+    return plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page that is served by `latentloom ui` in a process of its own."""
+
+    url: str
+    process: subprocess.Popen[str]
+    output_dir: Path
+    data_dir: Path
+    log: Path
+
+
+@pytest.fixture(scope="session")
+def start_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Page]]:
+    """`start_page(*arguments, folder=None)` starts `latentloom ui`; a folder that was used before is opened again."""
+    started: list[Page] = []
+
+    def start(*arguments: str, folder: Path | None = None, port: int = 0) -> Page:
+        page = _start(folder or tmp_path_factory.mktemp("page"), port or free_port(), arguments)
+        started.append(page)
+        return page
+
+    yield start
+    for page in started:
+        stop(page)
+
+
+@pytest.fixture(scope="session")
+def page_server(start_page: Callable[..., Page]) -> Page:
+    """The real page without a login, shared by the tests of this session."""
+    return start_page()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def stop(page: Page) -> int:
+    """End it as Ctrl-C does; the exit code."""
+    with page.process as process:  # closes its pipe, too
+        process.terminate()
+        try:
+            return process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+
+def _start(folder: Path, port: int, arguments: tuple[str, ...]) -> Page:
+    log = folder / "log.txt"
+    command = [sys.executable, "-m", "latentloom", "ui", "--port", str(port)]
+    command += ["--output-dir", str(folder / "output"), "--data-dir", str(folder / "data"), *arguments]
+    nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy"), "http://127.0.0.1:9")
+    env = os.environ | nowhere | {"XDG_CACHE_HOME": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    with log.open("a") as errors:
+        process = subprocess.Popen(
+            command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8"
+        )
+    assert process.stdout is not None
+    line = process.stdout.readline()  # the command ends by itself where it cannot start
+    if " is at http" not in line:
+        with process:
+            process.kill()
+        raise AssertionError(f"the page did not start: {line}{log.read_text()}")
+    url = f"http://127.0.0.1:{port}/"
+    return Page(url=url, process=process, output_dir=folder / "output", data_dir=folder / "data", log=log)

@@ -1,0 +1,303 @@
+"""The HTTP API, one test for each thing the page does: what goes in, what comes out, what is said of mistakes."""
+
+import io
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from pydantic import TypeAdapter
+
+from latentloom.nodes.registry import SPECS
+
+JSON = {"Content-Type": "application/json"}
+END_S = 60.0
+
+
+def png(width: int = 32, height: int = 24, color: str = "teal") -> bytes:
+    data = io.BytesIO()
+    Image.new("RGB", (width, height), color).save(data, "PNG")
+    return data.getvalue()
+
+
+def copying(path: str) -> dict[str, Any]:
+    """A workflow without a model: it saves an uploaded picture again."""
+    return {
+        "format": 1,
+        "name": "copy",
+        "nodes": {
+            "load": {"type": "LoomLoadImage", "inputs": {"path": path}},
+            "save": {"type": "LoomSaveImage", "inputs": {"image": {"from": "load.image"}}},
+        },
+    }
+
+
+def ended(client: Any, run: str) -> dict[str, Any]:
+    end = time.monotonic() + END_S
+    while (state := client.get(f"/loom/runs/{run}").json())["state"] in ("waiting", "running"):
+        assert time.monotonic() < end, state
+        time.sleep(0.05)
+    return state
+
+
+@pytest.fixture
+def copied(client: Any) -> dict[str, Any]:
+    """A run of `copying` that is over."""
+    path = client.post("/loom/uploads", content=png(), headers={"X-Name": "sea%20view.png"}).json()["path"]
+    [run] = client.post("/loom/runs", json={"graph": copying(path)}).json()["runs"]
+    return ended(client, run)
+
+
+def test_the_catalog_lists_every_node_and_may_be_kept(client: Any) -> None:
+    answer = client.get("/loom/catalog")
+    catalog = answer.json()
+    assert {node["id"] for node in catalog["nodes"]} == set(SPECS)
+    assert {"Model", "Latents", "Image", "int"} <= set(catalog["types"])
+    again = client.get("/loom/catalog", headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_the_page_is_told_who_asks_and_what_is_allowed(client: Any) -> None:
+    me = client.get("/loom/me").json()
+    assert me == {
+        "user": "local",
+        "has_auth": False,
+        "version": me["version"],
+        "output_dir_name": "output",
+        "max_upload_bytes": 64 * 2**20,
+    }
+
+
+def test_no_other_page_may_embed_ours(client: Any) -> None:
+    headers = client.get("/loom/me").headers
+    assert headers["content-security-policy"] == "frame-ancestors 'self'"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_files_of_the_page_may_be_kept_for_ever_with_their_version(client: Any) -> None:
+    from latentloom.ui.bundle import read_bundle
+
+    assert client.get("/loom/static/loom.js").headers["cache-control"] == "no-cache"
+    assert client.get("/loom/static/secret.js").status_code == 404
+    with pytest.raises(ValueError, match="npm run build"):
+        read_bundle(Path("/nowhere"))
+
+
+def test_templates_are_sound_workflows(client: Any) -> None:
+    found = client.get("/loom/templates").json()
+    assert found[0]["id"] == "first_picture"
+    for template in found:
+        answer = client.post("/loom/text", json={"graph": template["graph"]})
+        assert answer.status_code == 200, answer.text
+
+
+def test_a_workflow_is_saved_opened_renamed_and_deleted(client: Any, first: dict[str, Any]) -> None:
+    made = client.post("/loom/workflows", json={"graph": first, "name": "mine", "folder": "tests"})
+    assert made.status_code == 201
+    id = made.json()["id"]
+    saved = client.put(
+        f"/loom/workflows/{id}", json={"graph": first | {"description": "new"}, "base_version": 1}
+    ).json()
+    assert saved["version"] == 2
+    assert client.get(f"/loom/workflows/{id}?version=1").json()["graph"].get("description", "") != "new"
+    assert client.patch(f"/loom/workflows/{id}", json={"name": "yours"}).json()["name"] == "yours"
+    assert [each["version"] for each in client.get(f"/loom/workflows/{id}/versions").json()] == [2, 1]
+    copy = client.post(f"/loom/workflows/{id}/duplicate", json={}).json()
+    assert {each["id"] for each in client.get("/loom/workflows").json()} == {id, copy["id"]}
+    assert client.delete(f"/loom/workflows/{id}").status_code == 204
+    assert client.get(f"/loom/workflows/{id}").status_code == 404
+
+
+def test_saving_over_a_newer_version_is_a_conflict(client: Any, first: dict[str, Any]) -> None:
+    id = client.post("/loom/workflows", json={"graph": first}).json()["id"]
+    client.put(f"/loom/workflows/{id}", json={"graph": first | {"description": "one"}, "base_version": 1})
+    answer = client.put(f"/loom/workflows/{id}", json={"graph": first | {"description": "two"}, "base_version": 1})
+    assert answer.status_code == 409
+    assert "save yours as a copy" in answer.json()["error"]
+
+
+def test_a_workflow_comes_as_a_file_that_opens_again(client: Any, first: dict[str, Any]) -> None:
+    id = client.post("/loom/workflows", json={"graph": first, "name": "über/<b>"}).json()["id"]
+    file = client.get(f"/loom/workflows/{id}/file")
+    assert file.headers["content-disposition"].startswith("attachment; filename*=utf-8''%C3%BCber%2F%3Cb%3E")
+    opened = client.post("/loom/open", content=file.content, headers={"X-Name": "x.json"}).json()
+    assert opened["graph"]["nodes"] == first["nodes"]
+
+
+def test_a_thumbnail_is_written_anew(client: Any, first: dict[str, Any]) -> None:
+    id = client.post("/loom/workflows", json={"graph": first}).json()["id"]
+    assert client.put(f"/loom/workflows/{id}/thumb", content=png(900, 300)).status_code == 204
+    thumb = client.get(f"/loom/workflows/{id}/thumb")
+    assert thumb.headers["content-type"] == "image/png"
+    assert thumb.headers["content-security-policy"].startswith("default-src 'none'")
+    assert Image.open(io.BytesIO(thumb.content)).width == 512
+    assert client.put(f"/loom/workflows/{id}/thumb", content=b"GIF89a").status_code == 400
+
+
+def test_what_is_shared_is_read_by_others(log_in: Callable[[str], Any], first: dict[str, Any]) -> None:
+    ann, bob = log_in("ann"), log_in("bob")
+    id = ann.post("/loom/workflows", json={"graph": first, "name": "hers"}).json()["id"]
+    token = ann.post(f"/loom/workflows/{id}/share", json={}).json()["token"]
+    assert bob.get(f"/loom/workflows/{id}").status_code == 404
+    assert bob.get(f"/loom/shared/{token}").json()["name"] == "hers"
+
+
+def test_a_draft_is_kept_as_it_is(client: Any) -> None:
+    draft = {"graph": {"half": ["done", {"x": None}]}, "workflow_id": None, "base_version": None}
+    assert client.put("/loom/drafts/new-1", json=draft).status_code == 200
+    assert [each["key"] for each in client.get("/loom/drafts").json()] == ["new-1"]
+    assert client.get("/loom/drafts/new-1").json()["graph"] == draft["graph"]
+    assert client.delete("/loom/drafts/new-1").status_code == 204
+    assert client.get("/loom/drafts/new-1").status_code == 404
+
+
+def test_a_wrong_workflow_is_refused_with_all_its_problems(client: Any, first: dict[str, Any]) -> None:
+    first["nodes"]["denoise"]["inputs"] |= {"steps": "many", "latents": {"from": "load_model.model"}}
+    problems = client.post("/loom/check", json={"graph": first}).json()["problems"]
+    assert {(each["node"], each["socket"]) for each in problems} == {("denoise", "steps"), ("denoise", "latents")}
+    refused = client.post("/loom/runs", json={"graph": first})
+    assert refused.status_code == 400
+    assert refused.json()["problems"] == problems
+    assert client.get("/loom/runs").json() == []
+
+
+def test_a_workflow_is_exported_to_comfyui_and_opened_from_there(client: Any, first: dict[str, Any]) -> None:
+    prompt = client.post("/loom/export/comfyui", json={"graph": first}).json()
+    assert prompt["denoise"]["class_type"] == "LoomDenoise"
+    answer = client.post("/loom/open", content=json.dumps(prompt).encode(), headers={"X-Name": "prompt.json"})
+    assert set(answer.json()["graph"]["nodes"]) == set(first["nodes"])
+    editor = client.post("/loom/open", content=b'{"nodes": [], "links": []}', headers={"X-Name": "w.json"})
+    assert "Export (API)" in editor.json()["error"]
+
+
+def test_a_picture_without_a_workflow_is_told_by_its_own_name(client: Any, tmp_path: Path) -> None:
+    answer = client.post("/loom/open", content=png(), headers={"X-Name": "..%2F..%2Fmy%20cat.png"})
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("my cat.png carries no workflow")
+    assert str(tmp_path) not in answer.text
+
+
+def test_a_plan_is_answered_before_a_run(client: Any, first: dict[str, Any]) -> None:
+    view = client.post("/loom/plan", json={"graph": first}).json()
+    assert set(view) == {"devices", "nodes", "choices", "problem"}
+    assert [node["node"] for node in view["nodes"]] == ["denoise"]
+
+
+def test_a_run_goes_from_a_request_to_a_file(client: Any, copied: dict[str, Any]) -> None:
+    assert (copied["state"], copied["error"]) == ("done", "")
+    [id] = copied["nodes"]["save"]["files"]
+    [result] = client.get("/loom/results").json()
+    assert (result["id"], result["width"], result["height"]) == (id, 32, 24)
+    file = client.get(f"/loom/files/{id}")
+    assert file.headers["content-type"] == "image/png"
+    assert file.headers["x-content-type-options"] == "nosniff"
+    assert "inline" in file.headers["content-disposition"]
+    assert Image.open(io.BytesIO(file.content)).getpixel((0, 0)) == (0, 128, 128)
+    assert client.post("/loom/open", content=file.content, headers={"X-Name": "a.png"}).json()["name"] == "copy"
+    assert client.get(f"/loom/files/{id}/thumb").headers["content-type"] == "image/webp"
+    download = client.get(f"/loom/files/{id}?download=1")
+    assert "attachment" in download.headers["content-disposition"]
+
+
+def test_a_file_is_read_in_ranges(client: Any, copied: dict[str, Any]) -> None:
+    [id] = copied["nodes"]["save"]["files"]
+    whole = client.get(f"/loom/files/{id}").content
+    part = client.get(f"/loom/files/{id}", headers={"Range": "bytes=1-3"})
+    assert (part.status_code, part.content) == (206, whole[1:4])
+    assert client.get(f"/loom/files/{id}", headers={"Range": "bytes=999999-"}).status_code == 416
+
+
+def test_a_result_and_a_run_are_deleted_with_their_files(client: Any, copied: dict[str, Any], settings: Any) -> None:
+    [id] = copied["nodes"]["save"]["files"]
+    assert client.delete(f"/loom/results/{id}").status_code == 204
+    assert client.get(f"/loom/files/{id}").status_code == 404
+    assert list(settings.output_dir.rglob("*.png")) == []
+    assert client.delete(f"/loom/runs/{copied['id']}").status_code == 204
+    assert client.get("/loom/runs").json() == []
+
+
+def test_a_sweep_is_one_run_for_each_value(client: Any, first: dict[str, Any], server: Any) -> None:
+    asked = {"graph": first, "sweep": ["denoise.seed=1..3"], "overrides": {"denoise.steps": 500}}
+    batch = client.post("/loom/runs", json=asked).json()
+    try:
+        runs = {run["id"]: run for run in client.get("/loom/runs").json()}
+        assert [runs[id]["varied"] for id in batch["runs"]] == [{"denoise.seed": seed} for seed in (1, 2, 3)]
+        assert {run["batch"] for run in runs.values()} == {batch["batch"]}
+        last = batch["runs"][-1]
+        client.post(f"/loom/runs/{last}/move", json={"before": None})
+    finally:
+        for id in reversed(batch["runs"]):
+            assert client.post(f"/loom/runs/{id}/cancel", json={}).status_code == 204
+    assert ended(client, last)["state"] == "cancelled"
+    assert client.get(f"/loom/runs/{last}/previews/denoise").status_code == 404
+
+
+def test_an_uploaded_picture_is_shown_small(client: Any) -> None:
+    made = client.post("/loom/uploads", content=png(1000, 10), headers={"X-Name": "wide.png"})
+    assert made.status_code == 201
+    assert (made.json()["name"], made.json()["width"]) == ("wide.png", 1000)
+    thumb = client.get(f"/loom/uploads/{made.json()['path']}/thumb")
+    assert Image.open(io.BytesIO(thumb.content)).size[0] == 384
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "says"),
+    [
+        ("post", "runs", "[]", "the body of the request is wrong"),
+        ("post", "runs", "{}", "graph of the request is wrong (it is missing)"),
+        ("post", "runs", '{"graph": 3}', "graph of the request is wrong (got 3)"),
+        ("post", "runs", '{"graph": {}, "sweep": "x"}', "sweep of the request is wrong"),
+        ("post", "runs", '{"graph": {}, "colour": 1}', "colour of the request is wrong"),
+        ("post", "runs", "{", "not JSON that we read"),
+        ("post", "runs", '{"graph": {}, "graph": {}}', "is there twice"),
+        ("get", "results?limit=0", "", "limit of the request is wrong (got '0')"),
+        ("get", "nothing", "", "there is no GET /loom/nothing"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(client: Any, method: str, path: str, body: str, says: str) -> None:
+    answer = client.request(method, f"/loom/{path}", content=body.encode(), headers=JSON if body else {})
+    assert 400 <= answer.status_code < 500
+    assert says in answer.json()["error"]
+
+
+def test_what_nobody_foresaw_is_logged_and_not_shown(
+    client: Any, server: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(user: str) -> Any:
+        raise RuntimeError("a secret path")
+
+    monkeypatch.setattr(server.runs, "list", broken)
+    answer = client.get("/loom/runs")
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert "a secret path" in caplog.text
+
+
+def test_every_route_is_described(app: Any, client: Any) -> None:
+    description = client.get("/loom/openapi.json").json()
+    described = {(method, path) for path, methods in description["paths"].items() for method in methods}
+    routes = {
+        (method.lower(), route.path)
+        for route in app.routes
+        for method in getattr(route, "methods", None) or ()
+        if getattr(route, "include_in_schema", False) and method != "HEAD"
+    }
+    assert described == routes
+    assert len(described) >= 40
+
+
+def test_answers_have_the_described_shape(app: Any, client: Any, copied: dict[str, Any], first: dict[str, Any]) -> None:
+    shapes = {route.path: route.responses for route in app.routes if "GET" in (getattr(route, "methods", None) or ())}
+    workflow = client.post("/loom/workflows", json={"graph": first}).json()["id"]
+    client.put("/loom/drafts/mine", json={"graph": first})
+    ids = {"/runs/{id}": copied["id"], "/workflows/{id}": workflow, "/workflows/{id}/versions": workflow}
+    paths = {path: path.replace("{id}", id) for path, id in ids.items()} | {"/drafts/{key}": "/drafts/mine"}
+    for path in ("/me", "/catalog", "/templates", "/workflows", "/drafts", "/runs", "/results"):
+        paths[path] = path
+    for path, asked in paths.items():
+        answer = client.get(f"/loom{asked}").json()
+        assert answer not in ([], {})
+        TypeAdapter(shapes[f"/loom{path}"][200]["model"]).validate_python(answer)

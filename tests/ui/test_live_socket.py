@@ -1,0 +1,118 @@
+"""The WebSocket: who may listen, what it tells first and then, and that it stays quick beside a slow reader."""
+
+import time
+from typing import Any
+
+import pytest
+from starlette.testclient import WebSocketDenialResponse
+from starlette.websockets import WebSocketDisconnect
+
+from latentloom.ui import device_watch, sockets
+from latentloom.ui.live import QueueEntry
+
+LIVE = "ws://127.0.0.1:7860/loom/live"
+ORIGIN = {"Origin": "http://127.0.0.1:7860"}
+
+
+@pytest.fixture(autouse=True)
+def devices(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the machine tells of its devices."""
+    found: list[dict[str, Any]] = []
+    monkeypatch.setattr(device_watch, "devices_now", lambda: list(found))
+    monkeypatch.setattr(device_watch, "GAP_S", 0.05)
+    return found
+
+
+def test_what_the_devices_do_is_told(client: Any, devices: list[dict[str, Any]]) -> None:
+    with client.websocket_connect(LIVE) as socket:
+        assert socket.receive_json()["devices"] == []
+        devices.append({"name": "cpu", "used_bytes": 1})
+        assert socket.receive_json()["devices"] == devices
+
+
+def test_the_first_message_holds_everything(client: Any) -> None:
+    with client.websocket_connect(LIVE, headers=ORIGIN) as socket:
+        message = socket.receive_json()
+    assert message["full"] is True
+    assert set(message) >= {"seq", "t", "server", "runs", "removed", "library", "results"}
+
+
+def test_only_what_changed_is_told_afterwards(client: Any, server: Any) -> None:
+    with client.websocket_connect(LIVE) as socket:
+        first = socket.receive_json()
+        server.live.put_queue([QueueEntry("0" * 16, "ann", "waiting", "hers")])
+        second = socket.receive_json()
+    assert second["full"] is False
+    assert second["seq"] > first["seq"]
+    assert second["queue"] == [{"id": None, "is_mine": False, "state": "waiting", "name": ""}]
+
+
+def test_a_page_is_told_at_most_twelve_times_a_second(client: Any, server: Any) -> None:
+    with client.websocket_connect(LIVE) as socket:
+        socket.receive_json()
+        start, num_changes = time.monotonic(), 0
+        while time.monotonic() < start + 1.0:
+            server.live.count("local", "library")
+            num_changes += 1
+            time.sleep(0.005)
+        told = [socket.receive_json()]
+        while told[-1]["library"] < num_changes:
+            told.append(socket.receive_json())
+        seconds = time.monotonic() - start
+    assert num_changes > 3 * len(told)
+    assert len(told) <= 12 * seconds + 1
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Host": "evil.example"}])
+def test_a_foreign_page_gets_no_socket(client: Any, headers: dict[str, str]) -> None:
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect(LIVE, headers=headers):
+        pass
+
+
+def test_a_stranger_gets_no_socket(log_in: Any) -> None:
+    with pytest.raises(WebSocketDenialResponse) as refused, log_in("").websocket_connect(LIVE):
+        pass
+    assert refused.value.status_code == 401
+
+
+def test_who_logs_out_is_told_no_more(app: Any, log_in: Any, server: Any) -> None:
+    with log_in("ann").websocket_connect(LIVE) as socket:
+        socket.receive_json()
+        app.tokens.clear()
+        server.live.count("ann", "library")
+        with pytest.raises(WebSocketDisconnect) as ended:
+            socket.receive_json()
+    assert ended.value.code == sockets.POLICY
+
+
+def test_others_changes_are_not_told(log_in: Any, server: Any) -> None:
+    with log_in("ann").websocket_connect(LIVE) as socket:
+        socket.receive_json()
+        server.live.count("bob", "library")
+        server.live.count("ann", "results")
+        assert socket.receive_json()["results"] == 1
+
+
+def test_a_long_message_closes_the_socket_and_a_ping_does_not(client: Any, server: Any) -> None:
+    with client.websocket_connect(LIVE) as socket:
+        socket.receive_json()
+        socket.send_text("ping")
+        server.live.count("local", "library")
+        assert socket.receive_json()["library"] == 1
+        socket.send_text("x" * 10_000)
+        with pytest.raises(WebSocketDisconnect) as ended:
+            socket.receive_json()
+    assert ended.value.code == sockets.TOO_BIG
+
+
+def test_sockets_of_a_user_are_bounded(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "MAX_SOCKETS", 1)
+    with (
+        client.websocket_connect(LIVE),
+        pytest.raises(WebSocketDenialResponse) as refused,
+        client.websocket_connect(LIVE),
+    ):
+        pass
+    assert refused.value.status_code == 429
+    with client.websocket_connect(LIVE) as socket:
+        assert socket.receive_json()["full"]

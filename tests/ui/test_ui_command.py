@@ -1,0 +1,125 @@
+"""`latentloom ui`: what it refuses to start with, what it says, how it ends, and what the next start finds."""
+
+import json
+import signal
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latentloom.__main__ import main
+
+
+def get(url: str, **headers: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--host", "0.0.0.0"], "add --auth FILE"),
+        (["--auth", "none.txt"], "--auth none.txt cannot be read"),
+        (["--port", "0"], "--port is 0; give a number from 1 to 65535"),
+        (["--models-dir", "nowhere"], "--models-dir nowhere is not a folder"),
+        (["--root-path", "studio"], "--root-path is 'studio'"),
+        (["--root-path", "/loom"], "choose another"),
+        (["--devices", "tpu"], "tpu"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(
+    arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert main(["ui", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("latentloom: ")
+    assert error.count("\n") == 1
+    assert says in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    from latentloom.ui.app import check_port
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(ValueError, match="end the other program, or give another --port"):
+            check_port("127.0.0.1", other.getsockname()[1])
+
+
+def test_the_page_is_served_with_its_own_files_only(page_server: Any) -> None:
+    status, page = get(page_server.url)
+    assert status == 200
+    for foreign in (b"fonts.googleapis", b"cdnjs", b"huggingface.co/api"):
+        assert foreign not in page
+    assert get(page_server.url + "loom/static/loom.js")[0] == 200
+    assert get(page_server.url + "loom/catalog")[0] == 200
+    assert get(page_server.url + "loom/nothing")[0] == 404
+
+
+def test_gradios_routes_are_guarded_as_ours_are(page_server: Any) -> None:
+    assert get(page_server.url, Host="evil.example")[0] == 403
+    assert get(page_server.url + "config", Host="evil.example")[0] == 403
+    call = urllib.request.Request(
+        page_server.url + "gradio_api/call/list_workflows",
+        data=b'{"data": []}',
+        headers={"Origin": "https://evil.example", "Content-Type": "text/plain"},
+    )
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(call, timeout=30)
+
+
+def test_it_ends_in_order_and_the_next_start_finds_everything(
+    start_page: Callable[..., Any], tmp_path: Path, first: dict[str, Any]
+) -> None:
+    page = start_page(folder=tmp_path)
+    first["nodes"]["denoise"]["inputs"]["steps"] = 1000
+    runs = [post(page, "runs", {"graph": first})["runs"][0] for _ in range(3)]
+    put = {"graph": first, "workflow_id": None, "base_version": None}
+    post(page, "drafts/mine", put, method="PUT")
+    page.process.send_signal(signal.SIGINT)
+    assert page.process.wait(60) == 0
+    again = start_page(folder=tmp_path)
+    found = json.loads(get(again.url + "loom/runs")[1])
+    assert {run["id"]: run["state"] for run in found}.keys() == set(runs)
+    assert {run["state"] for run in found} <= {"waiting", "running"}
+    assert json.loads(get(again.url + "loom/drafts/mine")[1])["graph"] == first
+    for run in runs:
+        post(again, f"runs/{run}/cancel", {})
+    assert "Traceback" not in page.log.read_text()
+
+
+def post(page: Any, path: str, body: dict[str, Any], method: str = "POST") -> Any:
+    request = urllib.request.Request(
+        f"{page.url}loom/{path}",
+        data=json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+        method=method,
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.loads(answer.read() or b"null")
+
+
+def test_behind_a_proxy_the_page_is_found_under_its_path(start_page: Callable[..., Any]) -> None:
+    page = start_page("--root-path", "/studio")
+    assert get(page.url + "loom/me")[0] == 200
+    assert get(page.url + "studio/loom/me")[0] == 200
+
+
+def test_behind_a_proxy_with_a_name_the_name_is_taken(start_page: Callable[..., Any]) -> None:
+    page = start_page("--root-path", "https://media.example.org/studio")
+    own = {"Host": "media.example.org", "Origin": "https://media.example.org"}
+    assert get(page.url + "loom/me", **own)[0] == 200
+    assert get(page.url + "loom/me", Origin="https://media.example.org")[0] == 200
+    assert get(page.url + "loom/me", **(own | {"Origin": "https://evil.example"}))[0] == 403
+    assert b"https://media.example.org/studio" in get(page.url + "config", **own)[1]

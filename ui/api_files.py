@@ -1,0 +1,59 @@
+"""The API's routes about files: results, their thumbnails, and the pictures that users bring."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from .answers import Id, User, nothing, plain
+from .api_graphs import FileName, file_name
+from .files import KEEP, picture, send
+from .server import Server
+from .shapes import ResultShape, Uploaded, answers, sends, takes
+
+Upload = Annotated[str, Path(max_length=200, description="What `POST /uploads` called it.")]
+
+
+def add_routes(router: APIRouter, server: Server) -> None:
+    results, uploads = server.results, server.uploads
+
+    @router.get("/results", responses=answers(list[ResultShape]))
+    def list_results(
+        user: User,
+        search: Annotated[str, Query(max_length=200)] = "",
+        batch: Annotated[str, Query(max_length=64)] = "",
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+        before: Annotated[str, Query(max_length=64)] = "",
+    ) -> Response:
+        """Pictures and videos, newest first; `before` is the last id of the page before."""
+        return plain(results.list(user, search=search, batch=batch, limit=limit, before=before))
+
+    @router.delete("/results/{id}", status_code=204)
+    def delete_result(id: Id, user: User) -> Response:
+        """Delete a picture or video, its file too."""
+        results.delete(user, id)
+        return nothing()
+
+    @router.get("/files/{id}", responses=sends("image/png", "video/mp4"))
+    def read_file(id: Id, user: User, download: Annotated[bool, Query()] = False) -> Response:
+        """A result's bytes; ranges of them for players."""
+        path = results.path(user, id)
+        return send(path, name=path.name, is_download=download)
+
+    @router.get("/files/{id}/thumb", responses=sends("image/webp"))
+    def thumbnail(id: Id, user: User) -> Response:
+        """A small WebP."""
+        return picture(results.thumbnail(user, id), "image/webp", keep=KEEP)
+
+    @router.post("/uploads", status_code=201, responses=answers(Uploaded, 201), openapi_extra=takes("image/*"))
+    async def upload(request: Request, user: User, x_name: FileName = "") -> Response:
+        """Keep a picture (the body) as an input; `path` is what Load Image takes."""
+        data = await request.body()
+        return plain(await run_in_threadpool(uploads.add, user, file_name(x_name), data), 201)
+
+    @router.get("/uploads/{path}/thumb", responses=sends("image/webp"))
+    def upload_thumbnail(path: Upload, user: User) -> Response:
+        """A small WebP of an uploaded picture."""
+        return picture(uploads.thumbnail(user, path), "image/webp", keep=KEEP)

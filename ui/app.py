@@ -1,0 +1,127 @@
+"""The page as a Gradio app: one tab for each view, our routes in its process, and nothing that leaves the machine.
+
+Imported by the `ui` command only: Gradio takes seconds to load.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from fastapi.middleware import Middleware
+
+from .api import make_router
+from .auth import login
+from .bundle import Bundle
+from .canvas import LoomView
+from .client_api import add_endpoints
+from .limits import UPLOAD_BYTES, Gate
+from .origin import Door
+from .server import Server
+
+VIEWS = ("build", "simple", "gallery", "models")
+LANGUAGES = ("en", "de")
+TEXTS = Path(__file__).parent / "texts"
+CLEAN_S, KEPT_S = 3600, 86400
+"""How often Gradio looks through its copies of files, and how old they get."""
+GRACE_S = 1
+"""How long open connections may hold up the end of the server; a page keeps one open all the time."""
+CSS = """
+.gradio-container .main.app { padding: 0 !important; max-width: none !important; }
+.tabs { gap: 0 !important; }
+.tabs > .tab-wrapper { height: 40px; margin: 0; padding: 0; }
+.tabs .tab-container:not(.visually-hidden) { height: 40px; padding: 0 8px; }
+.tabs .tab-container button.selected { color: var(--primary-700); }
+.dark .tabs .tab-container button.selected { color: var(--primary-400); }
+.loom-view, .loom-view .html-container { padding: 0 !important; border: 0 !important; border-radius: 0 !important; }
+"""
+
+
+def launch(server: Server, bundle: Bundle) -> gr.Blocks:
+    """Serve the page; returns once it answers. `close()` of what is returned ends that, not the server's runs.
+
+    Raises `ValueError` where the port cannot be had.
+    """
+    settings = server.settings
+    words = gr.I18n(**{language: _texts(language) for language in LANGUAGES})
+    page = build_page(server, bundle=bundle, words=words)
+    try:
+        page.launch(
+            server_name=f"[{settings.host}]" if ":" in settings.host else settings.host,
+            server_port=settings.port,
+            root_path=settings.root_path,
+            auth=login(settings.users) if settings.has_auth else None,
+            app_kwargs={
+                "routes": list(make_router(server, bundle).routes),
+                "middleware": [Middleware(Gate, door=Door(host=settings.host, public_netloc=settings.public_netloc))],
+            },
+            i18n=words,
+            css=CSS,
+            max_file_size=UPLOAD_BYTES,
+            # it blocks nothing, prints nothing, and opens nothing of Gradio's
+            prevent_thread_lock=True,
+            quiet=True,
+            inline=False,
+            footer_links=[],
+            share=False,
+            ssr_mode=False,
+            run_history=False,
+            mcp_server=False,
+            pwa=False,
+            enable_monitoring=False,
+            num_workers=0,
+        )
+    except OSError:
+        raise ValueError(_taken(settings.host, settings.port)) from None
+    page.server.config.timeout_graceful_shutdown = GRACE_S
+    return page
+
+
+def build_page(server: Server, *, bundle: Bundle, words: gr.I18n) -> gr.Blocks:
+    """The tabs, and the endpoints for `gradio_client`."""
+    with gr.Blocks(
+        title="latentloom", analytics_enabled=False, fill_height=True, fill_width=True, delete_cache=(CLEAN_S, KEPT_S)
+    ) as page:
+        with gr.Tabs(selected=VIEWS[0]) as tabs:
+            shown = [_tab(view, words, bundle) for view in VIEWS]
+        for view in shown:
+            view.go(_selected, None, tabs, queue=False, show_progress="hidden", api_visibility="private")
+        add_endpoints(server)
+    return page
+
+
+def check_port(host: str, port: int) -> None:
+    """Raises `ValueError` where nothing can listen there: Gradio would go on to say that it found no port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        if os.name == "posix":  # elsewhere it would let two programs have one port
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host.strip("[]"), port))
+        except OSError as error:
+            raise ValueError(_taken(host, port, error.strerror or str(error))) from None
+
+
+def _taken(host: str, port: int, reason: str = "another program has it") -> str:
+    return (
+        f"nothing can listen on {host}, port {port} ({reason.lower()}); end the other program, or give another --port"
+    )
+
+
+def _tab(view: str, words: gr.I18n, bundle: Bundle) -> LoomView:
+    with gr.Tab(words(view), id=view, scale=1):
+        return LoomView(view=view, version=bundle.version, elem_id=f"loom-{view}", elem_classes=["loom-view"], key=view)
+
+
+def _selected(event: gr.EventData) -> Any:
+    """The tab that a view asks for; a name that is none changes nothing."""
+    wanted = event._data.get("view") if isinstance(event._data, dict) else None
+    return gr.Tabs(selected=wanted) if wanted in VIEWS else gr.skip()
+
+
+def _texts(language: str) -> dict[str, str]:
+    return json.loads((TEXTS / f"{language}.json").read_text(encoding="utf-8"))

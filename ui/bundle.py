@@ -1,0 +1,33 @@
+"""The page's own files, built from `ui/web` and shipped: a fixed table, so that no request names a path."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+STATIC = Path(__file__).parent / "static"
+MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".txt": "text/plain", ".json": "application/json"}
+NEEDED = ("loom.js", "loom.css")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """`version` changes with any of the files, so that browsers may keep them for ever."""
+
+    files: dict[str, Path]
+    version: str
+
+
+def read_bundle(folder: Path = STATIC) -> Bundle:
+    """Raises `ValueError` where the page was not built."""
+    files = {path.name: path for path in sorted(folder.glob("*")) if path.suffix in MEDIA_TYPES and path.is_file()}
+    if missing := [name for name in NEEDED if name not in files]:
+        raise ValueError(
+            f"the page's files {' and '.join(missing)} are not in {folder}; install latentloom again, or build them "
+            "in a checkout: cd ui/web && npm ci && npm run build"
+        )
+    digest = hashlib.sha256()
+    for name, path in files.items():
+        digest.update(name.encode() + path.read_bytes())
+    return Bundle(files=files, version=digest.hexdigest()[:12])

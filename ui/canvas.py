@@ -1,0 +1,49 @@
+"""The one Gradio component of the page: an empty box in which our bundle draws a view.
+
+This and `app.py` are the only Python files that know Gradio's component hooks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+TEMPLATE = '<div class="loom-host"></div>'
+"""Constant: what Gradio puts into a template is run as code, so no data ever goes through one."""
+
+STYLE = "& .loom-host { height: calc(100dvh - 40px); min-height: 420px; }"
+"""The whole window below the row of tabs."""
+
+# The quoted 'go' declares the event: the view asks for another tab.
+ON_LOAD = """
+const url = (name) => new URL(`loom/static/${name}?v=${props.version}`, document.baseURI).href;
+const host = element.querySelector(".loom-host") || element;
+import(url("loom.js"))
+  .then((loom) => loom.mount({ element: host, props, trigger, watch, styles: url("loom.css") }))
+  .catch((error) => {
+    host.setAttribute("role", "alert");
+    host.textContent = `The page could not be loaded (${error.message}). Reload it, or look at the server's log.`;
+  });
+/* events: 'go' */
+"""
+
+
+class LoomView(gr.HTML):
+    """One view of the bundle: `build`, `simple`, `gallery` or `models`.
+
+    Gradio calls this constructor again with every property when one of them changes, so it takes each by keyword.
+    """
+
+    def __init__(self, value: Any = None, *, view: str = "build", version: str = "", **properties: Any) -> None:
+        fixed = {
+            "html_template": TEMPLATE,
+            "css_template": STYLE,
+            "js_on_load": ON_LOAD,
+            "apply_default_css": False,
+            "padding": False,
+        }
+        super().__init__(value, **{**properties, **fixed, "view": view, "version": version})
+
+    def api_info(self) -> dict[str, Any]:
+        return {"type": "null"}

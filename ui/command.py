@@ -1,0 +1,50 @@
+"""What `latentloom ui` does: open the page, say where it is, and end in order when it is asked to."""
+
+from __future__ import annotations
+
+import threading
+import webbrowser
+from contextlib import closing
+from types import ModuleType
+
+from ..nodes.terminal import interrupts
+from .bundle import read_bundle
+from .server import Server
+from .settings import Settings
+
+POLL_S = 0.5
+"""How often a waiting server lets Ctrl-C through where waiting blocks signals (Windows)."""
+
+
+def serve(settings: Settings, *, opens_browser: bool) -> None:
+    """Serve until Ctrl-C. Raises `ValueError` for what keeps the page from opening."""
+    bundle, app = read_bundle(), _app()
+    app.check_port(settings.host, settings.port)
+    stop = threading.Event()
+    with interrupts(stop), closing(Server(settings)) as server:
+        page = app.launch(server, bundle)
+        print(f"latentloom: the page is at {address(settings)} (Ctrl-C ends it)", flush=True)
+        if opens_browser:
+            webbrowser.open(address(settings))
+        while not stop.wait(POLL_S):
+            pass
+        page.close(verbose=False)
+
+
+def address(settings: Settings) -> str:
+    """Where a browser finds the page."""
+    if "://" in settings.root_path:
+        return settings.root_path.rstrip("/") + "/"
+    host = "localhost" if settings.host in ("0.0.0.0", "::") else settings.host
+    return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}/"
+
+
+def _app() -> ModuleType:
+    """Gradio, which hosts such as ComfyUI leave out, is asked for here."""
+    try:
+        from . import app
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in ("gradio", "fastapi", "starlette", "websockets"):
+            raise
+        raise ValueError(f"the page needs {error.name}, which is not installed; run: pip install latentloom") from None
+    return app

@@ -1,0 +1,160 @@
+"""The gate in front of every route, Gradio's included: foreign hosts and origins, and bodies that are too large.
+
+A plain ASGI middleware, so that a request is refused before anything reads its body.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+
+from .origin import Door
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+PREFIX = "/loom"
+MIB = 1 << 20
+JSON_BYTES = 8 * MIB
+THUMB_BYTES = 1 * MIB
+UPLOAD_BYTES = 64 * MIB
+OPEN_BYTES = 512 * MIB
+"""A video may carry a workflow, too."""
+
+BODY_LIMITS = (
+    (re.compile(r"/loom/open"), OPEN_BYTES),
+    (re.compile(r"/loom/uploads|(/gradio_api)?/upload"), UPLOAD_BYTES),
+    (re.compile(r"/loom/workflows/[^/]+/thumb"), THUMB_BYTES),
+)
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+DEFAULT_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"content-security-policy", b"frame-ancestors 'self'"),
+    (b"referrer-policy", b"same-origin"),
+)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    status: int
+    sentence: str
+
+
+class Gate:
+    """Wraps the whole app."""
+
+    def __init__(self, app: ASGIApp, door: Door) -> None:
+        self.app = app
+        self.door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        limit = body_limit(scope["path"], scope.get("root_path", ""))
+        if (refusal := self._refusal(scope, limit)) is not None:
+            await _refuse(scope, send, refusal)
+        elif scope["type"] == "websocket":
+            await self.app(scope, receive, send)
+        else:
+            counted = _Counted(receive, send, limit)
+            try:
+                await self.app(scope, counted.receive, counted.send)
+            except TooLarge:
+                await counted.finish()
+
+    def _refusal(self, scope: Scope, limit: int) -> Refusal | None:
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if not self.door.takes_host(host):
+            name = self.door.public_netloc or "localhost"
+            sentence = f"this server is not called {host[:100]!r}; open it as {name}, or start it with --root-path URL"
+            return Refusal(403, sentence)
+        is_ours = _below_root(scope).startswith(PREFIX)
+        is_change = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
+        if origin is not None and (is_ours or is_change) and not self.door.takes_origin(origin, host=host):
+            sentence = f"the request comes from a page of {origin[:100]!r}; only this server's own page may send it"
+            return Refusal(403, sentence)
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()) or len(length) > 18:
+            return Refusal(400, f"Content-Length is {length[:40]!r}; give the number of bytes")
+        return _too_large(limit) if int(length) > limit else None
+
+
+def body_limit(path: str, root_path: str = "") -> int:
+    """How many bytes a request to this path may carry."""
+    path = path.removeprefix(root_path)
+    return next((limit for pattern, limit in BODY_LIMITS if pattern.fullmatch(path)), JSON_BYTES)
+
+
+def _below_root(scope: Scope) -> str:
+    return scope["path"].removeprefix(scope.get("root_path", ""))
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(413, f"the request is larger than {limit // MIB} MiB, the limit here; send something smaller")
+
+
+class TooLarge(HTTPException):
+    """More of a body arrived than its request may carry."""
+
+    def __init__(self) -> None:
+        super().__init__(413)
+
+
+class _Counted:
+    """The two ends of a request, with its body counted as it arrives (it may come without a length)."""
+
+    def __init__(self, receive: Receive, send: Send, limit: int) -> None:
+        self._receive = receive
+        self._send = send
+        self._limit = limit
+        self._num_bytes = 0
+        self._has_begun = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._num_bytes += len(message.get("body", b""))
+        if self._num_bytes > self._limit:
+            raise TooLarge
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Whatever the app makes of a body that was cut off, the answer is that it was too large."""
+        if self._num_bytes > self._limit:
+            await self.finish()
+            return
+        if message["type"] == "http.response.start":
+            self._has_begun = True
+            message = {**message, "headers": _with_defaults(message.get("headers", []))}
+        await self._send(message)
+
+    async def finish(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            await _answer(self._send, _too_large(self._limit))
+
+
+def _with_defaults(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    present = {name.lower() for name, _ in headers}
+    return [*headers, *(header for header in DEFAULT_HEADERS if header[0] not in present)]
+
+
+async def _refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
+    if scope["type"] == "websocket":  # before it is accepted: the server answers the handshake with 403
+        await send({"type": "websocket.close", "code": 1008, "reason": refusal.sentence[:120]})
+    else:
+        await _answer(send, refusal)
+
+
+async def _answer(send: Send, refusal: Refusal) -> None:
+    body = json.dumps({"error": refusal.sentence}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *DEFAULT_HEADERS]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

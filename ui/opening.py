@@ -1,0 +1,59 @@
+"""Reading the workflow out of any file that a user drops onto the page."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from ..nodes.comfy_format import from_comfy
+from ..nodes.graph import Graph, graph_from_plain
+from ..nodes.json_text import parse_json, read_bytes
+from ..nodes.problems import GraphError, refuse, short
+from ..nodes.registry import SPECS
+from ..nodes.workflow_files import read_workflow
+
+HEAD_BYTES = 16
+KINDS: dict[str, Callable[[bytes], bool]] = {
+    ".png": lambda head: head.startswith(b"\x89PNG\r\n\x1a\n"),
+    ".jpg": lambda head: head.startswith(b"\xff\xd8\xff"),
+    ".webp": lambda head: head[:4] == b"RIFF" and head[8:12] == b"WEBP",
+    ".bmp": lambda head: head.startswith(b"BM"),
+    ".mp4": lambda head: head[4:8] == b"ftyp",
+    ".webm": lambda head: head.startswith(b"\x1aE\xdf\xa3"),
+}
+_DECODING = threading.Lock()
+"""A packed picture may need hundreds of MiB to read: one at a time."""
+
+
+def open_file(path: Path, *, name: str) -> Graph:
+    """The workflow in a file, told by its first bytes and not by its name. Raises `ValueError` that says `name`."""
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    ending = next((ending for ending, is_kind in KINDS.items() if is_kind(head)), "")
+    if not ending:
+        return _from_text(path, Path(name).stem)
+    named = path.rename(path.with_suffix(ending))
+    try:
+        with _DECODING:
+            return read_workflow(named)
+    except GraphError:
+        raise
+    except ValueError as error:
+        raise ValueError(str(error).replace(str(named), name)) from None
+
+
+def _from_text(path: Path, name: str) -> Graph:
+    data = parse_json(read_bytes(path))
+    if not isinstance(data, dict):
+        raise refuse("not_a_workflow", f"the file holds {short(data)}; a workflow is an object with nodes")
+    if "format" not in data and _is_comfy(data):
+        return from_comfy(data, SPECS, name)
+    return graph_from_plain(data)
+
+
+def _is_comfy(data: dict) -> bool:
+    """ComfyUI's API format, or its editor's, which `from_comfy` explains."""
+    return isinstance(data.get("nodes"), list) or any(
+        isinstance(entry, dict) and "class_type" in entry for entry in data.values()
+    )

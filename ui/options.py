@@ -1,0 +1,63 @@
+"""The options of `latentloom ui`, and the settings that they mean."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..pipelines.values import Place
+    from .settings import Settings
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--host", default="127.0.0.1", help="where it listens (default: for this machine only)")
+    add("--port", type=int, default=7860)
+    add("--auth", type=Path, metavar="FILE", help="who may log in: lines name:password")
+    add("--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models")
+    add("--output-dir", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)")
+    add("--data-dir", type=Path, metavar="DIR", help="where workflows, drafts and the queue are kept")
+    add("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
+    add("--plan", default="", help="how a denoise uses them: cfg=2,ulysses=2 or auto")
+    add("--replicas", type=int, default=1, metavar="N", help="groups of devices that work on separate runs")
+    add("--root-path", default="", metavar="PATH", help="the path or URL under which a proxy shows the page")
+    add("--open", action="store_true", help="show the page in the browser")
+
+
+def read_settings(
+    arguments: argparse.Namespace, *, place: Place, cache_dir: Path | None, default_data_dir: Path
+) -> Settings:
+    """Raises `ValueError` for what cannot be."""
+    from .auth import read_users
+    from .settings import Settings
+
+    for folder in arguments.models_dir:
+        if not folder.is_dir():
+            raise ValueError(f"--models-dir {folder} is not a folder; give one that exists")
+    return Settings(
+        host=arguments.host,
+        port=arguments.port,
+        users=read_users(arguments.auth) if arguments.auth else {},
+        models_dirs=tuple(folder.resolve() for folder in arguments.models_dir),
+        output_dir=arguments.output_dir.resolve(),
+        data_dir=(arguments.data_dir or default_data_dir).resolve(),
+        cache_dir=cache_dir,
+        place=place,
+        root_path=arguments.root_path.rstrip("/"),
+    )
+
+
+def prepare_gradio(settings: Settings) -> None:
+    """Before Gradio is imported: it reports nothing to its makers, and keeps its copies of files in our folder.
+
+    It asks itself whether it is up, which a proxy for the world outside must not answer.
+    """
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    os.environ["GRADIO_TEMP_DIR"] = str(settings.data_dir / "gradio")
+    for name in ("NO_PROXY", "no_proxy"):
+        known = [entry for entry in os.environ.get(name, "").split(",") if entry]
+        os.environ[name] = ",".join(dict.fromkeys([*known, "localhost", "127.0.0.1", "::1", settings.host]))

@@ -1,0 +1,47 @@
+"""Everything that the page's routes stand on, and the order in which it opens and ends."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from .claim import claim
+from .library import Library
+from .live import Live
+from .results import Results
+from .runs import Runs
+from .settings import Settings
+from .uploads import Uploads
+
+
+class Server:
+    """Opens a data folder, which no other server may have open. Raises `ValueError` where it cannot."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        _make(settings.data_dir, "--data-dir")
+        _make(settings.output_dir, "--output-dir")
+        self._claim = claim(settings.data_dir)
+        self.scratch = settings.data_dir / "scratch"
+        """For files that are being looked at; emptied at every start."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.scratch.mkdir()
+        self.live = Live()
+        self.library = Library(settings, self.live)
+        self.uploads = Uploads(settings.data_dir)
+        self.runs = Runs(settings, self.live)
+        self.results = Results(settings, self.runs)
+
+    def close(self) -> None:
+        """Runs under way stop at their next step, and go first when the server starts again."""
+        self.runs.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self._claim.close()
+
+
+def _make(folder: Path, option: str) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ValueError(f"{option} {folder} cannot be used ({reason}); choose another folder") from None
