@@ -165,7 +165,7 @@ def _node(
 def _missing(socket: InputSpec) -> str:
     if socket.type in SCALAR_TYPES:
         return f"{socket.name} is not given; it takes a {socket.type}; set it"
-    return f'{socket.name} is not connected; link a {socket.type}: {{"from": "node.socket"}}'
+    return f'{socket.name} is not connected; wire a {socket.type} to it (in the file: {{"from": "node.socket"}})'
 
 
 def _link_fault(socket: InputSpec, link: Link, graph: Graph, specs: Specs, names: Names) -> tuple[str, str] | None:

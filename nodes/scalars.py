@@ -28,7 +28,8 @@ def fault(socket: InputSpec, value: Any) -> tuple[str, str] | None:
     if value is None and not socket.required and socket.default is None:
         return None
     if kind not in _KINDS:
-        return "wrong_type", f'{name} is {short(value)}; it takes a {kind} from another node: {{"from": "node.socket"}}'
+        wire = f'wire a {kind} to it (in the file: {{"from": "node.socket"}})'
+        return "wrong_type", f"{name} is {short(value)}, but it takes what another node makes; {wire}"
     if value is None or type(value) not in _KINDS[kind]:
         return "wrong_type", f"{name} is {short(value)}; it takes {_WORDS[kind]}; write one"
     if kind in ("string", "choice"):
