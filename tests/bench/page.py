@@ -1,0 +1,219 @@
+"""Print how fast the page is: 300 nodes, panning and zooming, from an event to the screen, eight tabs on one run.
+
+    python tests/bench/page.py [--nodes 300] [--seconds 15] [--tabs 8]
+
+Needs playwright and Chromium (CHROMIUM=/path/to/it). The server is the real one with one more node, which tells of 13
+steps a second, each with a preview (`page_host.py`). Chromium draws in software. What is measured where:
+
+- interactive: from the start of the navigation until all nodes are there and frames come in time again;
+- a frame: the time between two animation frames while the wheel zooms and a drag pans;
+- event to pixel: from the moment of the event in the server (`t` of the message that tells of it) until the frame that
+  shows the new step on the node's card has been painted; server and browser share the machine's clock;
+- a stall: the longest time in which a tab that watches the run showed nothing new.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from page_browser import answer, chromium, forget_drafts, machine, served, share
+from playwright.sync_api import Browser, Page
+
+PROBE = (Path(__file__).parent / "page_probe.js").read_text()
+HOST = str(Path(__file__).parent / "page_host.py")
+EVENTS_PER_S = 13
+SETTLE_S = 2.0
+WAIT_MS = 60_000
+VIEWPORT: Any = {"width": 1440, "height": 900}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One row of the table. Times are milliseconds; `limit` None: told, not judged."""
+
+    name: str
+    value: float
+    limit: float | None = None
+    note: str = ""
+
+    @property
+    def is_kept(self) -> bool:
+        return self.limit is None or self.value <= self.limit
+
+    def __str__(self) -> str:
+        limit = "" if self.limit is None else f"{self.limit:g}"
+        return f"| {self.name} | {self.value:.0f} | {limit} | {'yes' if self.is_kept else 'NO'} | {self.note} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=300)
+    parser.add_argument("--seconds", type=float, default=15.0, help="how long a run is watched")
+    parser.add_argument("--tabs", type=int, default=8)
+    args = parser.parse_args()
+    lines: list[Line] = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served(Path(folder), (HOST,)) as url,
+        chromium() as browser,
+    ):
+        print(f"{machine(browser)}\n\n| | measured | at most | kept | |\n| --- | --- | --- | --- | --- |", flush=True)
+        for measure in (_large_workflow, _tabs):
+            for line in measure(browser, url, args):
+                lines.append(line)
+                print(line, flush=True)
+    return 0 if all(line.is_kept for line in lines) else 1
+
+
+def _large_workflow(browser: Browser, url: str, args: argparse.Namespace) -> list[Line]:
+    context = browser.new_context(viewport=VIEWPORT)
+    link = share(context.request, url, large_graph(args.nodes, seconds=args.seconds))
+    page = _open(context, link, nodes=args.nodes)
+    opened = page.evaluate("probe.interactive")
+    page.wait_for_timeout(1000 * SETTLE_S)
+    lines = [Line(name=f"{args.nodes} nodes interactive, ms", value=opened, limit=3000)]
+    lines += _frames(page, "nothing runs")
+    page.get_by_role("button", name="Show all", exact=True).click()  # a node out of sight is not drawn
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.locator('[data-testid="node-ticks"][data-status="running"]').wait_for(timeout=WAIT_MS)
+    page.evaluate("probe.watch('ticks')")
+    page.wait_for_timeout(1000 * args.seconds / 2)
+    lines += _latency(page.evaluate("probe.latencies.splice(0)"), page.evaluate("probe.messages.splice(0)"))
+    lines += _frames(page, "while it runs")
+    context.close()
+    return lines
+
+
+def _frames(page: Page, when: str) -> list[Line]:
+    box = page.get_by_test_id("canvas").bounding_box()
+    assert box is not None, "the canvas is not on the screen"
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(*middle)
+    page.evaluate("probe.frames.length = 0")
+    for step in range(60):
+        page.mouse.wheel(0, -60 if step < 30 else 60)
+        page.wait_for_timeout(16)
+    zooming = page.evaluate("probe.frames.splice(0)")
+    # The middle button pans wherever it is pressed; the left one would move the node that lies there.
+    page.mouse.down(button="middle")
+    for step in range(60):
+        turn = step if step < 30 else 60 - step
+        page.mouse.move(middle[0] + 8 * turn, middle[1] + 4 * turn)
+        page.wait_for_timeout(16)
+    page.mouse.up(button="middle")
+    panning = page.evaluate("probe.frames.splice(0)")
+    return [
+        _frame_line(f"zoom, {when}: median frame, ms", zooming),
+        _frame_line(f"pan, {when}: median frame, ms", panning),
+    ]
+
+
+def _frame_line(name: str, frames: list[float]) -> Line:
+    worst = sorted(frames)[int(0.95 * len(frames))]
+    return Line(name=name, value=statistics.median(frames), limit=25, note=f"p95 {worst:.0f} ms, {len(frames)} frames")
+
+
+def _latency(latencies: list[float], messages: list[float]) -> list[Line]:
+    if len(latencies) < 10:
+        sys.exit(f"only {len(latencies)} steps were seen on the node's card; the run was not watched")
+    note = f"p95 {sorted(latencies)[int(0.95 * len(latencies))]:.0f} ms, {len(latencies)} steps"
+    span_s = (messages[-1] - messages[0]) / 1000
+    rate = (len(messages) - 1) / span_s
+    return [
+        Line(name="event to pixel: median, ms", value=statistics.median(latencies), limit=150, note=note),
+        Line(
+            name="socket messages a second", value=rate, limit=12.5, note=f"of {EVENTS_PER_S} steps and previews each"
+        ),
+    ]
+
+
+def _tabs(browser: Browser, url: str, args: argparse.Namespace) -> list[Line]:
+    """All tabs of one browser, as a person has them, so that they share its connections."""
+    context = browser.new_context(viewport=VIEWPORT)
+    seconds = args.seconds + 40 * args.tabs  # longer than all tabs take to open; it is cancelled in the end
+    graph = large_graph(6, seconds=seconds)
+    forget_drafts(context.request, url)  # else every tab opens the large workflow
+    run = answer(context.request.post(f"{url}loom/runs", data={"graph": graph}))["runs"][0]
+    link = share(context.request, url, graph)
+    pages, live_ms = [], []
+    for _ in range(args.tabs):
+        start = time.perf_counter()
+        page = context.new_page()
+        page.add_init_script(PROBE)
+        page.goto(url if pages else link)  # the other tabs begin with what the first one has
+        page.locator(f'[data-testid="run-{run}"][data-state="running"]').wait_for(timeout=WAIT_MS)
+        live_ms.append(1000 * (time.perf_counter() - start))
+        pages.append(page)
+    for page in pages:
+        page.evaluate("run => probe.watchRun(run)", run)
+    pages[0].wait_for_timeout(1000 * args.seconds)
+    stalls = [page.evaluate("probe.longestGap()") for page in pages]
+    asked = [page.evaluate("probe.ask()") for page in pages]
+    context.request.post(f"{url}loom/runs/{run}/cancel", data={})
+    context.close()
+    return [
+        Line(name=f"tab {args.tabs} shows the run after, ms", value=live_ms[-1], note=f"tab 1: {live_ms[0]:.0f} ms"),
+        Line(name=f"{args.tabs} tabs: longest stall of any, ms", value=max(stalls), limit=2000, note=_list(stalls)),
+        Line(
+            name=f"{args.tabs} tabs: slowest answer to a request, ms", value=max(asked), limit=2000, note=_list(asked)
+        ),
+    ]
+
+
+def _list(values: list[float]) -> str:
+    return ", ".join(f"{value:.0f}" for value in values)
+
+
+def _open(context: Any, link: str, *, nodes: int) -> Page:
+    page = context.new_page()
+    page.add_init_script(PROBE)
+    page.add_init_script(f"probe.waitFor({nodes})")
+    page.goto(link)
+    page.wait_for_function("probe.interactive !== null", timeout=WAIT_MS)
+    return page
+
+
+def large_graph(num_nodes: int, *, seconds: float) -> dict[str, Any]:
+    """Rows of real nodes, wired as for a picture each, and the one that ticks; only that one has to run."""
+    nodes: dict[str, Any] = {
+        "ticks": {"type": "BenchTicks", "inputs": {"seconds": seconds, "per_second": float(EVENTS_PER_S)}}
+    }
+    num_rows = (num_nodes - 1 + 4) // 5
+    layout: dict[str, list[int]] = {"ticks": [4320, 520 * (num_rows // 8)]}  # in a gap near the middle
+    for row in range(num_rows):
+        for column, (name, node) in enumerate(_row(row).items()):
+            if len(nodes) < num_nodes:
+                nodes[name] = node
+                layout[name] = [360 * (column + 1) + 2160 * (row % 4), 520 * (row // 4)]
+    return {"format": 1, "name": "bench", "nodes": nodes, "layout": layout}
+
+
+def _row(row: int) -> dict[str, Any]:
+    model = {"from": f"load_{row}.model"}
+    wires = {
+        f"load_{row}": ("LoomLoadModel", {"source": "builtin:bobbin"}),
+        f"encode_{row}": ("LoomEncodeText", {"model": model, "prompt": f"a red star, number {row}"}),
+        f"empty_{row}": ("LoomEmptyLatents", {"model": model}),
+        f"denoise_{row}": (
+            "LoomDenoise",
+            {
+                "model": model,
+                "conditioning": {"from": f"encode_{row}.conditioning"},
+                "latents": {"from": f"empty_{row}.latents"},
+                "seed": row,
+            },
+        ),
+        f"decode_{row}": ("LoomDecode", {"model": model, "latents": {"from": f"denoise_{row}.latents"}}),
+    }
+    return {name: {"type": type, "inputs": inputs} for name, (type, inputs) in wires.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

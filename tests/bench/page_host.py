@@ -1,0 +1,55 @@
+"""`latentloom ui` with one more node, Bench Ticks, which tells of even steps, so many a second: for `page.py`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import torch
+
+from latentloom.__main__ import main
+from latentloom.nodes import registry
+from latentloom.nodes.comfyui import node_class
+from latentloom.nodes.sockets import Socket
+from latentloom.nodes.spec import read_spec
+from latentloom.parallel.border import SILENT, Border
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+PREVIEW_SIDE = 128
+
+
+def ticks(
+    *,
+    seconds: Annotated[float, Socket(min=0.0, max=3600.0)] = 60.0,
+    per_second: Annotated[float, Socket(min=0.1, max=100.0)] = 13.0,
+    border: Border = SILENT,
+) -> Annotated[int, Socket(name="count")]:
+    """Nothing but steps, each with a preview, at an even pace."""
+    count = round(seconds * per_second)
+    start = time.perf_counter()
+    for done in range(1, count + 1):
+        time.sleep(max(0.0, start + done / per_second - time.perf_counter()))
+        border.step(done, count, preview=lambda done=done: _stripes(done))
+    return count
+
+
+def _stripes(shift: int) -> Tensor:
+    """A picture that is another one at every step; uint8 H W 3."""
+    row = (torch.arange(PREVIEW_SIDE) * 4 + shift * 16) % 256
+    return row.to(torch.uint8)[None, :, None].expand(PREVIEW_SIDE, PREVIEW_SIDE, 3).contiguous()
+
+
+def add_ticks() -> None:
+    spec = read_spec(ticks, title="Bench Ticks", category="bench", is_output=True, is_kept=False)
+    node = node_class(dataclasses.replace(spec, id="BenchTicks"))
+    registry.NODE_CLASS_MAPPINGS["BenchTicks"] = node
+    registry.SPECS["BenchTicks"] = node.SPEC
+
+
+if __name__ == "__main__":
+    add_ticks()
+    sys.exit(main(["ui", *sys.argv[1:]]))

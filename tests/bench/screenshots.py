@@ -1,0 +1,185 @@
+"""Take a screenshot of every view, light and dark, on a desktop and on a phone, from the real page.
+
+    python tests/bench/screenshots.py FOLDER [--only build gallery] [--devices cpu*2] [--plan ulysses=2]
+
+Needs playwright and Chromium (CHROMIUM=/path/to/it). The pictures are made by the built-in model while it runs. The
+README shows `running-light-desktop.png`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from page_browser import answer, chromium, forget_drafts, served, share
+from playwright.sync_api import Browser, Page, expect
+
+FIRST = json.loads((Path(__file__).resolve().parents[2] / "workflows" / "first_picture.json").read_text())
+PROMPTS = ("a red star", "a blue circle", "a green triangle", "a yellow square")
+DEVICES: dict[str, dict[str, Any]] = {
+    "desktop": {"viewport": {"width": 1440, "height": 900}},
+    "phone": {
+        "viewport": {"width": 390, "height": 844},
+        "has_touch": True,
+        "is_mobile": True,
+        "device_scale_factor": 2,
+    },
+}
+THEMES = ("light", "dark")
+RUN_S = 300
+WAIT_MS = 60_000
+SETTLE_MS = 600
+LONG_STEPS = 60
+"""Of the run that is caught in the middle."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where the pictures go")
+    parser.add_argument("--only", nargs="*", default=list(VIEWS), choices=list(VIEWS))
+    parser.add_argument("--devices", default="cpu*2")
+    parser.add_argument("--plan", default="ulysses=2")
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    command = ("-m", "latentloom", "ui", "--devices", args.devices, "--plan", args.plan)
+    with tempfile.TemporaryDirectory() as data, served(Path(data), command) as url, chromium() as browser:
+        _fill(browser, url)
+        for seed, (theme, device) in enumerate(itertools.product(THEMES, DEVICES)):
+            for view in args.only:
+                _shoot(browser, url, view=view, theme=theme, device=device, seed=seed, folder=args.folder)
+    return 0
+
+
+def _fill(browser: Browser, url: str) -> None:
+    """Something in the library and in the gallery."""
+    api = browser.new_context().request
+    for template in answer(api.get(f"{url}loom/templates"))[:4]:
+        answer(api.post(f"{url}loom/workflows", data={"graph": template["graph"]}))
+    for prompt in PROMPTS:
+        answer(api.post(f"{url}loom/runs", data={"graph": FIRST, "overrides": {"prompt": prompt}}))
+    sweep = ["prompt=a red star,a blue ring", "seed=1..4"]
+    answer(api.post(f"{url}loom/runs", data={"graph": FIRST, "sweep": sweep}))
+    end = time.monotonic() + RUN_S
+    while any(run["state"] in ("waiting", "running") for run in answer(api.get(f"{url}loom/runs"))):
+        if time.monotonic() > end:
+            sys.exit(f"the runs did not end within {RUN_S} s")
+        time.sleep(1)
+
+
+def _long(seed: int) -> dict[str, Any]:
+    """With a seed that no picture was made with yet: a run that is not in the cache."""
+    graph = json.loads(json.dumps(FIRST))
+    graph["nodes"]["denoise"]["inputs"]["steps"] = LONG_STEPS
+    graph["params"]["seed"]["default"] = 100 + seed
+    return graph
+
+
+def _shoot(browser: Browser, url: str, *, view: str, theme: str, device: str, seed: int, folder: Path) -> None:
+    context = browser.new_context(color_scheme=theme, locale="en-US", **DEVICES[device])
+    forget_drafts(context.request, url)  # else the page asks whether to keep it
+    page = context.new_page()
+    page.on("pageerror", lambda error: print(f"{view} {theme} {device}: {error}", file=sys.stderr))
+    if view in FROM_LINK:
+        page.goto(f"{share(context.request, url, _long(seed))}&__theme={theme}")
+    else:
+        page.goto(f"{url}?__theme={theme}")
+    expect(page.get_by_role("tab", name="Gallery")).to_be_visible(timeout=WAIT_MS)
+    VIEWS[view](page)
+    page.wait_for_timeout(SETTLE_MS)
+    path = folder / f"{view}-{theme}-{device}.png"
+    page.screenshot(path=path)
+    print(path, flush=True)
+    context.close()
+
+
+def _build(page: Page) -> None:
+    expect(page.get_by_test_id("node-denoise")).to_be_visible(timeout=WAIT_MS)
+
+
+def _running(page: Page) -> None:
+    """Caught when the picture can be made out in the preview."""
+    _build(page)
+    page.get_by_role("button", name="Run", exact=True).click()
+    bar = page.get_by_test_id("node-denoise").get_by_role("progressbar")
+    end = time.monotonic() + RUN_S
+    while int(bar.get_attribute("aria-valuenow", timeout=WAIT_MS) or 0) < LONG_STEPS // 2:
+        assert time.monotonic() < end, "the run did not get to its middle"
+        page.wait_for_timeout(50)
+
+
+def _plan(page: Page) -> None:
+    _build(page)
+    page.get_by_role("tab", name="Plan").click()
+
+
+def _library(page: Page) -> None:
+    _build(page)
+    page.keyboard.press("Control+o")
+
+
+def _simple(page: Page) -> None:
+    _build(page)
+    page.get_by_role("tab", name="Simple").click()
+    expect(page.get_by_role("form", name="Settings")).to_be_visible(timeout=WAIT_MS)
+
+
+def _gallery(page: Page) -> None:
+    page.get_by_role("tab", name="Gallery").click()
+    expect(_tiles(page).first).to_be_visible(timeout=WAIT_MS)
+
+
+def _detail(page: Page) -> None:
+    _gallery(page)
+    _tiles(page).first.click()
+    expect(page.get_by_role("button", name="Open its workflow")).to_be_visible()
+
+
+def _compare(page: Page) -> None:
+    _gallery(page)
+    page.get_by_role("button", name="Select", exact=True).click()
+    _tiles(page).nth(0).click()
+    _tiles(page).nth(1).click()
+    page.get_by_role("button", name="Compare", exact=True).click()
+    expect(page.get_by_role("slider")).to_be_visible()
+
+
+def _grid(page: Page) -> None:
+    _gallery(page)
+    page.get_by_role("navigation", name="Grids of sweeps").get_by_role("button").first.click()
+    expect(page.get_by_role("button", name="Download as one PNG")).to_be_enabled()
+
+
+def _models(page: Page) -> None:
+    page.get_by_role("tab", name="Models").click()
+    expect(page.get_by_text("bobbin").first).to_be_visible(timeout=WAIT_MS)
+
+
+def _tiles(page: Page) -> Any:
+    return page.get_by_role("button", name="Picture: ")
+
+
+VIEWS: dict[str, Callable[[Page], None]] = {
+    "build": _build,
+    "running": _running,
+    "plan": _plan,
+    "library": _library,
+    "simple": _simple,
+    "gallery": _gallery,
+    "detail": _detail,
+    "compare": _compare,
+    "grid": _grid,
+    "models": _models,
+}
+FROM_LINK = ("build", "running", "plan", "library", "simple")
+"""Views of the workflow in the editor."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+import {
+  Background,
+  BackgroundVariant,
+  MiniMap,
+  Panel,
+  ReactFlow,
+  ReactFlowProvider,
+  SelectionMode,
+  type ReactFlowInstance,
+} from "@xyflow/react";
+import { useEffect, useRef } from "react";
+import { t } from "../i18n";
+import { useEditor } from "../store/editor";
+import { usePage } from "../store/page";
+import { useCanvasEvents } from "./canvasEvents";
+import { ContextMenu } from "./ContextMenu";
+import { EmptyCanvas } from "./EmptyCanvas";
+import { FitTones } from "./FitTones";
+import type { WireEdge } from "./flowEdges";
+import { MANY, type CanvasNode } from "./flowNodes";
+import { GroupBox } from "./GroupBox";
+import { NodeCard } from "./NodeCard";
+import { NoteBox } from "./NoteBox";
+import { Outline } from "./Outline";
+import { Palette } from "./Palette";
+import { RefusalNote } from "./RefusalNote";
+import { RerouteDot } from "./RerouteDot";
+import { HUGE, showAll } from "./showAll";
+import { useShortcuts } from "./shortcuts";
+import { SocketMenu } from "./SocketMenu";
+import { Tools } from "./Tools";
+import { canvasUi, useCanvasUi } from "./uiStore";
+import { useFileDrop } from "./useFileDrop";
+import { useFlow } from "./useFlow";
+import { useLongPress } from "./useLongPress";
+import { useNearness } from "./useNearness";
+import { Wire } from "./Wire";
+import { WireInHand } from "./WireInHand";
+
+const NODE_TYPES = { card: NodeCard, box: GroupBox, note: NoteBox, reroute: RerouteDot };
+const EDGE_TYPES = { wire: Wire };
+const MULTI_SELECT = ["Control", "Meta", "Shift"];
+const UNTIL_MEASURED_MS = 60;
+/** While boxes are drawn: the middle button still moves the view; a finger cannot do both. */
+const SELECTING_PAN = matchMedia("(pointer: coarse)").matches ? false : [1];
+
+/** The node canvas: the whole of the workflow, to be seen and changed. */
+export function Canvas() {
+  return (
+    <ReactFlowProvider>
+      <Surface />
+    </ReactFlowProvider>
+  );
+}
+
+function Surface() {
+  const box = useRef<HTMLDivElement>(null);
+  const theme = usePage((page) => page.theme);
+  const tool = useCanvasUi((ui) => ui.tool);
+  const isOutlineOpen = useCanvasUi((ui) => ui.isOutlineOpen);
+  const isMapOpen = useCanvasUi((ui) => ui.isMapOpen);
+  const isNear = useCanvasUi((ui) => ui.isNear);
+  const flow = useCanvasUi((ui) => ui.flow);
+  const opened = useEditor((state) => state.opened);
+  const { nodes, edges, onNodesChange, onEdgesChange, onNodeDragStart } = useFlow();
+  const events = useCanvasEvents();
+  const keys = useShortcuts();
+  const press = useLongPress();
+  const drop = useFileDrop();
+  useEffect(() => {
+    canvasUi.setState({ box: box.current });
+  }, []);
+  useEffect(() => {
+    const timer = setTimeout(() => flow && showAll(), UNTIL_MEASURED_MS);
+    return () => clearTimeout(timer);
+  }, [opened, flow]);
+  const isHuge = nodes.length > HUGE;
+  const isSelecting = tool === "select";
+  const classes = [
+    "ll-canvas",
+    isNear ? "" : "ll-canvas-far",
+    isSelecting ? "ll-canvas-selecting" : "",
+    drop.isOver ? "ll-canvas-drop" : "",
+  ];
+
+  return (
+    <div
+      ref={box}
+      className={classes.filter(Boolean).join(" ")}
+      data-testid="canvas"
+      role="region"
+      aria-label={t("canvas.canvas")}
+      aria-describedby="ll-canvas-keys"
+      tabIndex={-1}
+      {...keys}
+      {...press}
+      {...drop.handlers}
+    >
+      <p id="ll-canvas-keys" className="ll-hidden">
+        {t("canvas.node_keys")}
+      </p>
+      <ReactFlow<CanvasNode, WireEdge>
+        nodes={nodes}
+        edges={edges}
+        nodeTypes={NODE_TYPES}
+        edgeTypes={EDGE_TYPES}
+        connectionLineComponent={WireInHand}
+        onNodesChange={onNodesChange}
+        onEdgesChange={onEdgesChange}
+        onNodeDragStart={onNodeDragStart}
+        onInit={keepFlow}
+        {...events}
+        colorMode={theme}
+        deleteKeyCode={null}
+        multiSelectionKeyCode={MULTI_SELECT}
+        selectionMode={SelectionMode.Partial}
+        selectionOnDrag={isSelecting}
+        panOnDrag={isSelecting ? SELECTING_PAN : [0, 1]}
+        panOnScroll={false}
+        zoomOnDoubleClick={false}
+        disableKeyboardA11y
+        edgesFocusable={false}
+        elevateNodesOnSelect={false}
+        onlyRenderVisibleElements={nodes.length > MANY}
+        connectionRadius={26}
+        reconnectRadius={16}
+        connectionDragThreshold={4}
+        nodeDragThreshold={3}
+        minZoom={isHuge ? 0.2 : 0.05}
+        maxZoom={2.5}
+      >
+        <Background variant={BackgroundVariant.Dots} gap={22} size={1.4} />
+        {isMapOpen && !isHuge && (
+          <MiniMap<CanvasNode>
+            className="ll-map"
+            pannable
+            zoomable
+            ariaLabel={t("canvas.map")}
+            nodeClassName={mapClass}
+          />
+        )}
+        <Panel position="top-left" className="ll-canvas-tools">
+          <Tools />
+        </Panel>
+        <Nearness />
+      </ReactFlow>
+      {nodes.length === 0 && <EmptyCanvas />}
+      {isOutlineOpen && <Outline />}
+      <FitTones />
+      <RefusalNote />
+      <Popups />
+      <Said />
+    </div>
+  );
+}
+
+function keepFlow(flow: ReactFlowInstance<CanvasNode, WireEdge>): void {
+  canvasUi.setState({ flow });
+}
+
+function mapClass(node: CanvasNode): string {
+  return node.type === "card" ? "ll-map-node" : `ll-map-${node.type}`;
+}
+
+function Popups() {
+  const popup = useCanvasUi((ui) => ui.popup);
+  if (popup?.kind === "palette") return <Palette key={`${popup.x},${popup.y}`} popup={popup} />;
+  if (popup?.kind === "sockets") return <SocketMenu key={popup.node} popup={popup} />;
+  return popup ? <ContextMenu key={popup.kind} popup={popup} /> : null;
+}
+
+function Said() {
+  const said = useCanvasUi((ui) => ui.said);
+  return (
+    <div className="ll-hidden" role="status" aria-live="polite">
+      {said}
+    </div>
+  );
+}
+
+function Nearness() {
+  useNearness();
+  return null;
+}

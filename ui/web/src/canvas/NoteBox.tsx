@@ -1,0 +1,36 @@
+import { NodeResizeControl, type NodeProps } from "@xyflow/react";
+import { memo, useState } from "react";
+import { setNote } from "../graph/edit";
+import { t } from "../i18n";
+import { keepTyping } from "../parts/keys";
+import { edit } from "../store/editor";
+import type { NoteNode } from "./flowNodes";
+import { colorClass } from "./look";
+
+/** A comment on the canvas. */
+export const NoteBox = memo(Box, (a, b) => a.data === b.data && a.selected === b.selected);
+
+function Box({ data: { note }, selected }: NodeProps<NoteNode>) {
+  const [draft, setDraft] = useState<string | null>(null);
+  const settle = () => {
+    if (draft !== null && draft !== note.text) {
+      edit(t("canvas.edit_comment"), (graph) => setNote(graph, note.id, { text: draft }));
+    }
+    setDraft(null);
+  };
+  return (
+    <div className={`ll-note ${selected ? "ll-note-selected" : ""} ${colorClass(note.color || "yellow")}`}>
+      <div className="ll-note-grip" aria-hidden="true" />
+      <textarea
+        className="nodrag nowheel"
+        aria-label={t("canvas.comment")}
+        placeholder={t("canvas.comment_placeholder")}
+        value={draft ?? note.text}
+        onChange={(event) => setDraft(event.target.value)}
+        onBlur={settle}
+        onKeyDown={keepTyping}
+      />
+      {selected && <NodeResizeControl className="ll-resize" position="bottom-right" minWidth={120} minHeight={64} />}
+    </div>
+  );
+}

@@ -1,0 +1,40 @@
+/** Ranking of what is searched for: beginnings first, then words, then letters in order. */
+
+const NONE = Number.POSITIVE_INFINITY;
+
+/** How far a text is from what was typed; infinite where it does not match. */
+export function distance(query: string, label: string, more: string): number {
+  const wanted = query.trim().toLowerCase();
+  if (!wanted) return 0;
+  const text = label.toLowerCase();
+  if (text.startsWith(wanted)) return 1;
+  if (text.split(/[\s_]+/).some((word) => word.startsWith(wanted))) return 2;
+  if (text.includes(wanted)) return 3;
+  if (wanted.split(/\s+/).every((word) => text.includes(word) || more.toLowerCase().includes(word))) return 4;
+  return isScattered(wanted.replaceAll(" ", ""), text) ? 5 : NONE;
+}
+
+/** Whether the letters come in this order: "lmd" finds "Load Model". */
+function isScattered(letters: string, text: string): boolean {
+  let from = 0;
+  for (const letter of letters) {
+    from = text.indexOf(letter, from) + 1;
+    if (from === 0) return false;
+  }
+  return true;
+}
+
+export interface Searchable {
+  label: string;
+  /** Searched besides the label. */
+  more: string;
+}
+
+/** What matches, best first; equal ones in their old order. */
+export function found<T extends Searchable>(items: readonly T[], query: string): T[] {
+  return items
+    .map((item) => ({ item, rank: distance(query, item.label, item.more) }))
+    .filter(({ rank }) => rank < NONE)
+    .sort((a, b) => a.rank - b.rank)
+    .map(({ item }) => item);
+}

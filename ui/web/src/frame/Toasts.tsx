@@ -1,0 +1,53 @@
+/** Short messages in a corner, above everything else; errors are read aloud at once. */
+
+import { useLayoutEffect, useRef } from "react";
+import { t } from "../i18n";
+import { Button } from "../parts/Button";
+import { Icon, type IconName } from "../parts/icons";
+import { IconButton } from "../parts/IconButton";
+import { liveStore, watchRun } from "../store/live";
+import { dismissToast, go, usePage, type Toast } from "../store/page";
+
+const ICONS: Record<Toast["kind"], IconName> = { info: "info", success: "check", error: "error" };
+
+export function Toasts() {
+  const toasts = usePage((state) => state.toasts);
+  const region = useRef<HTMLDivElement>(null);
+  // Shown anew for each message, so that it lies above a dialog that was opened in the meantime.
+  useLayoutEffect(() => {
+    const element = region.current;
+    if (!element) return;
+    if (element.matches(":popover-open")) element.hidePopover();
+    if (toasts.length) element.showPopover();
+  }, [toasts]);
+  return (
+    <div ref={region} popover="manual" className="ll-toasts" role="region" aria-label={t("frame.messages")}>
+      {toasts.map((shown) => (
+        <OneToast key={shown.id} shown={shown} />
+      ))}
+    </div>
+  );
+}
+
+function OneToast({ shown: { id, kind, text, run, action } }: { shown: Toast }) {
+  return (
+    <div className={`ll-toast ll-toast-${kind}`} role={kind === "error" ? "alert" : "status"}>
+      <Icon name={ICONS[kind]} size={18} />
+      <span className="ll-toast-text">{text}</span>
+      {run && (
+        <Button kind="ghost" onClick={() => showRun(run, id)}>
+          {t("frame.show")}
+        </Button>
+      )}
+      {action === "reload" && <Button onClick={() => location.reload()}>{t("frame.reload")}</Button>}
+      <IconButton icon="close" label={t("frame.dismiss")} onClick={() => dismissToast(id)} />
+    </div>
+  );
+}
+
+/** A picture is shown in the gallery, anything else on the canvas. */
+function showRun(run: string, toast: number): void {
+  dismissToast(toast);
+  watchRun(run);
+  go(liveStore.getState().runs[run]?.state === "done" ? "gallery" : "build", { run });
+}

@@ -1,0 +1,95 @@
+import { useState, type ReactNode } from "react";
+import { t } from "../i18n";
+import { Dialog } from "../parts/Dialog";
+import { IconButton } from "../parts/IconButton";
+import { Notice } from "../parts/Notice";
+import { Tabs } from "../parts/Tabs";
+import type { Result } from "../types";
+import { ByDifference } from "./ByDifference";
+import { BySide } from "./BySide";
+import { BySlider } from "./BySlider";
+import { differing } from "./differing";
+import { gallery } from "./state";
+import { usePlayback } from "./usePlayback";
+import { PlaybackBar } from "./PlaybackBar";
+import { moment } from "./words";
+import { WHOLE, type View } from "./zoom";
+
+type Way = "slider" | "side" | "difference";
+
+/** Two results beside each other: what they were made with that differs, and three ways to see it. */
+export function Compare({ a, b }: { a: Result; b: Result }) {
+  const [way, setWay] = useState<Way>("slider");
+  const [view, setView] = useState<View>(WHOLE);
+  const playback = usePlayback(a, b);
+  const shared = { a, b, view, onView: setView, playback };
+  const ways: Record<Way, () => ReactNode> = {
+    slider: () => <BySlider {...shared} />,
+    side: () => <BySide {...shared} />,
+    difference: () => <ByDifference {...shared} />,
+  };
+  return (
+    <Dialog title={t("gallery.compare_title")} size="full" onClose={() => gallery.getState().close()}>
+      <div className="ll-compare">
+        <Differing a={a} b={b} />
+        {a.kind === b.kind ? (
+          <Tabs
+            label={t("gallery.compare_title")}
+            className="ll-compare-ways"
+            tabs={[
+              { id: "slider", label: t("gallery.by_slider") },
+              { id: "side", label: t("gallery.by_side") },
+              { id: "difference", label: t("gallery.by_difference") },
+            ]}
+            selected={way}
+            onSelect={(id) => {
+              playback.play(false);
+              setWay(id as Way);
+            }}
+          >
+            {ways[way]()}
+            {a.kind === "video" && <PlaybackBar playback={playback} />}
+          </Tabs>
+        ) : (
+          <Notice kind="warning">{t("gallery.other_kinds")}</Notice>
+        )}
+      </div>
+    </Dialog>
+  );
+}
+
+/** The params and facts that are not the same, with what each side has. */
+function Differing({ a, b }: { a: Result; b: Result }) {
+  const rows = differing(a, b, t);
+  const swap = () => gallery.getState().show({ view: "compare", a: b, b: a });
+  return (
+    <div className="ll-differing" role="region" aria-label={t("gallery.differing")} tabIndex={0}>
+      <table>
+        <caption className="ll-hidden">{t("gallery.differing")}</caption>
+        <thead>
+          <tr>
+            <th scope="col">
+              <IconButton icon="refresh" label={t("gallery.swap")} onClick={swap} />
+            </th>
+            <th scope="col">
+              <b className="ll-side-a">A</b> {a.name}, {moment(a.time)}
+            </th>
+            <th scope="col">
+              <b className="ll-side-b">B</b> {b.name}, {moment(b.time)}
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row.name}>
+              <th scope="row">{row.name}</th>
+              <td>{row.a || "–"}</td>
+              <td>{row.b || "–"}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {rows.length === 0 && <p>{t("gallery.no_difference")}</p>}
+    </div>
+  );
+}

@@ -1,0 +1,41 @@
+import { useEffect, useState } from "react";
+import { host, sentence } from "../host";
+import type { GraphFile, RunWithGraph } from "../types";
+
+/** `graph` is as it was run, with its values put in; null where the server has lost it. */
+export interface RunRecord extends Omit<RunWithGraph, "graph"> {
+  graph: GraphFile | null;
+  /** Of the packages that made it, where the server knows them. */
+  versions?: Record<string, string | null>;
+}
+
+const kept = new Map<string, RunRecord>();
+const MOST = 64;
+
+/** The run that made a result, with its graph; asked for once, because a run that is over does not change. */
+export function useRunRecord(id: string): { run: RunRecord | null; problem: string } {
+  const [answer, setAnswer] = useState<{ id: string; run: RunRecord | null; problem: string }>();
+  useEffect(() => {
+    let isWanted = true;
+    runRecord(id).then(
+      (run) => isWanted && setAnswer({ id, run, problem: "" }),
+      (error: unknown) => isWanted && setAnswer({ id, run: null, problem: sentence(error) }),
+    );
+    return () => {
+      isWanted = false;
+    };
+  }, [id]);
+  return answer?.id === id ? answer : { run: kept.get(id) ?? null, problem: "" };
+}
+
+export async function runRecord(id: string): Promise<RunRecord> {
+  const known = kept.get(id);
+  if (known) return known;
+  const run: RunRecord = await host.run(id);
+  if (run.ended !== null) {
+    const oldest = kept.size >= MOST ? kept.keys().next().value : undefined;
+    if (oldest !== undefined) kept.delete(oldest);
+    kept.set(id, run);
+  }
+  return run;
+}

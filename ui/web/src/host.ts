@@ -1,0 +1,101 @@
+/** The typed client of the server's API. Every call rejects with an `ApiError` that says why in one sentence. */
+
+import { address, asset, path, request, send } from "./http";
+import type {
+  Catalog,
+  Draft,
+  DraftEntry,
+  GraphFile,
+  Json,
+  Me,
+  ModelsView,
+  NamedGraph,
+  Overrides,
+  PlanRequest,
+  PlanView,
+  Problem,
+  Result,
+  ResultQuery,
+  Run,
+  RunRequest,
+  RunWithGraph,
+  Submitted,
+  Template,
+  Upload,
+  Workflow,
+  WorkflowVersion,
+  WorkflowWithGraph,
+} from "./types";
+
+export { ApiError, sentence } from "./http";
+export { LiveSocket } from "./live_socket";
+
+const get = <T>(apiPath: string): Promise<T> => request<T>("GET", apiPath);
+const post = <T>(apiPath: string, json: unknown): Promise<T> => request<T>("POST", apiPath, { json });
+const put = <T>(apiPath: string, json: unknown): Promise<T> => request<T>("PUT", apiPath, { json });
+const drop = (apiPath: string): Promise<void> => request("DELETE", apiPath);
+
+export const host = {
+  catalog: () => get<Catalog>("/catalog"),
+  me: () => get<Me>("/me"),
+  texts: (language: string) => get<Record<string, string>>(asset(`loom.${language}.json`)),
+  templates: () => get<Template[]>("/templates"),
+
+  workflows: () => get<Workflow[]>("/workflows"),
+  createWorkflow: (graph: GraphFile, at: { name?: string; folder?: string } = {}) =>
+    post<Workflow>("/workflows", { graph, ...at }),
+  workflow: (id: string, version?: number) => get<WorkflowWithGraph>(path`/workflows/${id}` + query({ version })),
+  saveWorkflow: (id: string, graph: GraphFile, baseVersion: number) =>
+    put<Workflow>(path`/workflows/${id}`, { graph, base_version: baseVersion }),
+  changeWorkflow: (id: string, change: { name?: string; folder?: string }) =>
+    request<Workflow>("PATCH", path`/workflows/${id}`, { json: change }),
+  deleteWorkflow: (id: string) => drop(path`/workflows/${id}`),
+  duplicateWorkflow: (id: string) => post<Workflow>(path`/workflows/${id}/duplicate`, {}),
+  versions: (id: string) => get<WorkflowVersion[]>(path`/workflows/${id}/versions`),
+  putThumb: (id: string, picture: Blob) => request("PUT", path`/workflows/${id}/thumb`, { raw: picture }),
+  shareWorkflow: (id: string) => post<{ token: string }>(path`/workflows/${id}/share`, {}),
+  shared: (token: string) => get<NamedGraph>(path`/shared/${token}`),
+
+  drafts: () => get<DraftEntry[]>("/drafts"),
+  draft: (key: string) => get<Draft>(path`/drafts/${key}`),
+  putDraft: (key: string, draft: Draft) => put<unknown>(path`/drafts/${key}`, draft),
+  deleteDraft: (key: string) => drop(path`/drafts/${key}`),
+
+  open: (file: Blob, name: string) => request<NamedGraph>("POST", "/open", { raw: file, name }),
+  text: (graph: GraphFile) => post<{ text: string }>("/text", { graph }),
+  exportComfy: (graph: GraphFile) => post<Record<string, Json>>("/export/comfyui", { graph }),
+  check: (graph: GraphFile, overrides?: Overrides) => post<{ problems: Problem[] }>("/check", { graph, overrides }),
+  plan: (asked: PlanRequest) => post<PlanView>("/plan", asked),
+
+  submit: (asked: RunRequest) => post<Submitted>("/runs", asked),
+  runs: () => get<Run[]>("/runs"),
+  run: (id: string) => get<RunWithGraph>(path`/runs/${id}`),
+  deleteRun: (id: string) => drop(path`/runs/${id}`),
+  cancelRun: (id: string) => post<void>(path`/runs/${id}/cancel`, {}),
+  moveRun: (id: string, before: string | null) => post<void>(path`/runs/${id}/move`, { before }),
+
+  results: (asked: ResultQuery = {}) => get<Result[]>("/results" + query({ ...asked })),
+  deleteResult: (id: string) => drop(path`/results/${id}`),
+
+  upload: (file: Blob, name: string, onProgress: (part: number) => void = () => undefined) =>
+    send<Upload>("/uploads", file, name, onProgress),
+  /** `refresh` looks for models again. */
+  models: (refresh = false) => get<ModelsView>("/models" + query({ refresh: refresh ? "true" : undefined })),
+};
+
+/** Addresses of pictures and files, for `src` and `href`. */
+export const urls = {
+  workflowThumb: (id: string, version: number) => address(path`/workflows/${id}/thumb` + query({ v: version })),
+  workflowFile: (id: string) => address(path`/workflows/${id}/file`),
+  preview: (run: string, node: string, number: number) =>
+    address(path`/runs/${run}/previews/${node}` + query({ s: number })),
+  file: (result: string) => address(path`/files/${result}`),
+  download: (result: string) => address(path`/files/${result}` + query({ download: 1 })),
+  thumb: (result: string) => address(path`/files/${result}/thumb`),
+  uploadThumb: (uploaded: string) => address(`/uploads/${uploaded.split("/").map(encodeURIComponent).join("/")}/thumb`),
+};
+
+function query(values: Readonly<Record<string, string | number | undefined>>): string {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== "");
+  return given.length ? `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}` : "";
+}

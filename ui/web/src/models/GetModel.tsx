@@ -1,0 +1,42 @@
+import { useId, useState } from "react";
+import { t } from "../i18n";
+import { CopyButton } from "../parts/CopyButton";
+import { hubIdIn, pullCommand } from "./pulling";
+
+const EXAMPLE = "Qwen/Qwen-Image";
+
+/** How to get a model: the page downloads nothing by itself, it writes the command. */
+export function GetModel() {
+  const id = useId();
+  const [typed, setTyped] = useState("");
+  const model = hubIdIn(typed);
+  const command = pullCommand(model || EXAMPLE);
+  return (
+    <section className="ll-sheet" aria-labelledby={`${id}-title`}>
+      <h3 id={`${id}-title`}>{t("models.get")}</h3>
+      <p className="ll-hint">{t("models.get_text")}</p>
+      <label htmlFor={id} className="ll-field-label">
+        {t("models.hub_id")}
+      </label>
+      <input
+        id={id}
+        type="text"
+        className="ll-input"
+        autoComplete="off"
+        spellCheck={false}
+        placeholder={EXAMPLE}
+        value={typed}
+        aria-describedby={`${id}-help`}
+        aria-invalid={(typed.trim() !== "" && !model) || undefined}
+        onChange={(event) => setTyped(event.target.value)}
+      />
+      <div className="ll-command">
+        <code>{command}</code>
+        <CopyButton text={command} label={t("widgets.copy_command")} />
+      </div>
+      <p id={`${id}-help`} className={typed.trim() && !model ? "ll-field-problem" : "ll-field-help"}>
+        {t(typed.trim() && !model ? "models.no_hub_id" : "models.then_run")}
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,39 @@
+/** The models of the server's machine: read once for the whole page, and again when somebody asks. */
+
+import { useEffect } from "react";
+import { useStore } from "zustand";
+import { createStore } from "zustand/vanilla";
+import { sentence } from "../host";
+import { request } from "../http";
+import type { ModelsView } from "../types";
+
+export interface ModelsState {
+  view: ModelsView | null;
+  isLoading: boolean;
+  /** Why it could not be read. */
+  error: string;
+}
+
+const store = createStore<ModelsState>(() => ({ view: null, isLoading: false, error: "" }));
+
+/** What is known now; the first to ask has it read. */
+export function useModels(): ModelsState {
+  const state = useStore(store);
+  useEffect(() => {
+    if (!store.getState().view) void loadModels();
+  }, []);
+  return state;
+}
+
+/** Read it again, one request at a time. `isFresh` has the server look at its folders anew. */
+export async function loadModels({ isFresh = false } = {}): Promise<void> {
+  if (store.getState().isLoading) return;
+  store.setState({ isLoading: true, error: "" });
+  try {
+    store.setState({ view: await request<ModelsView>("GET", isFresh ? "/models?refresh=1" : "/models") });
+  } catch (error) {
+    store.setState({ error: sentence(error) });
+  } finally {
+    store.setState({ isLoading: false });
+  }
+}

@@ -1,0 +1,60 @@
+import { LANGUAGES, t, type Language } from "../i18n";
+import { IconButton } from "../parts/IconButton";
+import { MenuButton } from "../parts/Menu";
+import { redo, undo, undoLabel, useEditor } from "../store/editor";
+import { openDialog, setLanguage, usePage } from "../store/page";
+import { FileMenu } from "./FileMenu";
+import { setSideOpen, usePanels } from "./panelState";
+import { RunControls } from "./RunControls";
+import { hintOf } from "./shortcuts";
+import { WorkflowName } from "./WorkflowName";
+
+/** The row above the canvas: the workflow, its edits, its runs. */
+export function Toolbar() {
+  const canUndo = useEditor((state) => state.canUndo);
+  const canRedo = useEditor((state) => state.canRedo);
+  const isSideOpen = usePanels((state) => state.isSideOpen);
+  return (
+    <div className="ll-toolbar" role="group" aria-label={t("panels.toolbar")}>
+      <FileMenu />
+      <WorkflowName />
+      <div className="ll-toolbar-group">
+        <IconButton icon="undo" label={undoText(canUndo)} disabled={!canUndo} onClick={undo} />
+        <IconButton icon="redo" label={t("panels.redo")} disabled={!canRedo} onClick={redo} />
+      </div>
+      <span className="ll-toolbar-gap" />
+      <RunControls />
+      <div className="ll-toolbar-group">
+        <LanguageMenu />
+        <IconButton
+          icon="keyboard"
+          label={`${t("panels.shortcuts")} (${hintOf("shortcuts")})`}
+          className="ll-wide-only"
+          onClick={() => openDialog("shortcuts")}
+        />
+        <IconButton
+          icon={isSideOpen ? "chevron-right" : "chevron-left"}
+          label={t(isSideOpen ? "panels.hide_side" : "panels.show_side")}
+          aria-expanded={isSideOpen}
+          className="ll-wide-only"
+          onClick={() => setSideOpen(!isSideOpen)}
+        />
+      </div>
+    </div>
+  );
+}
+
+function LanguageMenu() {
+  const current = usePage((state) => state.language);
+  const items = Object.entries(LANGUAGES).map(([code, name]) => ({
+    label: name,
+    icon: code === current ? ("check" as const) : undefined,
+    onSelect: () => setLanguage(code as Language),
+  }));
+  return <MenuButton icon="language" label={t("panels.language")} items={items} className="ll-wide-only" />;
+}
+
+function undoText(canUndo: boolean): string {
+  const label = canUndo ? undoLabel() : "";
+  return label ? t("panels.undo_edit", { edit: label }) : t("panels.undo");
+}

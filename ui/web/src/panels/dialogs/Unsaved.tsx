@@ -1,0 +1,33 @@
+import { t } from "../../i18n";
+import { Button } from "../../parts/Button";
+import { Dialog } from "../../parts/Dialog";
+import { useEditor } from "../../store/editor";
+import { save } from "../files";
+
+/** Asked before another workflow takes the place of one with changes. */
+export function Unsaved({ answer }: { answer: (mayLeave: boolean) => void }) {
+  const name = useEditor((state) => state.graph.name);
+  return (
+    <Dialog
+      title={t("panels.unsaved")}
+      size="small"
+      role="alertdialog"
+      onClose={() => answer(false)}
+      footer={
+        <>
+          <Button kind="ghost" onClick={() => answer(false)}>
+            {t("panels.cancel_dialog")}
+          </Button>
+          <Button kind="danger" onClick={() => answer(true)}>
+            {t("panels.drop")}
+          </Button>
+          <Button kind="primary" icon="save" onClick={() => void save().then(answer)}>
+            {t("panels.save")}
+          </Button>
+        </>
+      }
+    >
+      <p>{t("panels.unsaved_text", { name })}</p>
+    </Dialog>
+  );
+}

@@ -1,0 +1,30 @@
+/** A run of the list, to be looked at. */
+
+import { withValues } from "../gallery/madeBy";
+import { has } from "../graph/record";
+import { host } from "../host";
+import { editorStore } from "../store/editor";
+import { isOver, watchRun } from "../store/live";
+import { openGraph } from "../store/page";
+import type { Run } from "../types";
+import { said } from "./files";
+import { mayLeave } from "./guard";
+
+/** Open the workflow of a run, as that run had it, with what the run did on it. */
+export async function openRun(run: Run): Promise<void> {
+  if (!(await mayLeave())) return;
+  await said(async () => {
+    const { graph, overrides, varied } = await host.run(run.id);
+    openGraph(withValues(graph, { ...overrides, ...varied }), run.name, null);
+    watchRun(run.id);
+  });
+}
+
+/** Show what a run does on the canvas; that of another workflow is opened first. */
+export async function watch(run: Run): Promise<void> {
+  const { graph } = editorStore.getState();
+  const names = Object.keys(run.nodes);
+  const isOfThis = names.every((name) => has(graph.nodes, name)) && (names.length > 0 || !isOver(run.state));
+  if (isOfThis) watchRun(run.id);
+  else await openRun(run);
+}

@@ -1,0 +1,40 @@
+import { useEffect, useRef, useState } from "react";
+import { toFile } from "../graph/file";
+import { sentence } from "../host";
+import { useEditor } from "../store/editor";
+import type { GraphFile } from "../types";
+
+const DELAY_MS = 400;
+
+interface Answer<T> {
+  value: T | null;
+  error: string;
+  isLoading: boolean;
+}
+
+/** The server's answer about the workflow, asked anew shortly after a change; moving nodes is none. */
+export function useAnswer<T>(ask: (graph: GraphFile) => Promise<T>, about = ""): Answer<T> {
+  const graph = useEditor((state) => state.graph);
+  const [answer, setAnswer] = useState<Answer<T>>({ value: null, error: "", isLoading: true });
+  const asked = useRef("");
+  const latest = useRef(ask);
+  latest.current = ask;
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      const { layout: _, ...file } = toFile(graph);
+      const question = JSON.stringify([file, about]);
+      if (asked.current === question) return;
+      asked.current = question;
+      setAnswer((last) => ({ ...last, isLoading: true }));
+      const settle = (change: Partial<Answer<T>>) => {
+        if (asked.current === question) setAnswer((last) => ({ ...last, error: "", ...change, isLoading: false }));
+      };
+      latest.current(file).then(
+        (value) => settle({ value }),
+        (error: unknown) => settle({ error: sentence(error) }),
+      );
+    }, DELAY_MS);
+    return () => clearTimeout(timer);
+  }, [graph, about]);
+  return answer;
+}

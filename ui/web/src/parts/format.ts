@@ -1,0 +1,27 @@
+/** Numbers as people read them: bytes, seconds, counts. */
+
+import { language } from "../i18n";
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/** 1536 -> "1.5 KiB". */
+export function formatBytes(bytes: number): string {
+  let value = Math.max(bytes, 0);
+  let unit = 0;
+  while (value >= 1024 && unit < UNITS.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  const digits = unit === 0 || value >= 100 ? 0 : 1;
+  return `${value.toLocaleString(language(), { maximumFractionDigits: digits })} ${UNITS[unit]}`;
+}
+
+/** 0.42 -> "0.4 s", 75 -> "1 min 15 s", 3720 -> "1 h 2 min". */
+export function formatSeconds(seconds: number): string {
+  if (seconds < 10) return `${Math.max(seconds, 0).toLocaleString(language(), { maximumFractionDigits: 1 })} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  const minutes = Math.floor(whole / 60);
+  if (minutes < 60) return whole % 60 ? `${minutes} min ${whole % 60} s` : `${minutes} min`;
+  return minutes % 60 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${minutes / 60} h`;
+}

@@ -1,0 +1,47 @@
+import { t } from "../i18n";
+import { Combobox, type Option } from "../parts/Combobox";
+import { Words } from "../parts/Words";
+import { spoken } from "../widgets/widget";
+import type { Choice } from "./useChoices";
+
+interface ChooserProps {
+  choices: readonly Choice[];
+  chosen: Choice;
+  onChoose: (key: string) => void;
+}
+
+/** Which workflow the form is made from. */
+export function Chooser({ choices, chosen, onChoose }: ChooserProps) {
+  return (
+    <header className="ll-simple-head">
+      <div className="ll-simple-chooser">
+        <label htmlFor="ll-simple-workflow" className="ll-field-label">
+          {t("simple.workflow")}
+        </label>
+        <Combobox
+          id="ll-simple-workflow"
+          value={chosen.key}
+          options={choices.map(optionOf)}
+          placeholder={t("simple.search")}
+          onChange={onChoose}
+        />
+      </div>
+      {chosen.description && (
+        <p className="ll-simple-about">
+          <Words text={chosen.description} />
+        </p>
+      )}
+    </header>
+  );
+}
+
+function optionOf({ key, name, description, folder, template }: Choice): Option {
+  const place = template ? t("simple.template") : folder || t("simple.own");
+  return { value: key, label: titleOf(name), detail: [place, description].filter(Boolean).join(" · ") };
+}
+
+/** "first_picture" -> "First picture". */
+function titleOf(name: string): string {
+  const words = spoken(name);
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

@@ -1,0 +1,62 @@
+import type { KeyboardEvent } from "react";
+import { t } from "../i18n";
+import { Button } from "../parts/Button";
+import { Notice } from "../parts/Notice";
+import type { InputSpec, Problem } from "../types";
+import { Field } from "../widgets/Field";
+import type { Form } from "./useForm";
+
+interface FormPanelProps {
+  idPrefix: string;
+  fields: readonly InputSpec[];
+  form: Form;
+  problems: readonly Problem[];
+  isSending: boolean;
+  seedKey: (name: string) => string;
+  onRun: () => void;
+}
+
+/** The fields, what is wrong with them, and Run. */
+export function FormPanel({ idPrefix, fields, form, problems, isSending, seedKey, onRun }: FormPanelProps) {
+  const names = new Set(fields.map(({ name }) => name));
+  const isOfField = ({ node, socket }: Problem) => node === "" && names.has(socket);
+  const others = problems.filter((problem) => !isOfField(problem));
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    onRun();
+  };
+  return (
+    <div className="ll-sheet ll-simple-form" role="form" aria-label={t("simple.form")} onKeyDown={onKeyDown}>
+      {fields.length === 0 && <p className="ll-hint">{t("simple.no_fields")}</p>}
+      {fields.map((spec) => (
+        <Field
+          key={spec.name}
+          id={`${idPrefix}-${spec.name}`}
+          spec={spec}
+          value={form.values[spec.name]}
+          problem={problems.find((problem) => isOfField(problem) && problem.socket === spec.name)?.message}
+          seedKey={spec.widget === "seed" ? seedKey(spec.name) : undefined}
+          onChange={(value, { commit }) => form.set(spec.name, value, commit)}
+        />
+      ))}
+      {others.length > 0 && (
+        <Notice kind="error">
+          {others.map(({ node, message }, index) => (
+            <p key={index}>{node ? `${node}: ${message}` : message}</p>
+          ))}
+        </Notice>
+      )}
+      <div className="ll-simple-run">
+        <Button kind="primary" icon="play" isBusy={isSending} onClick={onRun}>
+          {t("simple.run")}
+        </Button>
+        {fields.length > 0 && (
+          <Button kind="ghost" icon="undo" onClick={form.reset}>
+            {t("simple.reset")}
+          </Button>
+        )}
+      </div>
+    </div>
+  );
+}

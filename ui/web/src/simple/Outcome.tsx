@@ -1,0 +1,66 @@
+import { t } from "../i18n";
+import { Button } from "../parts/Button";
+import { Empty } from "../parts/Empty";
+import { formatSeconds } from "../parts/format";
+import { Notice } from "../parts/Notice";
+import { isOver, useRun } from "../store/live";
+import type { Catalog, GraphFile, Run } from "../types";
+import type { FormValues } from "./fields";
+import { Progress } from "./Progress";
+import { ResultCard } from "./ResultCard";
+import { failureOf } from "./runProgress";
+import { useElapsed } from "./useElapsed";
+import { useResults } from "./useResults";
+
+interface OutcomeProps {
+  runId: string | null;
+  graph: GraphFile;
+  catalog: Catalog;
+  onOpen: (values: FormValues) => void;
+  /** null: the workflow has no seed to change. */
+  onAgain: (() => void) | null;
+}
+
+/** The run that the form started: its progress while it works, then its results. */
+export function Outcome({ runId, graph, catalog, onOpen, onAgain }: OutcomeProps) {
+  const run = useRun(runId);
+  const { results, error, isRead } = useResults(run);
+  if (!run) return <Empty icon="image" title={t("simple.nothing_yet")} text={t("simple.nothing_yet_text")} />;
+  const openInBuild = () => onOpen({ ...run.overrides, ...run.varied });
+  return (
+    <>
+      {run.note && <Notice>{run.note}</Notice>}
+      {!isOver(run.state) && <Progress run={run} graph={graph} catalog={catalog} />}
+      {run.state === "failed" && <Notice kind="error">{failureOf(run) || t("simple.failed")}</Notice>}
+      {run.state === "cancelled" && <Notice>{t("simple.cancelled")}</Notice>}
+      {run.state === "done" && <Done run={run} onOpen={openInBuild} onAgain={onAgain} />}
+      {run.state === "done" && isRead && results.length === 0 && !error && <Notice>{t("simple.no_results")}</Notice>}
+      {error && <Notice kind="error">{error}</Notice>}
+      <div className={results.length > 1 ? "ll-outcomes ll-outcomes-many" : "ll-outcomes"}>
+        {results.map((result) => (
+          <ResultCard key={result.id} result={result} />
+        ))}
+      </div>
+    </>
+  );
+}
+
+/** How long it took, and what to do next. */
+function Done({ run, onOpen, onAgain }: { run: Run; onOpen: () => void; onAgain: (() => void) | null }) {
+  const elapsed = useElapsed(run);
+  return (
+    <div className="ll-simple-next">
+      <p className="ll-hint" role="status">
+        {t("simple.took", { time: formatSeconds(run.seconds || elapsed) })}
+      </p>
+      {onAgain && (
+        <Button icon="dice" onClick={onAgain}>
+          {t("simple.again")}
+        </Button>
+      )}
+      <Button icon="build" onClick={onOpen}>
+        {t("simple.open_in_build")}
+      </Button>
+    </div>
+  );
+}

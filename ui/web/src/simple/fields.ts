@@ -1,0 +1,86 @@
+/** The form of a workflow: one field for each param it declares, drawn like the sockets that the param feeds. */
+
+import type { Catalog, GraphFile, InputSpec, Json, Param } from "../types";
+
+export type FormValues = Record<string, Json>;
+
+/** In the file's order. What the param does not say (widget, step, range, choices) is the first fed socket's. */
+export function fieldsOf(graph: GraphFile, catalog: Catalog): InputSpec[] {
+  const sockets = fedSockets(graph, catalog);
+  return Object.entries(graph.params ?? {}).map(([name, param]) => fieldOf(name, param, sockets.get(name)));
+}
+
+/** The values a form starts with: those remembered that the param would still take, else its default. */
+export function startValues(fields: readonly InputSpec[], remembered: FormValues): FormValues {
+  const values: FormValues = {};
+  for (const field of fields) {
+    const kept = Object.hasOwn(remembered, field.name) ? remembered[field.name] : undefined;
+    const value = kept !== undefined && takes(field, kept) ? kept : field.default;
+    if (value !== null && value !== undefined) values[field.name] = value;
+  }
+  return values;
+}
+
+/** Names of the fields that must be filled and are not. */
+export function missing(fields: readonly InputSpec[], values: FormValues): string[] {
+  return fields.filter(({ name, required }) => required && (values[name] ?? "") === "").map(({ name }) => name);
+}
+
+/** The seeds among the fields. */
+export function seedsOf(fields: readonly InputSpec[]): InputSpec[] {
+  return fields.filter(({ widget }) => widget === "seed");
+}
+
+/** The workflow with these values as the defaults of its params: it makes the same picture wherever it is opened. */
+export function withDefaults(graph: GraphFile, values: FormValues): GraphFile {
+  const params: Record<string, Param> = {};
+  for (const [name, param] of Object.entries(graph.params ?? {})) {
+    const value = values[name];
+    const isScalar = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
+    params[name] = isScalar ? { ...param, default: value } : param;
+  }
+  return { ...graph, params };
+}
+
+function fieldOf(name: string, param: Param, socket: InputSpec | undefined): InputSpec {
+  const isChoice = param.type === "choice" || (param.type === "string" && socket?.type === "choice");
+  const isNumber = param.type === "int" || param.type === "float";
+  return {
+    name,
+    type: isChoice ? "choice" : param.type,
+    required: param.default === undefined || param.default === null,
+    default: param.default ?? null,
+    choices: param.choices?.length ? param.choices : (socket?.choices ?? []),
+    min: param.min ?? (isNumber ? (socket?.min ?? null) : null),
+    max: param.max ?? (isNumber ? (socket?.max ?? null) : null),
+    step: param.type === "float" ? (socket?.step ?? null) : null,
+    widget: isChoice ? "" : (socket?.widget ?? ""),
+    advanced: false,
+    help: param.help || socket?.help || "",
+  };
+}
+
+function fedSockets(graph: GraphFile, catalog: Catalog): Map<string, InputSpec> {
+  const specs = new Map(catalog.nodes.map((spec) => [spec.id, spec]));
+  const found = new Map<string, InputSpec>();
+  for (const node of Object.values(graph.nodes)) {
+    for (const [socket, value] of Object.entries(node.inputs ?? {})) {
+      const param = paramOf(value);
+      const input = specs.get(node.type)?.inputs.find(({ name }) => name === socket);
+      if (param !== null && input && !found.has(param)) found.set(param, input);
+    }
+  }
+  return found;
+}
+
+function paramOf(value: unknown): string | null {
+  if (typeof value !== "object" || value === null || !("param" in value)) return null;
+  return typeof value.param === "string" ? value.param : null;
+}
+
+function takes(field: InputSpec, value: Json): boolean {
+  if (field.type === "choice") return field.choices.includes(String(value));
+  if (field.type === "bool") return typeof value === "boolean";
+  if (field.type === "int" || field.type === "float") return typeof value === "number";
+  return typeof value === "string";
+}

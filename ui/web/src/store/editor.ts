@@ -1,0 +1,121 @@
+/** The workflow being edited: the graph, its history, what is selected, where it was saved. */
+
+import { useStore } from "zustand";
+import { createStore } from "zustand/vanilla";
+import { EMPTY_CATALOG } from "../graph/catalog";
+import { emptyGraph } from "../graph/file";
+import { newHistory, record, redo as redone, undo as undone, type History } from "../graph/history";
+import { hasItem } from "../graph/items";
+import type { Catalog, EditorGraph, Problem, WorkflowRef } from "../types";
+
+export interface EditorState {
+  graph: EditorGraph;
+  catalog: Catalog;
+  /** Item keys: "n:name", "g:id", "c:id", "r:id", "e:node.socket". */
+  selection: ReadonlySet<string>;
+  /** The saved workflow that the graph came from. */
+  workflow: WorkflowRef | null;
+  isDirty: boolean;
+  canUndo: boolean;
+  canRedo: boolean;
+  problems: Problem[];
+  draftKey: string;
+  /** Grows when another workflow is opened: the canvas then shows all of it. */
+  opened: number;
+}
+
+const NOTHING: ReadonlySet<string> = new Set();
+
+let history: History<EditorGraph> = newHistory(emptyGraph("untitled"));
+let saved: EditorGraph | null = history.present;
+
+export const editorStore = createStore<EditorState>(() => ({
+  graph: history.present,
+  catalog: EMPTY_CATALOG,
+  selection: NOTHING,
+  workflow: null,
+  isDirty: false,
+  canUndo: false,
+  canRedo: false,
+  problems: [],
+  draftKey: "",
+  opened: 0,
+}));
+
+export function useEditor<T>(selector: (state: EditorState) => T): T {
+  return useStore(editorStore, selector);
+}
+
+/** Change the graph. `label` names the edit for people; edits in a row with one merge key are undone at once. */
+export function edit(label: string, change: (graph: EditorGraph) => EditorGraph, mergeKey?: string): void {
+  show(record(history, change(history.present), label, mergeKey));
+}
+
+export function undo(): void {
+  show(undone(history));
+}
+
+export function redo(): void {
+  show(redone(history));
+}
+
+/** What `undo` would take back, in words; "" for nothing. */
+export function undoLabel(): string {
+  return history.past.at(-1)?.label ?? "";
+}
+
+export function select(keys: Iterable<string>): void {
+  const next = new Set(keys);
+  const { selection } = editorStore.getState();
+  if (next.size === selection.size && [...next].every((key) => selection.has(key))) return;
+  editorStore.setState({ selection: next });
+}
+
+/** Open a graph; undo does not go behind it. Without `isSaved` a graph of no workflow counts as unsaved work. */
+export function load(
+  graph: EditorGraph,
+  workflow: WorkflowRef | null,
+  { isSaved = workflow !== null || !Object.keys(graph.nodes).length }: { isSaved?: boolean } = {},
+): void {
+  history = newHistory(graph);
+  saved = isSaved ? graph : null;
+  const { opened } = editorStore.getState();
+  editorStore.setState({ selection: NOTHING, workflow, problems: [], opened: opened + 1 });
+  show(history);
+}
+
+/** The graph as it is now was saved as this workflow. */
+export function markSaved(workflow: WorkflowRef): void {
+  saved = history.present;
+  editorStore.setState({ workflow });
+  show(history);
+}
+
+export function setProblems(problems: Problem[]): void {
+  editorStore.setState({ problems });
+}
+
+export function setCatalog(catalog: Catalog): void {
+  editorStore.setState({ catalog });
+}
+
+export function setDraftKey(draftKey: string): void {
+  editorStore.setState({ draftKey });
+}
+
+function show(next: History<EditorGraph>): void {
+  history = next;
+  editorStore.setState({
+    graph: next.present,
+    selection: stillThere(next.present),
+    isDirty: next.present !== saved,
+    canUndo: next.past.length > 0,
+    canRedo: next.future.length > 0,
+  });
+}
+
+function stillThere(graph: EditorGraph): ReadonlySet<string> {
+  const { selection } = editorStore.getState();
+  const kept = [...selection].filter((key) => hasItem(graph, key));
+  return kept.length === selection.size ? selection : new Set(kept);
+}

@@ -1,0 +1,54 @@
+/** The graph as the editor holds it. */
+
+import type { Json, Point } from "./values";
+import type { InputValue, Link, Mode, Param } from "./workflow";
+
+export interface EditorNode {
+  type: string;
+  version: number;
+  title: string;
+  mode: Mode;
+  /** Values, params and links: the one place where links live. */
+  inputs: Record<string, InputValue>;
+  at: Point;
+  size?: Point;
+  collapsed?: boolean;
+  color?: string;
+}
+
+export interface Group {
+  id: string;
+  title: string;
+  color: string;
+  rect: [number, number, number, number];
+}
+
+export interface Note {
+  id: string;
+  text: string;
+  color: string;
+  rect: [number, number, number, number];
+}
+
+/** A point that wires are drawn through. It changes no link. */
+export interface Reroute {
+  at: Point;
+  /** "node.socket", or "$id" of the reroute before it. */
+  from: string;
+}
+
+export interface EditorGraph {
+  name: string;
+  description: string;
+  requires: Record<string, string>;
+  params: Record<string, Param>;
+  nodes: Record<string, EditorNode>;
+  outputs: Record<string, Link>;
+  groups: Group[];
+  notes: Note[];
+  reroutes: Record<string, Reroute>;
+  /** "node.socket" of an input -> id of the reroute that its wire comes from. */
+  via: Record<string, string>;
+  /** What the file's layout holds besides, kept as it is. */
+  rest: Record<string, Json>;
+}

@@ -1,0 +1,48 @@
+/** The workflow file. */
+
+import type { Json, Scalar } from "./values";
+
+export interface Link {
+  from: string;
+}
+
+export interface ParamRef {
+  param: string;
+}
+
+export interface Wrapped {
+  value: Json;
+}
+
+export type InputValue = Scalar | null | Json[] | Link | ParamRef | Wrapped;
+export type Mode = "run" | "mute" | "bypass";
+export type ParamType = "string" | "int" | "float" | "bool" | "choice";
+
+export interface Param {
+  type: ParamType;
+  default?: Scalar | null;
+  choices?: string[];
+  min?: number | null;
+  max?: number | null;
+  help?: string;
+}
+
+export interface NodeFile {
+  type: string;
+  version?: number;
+  title?: string;
+  mode?: Mode;
+  inputs?: Record<string, InputValue>;
+}
+
+/** A workflow as the file holds it. */
+export interface GraphFile {
+  format: number;
+  name: string;
+  description?: string;
+  requires?: Record<string, string>;
+  params?: Record<string, Param>;
+  nodes: Record<string, NodeFile>;
+  outputs?: Record<string, Link>;
+  layout?: Record<string, Json>;
+}

@@ -1,0 +1,22 @@
+import { Canvas } from "../canvas/Canvas";
+import { Dialogs } from "../panels/Dialogs";
+import { Lanes } from "../panels/Lanes";
+import { SidePanel } from "../panels/SidePanel";
+import { Toolbar } from "../panels/Toolbar";
+
+/** Build: the canvas with its toolbar, the panels beside it and the devices' lanes below. */
+export function Build() {
+  return (
+    <div className="ll-build">
+      <Toolbar />
+      <div className="ll-build-middle">
+        <main className="ll-build-canvas">
+          <Canvas />
+        </main>
+        <SidePanel />
+      </div>
+      <Lanes />
+      <Dialogs />
+    </div>
+  );
+}

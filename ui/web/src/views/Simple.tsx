@@ -1,0 +1,43 @@
+import { useState } from "react";
+import { t } from "../i18n";
+import { Empty } from "../parts/Empty";
+import { Notice } from "../parts/Notice";
+import { Spinner } from "../parts/Spinner";
+import { Chooser } from "../simple/Chooser";
+import { Maker } from "../simple/Maker";
+import { chosenBefore, rememberChosen } from "../simple/memory";
+import { useOpened } from "../simple/useOpened";
+import { useChoices } from "../simple/useChoices";
+import { useEditor } from "../store/editor";
+
+/** A form made from a workflow, for people who only want the result: the same file, the same run. */
+export function Simple() {
+  return (
+    <section className="ll-simple" aria-label={t("simple.title")}>
+      <Content />
+    </section>
+  );
+}
+
+function Content() {
+  const { choices, error } = useChoices();
+  const [wanted, setWanted] = useState(chosenBefore);
+  const chosen = choices?.find(({ key }) => key === wanted) ?? choices?.[0] ?? null;
+  const opened = useOpened(chosen);
+  const catalog = useEditor((state) => state.catalog);
+
+  const choose = (key: string) => {
+    setWanted(key);
+    rememberChosen(key);
+  };
+  if (error) return <Notice kind="error">{error}</Notice>;
+  if (!choices) return <Spinner label={t("simple.reading")} isVisible />;
+  if (!chosen) return <Empty icon="build" title={t("simple.none")} text={t("simple.none_text")} />;
+  return (
+    <>
+      <Chooser choices={choices} chosen={chosen} onChoose={choose} />
+      {opened.error && <Notice kind="error">{opened.error}</Notice>}
+      {opened.graph && <Maker key={opened.key} choice={chosen} graph={opened.graph} catalog={catalog} />}
+    </>
+  );
+}

@@ -1,0 +1,92 @@
+import type { ComponentType } from "react";
+import { Words } from "../parts/Words";
+import type { InputSpec, Json } from "../types";
+import { ChoiceField } from "./ChoiceField";
+import { LoraField } from "./LoraField";
+import { ModelField } from "./ModelField";
+import { MultilineField } from "./MultilineField";
+import { NumberField } from "./NumberField";
+import { PictureField } from "./PictureField";
+import { SeedField } from "./SeedField";
+import { SwitchField } from "./SwitchField";
+import { TextField } from "./TextField";
+import { spoken, type Change, type WidgetProps } from "./widget";
+
+/** By the spec's widget, else by its type. A spec that neither names is fed by a wire only. */
+const WIDGETS: Readonly<Record<string, ComponentType<WidgetProps>>> = {
+  seed: SeedField,
+  multiline: MultilineField,
+  model: ModelField,
+  lora: LoraField,
+  picture: PictureField,
+  int: NumberField,
+  float: NumberField,
+  bool: SwitchField,
+  choice: ChoiceField,
+  string: TextField,
+};
+
+/** These need the whole width, below their label, even where room is scarce. */
+const TALL = new Set(["multiline", "model", "lora", "picture"]);
+
+interface FieldProps {
+  spec: InputSpec;
+  /** Unique in the page: the id of the control. */
+  id: string;
+  /** null: the spec's default. undefined with a `placeholder`: several values, say. */
+  value: Json | undefined;
+  onChange: (value: Json, change: Change) => void;
+  disabled?: boolean;
+  /** Small, label and control in one line: for nodes. */
+  compact?: boolean;
+  /** Instead of the spec's name. */
+  label?: string;
+  placeholder?: string;
+  /** What is wrong with the value, as a sentence. */
+  problem?: string;
+  /** Lets the seed be new for each run: "node.socket" or "$param"; see `seeds.ts`. */
+  seedKey?: string;
+}
+
+/** One input drawn by its spec: label, control, help, problem. */
+export function Field(props: FieldProps) {
+  const { spec, id, value, onChange, disabled = false, compact = false, placeholder, problem, seedKey } = props;
+  const Widget = widgetOf(spec);
+  if (!Widget) return null;
+  const label = props.label ?? spoken(spec.name);
+  const isShort = compact ? !TALL.has(spec.widget) : spec.type === "bool";
+  return (
+    <div className={`ll-field ${compact ? "ll-field-compact" : ""} ${isShort ? "ll-field-row" : ""}`}>
+      <label htmlFor={id} className="ll-field-label" title={compact ? spec.help || undefined : undefined}>
+        {label}
+        {spec.required && !compact && <span aria-hidden="true"> *</span>}
+      </label>
+      <Widget
+        id={id}
+        spec={spec}
+        label={label}
+        value={value ?? (placeholder === undefined ? spec.default : undefined)}
+        onChange={onChange}
+        disabled={disabled}
+        describedBy={problem || spec.help ? `${id}-help` : undefined}
+        isInvalid={Boolean(problem)}
+        placeholder={placeholder}
+        seedKey={seedKey}
+      />
+      {(problem || spec.help) && (
+        <p id={`${id}-help`} className={problem ? "ll-field-problem" : compact ? "ll-hidden" : "ll-field-help"}>
+          <Words text={problem || spec.help} />
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** Whether an input has a control of its own, besides its wire. */
+export function hasWidget(spec: InputSpec): boolean {
+  return widgetOf(spec) !== undefined;
+}
+
+function widgetOf({ widget, type }: InputSpec): ComponentType<WidgetProps> | undefined {
+  return Object.hasOwn(WIDGETS, widget) ? WIDGETS[widget] : Object.hasOwn(WIDGETS, type) ? WIDGETS[type] : undefined;
+}

@@ -1,0 +1,56 @@
+import { t } from "../i18n";
+import { useModels } from "../models/modelsStore";
+import { isHubId, pullCommand } from "../models/pulling";
+import { Combobox, type Option } from "../parts/Combobox";
+import { CopyButton } from "../parts/CopyButton";
+import { formatBytes } from "../parts/format";
+import type { ModelEntry } from "../types";
+import { SETTLED, asText, type WidgetProps } from "./widget";
+
+/** A model's source: one of those on this machine, or any text that the node takes. */
+export function ModelField({ id, value, onChange, disabled, describedBy, isInvalid, placeholder }: WidgetProps) {
+  const { view } = useModels();
+  const source = asText(value);
+  const models = [...byName(view?.models ?? []).values()];
+  const found = models.find(({ name }) => name === source);
+  const isMissing = view !== null && !found && isHubId(source);
+  return (
+    <div>
+      <Combobox
+        id={id}
+        value={source}
+        options={models.map(optionOf)}
+        isFree
+        disabled={disabled}
+        describedBy={describedBy}
+        isInvalid={isInvalid || Boolean(found?.problem)}
+        placeholder={placeholder ?? t("widgets.model_hint")}
+        onChange={(next) => onChange(next, SETTLED)}
+      />
+      {found?.problem && <p className="ll-field-problem">{found.problem}</p>}
+      {isMissing && <Missing source={source} />}
+    </div>
+  );
+}
+
+function Missing({ source }: { source: string }) {
+  return (
+    <div className="ll-field-said ll-model-missing">
+      <span>
+        {t("widgets.model_missing")} <code>{pullCommand(source)}</code>
+      </span>
+      <CopyButton text={pullCommand(source)} label={t("widgets.copy_command")} />
+    </div>
+  );
+}
+
+/** One of each name, of several revisions one that can be used. */
+function byName(models: readonly ModelEntry[]): Map<string, ModelEntry> {
+  const found = new Map<string, ModelEntry>();
+  for (const model of models) if (found.get(model.name)?.problem !== "") found.set(model.name, model);
+  return found;
+}
+
+function optionOf({ name, family, num_bytes, problem }: ModelEntry): Option {
+  return { value: name, detail: `${family} · ${formatBytes(num_bytes)}`, problem };
+}

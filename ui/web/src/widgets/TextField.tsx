@@ -1,0 +1,29 @@
+import { keepTyping } from "../parts/keys";
+import { useDraft } from "./useDraft";
+import type { WidgetProps } from "./widget";
+
+/** One line of text, settled on Enter or when it is left. */
+export function TextField({ id, value, onChange, disabled, describedBy, isInvalid, placeholder }: WidgetProps) {
+  const draft = useDraft(value, onChange);
+  return (
+    <input
+      id={id}
+      type="text"
+      className="ll-input nodrag"
+      autoComplete="off"
+      spellCheck={false}
+      aria-describedby={describedBy}
+      aria-invalid={isInvalid || undefined}
+      placeholder={placeholder}
+      disabled={disabled}
+      value={draft.text}
+      onChange={(event) => draft.type(event.target.value)}
+      onBlur={draft.settle}
+      onKeyDown={(event) => {
+        keepTyping(event);
+        if (event.key === "Enter") draft.settle();
+        else if (event.key === "Escape") draft.takeBack();
+      }}
+    />
+  );
+}

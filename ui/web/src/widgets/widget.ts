@@ -1,0 +1,38 @@
+/** What every widget is given, and how names of sockets are shown. */
+
+import type { InputSpec, Json } from "../types";
+
+export interface Change {
+  /** False while the value is still moving (a slider dragged, a text typed): such changes are one step of undo. */
+  commit: boolean;
+}
+
+export interface WidgetProps {
+  id: string;
+  spec: InputSpec;
+  /** In words; the accessible name of the control. */
+  label: string;
+  /** undefined: no value, or several different ones; `placeholder` then says which. */
+  value: Json | undefined;
+  onChange: (value: Json, change: Change) => void;
+  disabled: boolean;
+  /** Id of the element that helps or tells the problem. */
+  describedBy?: string;
+  isInvalid?: boolean;
+  placeholder?: string;
+  /** Names the seed for "a new one for each run": "node.socket" or "$param". Without it there is no such choice. */
+  seedKey?: string;
+}
+
+export const SETTLED: Change = { commit: true };
+export const MOVING: Change = { commit: false };
+
+/** "negative_prompt" -> "negative prompt". */
+export function spoken(name: string): string {
+  return name.replaceAll("_", " ");
+}
+
+export function asText(value: Json | undefined): string {
+  if (value === undefined || value === null) return "";
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

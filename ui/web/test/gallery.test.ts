@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { changeable, inputOf, valueOf } from "../src/gallery/changes";
+import { differing } from "../src/gallery/differing";
+import { cellSize } from "../src/gallery/gridPicture";
+import { byDay, matching, neighbour, sweeps, withNewest, withOlder } from "../src/gallery/paging";
+import { pixelDifference } from "../src/gallery/pixels";
+import { heading, sweepTable } from "../src/gallery/sweep";
+import { actualSize, panned, place, WHOLE, zoomed } from "../src/gallery/zoom";
+import type { GraphFile, Json, Result, Run } from "../src/types";
+
+const ids = (items: readonly { id: string }[]) => items.map((item) => item.id).join(" ");
+const items = ["e", "d", "c", "b", "a"].map((id) => result(id));
+
+test("an older page goes behind, and what is known is not shown twice", () => {
+  assert.equal(ids(withOlder(items.slice(0, 3), items.slice(2))), "e d c b a");
+});
+
+test("a fresh first page brings what is new and takes out what was deleted, and keeps what is older", () => {
+  const page = [result("f"), ...items.filter((item) => item.id !== "d").slice(0, 2)];
+  assert.equal(ids(withNewest(items, page, false)), "f e c b a");
+});
+
+test("a fresh first page without an overlap starts the list anew: there may be a gap", () => {
+  assert.equal(ids(withNewest(items, [result("z"), result("y")], false)), "z y");
+  assert.equal(ids(withNewest(items, [], true)), "");
+});
+
+test("results are filtered by kind and workflow", () => {
+  const some = [result("v", { kind: "video" }), result("i", { workflow_name: "portrait" }), result("j")];
+  assert.equal(ids(matching(some, { kind: "video", workflow: "" })), "v");
+  assert.equal(ids(matching(some, { kind: "image", workflow: "portrait" })), "i");
+});
+
+test("results of one day stand together, and arrows go to the neighbour or nowhere", () => {
+  const days = byDay([result("b", { time: 200_000 }), result("a", { time: 200_000 - 86_400 })]);
+  assert.deepEqual(
+    days.map((day) => ids(day.items)),
+    ["b", "a"],
+  );
+  assert.equal(neighbour(items, "d", 1)?.id, "c");
+  assert.equal(neighbour(items, "e", -1), undefined);
+  assert.equal(neighbour(items, "gone", 1), undefined);
+});
+
+test("a sweep is a table: the last name along the columns, the others along the rows, numbers in order", () => {
+  const runs = [
+    run("r1", { guidance: 10, seed: 2 }),
+    run("r2", { guidance: 9, seed: 1 }),
+    run("r3", { guidance: 9, seed: 2 }),
+  ];
+  const table = sweepTable(runs, [result("x", { run: "r1" })]);
+  assert.deepEqual(table.columns.map(heading), ["seed 1", "seed 2"]);
+  assert.deepEqual(table.rows.map(heading), ["guidance 9", "guidance 10"]);
+  assert.deepEqual(
+    table.cells.map((row) => row.map((cell) => cell.run?.id ?? "")),
+    [
+      ["r2", "r3"],
+      ["", "r1"],
+    ],
+  );
+  assert.equal(ids(table.cells[1]![1]!.results), "x");
+  assert.deepEqual(sweepTable(runs, [], true).columns.map(heading), ["guidance 9", "guidance 10"]);
+});
+
+test("results of runs that are forgotten still have their place, and texts keep their order", () => {
+  const made = ["night", "day"].map((light, at) => result(light, { run: light, varied: { light }, time: at }));
+  const table = sweepTable([], made);
+  assert.deepEqual(table.columns.map(heading), ["light night", "light day"]);
+  assert.equal(table.rows.length, 1);
+  assert.equal(ids(table.cells[0]!.flatMap((cell) => cell.results)), "night day");
+});
+
+test("sweeps are batches that vary something", () => {
+  const found = sweeps([run("r1", { seed: 1 }), run("r2", { seed: 2 }), { ...run("r3", {}), batch: "single" }]);
+  assert.deepEqual(
+    found.map(({ batch, varied, runs }) => [batch, varied, runs.length]),
+    [["batch", ["seed"], 2]],
+  );
+});
+
+test("only what differs is told, and a declared param is not told again as a fact", () => {
+  const a = result("a", { params: { seed: 1, steps: 20 }, seed: 1, plan: "" });
+  const b = result("b", { params: { seed: 2, steps: 20 }, seed: 2, plan: "ulysses=2" });
+  assert.deepEqual(
+    differing(a, b, (key) => key),
+    [
+      { name: "seed", a: "1", b: "2" },
+      { name: "gallery.plan", a: "", b: "ulysses=2" },
+    ],
+  );
+});
+
+test("a difference counts its largest step and the share of pixels, and amplifies what it shows", () => {
+  const a = new Uint8ClampedArray([10, 20, 30, 255, 1, 1, 1, 255]);
+  const b = new Uint8ClampedArray([10, 20, 33, 255, 1, 1, 1, 255]);
+  const { pixels, max, mean, changed } = pixelDifference(a, b, 100);
+  assert.deepEqual([...pixels], [0, 0, 255, 255, 0, 0, 0, 255]);
+  assert.deepEqual([max, mean, changed], [3, 0.5, 0.5]);
+});
+
+test("zooming keeps the point under the pointer, and the picture stays in the stage", () => {
+  const room = { picture: { width: 400, height: 400 }, stage: { width: 200, height: 200 } };
+  const view = zoomed(WHOLE, 4, { at: { x: 50, y: 150 }, ...room });
+  const placed = place(view, room.picture, room.stage);
+  assert.deepEqual([placed.left, placed.top, placed.width], [-150, -450, 800]);
+  assert.equal(place(panned(view, 1e6, 0, room.picture, room.stage), room.picture, room.stage).left, 0);
+  assert.equal(place(actualSize(view, room.picture, room.stage), room.picture, room.stage).scale, 1);
+  assert.deepEqual(zoomed(view, 1e-6, room), WHOLE);
+});
+
+test("a grid of many large pictures is drawn smaller than browsers can draw", () => {
+  const many = Array.from({ length: 30 }, String);
+  const cell = cellSize({ title: "", rows: many, columns: many, cells: [], width: 2048, height: 2048 });
+  assert.ok(cell.width * 30 < 8192 && cell.height * 30 < 8192 && cell.width > 100);
+});
+
+const graph: GraphFile = {
+  format: 1,
+  name: "toy",
+  params: { prompt: { type: "string", default: "a star" } },
+  nodes: { denoise: { type: "LoomDenoise", inputs: { seed: 3, prompt: { param: "prompt" } } } },
+};
+
+test("params can be changed, and the seed also where it is no param", () => {
+  assert.deepEqual(changeable(graph), ["prompt", "denoise.seed"]);
+  assert.equal(inputOf(graph, "denoise.seed")?.widget, "seed");
+  assert.equal(inputOf(graph, "prompt")?.widget, "multiline");
+  assert.equal(valueOf(graph, "denoise.seed"), 3);
+  assert.equal(valueOf(graph, "prompt"), "a star");
+});
+
+function result(id: string, facts: Partial<Result> = {}): Result {
+  return {
+    ...{ id, run: `run-${id}`, batch: "batch", node: "save", kind: "image", name: id, width: 8, height: 8, frames: 1 },
+    ...{ fps: 0, bytes: 1, time: 0, workflow_name: "toy", params: {}, prompt: "", seed: null, plan: "", seconds: 1 },
+    ...{ varied: {}, ...facts },
+  } as Result;
+}
+
+function run(id: string, varied: Record<string, Json>): Run {
+  const created = Number(id.slice(1));
+  const over = { state: "done", total: 1, done: 1, nodes: {} };
+  return { id, batch: "batch", name: "toy", created, varied, ...over } as unknown as Run;
+}

@@ -1,0 +1,136 @@
+import assert from "node:assert/strict";
+import { beforeEach, mock, test } from "node:test";
+import { describe } from "../src/graph/edit";
+import { saveAs, overwrite, save } from "../src/panels/files";
+import { mayLeave } from "../src/panels/guard";
+import { deleteLater, undoDelete } from "../src/panels/lateDeletes";
+import { openFile } from "../src/panels/openFile";
+import { panelStore, setNextPlan } from "../src/panels/panelState";
+import { run } from "../src/panels/runActions";
+import { edit, editorStore, load } from "../src/store/editor";
+import { liveStore } from "../src/store/live";
+import { pageStore } from "../src/store/page";
+import { newBrowser, type Browser } from "./browser";
+import { toyGraph } from "./graphs";
+
+const SAVED = {
+  id: "w1",
+  name: "toy",
+  folder: "",
+  description: "",
+  updated: 1,
+  version: 4,
+  num_nodes: 5,
+  has_thumb: false,
+};
+
+let browser: Browser;
+
+beforeEach(() => {
+  mock.timers.reset();
+  mock.timers.enable({ apis: ["setTimeout"] });
+  browser = newBrowser();
+  pageStore.setState({ dialog: null, toasts: [], question: null });
+  panelStore.setState({ nextPlan: null, tab: "queue" });
+  load(toyGraph(), { id: "w1", version: 3, name: "toy" });
+});
+
+function change(): void {
+  edit("name", (graph) => describe(graph, { description: `${graph.description}.` }));
+}
+
+test("saving tells the version that was changed, and the workflow is clean again", async () => {
+  change();
+  browser.answer(() => Response.json(SAVED));
+  assert.equal(await save(), true);
+  assert.equal((await browser.requests[0]!.json()).base_version, 3);
+  assert.deepEqual(editorStore.getState().workflow, { id: "w1", version: 4, name: "toy" });
+  assert.equal(editorStore.getState().isDirty, false);
+});
+
+test("what is edited while a save is under way stays unsaved", async () => {
+  change();
+  browser.answer(() => {
+    change();
+    return Response.json(SAVED);
+  });
+  await save();
+  assert.deepEqual([editorStore.getState().workflow?.version, editorStore.getState().isDirty], [4, true]);
+});
+
+test("a workflow that another tab saved is not overwritten without a question", async () => {
+  change();
+  browser.answer(() => Response.json({ error: "saved elsewhere" }, { status: 409 }));
+  assert.equal(await save(), false);
+  assert.deepEqual(pageStore.getState().dialog, { name: "conflict", payload: "saved elsewhere" });
+  assert.equal(editorStore.getState().isDirty, true);
+  browser.answer((request) => Response.json(request.method === "GET" ? { ...SAVED, version: 9, graph: {} } : SAVED));
+  await overwrite();
+  assert.equal(
+    (await browser.requests.find(({ method, url }) => method === "PUT" && url.endsWith("w1"))!.json()).base_version,
+    3,
+  );
+  assert.equal((await browser.requests.at(-1)!.json()).base_version, 9);
+  assert.equal(pageStore.getState().dialog, null);
+});
+
+test("save as gives the workflow its new name", async () => {
+  browser.answer(() => Response.json({ ...SAVED, id: "w2", name: "mine", version: 1 }, { status: 201 }));
+  await saveAs("mine", "cats");
+  const asked = await browser.requests[0]!.json();
+  assert.deepEqual([asked.name, asked.folder, asked.graph.name], ["mine", "cats", "mine"]);
+  const { workflow, isDirty, graph } = editorStore.getState();
+  assert.deepEqual([workflow?.id, isDirty, graph.name], ["w2", false, "mine"]);
+});
+
+test("unsaved work asks before another workflow takes its place", async () => {
+  assert.equal(await mayLeave(), true);
+  change();
+  const asked = mayLeave();
+  const { dialog } = pageStore.getState();
+  assert.equal(dialog?.name, "unsaved");
+  (dialog?.payload as (isFree: boolean) => void)(false);
+  assert.equal(await asked, false);
+  assert.equal(pageStore.getState().dialog, null);
+});
+
+test("a run takes the plan for the next run, once, and is shown on the canvas", async () => {
+  setNextPlan({ plan: "ulysses=2", devices: "cpu*2" });
+  browser.answer(() => Response.json({ batch: "b", runs: ["r1"] }, { status: 201 }));
+  assert.equal(await run({ targets: ["first"] }), true);
+  const asked = await browser.requests[0]!.json();
+  assert.deepEqual(
+    [asked.plan, asked.devices, asked.targets, asked.workflow_id],
+    ["ulysses=2", "cpu*2", ["first"], "w1"],
+  );
+  assert.equal(panelStore.getState().nextPlan, null);
+  assert.equal(liveStore.getState().watched, "r1");
+});
+
+test("a refused run lists its problems", async () => {
+  const problems = [{ node: "first", socket: "steps", code: "range", message: "too many" }];
+  browser.answer(() => Response.json({ error: "cannot run", problems }, { status: 400 }));
+  assert.equal(await run(), false);
+  assert.deepEqual(editorStore.getState().problems, problems);
+  assert.equal(panelStore.getState().tab, "problems");
+  assert.equal(pageStore.getState().toasts[0]?.text.includes("not run"), true);
+});
+
+test("a picture without a workflow is offered as a node; any other refused file says why", async () => {
+  browser.answer(() => Response.json({ error: "carries no workflow" }, { status: 400 }));
+  await openFile(new File(["x"], "cat.png", { type: "image/png" }));
+  assert.equal(pageStore.getState().dialog?.name, "picture");
+  await openFile(new File(["x"], "cat.json", { type: "application/json" }));
+  assert.equal(pageStore.getState().toasts[0]?.text, "carries no workflow");
+});
+
+test("a deleted workflow can be taken back: the server has not heard of it", () => {
+  browser.answer(() => new Response(null, { status: 204 }));
+  deleteLater("w1");
+  undoDelete("w1");
+  mock.timers.tick(60_000);
+  assert.equal(browser.requests.length, 0);
+  deleteLater("w2");
+  mock.timers.tick(60_000);
+  assert.equal(browser.requests[0]?.method, "DELETE");
+});

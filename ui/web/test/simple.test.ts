@@ -1,0 +1,133 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { fieldsOf, missing, seedsOf, startValues, withDefaults } from "../src/simple/fields";
+import { failureOf, previewOf, progressOf, runningNode } from "../src/simple/runProgress";
+import type { Catalog, GraphFile, NodeState, Run } from "../src/types";
+import { input, spec } from "./graphs";
+
+const CATALOG: Catalog = {
+  version: "1",
+  types: [],
+  nodes: [
+    spec(
+      "Denoise",
+      [
+        input("prompt", "string", { widget: "multiline" }),
+        input("seed", "int", { widget: "seed", min: 0, max: 99 }),
+        input("method", "choice", { choices: ["a", "b"] }),
+        input("guidance", "float", { min: 0, max: 9, step: 0.5, help: "How strongly" }),
+      ],
+      {},
+    ),
+  ],
+};
+const GRAPH: GraphFile = {
+  format: 1,
+  name: "w",
+  params: {
+    prompt: { type: "string", default: "a star", help: "Own words" },
+    seed: { type: "int", default: 7, min: 0 },
+    method: { type: "string", default: "a" },
+    guidance: { type: "float", default: 1 },
+    loose: { type: "bool" },
+  },
+  nodes: {
+    one: {
+      type: "Denoise",
+      inputs: {
+        prompt: { param: "prompt" },
+        seed: { param: "seed" },
+        method: { param: "method" },
+        guidance: { param: "guidance" },
+      },
+    },
+    two: { type: "Denoise", inputs: {} },
+    save: { type: "Save", inputs: {} },
+  },
+};
+
+test("fields are drawn like the sockets that their params feed", () => {
+  const fields = fieldsOf(GRAPH, CATALOG);
+  assert.deepEqual(
+    fields.map(({ name, type, widget }) => [name, type, widget]),
+    [
+      ["prompt", "string", "multiline"],
+      ["seed", "int", "seed"],
+      ["method", "choice", ""],
+      ["guidance", "float", ""],
+      ["loose", "bool", ""],
+    ],
+  );
+  assert.deepEqual(fields[2]?.choices, ["a", "b"]);
+  assert.deepEqual([fields[3]?.max, fields[3]?.step, fields[3]?.help], [9, 0.5, "How strongly"]);
+  assert.equal(fields[0]?.help, "Own words");
+  assert.deepEqual(
+    seedsOf(fields).map(({ name }) => name),
+    ["seed"],
+  );
+});
+
+test("a form starts with what is remembered, unless the param would not take it", () => {
+  const fields = fieldsOf(GRAPH, CATALOG);
+  const values = startValues(fields, { prompt: "mine", seed: "x", method: "gone", guidance: 2, other: 1 });
+  assert.deepEqual(values, { prompt: "mine", seed: 7, method: "a", guidance: 2 });
+  assert.deepEqual(missing(fields, values), ["loose"]);
+  assert.deepEqual(missing(fields, { ...values, loose: false }), []);
+});
+
+test("the values of a form become the workflow's defaults", () => {
+  const { params } = withDefaults(GRAPH, { prompt: "mine", seed: null });
+  assert.equal(params?.prompt?.default, "mine");
+  assert.equal(params?.seed?.default, 7);
+});
+
+const NODE: NodeState = {
+  state: "waiting",
+  started: 0,
+  done: 0,
+  total: 0,
+  seconds: 0,
+  left_s: null,
+  phase: "",
+  message: "",
+  cached: "",
+  preview: 0,
+  plan: "",
+  ranks: [],
+  files: [],
+};
+
+function running(nodes: Record<string, Partial<NodeState>>): Run {
+  const all = Object.entries(nodes).map(([name, state]) => [name, { ...NODE, ...state }]);
+  return { state: "running", error: "", nodes: Object.fromEntries(all) } as Run;
+}
+
+test("progress is unknown until a node tells its steps", () => {
+  assert.deepEqual(progressOf(running({ one: { state: "running" }, save: {} }), GRAPH), { part: null, left_s: null });
+});
+
+test("a node that waits counts as many steps as another of its type", () => {
+  const run = running({ one: { state: "running", done: 5, total: 10, left_s: 10 }, two: {}, save: {} });
+  assert.deepEqual(progressOf(run, GRAPH), { part: 5 / 21, left_s: 30 });
+});
+
+test("cached nodes count as done", () => {
+  const run = running({ one: { state: "cached" }, two: { state: "running", done: 10, total: 10 }, save: {} });
+  assert.deepEqual(progressOf(run, GRAPH), { part: 20 / 21, left_s: null });
+});
+
+test("the running node with steps is shown, and its preview", () => {
+  const run = running({
+    one: { state: "done", preview: 9 },
+    load: { state: "running" },
+    two: { state: "running", total: 4, preview: 2 },
+  });
+  assert.equal(runningNode(run)?.[0], "two");
+  assert.deepEqual(previewOf(run), { node: "two", number: 2 });
+  assert.equal(previewOf(running({ one: {} })), null);
+});
+
+test("a failure is told by the node that failed", () => {
+  assert.equal(failureOf(running({ one: { state: "failed", message: "no room" } })), "no room");
+  assert.equal(failureOf(running({ one: {} })), "");
+});

@@ -1,0 +1,207 @@
+import assert from "node:assert/strict";
+import { beforeEach, mock, test } from "node:test";
+import { setTitle } from "../src/graph/edit";
+import { emptyGraph, toFile } from "../src/graph/file";
+import { setHost } from "../src/http";
+import { t } from "../src/i18n";
+import { keep, keepDrafts, openDraft } from "../src/store/drafts";
+import { edit, editorStore, load, markSaved, redo, select, undo, undoLabel } from "../src/store/editor";
+import { liveStore, receive } from "../src/store/live";
+import { confirm, openGraph, pageStore, setLanguage, setMe, toast } from "../src/store/page";
+import type { Draft, Me } from "../src/types";
+import { newBrowser, type Browser } from "./browser";
+import { toyGraph } from "./graphs";
+
+const ME: Me = { user: "ann", has_auth: true, version: "1", output_dir_name: "output", max_upload_bytes: 1 };
+let browser: Browser;
+let atServer: Record<string, Draft>;
+
+let closePage = (): void => undefined;
+
+/** What `start` does for drafts; a page that was open before is closed. */
+async function openPage(user: string): Promise<void> {
+  closePage();
+  load(emptyGraph("untitled"), null);
+  await openDraft(user);
+  closePage = keepDrafts();
+}
+
+beforeEach(() => {
+  closePage();
+  browser = newBrowser();
+  setHost("loom", "v1", () => undefined);
+  setMe(ME);
+  atServer = {};
+  browser.answer(serve);
+  load(emptyGraph("untitled"), null);
+});
+
+async function serve(request: Request): Promise<Response> {
+  const key = request.url.split("/drafts/")[1];
+  if (request.method === "PUT" && key) {
+    atServer[key] = (await request.json()) as Draft;
+    return new Response(null, { status: 204 });
+  }
+  if (key) return Response.json(atServer[key]);
+  const entries = Object.entries(atServer).map(([name, { graph, workflow_id }], updated) => {
+    return { key: name, name: graph.name, workflow_id, updated };
+  });
+  return Response.json(entries);
+}
+
+test("edits, undo and redo go through the store; saving makes it clean, also after undo and redo", () => {
+  load(toyGraph(), null, { isSaved: true });
+  const state = () => editorStore.getState();
+  edit("title", (graph) => setTitle(graph, "load", "A"));
+  markSaved({ id: "w", version: 2, name: "toy" });
+  assert.deepEqual([state().isDirty, state().canUndo, undoLabel()], [false, true, "title"]);
+  undo();
+  assert.deepEqual([state().isDirty, state().canRedo], [true, true]);
+  redo();
+  assert.equal(state().isDirty, false);
+});
+
+test("an edit that changes nothing is none, and an equal selection is the same object", () => {
+  load(toyGraph(), null);
+  edit("nothing", (graph) => setTitle(graph, "load", ""));
+  assert.equal(editorStore.getState().canUndo, false);
+  select(["n:load"]);
+  const { selection } = editorStore.getState();
+  select(["n:load"]);
+  assert.equal(editorStore.getState().selection, selection);
+});
+
+test("what is removed is not selected any more", () => {
+  load(toyGraph(), null);
+  select(["n:load", "n:first"]);
+  edit("remove", (graph) => ({ ...graph, nodes: { first: graph.nodes.first! } }));
+  assert.deepEqual([...editorStore.getState().selection], ["n:first"]);
+});
+
+test("a draft goes to the server and comes back in a new page", async () => {
+  await openPage("ann");
+  edit("open", () => toyGraph());
+  await keep();
+  const { draftKey } = editorStore.getState();
+  assert.deepEqual(atServer[draftKey], { graph: toFile(toyGraph()), workflow_id: null, base_version: null });
+  await openPage("ann");
+  assert.deepEqual(editorStore.getState().graph, toyGraph());
+  assert.deepEqual([editorStore.getState().draftKey, editorStore.getState().isDirty], [draftKey, true]);
+});
+
+test("unsaved work that another workflow takes the place of stays a draft of its own", async () => {
+  await openPage("ann");
+  edit("open", () => toyGraph());
+  const { draftKey } = editorStore.getState();
+  openGraph(emptyGraph("other"), "other", null);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.deepEqual(atServer[draftKey]?.graph, toFile(toyGraph()));
+  assert.notEqual(editorStore.getState().draftKey, draftKey);
+  await keep();
+  assert.deepEqual(
+    Object.values(atServer).map(({ graph }) => graph.name),
+    ["toy", "other"],
+  );
+  assert.deepEqual(
+    Object.keys(localStorage).filter((key) => key.startsWith("loom.draft.")),
+    [],
+  );
+});
+
+test("while the server is away the draft is kept in the browser, for its user alone", async () => {
+  await openPage("ann");
+  browser.answer(() => Promise.reject(new TypeError("offline")));
+  edit("open", () => toyGraph());
+  await keep();
+  assert.deepEqual(atServer, {});
+  browser.answer(serve);
+  await openPage("eve");
+  assert.deepEqual(editorStore.getState().graph.nodes, {});
+  await openPage("ann");
+  assert.deepEqual(editorStore.getState().graph, toyGraph());
+  await keep();
+  assert.deepEqual(
+    Object.values(atServer).map(({ graph }) => graph.name),
+    ["toy"],
+  );
+});
+
+test("a draft that the server refuses is told once", async () => {
+  await openPage("ann");
+  browser.answer(() => Response.json({ error: "it is too large." }, { status: 413 }));
+  edit("open", () => toyGraph());
+  await keep();
+  await keep();
+  const told = pageStore.getState().toasts.filter(({ text }) => text.includes("it is too large. Save the workflow"));
+  assert.equal(told.length, 1);
+});
+
+test("a draft that is no workflow is told, stays where it is, and the page goes on", async () => {
+  atServer.dbroken = { graph: { nodes: 5 } as never, workflow_id: null, base_version: null };
+  await openPage("ann");
+  assert.deepEqual(editorStore.getState().graph.nodes, {});
+  assert.ok(
+    pageStore.getState().toasts.some(({ text }) => text.startsWith("The draft could not be opened: This is no")),
+  );
+  assert.notEqual(editorStore.getState().draftKey, "dbroken");
+});
+
+test("opening a graph loads it under its name, watches no run and goes to build", () => {
+  pageStore.setState({ view: "gallery" });
+  openGraph(toFile(toyGraph()), "my name", { id: "w", version: 1, name: "my name" });
+  const { graph, workflow, isDirty } = editorStore.getState();
+  assert.deepEqual([graph.name, workflow?.id, isDirty, pageStore.getState().view], ["my name", "w", false, "build"]);
+});
+
+test("a page that watches no run shows the one that runs, but only when it has just been opened", () => {
+  const runs = { a: { state: "running" as const } };
+  const message = { seq: 1, full: true, t: 0, server: "s", runs, removed: [], queue: [] };
+  receive(message);
+  assert.equal(liveStore.getState().watched, "a");
+  openGraph(toyGraph(), "toy", null);
+  receive({ ...message, seq: 2 });
+  assert.equal(liveStore.getState().watched, null);
+});
+
+test("a restarted server is shown, and a run that it lost is not watched any more", () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  liveStore.setState({ watched: "a", connection: "on", server: "s" });
+  receive({ seq: 1, full: true, t: 0, server: "other", runs: {} });
+  assert.deepEqual([liveStore.getState().connection, liveStore.getState().watched], ["restarted", null]);
+  mock.timers.tick(10_000);
+  assert.equal(liveStore.getState().connection, "on");
+  mock.timers.reset();
+});
+
+test("a question is answered once, and a second one answers the first with no", async () => {
+  const first = confirm("Delete?");
+  const second = confirm("Really?");
+  assert.equal(await first, false);
+  pageStore.getState().question?.answer(true);
+  assert.equal(await second, true);
+  assert.equal(pageStore.getState().question, null);
+});
+
+test("a chosen language is read from the server and remembered; one that cannot be had changes nothing", async () => {
+  browser.answer((request) => Response.json({ "frame.yes": "Ja", at: request.url }));
+  await setLanguage("de");
+  assert.deepEqual(
+    [t("frame.yes"), pageStore.getState().language, localStorage.getItem("loom.language")],
+    ["Ja", "de", "de"],
+  );
+  assert.equal(browser.requests.at(-1)!.url, "http://host/prefix/loom/static/loom.de.json?v=v1");
+  await setLanguage("en");
+  browser.answer(() => Response.json({ error: "no such file" }, { status: 404 }));
+  await setLanguage("de");
+  assert.deepEqual([t("frame.yes"), pageStore.getState().language], ["Yes", "en"]);
+});
+
+test("the same toast is shown once, and at most five are", () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  assert.equal(toast({ kind: "info", text: "x" }), toast({ kind: "info", text: "x" }));
+  for (let i = 0; i < 20; i++) toast({ kind: "info", text: `t${i}` });
+  assert.equal(pageStore.getState().toasts.length, 5);
+  mock.timers.tick(20_000);
+  assert.equal(pageStore.getState().toasts.length, 0);
+  mock.timers.reset();
+});
