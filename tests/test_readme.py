@@ -14,7 +14,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_python_of_the_readme_makes_a_picture(tmp_path: Path) -> None:
-    code, _ = blocks("python")
+    code, *_ = blocks("python")
     boot = f"import runpy; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r})\n"
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", boot + code], cwd=tmp_path, capture_output=True, text=True, check=False
@@ -25,7 +25,7 @@ def test_python_of_the_readme_makes_a_picture(tmp_path: Path) -> None:
 
 
 def test_the_torchrun_script_of_the_readme_makes_the_picture_of_one_process(tmp_path: Path) -> None:
-    _, code = blocks("python")
+    *_, code = blocks("python")
     model = ROOT / "pipelines" / "bobbin" / "model"
     for gpu, cpu in (
         ('"nccl"', '"gloo"'),
@@ -59,7 +59,7 @@ def test_every_workflow_and_file_that_the_readme_names_exists() -> None:
 
 
 def test_tree_in_the_readme_names_every_module() -> None:
-    modules = {p.name for folder in ("nodes", "pipelines", "parallel") for p in (ROOT / folder).glob("*.py")} - {
+    modules = {p.name for folder in ("nodes", "pipelines", "parallel", "ui") for p in (ROOT / folder).glob("*.py")} - {
         "__init__.py"
     }
     assert sorted(name for name in modules if f" {name}" not in README) == []

@@ -1,0 +1,120 @@
+"""The page's bundle: there, small, complete with licences, made of the locked packages, and built the same again."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from latentloom.nodes.registry import SPECS
+from latentloom.nodes.scalars import can_feed
+
+ROOT = Path(__file__).parents[2]
+WEB, STATIC = ROOT / "ui/web", ROOT / "ui/static"
+BUILT = ("loom.js", "loom.css", "loom.de.json", "THIRD_PARTY_LICENSES.txt")
+IS_CI = os.environ.get("CI") == "true"
+MAX_JS_BYTES = 800_000
+ADDRESSES = {
+    "http://www.w3.org": "namespaces of SVG and XHTML, never fetched",
+    "https://www.w3.org": "the same",
+    "https://react.dev": "in React's error messages",
+    "https://reactflow.dev": "the attribution link, and error messages",
+}
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def locked() -> dict[str, dict]:
+    packages = json.loads(read(WEB / "package-lock.json"))["packages"]
+    return {path.removeprefix("node_modules/"): entry for path, entry in packages.items() if path}
+
+
+def test_bundle_is_there_and_small() -> None:
+    for name in BUILT:
+        assert (STATIC / name).stat().st_size > 0, f"{name}: cd ui/web && npm ci && npm run build"
+    assert (STATIC / "loom.js").stat().st_size <= MAX_JS_BYTES
+
+
+@pytest.mark.parametrize("name", BUILT[:2])
+def test_bundle_names_no_address_that_a_browser_would_fetch(name: str) -> None:
+    found = set(re.findall(r"(?:https?|wss?)://[\w.-]+", read(STATIC / name)))
+    assert found <= ADDRESSES.keys(), (
+        f"{found - ADDRESSES.keys()}: the page works offline; bundle it, or explain it here"
+    )
+
+
+def test_bundle_runs_no_text_as_code_or_as_html() -> None:
+    script = read(STATIC / "loom.js")
+    assert not re.search(r"\beval\(|new Function\(", script)
+    sources = [path for path in (WEB / "src").rglob("*.ts*") if path.suffix in (".ts", ".tsx")]
+    risky = re.compile(r"dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML|document\.write")
+    assert [path.name for path in sources if risky.search(read(path))] == []
+
+
+def test_packages_are_named_with_exact_versions_and_come_from_the_registry() -> None:
+    package = json.loads(read(WEB / "package.json"))
+    named = {**package["dependencies"], **package["devDependencies"]}
+    packages = locked()
+    assert {name: packages[name]["version"] for name in named} == named
+    for name, entry in packages.items():
+        assert entry["resolved"].startswith("https://registry.npmjs.org/"), name
+        assert entry["integrity"].startswith("sha512-"), name
+
+
+def test_licences_are_those_of_the_locked_versions() -> None:
+    listed = re.findall(r"^(\S+) (\S+) \((.+)\)\n=+$", read(STATIC / "THIRD_PARTY_LICENSES.txt"), re.MULTILINE)
+    versions = {name: version for name, version, _ in listed}
+    packages = locked()
+    assert {"react", "react-dom", "@xyflow/react", "zustand"} <= versions.keys()
+    assert versions == {name: packages[name]["version"] for name in versions}
+    assert {licence for _, _, licence in listed} <= {"MIT", "ISC", "BSD-3-Clause"}
+
+
+def test_page_allows_the_wires_that_the_checker_allows() -> None:
+    feeds = json.loads(read(WEB / "src/graph/feeds.json"))
+    types = {socket.type for spec in SPECS.values() for socket in (*spec.inputs, *spec.outputs)}
+    for output, socket in product(types, types):
+        assert can_feed(output, socket) == (output == socket or feeds.get(output) == socket)
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the sources with the locked packages, beside the workflows that its tests read."""
+    npm = shutil.which("npm")
+    if not npm and not IS_CI:
+        pytest.skip("needs node and npm")
+    assert npm, "CI installs node and npm"
+    root = tmp_path_factory.mktemp("page")
+    shutil.copytree(WEB, root / "ui/web", ignore=shutil.ignore_patterns("node_modules", "build"))
+    shutil.copytree(ROOT / "workflows", root / "workflows")
+    install = ("ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts")
+    installed = run_npm(root / "ui/web", *install)
+    if installed.returncode and not IS_CI:
+        pytest.skip(f"needs the packages: {installed.stderr[-300:]}")
+    assert installed.returncode == 0, installed.stderr
+    return root / "ui/web"
+
+
+def run_npm(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [shutil.which("npm") or "npm", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.timeout(600)
+def test_bundle_is_what_its_source_builds(web: Path) -> None:
+    assert run_npm(web, "run", "build").returncode == 0
+    for name in BUILT:
+        assert (web.parent / "static" / name).read_bytes() == (STATIC / name).read_bytes(), f"{name}: build it again"
+
+
+@pytest.mark.timeout(600)
+def test_sources_pass_their_own_check(web: Path) -> None:
+    """Formatter, type checker and tests of the TypeScript."""
+    checked = run_npm(web, "run", "check")
+    assert checked.returncode == 0, checked.stdout[-3000:] + checked.stderr[-1000:]
