@@ -73,9 +73,7 @@ class _Sources:
             if current.source in self._known:
                 current = self._known[current.source]
                 break
-            self._known[current.source] = (
-                None  # until the end of the way is known; bypassed nodes in a circle have none
-            )
+            self._known[current.source] = None  # till the way's end is known; nodes in a circle have none
             way.append(current.source)
             current = self._handed_on(current)
         self._known.update(dict.fromkeys(way, current))

@@ -25,6 +25,11 @@ from .resolve import Overrides
 from .workspace import Workspace
 
 GIB = 2**30
+MAX_DENOISES = 100
+"""That are looked at; each takes about 20 ms, and a workflow may be a stranger's."""
+TOO_MANY = (
+    f"its plan is not shown, because only the first {MAX_DENOISES} denoises are looked at; it can run all the same"
+)
 ALONE = "one process, because neither the workflow nor the run names devices"
 BY_HAND = "it was written by hand"
 
@@ -53,13 +58,15 @@ def preview(
     """Each denoise as it would run, and the plans that there are for all of them together."""
     walk = Walk(graph, SPECS, overrides)
     nodes, found = [], []
-    for name in walk.denoising():
+    names = walk.denoising()
+    for name in names[:MAX_DENOISES]:
         try:
             plan, listed = _node(walk, name, workspace=workspace, machine=machine)
             nodes.append(plan)
             found.append(listed)
         except ValueError as error:
             nodes.append(NodePlan(node=name, problem=str(error)))
+    nodes += [NodePlan(node=name, problem=TOO_MANY) for name in names[MAX_DENOISES:]]
     return nodes, for_all(found)
 
 

@@ -45,10 +45,13 @@ def picture_facts(path: Path, *, name: str = "") -> Facts:
 
 def checked_picture(path: Path, *, name: str) -> tuple[Facts, str]:
     """The facts of a stranger's picture and its format, once all of it was read. Raises `ValueError`."""
+    from PIL import Image as Pillow
+
     with opened(path, name=name) as picture:
         load(picture, name)
-        upright = turned(picture)
-        return Facts(width=upright.width, height=upright.height), str(picture.format)
+        width, height = picture.size
+        lies = turned(picture.resize((2, 1), Pillow.Resampling.NEAREST)).height > 1  # turning copies all pixels
+        return Facts(width=height if lies else width, height=width if lies else height), str(picture.format)
 
 
 def picture_thumbnail(path: Path, *, side: int, name: str = "", format: Format = "WEBP") -> bytes:
@@ -56,7 +59,7 @@ def picture_thumbnail(path: Path, *, side: int, name: str = "", format: Format =
     with opened(path, name=name) as picture:
         picture.draft("RGB", (2 * side, 2 * side))  # a JPEG is read at a fraction of its size
         load(picture, name or str(path))
-        return _small(turned(picture), side, format)
+        return _small(picture, side, format)
 
 
 def video_facts(path: Path) -> Facts:
@@ -94,5 +97,5 @@ def _small(picture: Pillow.Image, side: int, format: Format) -> bytes:
         picture = picture.convert("RGBA" if picture.has_transparency_data else "RGB")
     picture.thumbnail((side, side), Pillow.Resampling.LANCZOS)
     file = io.BytesIO()
-    picture.save(file, format=format, quality=QUALITY)
+    turned(picture).save(file, format=format, quality=QUALITY)
     return file.getvalue()

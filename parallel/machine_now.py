@@ -57,11 +57,6 @@ def devices_now() -> tuple[DeviceNow, ...]:
     return *gpus, host
 
 
-def accelerators_here() -> tuple[str, ...]:
-    """Their names, as `machine.accelerators` has them."""
-    return tuple(device.name for device in devices_now() if device.name != "cpu")
-
-
 def host_bytes() -> int:
     """The memory of the machine, or of the container around this process."""
     import psutil

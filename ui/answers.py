@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from ..nodes.problems import GraphError, short
 from ..pipelines.json_file import JsonFault, parse_strict
@@ -73,6 +74,8 @@ def error_answer(error: Exception, where: str) -> Response:
         return plain({"error": str(error.detail)}, error.status_code)
     if isinstance(error, RequestValidationError):
         return _invalid(error)
+    if isinstance(error, ClientDisconnect):  # nobody is there to read it
+        return plain({"error": "the request was cut off; send it again"}, 400)
     for kind, status in ((NotLoggedIn, 401), (NotHere, 404), (Conflict, 409), (ValueError, 400)):
         if isinstance(error, kind):
             return plain({"error": str(error.args[0]) if error.args else str(error)}, status)

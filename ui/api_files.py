@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from .answers import Id, User, nothing, plain
 from .api_graphs import FileName, file_name
@@ -17,7 +16,7 @@ Upload = Annotated[str, Path(max_length=200, description="What `POST /uploads` c
 
 
 def add_routes(router: APIRouter, server: Server) -> None:
-    results, uploads = server.results, server.uploads
+    results, uploads, intake = server.results, server.uploads, server.intake
 
     @router.get("/results", responses=answers(list[ResultShape]))
     def list_results(
@@ -43,17 +42,17 @@ def add_routes(router: APIRouter, server: Server) -> None:
         return send(path, name=path.name, is_download=download)
 
     @router.get("/files/{id}/thumb", responses=sends("image/webp"))
-    def thumbnail(id: Id, user: User) -> Response:
+    async def thumbnail(id: Id, user: User) -> Response:
         """A small WebP."""
-        return picture(results.thumbnail(user, id), "image/webp", keep=KEEP)
+        return picture(await intake.look(results.thumbnail, user, id), "image/webp", keep=KEEP)
 
     @router.post("/uploads", status_code=201, responses=answers(Uploaded, 201), openapi_extra=takes("image/*"))
     async def upload(request: Request, user: User, x_name: FileName = "") -> Response:
         """Keep a picture (the body) as an input; `path` is what Load Image takes."""
-        data = await request.body()
-        return plain(await run_in_threadpool(uploads.add, user, file_name(x_name), data), 201)
+        async with intake.body(request) as file:
+            return plain(await intake.look(uploads.add, user, file_name(x_name), file), 201)
 
     @router.get("/uploads/{path}/thumb", responses=sends("image/webp"))
-    def upload_thumbnail(path: Upload, user: User) -> Response:
+    async def upload_thumbnail(path: Upload, user: User) -> Response:
         """A small WebP of an uploaded picture."""
-        return picture(uploads.thumbnail(user, path), "image/webp", keep=KEEP)
+        return picture(await intake.look(uploads.thumbnail, user, path), "image/webp", keep=KEEP)

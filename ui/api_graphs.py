@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Annotated
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Header, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from ..nodes.check import check, ensure
 from ..nodes.comfy_format import to_comfy
@@ -28,12 +25,8 @@ def add_routes(router: APIRouter, server: Server) -> None:
     @router.post("/open", responses=answers(NamedGraph), openapi_extra=takes("application/json", "image/*", "video/*"))
     async def open_workflow(request: Request, x_name: FileName = "") -> Response:
         """The workflow in a file (the body): ours, ComfyUI's API format, or a picture or video that carries one."""
-        with tempfile.TemporaryDirectory(dir=server.scratch) as folder:
-            path = Path(folder) / "file"
-            with path.open("wb") as file:
-                async for chunk in request.stream():
-                    file.write(chunk)
-            graph = await run_in_threadpool(open_file, path, name=file_name(x_name))
+        async with server.intake.body(request) as path:
+            graph = await server.intake.look(open_file, path, name=file_name(x_name))
         return plain({"name": graph.name, "graph": graph_to_plain(graph)})
 
     @router.post("/text", responses=answers(FileText))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from ..nodes.graph import graph_from_plain, graph_text
 from .answers import Id, User, nothing, plain
@@ -87,7 +86,8 @@ def _add_parts(router: APIRouter, server: Server) -> None:
     @router.put("/workflows/{id}/thumb", status_code=204, openapi_extra=takes("image/*"))
     async def write_thumb(id: Id, request: Request, user: User) -> Response:
         """Any picture (the body); it is made small and written anew."""
-        await run_in_threadpool(library.put_thumbnail, user, id, await request.body())
+        async with server.intake.body(request) as file:
+            await server.intake.look(library.put_thumbnail, user, id, file)
         return nothing()
 
     @router.get("/workflows/{id}/file", responses=sends("application/json"))

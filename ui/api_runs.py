@@ -7,12 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from ..nodes.graph import graph_from_plain
+from ..pipelines.values import Place
 from .answers import Id, NodeName, User, nothing, plain
+from .asked_place import asked_place
 from .bodies import Empty, MoveBody, RunBody
+from .devices import accelerators, devices_now
 from .errors import NotHere
 from .files import picture
 from .server import Server
-from .settings import place_of
 from .shapes import CONFLICT, RunShape, RunWithGraph, Submitted, answers, sends
 
 
@@ -29,7 +31,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
             sweep=body.sweep,
             targets=body.targets,
             workflow_id=body.workflow_id,
-            place=place_of(server.settings, devices=body.devices, plan=body.plan),
+            place=_place(body, server.settings.place),
         )
         return plain({"batch": batch.id, "runs": list(batch.runs)}, 201)
 
@@ -67,3 +69,10 @@ def add_routes(router: APIRouter, server: Server) -> None:
         if (data := runs.preview(user, id, node)) is None:
             raise NotHere(f"node {node} of this run has no preview yet; wait for its first step")
         return picture(data, "image/webp")
+
+
+def _place(body: RunBody, own: Place) -> Place | None:
+    """None: where the server says."""
+    if not body.devices.strip() and not body.plan.strip():
+        return None
+    return asked_place(body.devices, body.plan, own=own, here=accelerators(devices_now()))

@@ -26,6 +26,8 @@ from .server import Server
 VIEWS = ("build", "simple", "gallery", "models")
 LANGUAGES = ("en", "de")
 TEXTS = Path(__file__).parent / "texts"
+MAX_CALLS = 1000
+"""Of `gradio_client` that wait; one more is refused."""
 CLEAN_S, KEPT_S = 3600, 86400
 """How often Gradio looks through its copies of files, and how old they get."""
 GRACE_S = 1
@@ -90,8 +92,8 @@ def build_page(server: Server, *, bundle: Bundle, words: gr.I18n) -> gr.Blocks:
             shown = [_tab(view, words, bundle) for view in VIEWS]
         for view in shown:
             view.go(_selected, None, tabs, queue=False, show_progress="hidden", api_visibility="private")
-        add_endpoints(server)
-    return page
+        add_endpoints(server, copies=page.upload_file_set)
+    return page.queue(max_size=MAX_CALLS)
 
 
 def check_port(host: str, port: int) -> None:

@@ -9,7 +9,13 @@ from typing import IO
 
 def claim(folder: Path) -> IO[bytes]:
     """Close what is returned to give the folder free. Raises `ValueError` when another server has it."""
-    file = (folder / "server.lock").open("ab")
+    try:
+        file = (folder / "server.lock").open("ab")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ValueError(
+            f"{folder} cannot be written ({reason}); give a folder that you may write to, with --data-dir"
+        ) from None
     try:
         if sys.platform == "win32":
             import msvcrt

@@ -15,6 +15,7 @@ from gradio.utils import get_upload_folder
 from starlette.concurrency import run_in_threadpool
 
 from ..nodes.graph import Graph, graph_from_plain
+from ..nodes.resolve import param_values
 from .auth import LOCAL
 from .errors import Conflict, NotHere
 from .server import Server
@@ -26,9 +27,9 @@ AT_A_TIME = 64
 """Calls that wait for their runs; each costs a task, and no thread."""
 
 
-def add_endpoints(server: Server) -> None:
-    """Inside `gr.Blocks`."""
-    client = ClientApi(server)
+def add_endpoints(server: Server, *, copies: set[str]) -> None:
+    """Inside `gr.Blocks`, whose set of files that it deletes when they are old is `copies`."""
+    client = ClientApi(server, copies)
     for endpoint in (client.list_workflows, client.run_workflow, client.get_run, client.fetch_result):
         api(endpoint, api_name=endpoint.__name__, concurrency_limit=AT_A_TIME)
 
@@ -36,8 +37,9 @@ def add_endpoints(server: Server) -> None:
 class ClientApi:
     """Each endpoint works for the user who is logged in."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, copies: set[str]) -> None:
         self._server = server
+        self._copies = copies
 
     def list_workflows(self, request: gr.Request) -> list[dict[str, Any]]:
         """The workflows that can be run by name: your own, and the templates.
@@ -45,17 +47,12 @@ class ClientApi:
         Returns:
             A list of {id, name, description, params}; `params` holds the default of each parameter.
         """
-        library = self._server.library
-        own = [library.get(_user(request), each["id"]) for each in library.list(_user(request))]
-        return [
-            {
-                "id": each["id"],
-                "name": each["name"],
-                "description": each["description"],
-                "params": {name: param.get("default") for name, param in each["graph"].get("params", {}).items()},
-            }
-            for each in (*own, *templates())
+        shipped = [
+            {name: each[name] for name in ("id", "name", "description")}
+            | {"params": param_values(graph_from_plain(each["graph"]), {})}
+            for each in templates()
         ]
+        return self._server.library.runnable(_user(request)) + shipped
 
     async def run_workflow(
         self, request: gr.Request, workflow: str, params: dict[str, Any] | None = None, wait: float = 600.0
@@ -98,6 +95,7 @@ class ClientApi:
         with _told():
             path = self._server.results.path(_user(request), result)
         copy = save_file_to_cache(path, get_upload_folder())
+        self._copies.add(copy)
         return {"path": copy, "orig_name": path.name, "meta": {"_type": "gradio.FileData"}}
 
     def _submit(self, user: str, workflow: str, params: Mapping[str, Any]) -> str:

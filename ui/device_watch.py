@@ -29,7 +29,7 @@ class DeviceWatch:
     def for_page(self) -> Iterator[None]:
         """Looks while this is entered."""
         self._num_pages += 1
-        if self._task is None or self._task.done():
+        if self._task is None:
             self._task = asyncio.create_task(self._look())
         try:
             yield
@@ -37,6 +37,7 @@ class DeviceWatch:
             self._num_pages -= 1
             if not self._num_pages:
                 self._task.cancel()
+                self._task = None  # it may take a while to end, and the next page needs one that looks
 
     async def _look(self) -> None:
         while True:

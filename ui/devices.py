@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..parallel import machine_now
@@ -35,3 +36,8 @@ _LATEST = _Latest()
 def devices_now() -> list[dict[str, Any]]:
     """`{name, title, total_bytes, used_bytes, load}` of each. Takes seconds the first time where there is a GPU."""
     return _LATEST.devices()
+
+
+def accelerators(devices: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of all but the CPU."""
+    return [device["name"] for device in devices if device["name"] != "cpu"]

@@ -33,15 +33,18 @@ class _Draft(BaseModel):
 
 
 class Drafts:
+    """Threads may share it."""
+
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
         self._lock = threading.Lock()
+        self._heads: dict[str, dict[str, Plain]] = {}
+        """All but their graphs, by user and key; read when the user first asks."""
 
     def list(self, user: str) -> list[Plain]:
         """Newest first, without their graphs."""
-        found = [read_record(path, _Draft) for path in self._folder(user).glob("*.json")]
-        drafts = sorted((draft for draft in found if draft), key=lambda draft: draft.updated, reverse=True)
-        return [draft.model_dump(exclude={"graph"}) for draft in drafts]
+        with self._lock:
+            return sorted(self._heads_of(user).values(), key=lambda head: head["updated"], reverse=True)
 
     def get(self, user: str, key: str) -> Plain:
         """With its graph as it was put. Raises `NotHere`."""
@@ -54,28 +57,41 @@ class Drafts:
     ) -> Plain:
         """Replace a draft. The graph is plain data of any kind. Raises `ValueError`."""
         name = graph.get("name")
-        draft = {
+        head = {
             "key": key,
             "name": name[:200] if isinstance(name, str) else "",
             "workflow_id": workflow_id,
             "base_version": base_version,
             "updated": time.time(),
         }
-        data = json.dumps({**draft, "graph": graph}, ensure_ascii=False).encode(errors="replace")  # half a character
+        data = json.dumps({**head, "graph": graph}, ensure_ascii=False).encode(errors="replace")  # half a character
         if len(data) > MAX_BYTES:
             raise ValueError(f"the draft has {len(data)} bytes; at most {MAX_BYTES} are kept; make it smaller")
         with self._lock:
+            heads = self._heads_of(user)
             write_atomic(self._path(user, key), data)
-            self._drop_oldest(user)
-        return draft
+            heads[key] = head
+            others = [each for each in heads.values() if each is not head]
+            if len(heads) > MAX_DRAFTS:
+                self._drop(user, min(others, key=lambda each: each["updated"])["key"])
+        return head
 
     def delete(self, user: str, key: str) -> None:
-        self._path(user, key).unlink(missing_ok=True)
+        with self._lock:
+            self._drop(user, key)
 
-    def _drop_oldest(self, user: str) -> None:
-        paths = list(self._folder(user).glob("*.json"))
-        if len(paths) > MAX_DRAFTS:
-            min(paths, key=lambda path: path.stat().st_mtime_ns).unlink(missing_ok=True)
+    def _drop(self, user: str, key: str) -> None:
+        self._path(user, key).unlink(missing_ok=True)
+        self._heads_of(user).pop(key, None)
+
+    def _heads_of(self, user: str) -> dict[str, Plain]:
+        if user not in self._heads:
+            paths = [path for path in self._folder(user).glob("*.json") if KEY.fullmatch(path.stem)]
+            drafts = {path.stem: read_record(path, _Draft) for path in paths}
+            self._heads[user] = {
+                key: draft.model_dump(exclude={"graph"}) | {"key": key} for key, draft in drafts.items() if draft
+            }
+        return self._heads[user]
 
     def _folder(self, user: str) -> Path:
         return user_folder(self._data_dir, user) / "drafts"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from ..nodes.atomic import write_atomic
@@ -16,7 +17,7 @@ from .live import Live
 from .names import MAX_NAME, checked_folder, checked_name
 from .settings import Settings
 from .shares import Shares
-from .user_files import checked_id, fresh_id, nothing, scratch_file, user_folder
+from .user_files import checked_id, fresh_id, nothing, user_folder
 from .workflow_files import Head, Version, WorkflowFiles
 
 MAX_WORKFLOWS = 10_000
@@ -43,8 +44,13 @@ class Library:
     def list(self, user: str) -> list[Plain]:
         """Newest first."""
         with self._lock:
-            heads = sorted(self._heads_of(user).values(), key=lambda head: head.updated, reverse=True)
-            return [self._plain(user, head) for head in heads]
+            return [self._plain(user, head) for head in self._newest(user)]
+
+    def runnable(self, user: str) -> list[Plain]:
+        """`{id, name, description, params}` of each, newest first, without opening any."""
+        with self._lock:
+            names = {"id", "name", "description", "params"}
+            return [head.model_dump(include=names) for head in self._newest(user)]
 
     def get(self, user: str, id: str, version: int | None = None) -> Plain:
         """With its graph. Raises `NotHere`."""
@@ -91,10 +97,11 @@ class Library:
             return self._put(user, head.model_copy(update={"name": named, "folder": moved, "updated": time.time()}))
 
     def delete(self, user: str, id: str) -> None:
+        """Raises `NotHere`, and `ValueError` when it cannot be."""
         with self._lock:
             head = self._head(user, id)
-            self._shares.drop(head.token)
             self._files(user).remove(id)
+            self._shares.drop(head.token)
             del self._heads_of(user)[id]
             self._live.count(user, "library")
 
@@ -123,18 +130,16 @@ class Library:
                 raise NotHere("this workflow has no picture yet; run it, or save it again")
             return path.read_bytes()
 
-    def put_thumbnail(self, user: str, id: str, data: bytes) -> None:
-        """Any picture; it is made small and written anew. Raises `ValueError`."""
-        with self._lock:
-            path = self._files(user).thumb_path(self._head(user, id).id)
-        with scratch_file(path.parent, data) as file:
-            facts = picture_facts(file, name=PICTURE)
-            if facts.width * facts.height > MAX_THUMB_PIXELS:
-                raise ValueError(f"{PICTURE} is {facts.width} x {facts.height}; send a smaller one")
-            small = picture_thumbnail(file, side=THUMB_SIDE, name=PICTURE, format="PNG")
+    def put_thumbnail(self, user: str, id: str, file: Path) -> None:
+        """Any picture; it is made small and written anew. Raises `NotHere` and `ValueError`."""
         with self._lock:
             self._head(user, id)
-            write_atomic(path, small)
+        facts = picture_facts(file, name=PICTURE)
+        if facts.width * facts.height > MAX_THUMB_PIXELS:
+            raise ValueError(f"{PICTURE} is {facts.width} x {facts.height}; send a smaller one")
+        small = picture_thumbnail(file, side=THUMB_SIDE, name=PICTURE, format="PNG")
+        with self._lock:
+            write_atomic(self._files(user).thumb_path(self._head(user, id).id), small)
             self._live.count(user, "library")
 
     def share(self, user: str, id: str) -> str:
@@ -154,13 +159,12 @@ class Library:
             return {"name": head.name, "graph": graph_to_plain(self._graph(share.user, head, None))}
 
     def _add_version(self, user: str, head: Head, graph: Graph) -> Plain:
-        number, now = (head.version + 1 if head.versions else 1), time.time()
-        version = Version(version=number, time=now, num_nodes=len(graph.nodes))
+        number = head.version + 1 if head.versions else 1
+        version = Version(version=number, time=time.time(), num_nodes=len(graph.nodes))
         kept = (*head.versions, version)
         files = self._files(user)
         files.write_version(head.id, number, graph)
-        told = {"name": graph.name, "description": graph.description, "updated": now, "versions": kept[-MAX_VERSIONS:]}
-        plain = self._put(user, head.model_copy(update=told))
+        plain = self._put(user, head.showing(graph, kept[-MAX_VERSIONS:]))
         for old in kept[:-MAX_VERSIONS]:
             files.remove_version(head.id, old.version)
         return plain
@@ -182,6 +186,10 @@ class Library:
         if graph is None:
             raise NotHere(f"version {number} of {head.name} is not kept, or was damaged; open another version")
         return graph.model_copy(update={"name": head.name})
+
+    def _newest(self, user: str) -> list[Head]:
+        """Those first."""
+        return sorted(self._heads_of(user).values(), key=lambda head: head.updated, reverse=True)
 
     def _heads_of(self, user: str) -> dict[str, Head]:
         if user not in self._heads:

@@ -5,6 +5,7 @@ A plain ASGI middleware, so that a request is refused before anything reads its 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from dataclasses import dataclass
@@ -31,7 +32,8 @@ BODY_LIMITS = (
     (re.compile(r"/loom/uploads|(/gradio_api)?/upload"), UPLOAD_BYTES),
     (re.compile(r"/loom/workflows/[^/]+/thumb"), THUMB_BYTES),
 )
-SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+BODY_WAIT_S = 60.0
+"""How long the next piece of a body may take."""
 DEFAULT_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -44,6 +46,9 @@ DEFAULT_HEADERS = (
 class Refusal:
     status: int
     sentence: str
+
+
+STALLED = Refusal(408, f"the rest of the request stopped coming for {BODY_WAIT_S:.0f} seconds; send it again")
 
 
 class Gate:
@@ -66,7 +71,7 @@ class Gate:
             counted = _Counted(receive, send, limit)
             try:
                 await self.app(scope, counted.receive, counted.send)
-            except TooLarge:
+            except CutOff:
                 await counted.finish()
 
     def _refusal(self, scope: Scope, limit: int) -> Refusal | None:
@@ -76,9 +81,8 @@ class Gate:
             name = self.door.public_netloc or "localhost"
             sentence = f"this server is not called {host[:100]!r}; open it as {name}, or start it with --root-path URL"
             return Refusal(403, sentence)
-        is_ours = _below_root(scope).startswith(PREFIX)
-        is_change = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
-        if origin is not None and (is_ours or is_change) and not self.door.takes_origin(origin, host=host):
+        # reading, too: Gradio answers any origin, and one of its routes tells the cookie that is the login
+        if origin is not None and not self.door.takes_origin(origin, host=host):
             sentence = f"the request comes from a page of {origin[:100]!r}; only this server's own page may send it"
             return Refusal(403, sentence)
         length = headers.get("content-length", "0")
@@ -93,19 +97,15 @@ def body_limit(path: str, root_path: str = "") -> int:
     return next((limit for pattern, limit in BODY_LIMITS if pattern.fullmatch(path)), JSON_BYTES)
 
 
-def _below_root(scope: Scope) -> str:
-    return scope["path"].removeprefix(scope.get("root_path", ""))
-
-
 def _too_large(limit: int) -> Refusal:
     return Refusal(413, f"the request is larger than {limit // MIB} MiB, the limit here; send something smaller")
 
 
-class TooLarge(HTTPException):
-    """More of a body arrived than its request may carry."""
+class CutOff(HTTPException):
+    """The rest of a body is not waited for."""
 
-    def __init__(self) -> None:
-        super().__init__(413)
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.status)
 
 
 class _Counted:
@@ -116,18 +116,26 @@ class _Counted:
         self._send = send
         self._limit = limit
         self._num_bytes = 0
+        self._is_whole = False
+        self._refusal: Refusal | None = None
         self._has_begun = False
 
     async def receive(self) -> Message:
-        message = await self._receive()
+        if self._is_whole:  # only its end is left to be told, which may take for ever
+            return await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), BODY_WAIT_S)
+        except TimeoutError:
+            raise self._cut_off(STALLED) from None
+        self._is_whole = not message.get("more_body", False)
         self._num_bytes += len(message.get("body", b""))
         if self._num_bytes > self._limit:
-            raise TooLarge
+            raise self._cut_off(_too_large(self._limit))
         return message
 
     async def send(self, message: Message) -> None:
-        """Whatever the app makes of a body that was cut off, the answer is that it was too large."""
-        if self._num_bytes > self._limit:
+        """Whatever the app makes of a body that was cut off, the answer is why it was."""
+        if self._refusal is not None:
             await self.finish()
             return
         if message["type"] == "http.response.start":
@@ -136,9 +144,13 @@ class _Counted:
         await self._send(message)
 
     async def finish(self) -> None:
-        if not self._has_begun:
+        if not self._has_begun and self._refusal is not None:
             self._has_begun = True
-            await _answer(self._send, _too_large(self._limit))
+            await _answer(self._send, self._refusal)
+
+    def _cut_off(self, refusal: Refusal) -> CutOff:
+        self._refusal = refusal
+        return CutOff(refusal)
 
 
 def _with_defaults(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -210,7 +210,7 @@ class Live:
 
     def _forget_old(self, user: str) -> None:
         over = [w for w in self._runs.values() if w.run.user == user and w.run.is_over]
-        over.sort(key=lambda w: w.run.ended or 0.0, reverse=True)
+        over.sort(key=lambda w: w.number, reverse=True)  # not by time: a clock may be set back
         for watched in over[KEPT_NODES:]:
             watched.nodes, watched.numbers = {}, {}
         for watched in over[KEPT_RUNS:]:

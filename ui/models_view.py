@@ -28,10 +28,14 @@ class _Table:
         self._rows: list[dict[str, Any]] = []
 
     def rows(self, folders: tuple[Path, ...], machine: list[DeviceNow], *, refresh: bool) -> list[dict[str, Any]]:
+        asked = time.monotonic()
         with self._lock:
-            if refresh or folders != self._folders or time.monotonic() - self._taken > FRESH_S:
+            # whoever asked for a new look while one was waited for gets that one
+            oldest = asked if refresh else asked - FRESH_S
+            if folders != self._folders or self._taken < oldest:
+                taken = time.monotonic()
                 self._rows = [dataclasses.asdict(row) for row in model_rows(folders, machine)]
-                self._folders, self._taken = folders, time.monotonic()
+                self._folders, self._taken = folders, taken
             return self._rows
 
 

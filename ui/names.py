@@ -7,6 +7,7 @@ import unicodedata
 MAX_NAME = 200
 MAX_FOLDER = 200
 MAX_DEPTH = 8
+TURNS = "\u202a\u202b\u202d\u202e\u2066\u2067\u2068"
 
 
 def checked_name(name: str) -> str:
@@ -31,4 +32,4 @@ def checked_folder(folder: str) -> str:
 
 def _has_controls(text: str) -> bool:
     """Line breaks, surrogates, and marks that turn the direction of the text around them."""
-    return any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in "\u202a\u202b\u202d\u202e" for c in text)
+    return any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in TURNS for c in text)

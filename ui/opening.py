@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,8 +21,6 @@ KINDS: dict[str, Callable[[bytes], bool]] = {
     ".mp4": lambda head: head[4:8] == b"ftyp",
     ".webm": lambda head: head.startswith(b"\x1aE\xdf\xa3"),
 }
-_DECODING = threading.Lock()
-"""A packed picture may need hundreds of MiB to read: one at a time."""
 
 
 def open_file(path: Path, *, name: str) -> Graph:
@@ -35,8 +32,7 @@ def open_file(path: Path, *, name: str) -> Graph:
         return _from_text(path, Path(name).stem)
     named = path.rename(path.with_suffix(ending))
     try:
-        with _DECODING:
-            return read_workflow(named)
+        return read_workflow(named)
     except GraphError:
         raise
     except ValueError as error:

@@ -55,9 +55,11 @@ def prepare_gradio(settings: Settings) -> None:
 
     It asks itself whether it is up, which a proxy for the world outside must not answer.
     """
+    from .settings import SCRATCH
+
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
-    os.environ["GRADIO_TEMP_DIR"] = str(settings.data_dir / "gradio")
+    os.environ["GRADIO_TEMP_DIR"] = str(settings.data_dir / SCRATCH / "gradio")
     for name in ("NO_PROXY", "no_proxy"):
         known = [entry for entry in os.environ.get(name, "").split(",") if entry]
         os.environ[name] = ",".join(dict.fromkeys([*known, "localhost", "127.0.0.1", "::1", settings.host]))

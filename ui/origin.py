@@ -6,6 +6,7 @@ foreign pages, which carry the user's cookie.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import socket
 from dataclasses import dataclass
@@ -33,8 +34,9 @@ class Door:
             return True
         if is_loopback(self.host):
             return False
-        own = (socket.gethostname().lower(), socket.getfqdn().lower()) if self.host in WILDCARDS else ()
-        return name == self.host.lower() or name in own or _address(name) is not None
+        if name == self.host.lower() or _address(name) is not None:
+            return True
+        return self.host in WILDCARDS and name in _own_names()
 
     def takes_origin(self, origin: str, *, host: str) -> bool:
         """The page's own origin: the host that was asked for, or the one that browsers see behind a proxy."""
@@ -59,6 +61,12 @@ def is_loopback(name: str) -> bool:
     """Whether a host name or address stays on this machine."""
     address = _address(name)
     return address.is_loopback if address is not None else name.lower() in LOOPBACK_NAMES
+
+
+@functools.cache
+def _own_names() -> tuple[str, str]:
+    """Asked once: the second may come from a name server that takes seconds, while all requests wait."""
+    return socket.gethostname().lower(), socket.getfqdn().lower()
 
 
 def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -10,9 +10,10 @@ from ..nodes.graph import Graph
 from ..nodes.plan_preview import preview
 from ..nodes.workspace import Workspace
 from ..parallel.machine_now import DeviceNow
-from ..pipelines.place import AUTO, check_cores, read_place
+from ..pipelines.place import AUTO
 from ..pipelines.values import Place
-from .devices import devices_now
+from .asked_place import asked_place
+from .devices import accelerators, devices_now
 from .settings import Settings
 
 NOTHING = "this workflow denoises nothing, so no plan is needed; add a Denoise node"
@@ -28,7 +29,7 @@ def plan_view(
     """
     now = devices_now()
     machine = [DeviceNow(**device) for device in now]
-    place, problem = _place(devices, plan, settings.place, [each.name for each in machine if each.name != "cpu"])
+    place, problem = _place(devices, plan, settings.place, here=accelerators(now))
     roots = tuple(folder.resolve() for folder in settings.models_dirs)
     nodes, choices = preview(graph, overrides, workspace=Workspace(roots=roots, place=place), machine=machine)
     return {
@@ -39,22 +40,15 @@ def plan_view(
     }
 
 
-def _place(devices: str, plan: str, own: Place, accelerators: Sequence[str]) -> tuple[Place, str]:
+def _place(devices: str, plan: str, own: Place, *, here: Sequence[str]) -> tuple[Place, str]:
     """What was asked for, or as much of it as can be and what is wrong with the rest."""
     if not devices.strip() and not plan.strip():
         return own, ""
     try:
-        return _read(devices, plan or own.plan, own, accelerators), ""
+        return asked_place(devices, plan, own=own, here=here), ""
     except ValueError as error:
         problem = str(error)
     try:
-        return (_read(devices, AUTO, own, accelerators) if devices.strip() else own), problem
+        return (asked_place(devices, AUTO, own=own, here=here) if devices.strip() else own), problem
     except ValueError:
         return own, problem
-
-
-def _read(devices: str, plan: str, own: Place, accelerators: Sequence[str]) -> Place:
-    place = read_place(devices or ",".join(own.devices), plan, here=accelerators)
-    if len(place.devices) > len(own.devices):
-        check_cores(place)
-    return place

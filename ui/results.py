@@ -42,10 +42,6 @@ class Results:
         start = ids.index(before) + 1 if before in ids else 0
         return [_plain(*each) for each in found[start : start + max(1, min(limit, MAX_LISTED))]]
 
-    def get(self, user: str, id: str) -> dict[str, Any]:
-        """Raises `NotHere`."""
-        return _plain(*self._find(user, id))
-
     def path(self, user: str, id: str) -> Path:
         """The picture or video itself. Raises `NotHere`, also when the file is gone or became a link."""
         run, made = self._find(user, id)

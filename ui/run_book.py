@@ -13,7 +13,7 @@ from .errors import Conflict
 from .live import Live, QueueEntry
 from .run_queue import RunQueue
 from .run_records import RunRecords
-from .run_recovery import order_of, recovered
+from .run_recovery import order_of, recovered, set_back
 from .run_state import Outcome, Run, after, ended
 from .user_files import nothing
 
@@ -174,8 +174,18 @@ class RunBook:
         self._live.count(user, "results")
 
     def stop_all(self) -> None:
-        """Runs under way end at their next step."""
+        """Runs under way end at their next step, for a server that was asked to end.
+
+        The disk knows them as waiting, before all others: it is not their fault, however long their step takes.
+        """
         with self._lock:
+            try:
+                self.records.write_order([*self._cancels, *self._queue.ids])
+                for run in [self._runs[id] for id in self._cancels]:
+                    if not run.is_ending:
+                        self.records.write(set_back(run))
+            except ValueError as error:  # then they count as runs of a server that was killed
+                logger.warning("the runs under way were not put back into the queue: %s", error)
             for cancel in self._cancels.values():
                 cancel.set()
 

@@ -30,7 +30,7 @@ class RunRecords:
 
     def all(self) -> Iterator[Run]:
         """Every sound record of every user."""
-        for path in sorted(self._data_dir.glob("users/*/runs/*.json")):
+        for path in sorted(self._data_dir.glob("users/*/runs/[!.]*.json")):
             run = read_record(path, Run)
             if run is None:
                 continue

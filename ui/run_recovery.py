@@ -7,24 +7,28 @@ from collections.abc import Iterable, Sequence
 from .run_state import NodeState, Outcome, Run, ended
 
 MAX_RESTARTS = 2
-"""A run that was under way when the server ended so often is not started once more: it may be what ended it."""
+"""A run that was under way when the server was killed so often is not started once more: it may be what ended it."""
 
 AGAIN = "the server ended while this ran, so it was started again"
 GIVEN_UP = (
-    f"the server ended {MAX_RESTARTS + 1} times while this ran; perhaps it needs more memory than there is: "
+    f"the server died {MAX_RESTARTS + 1} times while this ran; perhaps it needs more memory than there is: "
     "look at its plan, make it smaller, and run it again"
 )
 
 
+def set_back(run: Run) -> Run:
+    """It waits again, to be made from its beginning."""
+    nodes = dict.fromkeys(run.nodes, NodeState())
+    return run.model_copy(update={"state": "waiting", "started": None, "note": AGAIN, "nodes": nodes})
+
+
 def recovered(run: Run, *, now: float) -> Run:
-    """What was under way when the server ended: it waits again, or is given up after too many times."""
+    """What was under way when the server was killed: it waits again, or is given up after too many times."""
     if run.is_ending:
         return ended(run, Outcome(state="cancelled"), now=now)
     if run.restarts >= MAX_RESTARTS:
         return ended(run, Outcome(state="failed", error=GIVEN_UP), now=now)
-    nodes = dict.fromkeys(run.nodes, NodeState())
-    again = {"state": "waiting", "started": None, "note": AGAIN, "restarts": run.restarts + 1, "nodes": nodes}
-    return run.model_copy(update=again)
+    return set_back(run).model_copy(update={"restarts": run.restarts + 1})
 
 
 def order_of(runs: Iterable[Run], remembered: Sequence[str]) -> list[str]:

@@ -92,7 +92,7 @@ class Run(_Value):
     folder: str
     """Below the output folder."""
     restarts: int = 0
-    """How often the server ended while it ran."""
+    """How often the server died while it ran."""
     is_ending: bool = False
     """Its user cancelled it while it ran."""
     nodes: dict[str, NodeState] = {}

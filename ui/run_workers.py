@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from ..nodes.events import Event
@@ -40,13 +41,14 @@ class RunWorkers:
             self._changed.notify_all()
 
     def close(self, timeout_s: float) -> None:
-        """End the runs under way at their next step; they stay in the book as running, so a new server begins them."""
+        """End the runs under way at their next step; a new server begins them again. Waits so long for all of them."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
         self._book.stop_all()
+        end = time.monotonic() + timeout_s
         for thread in self._threads:
-            thread.join(timeout_s)
+            thread.join(max(0.0, end - time.monotonic()))
 
     def _work(self) -> None:
         while (taken := self._take()) is not None:

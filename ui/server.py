@@ -6,12 +6,14 @@ import shutil
 from pathlib import Path
 
 from .claim import claim
+from .intake import Intake
 from .library import Library
 from .live import Live
 from .results import Results
 from .runs import Runs
-from .settings import Settings
+from .settings import SCRATCH, Settings
 from .uploads import Uploads
+from .user_files import remove_leftovers
 
 
 class Server:
@@ -22,10 +24,11 @@ class Server:
         _make(settings.data_dir, "--data-dir")
         _make(settings.output_dir, "--output-dir")
         self._claim = claim(settings.data_dir)
-        self.scratch = settings.data_dir / "scratch"
-        """For files that are being looked at; emptied at every start."""
+        self.scratch = settings.data_dir / SCRATCH
         shutil.rmtree(self.scratch, ignore_errors=True)
-        self.scratch.mkdir()
+        _make(self.scratch, "--data-dir")
+        remove_leftovers(settings.data_dir)
+        self.intake = Intake(self.scratch)
         self.live = Live()
         self.library = Library(settings, self.live)
         self.uploads = Uploads(settings.data_dir)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ..pipelines.place import check_cores, read_place
 from ..pipelines.values import Place
 from .origin import is_loopback
 
+SCRATCH = "loom-scratch"
+"""The folder in the data folder for files that are being looked at; emptied at every start."""
 OWN_PATHS = ("/loom", "/gradio_api")
 ROOT_PATH = re.compile(r"(https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?)?(/[A-Za-z0-9._~/-]*)?")
 
@@ -59,17 +60,3 @@ class Settings:
     def public_netloc(self) -> str:
         """The host (and port) that browsers see behind a proxy; empty where nobody said."""
         return urlsplit(self.root_path).netloc if "://" in self.root_path else ""
-
-
-def place_of(settings: Settings, *, devices: str, plan: str) -> Place | None:
-    """Where one run works, of the server's own devices; None: where the server says. Raises `ValueError`."""
-    if not devices.strip() and not plan.strip():
-        return None
-    own = settings.place.devices
-    place = read_place(devices or ",".join(own), plan or settings.place.plan)
-    if own and (foreign := sorted(set(place.devices) - set(own))):
-        raise ValueError(
-            f"the run asks for {', '.join(foreign)}, but this server works on {', '.join(own)}; name some of these"
-        )
-    check_cores(place)
-    return place

@@ -175,7 +175,9 @@ ERRORS: Responses = {
         (401, "Nobody is logged in."),
         (403, "The request comes from a foreign page, or for a foreign host."),
         (404, "There is no such thing, or it is another user's."),
+        (408, "The rest of the body stopped coming."),
         (413, "The body is too large."),
+        (415, "The body is not marked as JSON."),
     )
 }
 CONFLICT: Responses = {409: {"model": ErrorShape, "description": "The thing is not as the caller believes."}}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from anyio import create_task_group
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
@@ -20,6 +21,8 @@ from .live import Live, Seen
 if TYPE_CHECKING:
     from .server import Server
 
+logger = logging.getLogger("latentloom")
+
 GAP_S = 1 / 12
 LOOK_S = 15.0
 """How often a socket with nothing to tell looks whether its user is still logged in."""
@@ -27,7 +30,7 @@ MAX_SOCKETS = 64
 """Of one user: one for each page."""
 MAX_MESSAGE = 1024
 """Characters that a page may send at once: it has nothing to say but pings."""
-POLICY, TOO_BIG = 1008, 1009
+POLICY, TOO_BIG, FAILED = 1008, 1009, 1011
 
 
 def add_routes(router: APIRouter, server: Server) -> None:
@@ -54,14 +57,18 @@ def add_routes(router: APIRouter, server: Server) -> None:
 
 
 async def _serve(socket: WebSocket, live: Live, user: str) -> None:
+    """Until either side ends: a page whose socket tells nothing any more must know, so that it opens another."""
     await socket.accept()
-    telling = asyncio.create_task(_tell(socket, live, user))
     try:
-        await _listen(socket)
-    finally:
-        telling.cancel()
-        with contextlib.suppress(asyncio.CancelledError, WebSocketDisconnect, RuntimeError):  # the page went away
-            await telling
+        async with create_task_group() as tasks:
+            tasks.start_soon(_tell, socket, live, user)
+            await _listen(socket)
+            tasks.cancel_scope.cancel()
+    except* (WebSocketDisconnect, RuntimeError):  # the page went away
+        pass
+    except* Exception as failed:
+        logger.error("a page is told nothing any more, and has to connect again", exc_info=failed)
+        await socket.close(FAILED, "the server failed; its log says where")
 
 
 async def _tell(socket: WebSocket, live: Live, user: str) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
 
-from ..nodes.atomic import write_atomic
+from ..nodes.atomic import replacing
 from ..nodes.thumbnails import checked_picture, picture_thumbnail
+from ..pipelines.file_hash import sha256_of
 from .errors import NotHere
-from .user_files import scratch_file, user_folder
+from .user_files import user_folder
 
 MAX_USER_BYTES = 8 << 30
 THUMB_SIDE = 384
@@ -28,16 +29,16 @@ class Uploads:
         self._data_dir = data_dir
         self._lock = threading.Lock()
 
-    def add(self, user: str, name: str, data: bytes) -> dict[str, Any]:
+    def add(self, user: str, name: str, file: Path) -> dict[str, Any]:
         """Keep a picture; its `path` is what Load Image takes. Raises `ValueError` for what is no sound picture."""
         shown = "".join(c for c in name if c.isprintable())[:100].strip() or "the picture"
         folder = inputs_folder(self._data_dir, user)
         with self._lock:
-            self._check_room(folder, len(data))
-            with scratch_file(folder, data) as file:
-                facts, kind = checked_picture(file, name=shown)
-            path = f"{hashlib.sha256(data).hexdigest()[:16]}-{_safe(shown)}{ENDINGS[kind]}"
-            write_atomic(folder / path, data)
+            self._check_room(folder, file.stat().st_size)
+            facts, kind = checked_picture(file, name=shown)
+            path = f"{sha256_of(file)[:16]}-{_safe(shown)}{ENDINGS[kind]}"
+            with replacing(folder / path) as temporary:
+                shutil.copyfile(file, temporary)
         return {"path": path, "name": shown, "width": facts.width, "height": facts.height}
 
     def thumbnail(self, user: str, path: str) -> bytes:

@@ -7,15 +7,16 @@ import hashlib
 import logging
 import re
 import secrets
-from collections.abc import Iterator
+import shutil
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel
 
-from ..nodes.atomic import write_atomic, write_failure
+from ..nodes.atomic import write_atomic
 from ..nodes.graph import Graph, graph_text, read_graph
 from ..nodes.json_text import MAX_BYTES
+from ..nodes.problems import GraphError
 from .errors import NotHere
 
 logger = logging.getLogger("latentloom")
@@ -29,6 +30,17 @@ Record = TypeVar("Record", bound=BaseModel)
 def user_folder(data_dir: Path, user: str) -> Path:
     """A name says nothing about a path, so the folder is named by its hash."""
     return data_dir / "users" / hashlib.sha256(user.encode()).hexdigest()[:16]
+
+
+def remove_leftovers(data_dir: Path) -> None:
+    """What a server that was killed was writing or looking at; every such name begins with a dot."""
+    for pattern in ("users/*/*/.*", "users/*/workflows/*/.*", "shares/.*", ".queue-*"):
+        for path in data_dir.glob(pattern):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
 
 def fresh_id() -> str:
@@ -52,38 +64,29 @@ def write_record(path: Path, record: BaseModel) -> None:
 
 
 def read_record(path: Path, kind: type[Record]) -> Record | None:
-    """None where there is none, or a damaged one, which is then put aside."""
+    """None where there is none, one that cannot be read now, or a damaged one, which is then put aside."""
     try:
-        return kind.model_validate_json(path.read_bytes())
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except OSError as error:  # too many open files, or a disk that is away: the file itself may be sound
+        logger.warning("%s cannot be read now: %s", path, error.strerror)
+        return None
+    try:
+        return kind.model_validate_json(data)
+    except ValueError as error:
         put_aside(path, error)
         return None
 
 
 def put_aside(path: Path, error: Exception) -> None:
     """Rename a file that cannot be used, so that it is neither lost nor met again."""
-    logger.warning("%s is damaged and was put aside as %s%s: %s", path, path.name, DAMAGED, str(error).splitlines()[0])
+    reason = str(error).partition("\n")[0]
+    logger.warning("%s is damaged and was put aside as %s%s: %s", path, path.name, DAMAGED, reason)
     try:
         path.replace(path.with_name(path.name + DAMAGED))
     except OSError as failure:
         logger.warning("%s cannot be put aside (%s)", path, failure.strerror)
-
-
-@contextlib.contextmanager
-def scratch_file(folder: Path, data: bytes) -> Iterator[Path]:
-    """A stranger's bytes as a file, to be looked at and then gone. Raises `ValueError` when it cannot be written."""
-    path = folder / f".{fresh_id()}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    except OSError as error:
-        raise ValueError(write_failure(path, error)) from None
-    try:
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def write_graph_file(path: Path, graph: Graph) -> None:
@@ -98,11 +101,14 @@ def write_graph_file(path: Path, graph: Graph) -> None:
 
 
 def read_graph_file(path: Path) -> Graph | None:
-    """None where there is none, or a damaged one, which is then put aside."""
+    """None where there is none, one that cannot be read now, or a damaged one, which is then put aside."""
     if not path.exists():
         return None
     try:
         return read_graph(path)
-    except ValueError as error:
-        put_aside(path, error)
+    except GraphError as error:
+        if error.problems[0].code == "file":
+            logger.warning("%s", error)
+        else:
+            put_aside(path, error)
         return None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from ..nodes.graph import Graph
+from ..nodes.resolve import param_values
 from .user_files import ID, read_graph_file, read_record, write_graph_file, write_record
 
 HEAD = "head.json"
@@ -34,12 +37,19 @@ class Head(BaseModel):
     updated: float
     versions: tuple[Version, ...]
     """Oldest first; the last one is the current one."""
+    params: dict[str, Any] = {}
+    """The default of each parameter of the current version."""
     token: str = ""
     """Under which it is shared."""
 
     @property
     def version(self) -> int:
         return self.versions[-1].version
+
+    def showing(self, graph: Graph, versions: Sequence[Version]) -> Head:
+        """With what the graph of the last of these versions tells of itself."""
+        told = {"name": graph.name, "description": graph.description, "params": param_values(graph, {})}
+        return self.model_copy(update={**told, "updated": versions[-1].time, "versions": tuple(versions)})
 
 
 class WorkflowFiles:
@@ -68,13 +78,21 @@ class WorkflowFiles:
         return self._folder / id / THUMB
 
     def remove(self, id: str) -> None:
-        shutil.rmtree(self._folder / id, ignore_errors=True)
+        """At once: what is left of a half removed folder would be taken for a lost head. Raises `ValueError`."""
+        gone = self._folder / f".{id}"
+        try:
+            (self._folder / id).rename(gone)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ValueError(f"the workflow cannot be deleted ({reason}); make {self._folder} writable") from None
+        shutil.rmtree(gone, ignore_errors=True)
 
     def _head(self, folder: Path) -> Head | None:
         head = read_record(folder / HEAD, Head)
         if head is not None and head.id == folder.name and head.versions:
             return head
-        return self._remade(folder)
+        is_unreadable = head is None and (folder / HEAD).exists()
+        return None if is_unreadable else self._remade(folder)
 
     def _remade(self, folder: Path) -> Head | None:
         versions: list[Version] = []
@@ -86,12 +104,6 @@ class WorkflowFiles:
                 versions.append(Version(version=int(path.stem), time=time, num_nodes=len(read.nodes)))
         if graph is None:
             return None
-        head = Head(
-            id=folder.name,
-            name=graph.name,
-            description=graph.description,
-            updated=versions[-1].time,
-            versions=tuple(versions),
-        )
+        head = Head(id=folder.name, name="", updated=0.0, versions=()).showing(graph, versions)
         self.write_head(head)
         return head

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from flux_folder import write_flux
 
+from latentloom.nodes import plan_preview
 from latentloom.nodes.graph import Graph, graph_from_plain, read_graph
 from latentloom.nodes.plan_choices import Choice, for_all
 from latentloom.nodes.plan_preview import NodePlan, preview
@@ -247,6 +248,17 @@ def test_choices_for_several_denoises_hold_for_all_of_them() -> None:
     other = Choice(plan="cfg=2", devices="cpu*2", num_ranks=2, fits=True, bytes_per_device=5, problem="")
     assert for_all([[one, other], [two]]) == [two]
     assert for_all([]) == []
+
+
+def test_a_strangers_many_denoises_cost_no_more_than_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_preview, "MAX_DENOISES", 2)
+    graph = workflow()
+    graph = graph.model_copy(
+        update={"nodes": {**graph.nodes, "b": graph.nodes["denoise"], "c": graph.nodes["denoise"]}}
+    )
+    nodes, choices = look(graph)
+    assert [node.plan for node in nodes] == ["ulysses=1", "ulysses=1", ""]
+    assert "can run all the same" in nodes[2].problem and choices
 
 
 def test_a_look_imports_no_heavy_library() -> None:

@@ -77,10 +77,12 @@ def test_no_other_page_may_embed_ours(client: Any) -> None:
     assert headers["cross-origin-resource-policy"] == "same-origin"
 
 
-def test_files_of_the_page_may_be_kept_for_ever_with_their_version(client: Any) -> None:
+def test_files_of_the_page_may_be_kept_for_ever_with_their_version(client: Any, tmp_path: Path) -> None:
     from latentloom.ui.bundle import read_bundle
 
-    assert client.get("/loom/static/loom.js").headers["cache-control"] == "no-cache"
+    version = read_bundle(tmp_path / "static").version
+    for query, keeping in (("", "no-cache"), ("?v=old", "no-cache"), (f"?v={version}", "immutable")):
+        assert keeping in client.get(f"/loom/static/loom.js{query}").headers["cache-control"]
     assert client.get("/loom/static/secret.js").status_code == 404
     with pytest.raises(ValueError, match="npm run build"):
         read_bundle(Path("/nowhere"))

@@ -1,13 +1,15 @@
 """Who may ask: the file of users, the address, Host, Origin, and a login for each of our routes."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.exceptions import HTTPException
 
-from latentloom.ui.auth import login, read_users
-from latentloom.ui.origin import Door, is_loopback
+from latentloom.ui.auth import MAX_TRIES, login, read_users
+from latentloom.ui.origin import Door, _own_names, is_loopback
 from latentloom.ui.settings import Settings
 
 LOCAL = Door(host="127.0.0.1")
@@ -66,6 +68,36 @@ def test_login_takes_the_right_password_only(monkeypatch: pytest.MonkeyPatch) ->
     assert asyncio.run(answers()) == [True, False, False, False, False, False]
 
 
+def test_who_tries_many_passwords_at_once_learns_no_more_than_who_tries_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The right one among many does not stand out by its quick answer."""
+    monkeypatch.setattr("latentloom.ui.auth.WRONG_S", 0.05)
+
+    async def seconds() -> tuple[float, float]:
+        check, start = login({"ann": "secret", "bob": "x"}), time.monotonic()
+        guesses = [asyncio.create_task(check("ann", f"guess {number}")) for number in range(6)]
+        right, other = asyncio.create_task(check("ann", "secret")), asyncio.create_task(check("bob", "x"))
+        assert await other
+        others = time.monotonic() - start
+        assert await right and not any([await guess for guess in guesses])
+        return time.monotonic() - start, others
+
+    took, others = asyncio.run(seconds())
+    assert others < 0.05 < 0.3 <= took
+
+
+def test_passwords_that_wait_to_be_tried_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latentloom.ui.auth.WRONG_S", 0.0)
+
+    async def answers() -> list[Any]:
+        check = login({"ann": "secret"})
+        tries = [check("ann", "guess") for _ in range(MAX_TRIES)]
+        return await asyncio.gather(*tries, check("ann", "secret"), return_exceptions=True)
+
+    *wrong, refused = asyncio.run(answers())
+    assert not any(wrong)
+    assert isinstance(refused, HTTPException) and refused.status_code == 429
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "media.example.org"])
 def test_a_public_address_needs_a_login(tmp_path: Path, host: str) -> None:
     with pytest.raises(ValueError, match="add --auth FILE"):
@@ -104,6 +136,16 @@ def test_passwords_are_not_in_the_text_of_the_settings(tmp_path: Path) -> None:
 )
 def test_a_host_is_taken_when_it_is_this_server(door: Door, host: str, is_taken: bool) -> None:
     assert door.takes_host(host) is is_taken
+
+
+def test_the_name_server_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("socket.getfqdn", lambda: asked.append("fqdn") or "Box.example.org")
+    _own_names.cache_clear()
+    assert PUBLIC.takes_host("192.168.1.5") and asked == []
+    assert [PUBLIC.takes_host(name) for name in ("box.example.org:7860", "evil.example")] == [True, False]
+    assert asked == ["fqdn"]
+    _own_names.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def test_it_lists_the_workflows_with_their_parameters(caller: Any) -> None:
     assert "prompt" in found["first_picture"]["params"]
 
 
-def test_it_runs_a_workflow_and_fetches_its_picture(caller: Any) -> None:
+def test_it_runs_a_workflow_and_fetches_its_picture(caller: Any, page_server: Any) -> None:
     values = {"prompt": "a red ring", "denoise.steps": 2}
     run = caller.predict("first_picture", values, 200, api_name="/run_workflow")
     assert (run["state"], run["error"]) == ("done", "")
@@ -30,6 +30,7 @@ def test_it_runs_a_workflow_and_fetches_its_picture(caller: Any) -> None:
     with Image.open(Path(path)) as picture:
         assert picture.format == "PNG"
         assert '"a red ring"' in picture.text["latentloom"]
+    assert list((page_server.data_dir / "loom-scratch").rglob("*.png"))  # Gradio's copy, gone with the server
 
 
 def test_it_need_not_wait(caller: Any) -> None:

@@ -1,5 +1,6 @@
 """The library: saved workflows with versions and folders, drafts, shares; what is refused, and what outlives damage."""
 
+import errno
 import io
 import json
 from pathlib import Path
@@ -10,11 +11,12 @@ from PIL import Image
 from toy_server import graph, settings_in
 
 from latentloom.nodes.graph import graph_to_plain
-from latentloom.ui import drafts, library
+from latentloom.ui import drafts, library, workflow_files
 from latentloom.ui.errors import Conflict, NotHere
 from latentloom.ui.library import Library
 from latentloom.ui.live import Live, Seen
 from latentloom.ui.names import checked_folder, checked_name
+from latentloom.ui.user_files import remove_leftovers
 
 
 @pytest.fixture
@@ -30,6 +32,12 @@ def png(width: int = 4, height: int = 3) -> bytes:
     file = io.BytesIO()
     Image.new("RGB", (width, height), "red").save(file, "PNG")
     return file.getvalue()
+
+
+def sent(folder: Path, data: bytes) -> Path:
+    file = folder / "sent"
+    file.write_bytes(data)
+    return file
 
 
 def test_a_saved_workflow_is_there_again_after_a_restart(shelf: Library, tmp_path: Path) -> None:
@@ -80,9 +88,20 @@ def test_the_oldest_versions_go_when_there_are_too_many(
     ]
 
 
+def test_what_a_client_may_run_is_listed_without_opening_it(
+    shelf: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    params = {"steps": {"type": "int", "default": 7}, "prompt": {"type": "string"}}
+    id = shelf.create("ada", graph({"number": ("Number", {"value": "$steps"})}, params=params), name="star")["id"]
+    monkeypatch.setattr(library.WorkflowFiles, "read_version", lambda *arguments: 1 / 0)
+    for each in (shelf, Library(settings_in(tmp_path), Live())):
+        [found] = each.runnable("ada")
+        assert found == {"id": id, "name": "star", "description": "", "params": {"steps": 7, "prompt": None}}
+
+
 def test_rename_move_duplicate_and_delete(shelf: Library, tmp_path: Path) -> None:
     id = shelf.create("ada", workflow(1))["id"]
-    shelf.put_thumbnail("ada", id, png())
+    shelf.put_thumbnail("ada", id, sent(tmp_path, png()))
     assert shelf.change("ada", id, name="new")["name"] == "new"
     assert shelf.change("ada", id, folder="a/b")["folder"] == "a/b"
     copy = shelf.duplicate("ada", id)
@@ -107,7 +126,7 @@ def test_thumbnails_are_written_anew_and_strangers_files_refused(shelf: Library,
     id = shelf.create("ada", workflow())["id"]
     with pytest.raises(NotHere, match="no picture yet"):
         shelf.thumbnail("ada", id)
-    shelf.put_thumbnail("ada", id, png(900, 300) + b"<script>")
+    shelf.put_thumbnail("ada", id, sent(tmp_path, png(900, 300) + b"<script>"))
     data = shelf.thumbnail("ada", id)
     assert b"<script>" not in data and Image.open(io.BytesIO(data)).size == (512, 171)
     for bad, words in (
@@ -116,7 +135,7 @@ def test_thumbnails_are_written_anew_and_strangers_files_refused(shelf: Library,
         (png(5000, 5000), "5000"),
     ):
         with pytest.raises(ValueError, match=words):
-            shelf.put_thumbnail("ada", id, bad)
+            shelf.put_thumbnail("ada", id, sent(tmp_path, bad))
     assert shelf.thumbnail("ada", id) == data
     assert not list(tmp_path.glob("data/users/*/workflows/*/.*"))
 
@@ -187,6 +206,54 @@ def test_a_damaged_head_is_made_anew_from_the_versions(shelf: Library, tmp_path:
     assert head.with_name("head.json.damaged").is_file()
 
 
+def test_a_file_that_cannot_be_read_for_a_while_is_not_put_aside(
+    shelf: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = shelf.create("ada", workflow(1), name="star", folder="mine")["id"]
+    shelf.drafts.put("ada", "tab", {"name": "half"})
+
+    def refuse(path: Path, *arguments: Any) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files", str(path))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "read_bytes", refuse)
+        broken.setattr(Path, "open", refuse)
+        again = Library(settings_in(tmp_path), Live())
+        assert again.list("ada") == again.drafts.list("ada") == []
+        with pytest.raises(NotHere):
+            shelf.get("ada", id)
+    assert not list(tmp_path.rglob("*.damaged"))
+    again = Library(settings_in(tmp_path), Live())
+    assert (again.get("ada", id)["folder"], again.drafts.get("ada", "tab")["name"]) == ("mine", "half")
+
+
+def test_a_workflow_that_was_half_deleted_when_the_server_was_killed_stays_deleted(
+    shelf: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = shelf.create("ada", workflow(1))["id"]
+    monkeypatch.setattr(workflow_files.shutil, "rmtree", lambda folder, **how: (folder / "head.json").unlink())
+    shelf.delete("ada", id)
+    assert Library(settings_in(tmp_path), Live()).list("ada") == []
+    monkeypatch.undo()
+    remove_leftovers(tmp_path / "data")
+    assert not list(tmp_path.rglob("1.json"))
+
+
+def test_a_workflow_that_cannot_be_deleted_stays(
+    shelf: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = shelf.create("ada", workflow(1))["id"]
+    token = shelf.share("ada", id)
+
+    def refuse(path: Path, target: Path) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(ValueError, match=r"cannot be deleted \(Read-only"):
+        shelf.delete("ada", id)
+    assert shelf.shared(token)["name"] == shelf.get("ada", id)["name"]
+
+
 def test_a_damaged_version_is_put_aside_and_the_others_open(shelf: Library, tmp_path: Path) -> None:
     id = shelf.create("ada", workflow(1))["id"]
     shelf.save("ada", id, workflow(2), base_version=1)
@@ -209,6 +276,15 @@ def test_drafts_keep_whatever_was_on_the_canvas(shelf: Library, tmp_path: Path) 
     again.delete("ada", "tab-1")
     with pytest.raises(NotHere, match="no such draft"):
         again.get("ada", "tab-1")
+
+
+def test_a_draft_that_is_being_written_is_not_listed(shelf: Library, tmp_path: Path) -> None:
+    shelf.drafts.put("ada", "tab", {"name": "half"})
+    [path] = tmp_path.glob("data/users/*/drafts/tab.json")
+    path.with_name(".tab-x1y2.json").write_text('{"key": "tab", "na')
+    again = Library(settings_in(tmp_path), Live()).drafts
+    assert [each["key"] for each in again.list("ada")] == ["tab"]
+    assert path.with_name(".tab-x1y2.json").is_file()
 
 
 def test_draft_keys_are_no_paths_and_drafts_are_bounded(shelf: Library, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from latentloom.ui.live import KEPT_NODES, KEPT_REMOVALS, Live, QueueEntry, Seen
+from latentloom.ui.live import KEPT_NODES, KEPT_REMOVALS, KEPT_RUNS, Live, QueueEntry, Seen
 from latentloom.ui.run_state import NodeState, Run
 
 DEADLINE_S = 20.0
@@ -108,6 +108,18 @@ def test_only_the_newest_runs_that_are_over_keep_their_nodes() -> None:
     assert message is not None
     with_nodes = [id for id, told in message["runs"].items() if told["nodes"]]
     assert with_nodes == [str(number) for number in range(5, KEPT_NODES + 5)]
+
+
+def test_a_clock_that_is_set_back_hides_no_new_run() -> None:
+    live, seen = Live(), Seen()
+    for number in range(KEPT_RUNS):
+        live.put_run(run(str(number), state="done", ended=9000.0))
+    live.put_run(run("new"))
+    live.changes("ada", seen)
+    live.put_run(run("new", state="done", ended=5.0, nodes={"a": NodeState(state="done")}))
+    message = live.changes("ada", seen)
+    assert message is not None and message["runs"]["new"]["state"] == "done"
+    assert set(message["runs"]["new"]["nodes"]) == {"a"}
 
 
 def test_a_run_that_begins_tells_all_its_nodes() -> None:

@@ -30,6 +30,32 @@ def test_what_the_devices_do_is_told(client: Any, devices: list[dict[str, Any]])
         assert socket.receive_json()["devices"] == devices
 
 
+def test_the_page_that_comes_right_after_the_last_one_is_told_too(
+    client: Any, devices: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at a reload, while the look for the page before is still under way."""
+    monkeypatch.setattr(device_watch, "devices_now", lambda: time.sleep(0.3) or list(devices))
+    with client.websocket_connect(LIVE) as socket:
+        socket.receive_json()
+    with client.websocket_connect(LIVE) as socket:
+        socket.receive_json()
+        devices.append({"name": "cpu", "used_bytes": 1})
+        assert socket.receive_json()["devices"] == devices
+
+
+def test_a_socket_that_cannot_tell_any_more_is_closed(
+    client: Any, server: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with client.websocket_connect(LIVE) as socket:
+        socket.receive_json()
+        monkeypatch.setattr(server.live, "changes", lambda user, seen: 1 / 0)
+        server.live.count("local", "library")
+        with pytest.raises(WebSocketDisconnect) as ended:
+            socket.receive_json()
+    assert ended.value.code == sockets.FAILED
+    assert "told nothing any more" in caplog.text
+
+
 def test_the_first_message_holds_everything(client: Any) -> None:
     with client.websocket_connect(LIVE, headers=ORIGIN) as socket:
         message = socket.receive_json()

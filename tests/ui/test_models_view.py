@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,22 @@ def test_a_new_model_is_seen_when_asked_to_look_again(
     shutil.copytree(tiny("sd3"), folder / "sd3")
     assert "sd3" not in by_name(models_view(given))
     assert "sd3" in by_name(models_view(given, refresh=True))
+
+
+def test_many_who_ask_to_look_again_at_once_cost_two_looks(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+
+    def rows(folders: Any, machine: Any) -> list[Any]:
+        looks.append(time.sleep(0.1) or 0.0)
+        return []
+
+    monkeypatch.setattr(models_module, "model_rows", rows)
+    with ThreadPoolExecutor(8) as pool:
+        for each in [pool.submit(models_view, settings(tmp_path, folder), refresh=True) for _ in range(8)]:
+            each.result()
+    assert len(looks) <= 2
 
 
 def test_what_is_loaded_has_the_models_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from toy_server import DEADLINE_S, OPEN, ORDER, REACHED, finished, gated, pictured, reset, runs_in, settings_in
 
+from latentloom.ui import runs as runs_module
 from latentloom.ui.live import Live, Seen
 from latentloom.ui.results import Results
 from latentloom.ui.run_book import RunBook
 from latentloom.ui.run_records import RunRecords
 from latentloom.ui.run_recovery import AGAIN, GIVEN_UP, MAX_RESTARTS, order_of, recovered
-from latentloom.ui.run_state import NodeState, Run
+from latentloom.ui.run_state import NodeState, Outcome, Run
 
 TESTS = Path(__file__).resolve().parent.parent
 
@@ -72,8 +73,30 @@ def test_a_server_that_ends_in_order_leaves_its_run_to_the_next_one(tmp_path: Pa
     OPEN["gate"].set()
     with runs_in(tmp_path) as runs:
         run = finished(runs, "ada", id)
-    assert (run.state, run.note, run.restarts) == ("done", AGAIN, 1)
+    assert (run.state, run.note, run.restarts) == ("done", AGAIN, 0)
     assert ORDER == ["gate", "gate"]
+
+
+def test_a_run_is_not_given_up_for_servers_that_end_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where its step takes longer than the server waits."""
+    monkeypatch.setattr(runs_module, "CLOSE_S", 0.01)
+    with runs_in(tmp_path) as runs:
+        held, later = (runs.submit("ada", gated(name)).runs[0] for name in ("held", "later"))
+        assert REACHED["held"].wait(DEADLINE_S)
+        monkeypatch.setattr(runs.book, "end", lambda id, outcome: None)  # as if the step never ended
+    kept = {run.id: run for run in RunRecords(tmp_path / "data").all()}
+    assert {(run.state, run.restarts) for run in kept.values()} == {("waiting", 0)}
+    assert RunRecords(tmp_path / "data").read_order() == [held, later]
+
+
+def test_a_run_that_ends_while_the_server_does_is_done(tmp_path: Path) -> None:
+    records = RunRecords(tmp_path)
+    book = RunBook(records, Live())
+    book.add([make("a" * 16, "waiting")], gated("gate"))
+    assert book.begin_next()
+    book.stop_all()
+    book.end("a" * 16, Outcome(state="done"))
+    assert [run.state for run in records.all()] == ["done"]
 
 
 def test_a_page_that_comes_back_is_told_what_was_and_what_waits(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import json
 import random
 import re
 import struct
+import threading
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from typing import Any
 import psutil
 import pytest
 
+from latentloom.ui import limits
+from latentloom.ui.intake import AT_A_TIME
 from raw_requests import Answer, Asked, ask
 
 SECRET = "the secret outside the folders"
@@ -286,7 +289,72 @@ def test_refusals_speak_in_sentences(app: Any) -> None:
             error = answer.json()["error"]
             assert len(error) > 20
             assert "Traceback" not in error
-            assert "/data/scratch" not in error
+            assert "loom-scratch" not in error
+
+
+@pytest.mark.parametrize("path", ["/gradio_api/token", "/config", "/", "/loom/me"])
+def test_a_foreign_page_reads_nothing_of_gradio_either(app: Any, path: str) -> None:
+    """Gradio would let any origin read its answers, and one of them is the login of whoever asks."""
+    app.add_api_route("/gradio_api/token", lambda: {"token": SECRET})
+    [answer] = refused(app, [Asked(method="GET", target=path, headers=(("Origin", "https://evil.example"),))])
+    assert answer.status == 403 and SECRET.encode() not in answer.body
+
+
+def test_a_request_that_is_cut_off_or_stalls_leaves_nothing(
+    app: Any, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(limits, "BODY_WAIT_S", 0.05)
+    scope = {"type": "http", "method": "POST", "path": "/loom/open", "query_string": b""}
+    scope |= {"headers": [(b"host", b"127.0.0.1:7860")], "http_version": "1.1", "scheme": "http"}
+
+    async def told(then: dict[str, Any] | None) -> list[Any]:
+        messages: list[Any] = []
+        pieces = iter([{"type": "http.request", "body": b"{", "more_body": True}])
+
+        async def receive() -> dict[str, Any]:
+            if (piece := next(pieces, then)) is None:
+                await asyncio.sleep(60)
+            return piece or {}
+
+        async def send(message: Any) -> None:
+            messages.append(message)
+
+        await app(dict(scope), receive, send)
+        return messages
+
+    stalled = asyncio.run(told(None))
+    assert stalled[0]["status"] == 408 and b"stopped coming" in stalled[1]["body"]
+    asyncio.run(told({"type": "http.disconnect"}))
+    assert caplog.records == []
+    assert list((settings.data_dir / "loom-scratch").iterdir()) == []
+
+
+def test_pictures_are_looked_at_few_at_a_time_and_nobody_else_waits(
+    app: Any, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking, most, release = [0], [0], threading.Event()
+
+    def slow(user: str, path: str) -> bytes:
+        looking[0] += 1
+        most[0] = max(most[0], looking[0])
+        assert release.wait(60)
+        looking[0] -= 1
+        return b"small"
+
+    monkeypatch.setattr(server.uploads, "thumbnail", slow)
+
+    async def answers() -> list[int]:
+        thumbs = [ask(app, Asked(method="GET", target="/loom/uploads/a/thumb")) for _ in range(60)]
+        tasks = [asyncio.create_task(each) for each in thumbs]
+        await asyncio.sleep(0.2)
+        try:
+            other = await asyncio.wait_for(ask(app, Asked(method="GET", target="/loom/workflows")), 10)
+        finally:
+            release.set()
+        return [other.status, *(answer.status for answer in await asyncio.gather(*tasks))]
+
+    assert asyncio.run(answers()) == [200] * 61
+    assert most[0] <= AT_A_TIME
 
 
 @pytest.mark.parametrize("kind", ["run", "workflow", "result", "draft", "upload", "share"])

@@ -70,6 +70,9 @@ def test_the_page_is_served_with_its_own_files_only(page_server: Any) -> None:
 def test_gradios_routes_are_guarded_as_ours_are(page_server: Any) -> None:
     assert get(page_server.url, Host="evil.example")[0] == 403
     assert get(page_server.url + "config", Host="evil.example")[0] == 403
+    for path in ("gradio_api/token", "config", "loom/me"):  # the first one tells the cookie that is the login
+        assert get(page_server.url + path, Origin="https://evil.example")[0] == 403
+        assert get(page_server.url + path, Origin=page_server.url.rstrip("/"))[0] == 200
     call = urllib.request.Request(
         page_server.url + "gradio_api/call/list_workflows",
         data=b'{"data": []}',
@@ -89,6 +92,7 @@ def test_it_ends_in_order_and_the_next_start_finds_everything(
     post(page, "drafts/mine", put, method="PUT")
     page.process.send_signal(signal.SIGINT)
     assert page.process.wait(60) == 0
+    assert not (page.data_dir / "loom-scratch").exists()
     again = start_page(folder=tmp_path)
     found = json.loads(get(again.url + "loom/runs")[1])
     assert {run["id"]: run["state"] for run in found}.keys() == set(runs)

@@ -3,7 +3,9 @@
 import io
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -14,10 +16,24 @@ from latentloom.ui import uploads
 from latentloom.ui.errors import NotHere
 from latentloom.ui.uploads import Uploads
 
+Add = Callable[..., dict[str, Any]]
+
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> Uploads:
     return Uploads(tmp_path / "data")
+
+
+@pytest.fixture
+def add(shelf: Uploads, tmp_path: Path) -> Add:
+    """`add(name, data)` is what Ada's upload becomes."""
+
+    def add(name: str, data: bytes) -> dict[str, Any]:
+        file = tmp_path / "sent"
+        file.write_bytes(data)
+        return shelf.add("ada", name, file)
+
+    return add
 
 
 def encoded(format: str = "PNG", size: tuple[int, int] = (6, 4)) -> bytes:
@@ -51,10 +67,8 @@ def kept(tmp_path: Path) -> list[str]:
         ("x" * 500, "PNG", f"-{'x' * 60}.png"),
     ],
 )
-def test_a_picture_is_kept_under_a_harmless_name(
-    shelf: Uploads, tmp_path: Path, name: str, format: str, ending: str
-) -> None:
-    made = shelf.add("ada", name, encoded(format))
+def test_a_picture_is_kept_under_a_harmless_name(add: Add, tmp_path: Path, name: str, format: str, ending: str) -> None:
+    made = add(name, encoded(format))
     assert made["path"][16:] == ending and (made["width"], made["height"]) == (6, 4)
     assert kept(tmp_path) == [made["path"]]
 
@@ -73,32 +87,41 @@ def test_a_picture_is_kept_under_a_harmless_name(
     ],
 )
 def test_what_is_no_sound_picture_is_refused_by_its_name_and_not_kept(
-    shelf: Uploads, tmp_path: Path, data: bytes, words: str
+    add: Add, tmp_path: Path, data: bytes, words: str
 ) -> None:
     with pytest.raises(ValueError, match=words) as caught:
-        shelf.add("ada", "cat.png", data)
+        add("cat.png", data)
     assert str(caught.value).startswith("cat.png ") and str(tmp_path) not in str(caught.value)
     assert kept(tmp_path) == []
 
 
-def test_the_thumbnail_is_a_webp_of_own_uploads_only(shelf: Uploads) -> None:
-    path = shelf.add("ada", "cat.png", encoded())["path"]
+def test_a_disk_that_takes_no_upload_is_told_without_its_path(client: Any, server: Any, tmp_path: Path) -> None:
+    server.scratch.rmdir()
+    for path in ("open", "uploads"):
+        answer = client.post(f"/loom/{path}", content=encoded())
+        assert answer.status_code == 400
+        assert "disk does not take the file (no such file" in answer.json()["error"]
+        assert str(tmp_path) not in answer.text
+
+
+def test_the_thumbnail_is_a_webp_of_own_uploads_only(shelf: Uploads, add: Add) -> None:
+    path = add("cat.png", encoded())["path"]
     assert Image.open(io.BytesIO(shelf.thumbnail("ada", path))).format == "WEBP"
     for user, wrong in (("bob", path), ("ada", "../../../etc/passwd"), ("ada", ""), ("ada", f"{path}/")):
         with pytest.raises(NotHere, match="no uploaded picture"):
             shelf.thumbnail(user, wrong)
 
 
-def test_there_is_a_limit_to_what_a_user_keeps(shelf: Uploads, monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf.add("ada", "cat.png", encoded())
+def test_there_is_a_limit_to_what_a_user_keeps(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+    add("cat.png", encoded())
     monkeypatch.setattr(uploads, "MAX_USER_BYTES", 100)
     with pytest.raises(ValueError, match="your uploaded pictures fill"):
-        shelf.add("ada", "dog.png", encoded())
+        add("dog.png", encoded())
 
 
-def test_load_image_finds_the_users_own_upload_and_nobody_elses(tmp_path: Path) -> None:
+def test_load_image_finds_the_users_own_upload_and_nobody_elses(add: Add, tmp_path: Path) -> None:
     reset()
-    path = Uploads(tmp_path / "data").add("ada", "cat.png", encoded())["path"]
+    path = add("cat.png", encoded())["path"]
     [inputs] = tmp_path.glob("data/users/*/inputs")
     with runs_in(tmp_path) as runs:
         cases = [("ada", path, "done"), ("bob", path, "failed"), ("bob", f"{inputs}/{path}", "failed")]
@@ -110,9 +133,7 @@ def test_load_image_finds_the_users_own_upload_and_nobody_elses(tmp_path: Path) 
         assert "outside the allowed folders" in runs.list("bob")[0].error
 
 
-def test_a_large_sound_picture_keeps_to_the_limit_of_load_image(
-    shelf: Uploads, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_sound_picture_keeps_to_the_limit_of_load_image(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(picture_files, "MAX_PIXELS", 20)
     with pytest.raises(ValueError, match="6 x 4 pixels"):
-        shelf.add("ada", "cat.png", encoded())
+        add("cat.png", encoded())
