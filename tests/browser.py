@@ -1,0 +1,281 @@
+"""Chromium on the real page, for tests: nothing leaves the machine, and no complaint of the console goes unseen."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Locator, Page
+
+CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    # every name and address but our own ends nowhere
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+DESKTOP: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}}
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+WAIT_MS = 20_000
+"""How long a check waits: much longer than anything takes, for machines that are busy."""
+MODEL_MS = 60_000
+"""The same for what loads the model first."""
+STILL = """async (viewport) => {
+  const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+  for (let last = "", same = 0; same < 15; same = viewport.style.transform === last ? same + 1 : 0) {
+    last = viewport.style.transform;
+    await frame();
+  }
+}"""
+"""Ends when the canvas has not moved for some frames."""
+LOOPBACK = ("127.0.0.1", "localhost", "")
+
+
+def need(is_there: bool, reason: str) -> None:
+    """Skip where a tool is missing; CI has all of them, so there it is a failure."""
+    if is_there:
+        return
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@dataclass
+class Watch:
+    """What went wrong in a browser profile while a test used it, but for what the test foresees."""
+
+    troubles: list[str] = field(default_factory=list)
+    foreseen: list[str] = field(default_factory=list)
+
+    def foresee(self, *patterns: str) -> None:
+        """Complaints of the console that belong to the test, such as a request that is refused."""
+        self.foreseen += patterns
+
+    def listen(self, context: BrowserContext) -> None:
+        context.on("request", lambda request: self._request(request.url))
+        context.on("console", lambda message: message.type == "error" and self._console(message))
+        context.on("weberror", lambda error: self.troubles.append(f"page error: {error.error}"))
+        context.on("page", lambda page: page.on("websocket", lambda opened: self._request(opened.url)))
+
+    def unforeseen(self) -> list[str]:
+        return [trouble for trouble in self.troubles if not any(re.search(known, trouble) for known in self.foreseen)]
+
+    def _request(self, url: str) -> None:
+        if urlsplit(url).scheme not in ("data", "blob") and urlsplit(url).hostname not in LOOPBACK:
+            self.troubles.append(f"request that leaves the machine: {url}")
+
+    def _console(self, message: Any) -> None:
+        self.troubles.append(f"console: {message.text} ({(message.location or {}).get('url', '')})")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One browser for the tests of a module."""
+    need(CHROMIUM.exists(), f"needs Chromium: there is none at {CHROMIUM}; install it, or set CHROMIUM=/path/to/it")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS), timeout=MODEL_MS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+def new_profile(
+    chromium: Browser, watch: Watch, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Callable[..., BrowserContext]]:
+    """`new_profile(**options)` is a browser without a past; its tabs share cookies and storage."""
+    expect.set_options(timeout=WAIT_MS)
+    before = request.session.testsfailed
+    with ExitStack() as stack:
+
+        def make(**options: Any) -> BrowserContext:
+            context = chromium.new_context(**{"locale": "en-US", "accept_downloads": True, **DESKTOP, **options})
+            stack.callback(context.close)
+            context.set_default_timeout(WAIT_MS)
+            watch.listen(context)
+            return context
+
+        yield make
+        if request.session.testsfailed > before:
+            _keep_pictures(chromium, tmp_path)
+    assert watch.unforeseen() == []
+
+
+@pytest.fixture
+def open_page(new_profile: Callable[..., BrowserContext]) -> Callable[..., Page]:
+    """`open_page(url, graph=None)` shows the page in a new profile, with that workflow or an empty canvas."""
+
+    def show(url: str, *, graph: dict[str, Any] | None = None, query: str = "", **options: Any) -> Page:
+        forget_drafts(url)
+        if graph is not None:
+            put_draft(url, graph)
+        page = new_profile(**options).new_page()
+        visit(page, url + query)
+        return page
+
+    return show
+
+
+def visit(page: Page, url: str) -> None:
+    """Go to the page and wait until the Build view is there and shows all of the workflow."""
+    page.goto(url)
+    expect(page.get_by_test_id("canvas")).to_be_visible(timeout=MODEL_MS)
+    page.locator(".react-flow__viewport").evaluate(STILL)
+
+
+def _keep_pictures(chromium: Browser, folder: Path) -> None:
+    pages = [page for context in chromium.contexts for page in context.pages]
+    for number, page in enumerate(pages, 1):
+        path = folder / f"failed-{number}.png"
+        page.screenshot(path=path)
+        print(f"the page when the test failed: {path}")
+
+
+# --- the server's API, for what a test is not about ---
+
+
+def call(url: str, path: str, body: Any = None, method: str = "") -> Any:
+    """One request to the API as a tool makes it; a refusal raises with its sentence."""
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"} if data is not None else {}
+    method = method or ("GET" if data is None else "POST")
+    asked = urllib.request.Request(f"{url}loom/{path}", data=data, headers=headers, method=method)
+    try:
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            return json.loads(answer.read() or b"null")
+    except urllib.error.HTTPError as error:
+        raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()}") from None
+
+
+def forget_drafts(url: str) -> None:
+    for draft in call(url, "drafts"):
+        call(url, f"drafts/{draft['key']}", method="DELETE")
+
+
+def put_draft(url: str, graph: dict[str, Any]) -> None:
+    """What a browser without a past opens: the newest draft of its user."""
+    call(url, "drafts/start", {"graph": graph, "workflow_id": None, "base_version": None}, method="PUT")
+
+
+# --- hands ---
+
+
+def card(page: Page, name: str) -> Locator:
+    """A node on the canvas, by its name in the file."""
+    return page.get_by_test_id(f"node-{name}")
+
+
+def on_canvas(page: Page, name: str) -> Locator:
+    """What has the focus when a node has it."""
+    return page.locator(f'[data-id="n:{name}"]')
+
+
+def socket(page: Page, node: str, side: str, name: str) -> Locator:
+    """`side` is Input or Output; the name is in words."""
+    return card(page, node).get_by_role("button", name=f"{side} {name} (")
+
+
+def drag(page: Page, start: Locator, end: Locator | tuple[float, float]) -> None:
+    """Press on one thing, go to the other or to a place in a few moves as a hand does, and let go."""
+    x, y = middle(start)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    to_x, to_y = end if isinstance(end, tuple) else middle(end)
+    page.mouse.move((x + to_x) / 2, (y + to_y) / 2, steps=3)
+    page.mouse.move(to_x, to_y, steps=3)
+    page.mouse.up()
+
+
+def middle(thing: Locator) -> tuple[float, float]:
+    box = thing.bounding_box()
+    assert box is not None, f"{thing} is not to be seen"
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def enter(page: Page, words: str, *, down: int = 0) -> None:
+    """Type into the list that just opened, and take its first hit or one further down."""
+    expect(page.get_by_role("combobox", expanded=True)).to_be_focused()
+    page.keyboard.type(words)
+    for _ in range(down):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+
+
+def choose(page: Page, menu: str, item: str) -> None:
+    """An entry of a menu that a button opens."""
+    page.get_by_role("button", name=menu, exact=True).click()
+    page.get_by_role("menu", name=menu).get_by_role("menuitem", name=item).click()
+
+
+def file_text(page: Page) -> str:
+    """The workflow as the page writes it to the disk."""
+    with page.expect_download() as download:
+        choose(page, "File", "Save to disk")
+    return Path(download.value.path()).read_text(encoding="utf-8")
+
+
+def file_graph(page: Page) -> dict[str, Any]:
+    return json.loads(file_text(page))
+
+
+def drop_file(page: Page, target: Locator, *, name: str, content: bytes, media_type: str) -> None:
+    """Let go of a file from the disk over something."""
+    transfer = page.evaluate_handle(
+        """([name, bytes, type]) => {
+          const transfer = new DataTransfer();
+          transfer.items.add(new File([Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0))], name, { type }));
+          return transfer;
+        }""",
+        [name, base64.b64encode(content).decode(), media_type],
+    )
+    for event in ("dragenter", "dragover", "drop"):
+        target.dispatch_event(event, {"dataTransfer": transfer})
+
+
+def toolbar(page: Page) -> Locator:
+    """The row above the canvas."""
+    return page.get_by_role("group", name="Workflow", exact=True)
+
+
+def tab(page: Page, name: str) -> Locator:
+    """One of Gradio's tabs: Build, Simple, Gallery, Models."""
+    return page.get_by_role("tab", name=name, exact=True)
+
+
+def say(page: Page, text: str | re.Pattern[str]) -> Locator:
+    """A message in the corner of the page."""
+    return page.get_by_role("region", name="Messages").get_by_text(text)
+
+
+def made(url: str, graph: dict[str, Any], **overrides: Any) -> str:
+    """The result of a run of the workflow, made before the page is opened; its id."""
+    run = call(url, "runs", {"graph": graph, "overrides": overrides})["runs"][0]
+    pause, end = threading.Event(), time.monotonic() + MODEL_MS / 1000
+    while (state := call(url, f"runs/{run}")["state"]) in ("waiting", "running"):
+        assert time.monotonic() < end, f"run {run} does not end"
+        pause.wait(0.05)
+    assert state == "done", call(url, f"runs/{run}")
+    return next(result["id"] for result in call(url, "results") if result["run"] == run)

@@ -1,0 +1,113 @@
+"""What axe finds in every view, light and dark: nothing serious."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import expect
+
+from browser import MODEL_MS, PHONE, card, made, need, tab
+from conftest import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+FIRST = json.loads((ROOT / "workflows/first_picture.json").read_text())
+WEB = ROOT / "ui/web"
+FIND = """async () => {
+  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+  const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+  const told = (id) => ({ target, failureSummary }) => `${id}: ${JSON.stringify(target)} ${failureSummary}`;
+  return serious.flatMap(({ id, nodes }) => nodes.map(told(id)));
+}"""
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """axe-core's script, of the version that the lock file names."""
+    script = Path("node_modules/axe-core/axe.min.js")
+    if (WEB / script).exists():
+        return (WEB / script).read_text(encoding="utf-8")
+    npm = shutil.which("npm")
+    need(npm is not None, "needs axe-core: install node and npm, or run npm ci in ui/web")
+    folder = tmp_path_factory.mktemp("web")
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(WEB / name, folder)
+    install = [str(npm), "ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts"]
+    ended = subprocess.run(install, cwd=folder, capture_output=True, text=True, timeout=250, check=False)
+    need(ended.returncode == 0, f"needs axe-core, which npm could not get: {ended.stderr[-300:]}")
+    return (folder / script).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def results(page_server: Any) -> None:
+    graph = json.loads(json.dumps(FIRST))
+    graph["nodes"]["denoise"]["inputs"]["steps"] = 2
+    for prompt in ("a red star", "a blue ring"):
+        made(page_server.url, graph, prompt=prompt)
+
+
+def serious(page: Page) -> list[str]:
+    return page.evaluate(FIND)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_any_view(
+    page_server: Any, open_page: Callable[..., Page], axe: str, results: None, theme: str
+) -> None:
+    page = open_page(page_server.url, graph=FIRST, query=f"?__theme={theme}", color_scheme=theme)
+    expect(card(page, "denoise")).to_be_visible()
+    assert page.locator(".ll-dark").count() == (theme == "dark")
+    page.evaluate(axe)
+    found = {}
+    for panel in ("Queue", "Plan", "Inspector", "Problems"):
+        page.get_by_role("complementary", name="Panels").get_by_role("tab", name=panel).click()
+        expect(page.get_by_text("Looking at devices and models")).to_have_count(0, timeout=MODEL_MS)
+        found[f"canvas, {panel}"] = serious(page)
+    tab(page, "Simple").click()
+    expect(page.get_by_role("form", name="Settings")).to_be_visible()
+    found["simple"] = serious(page)
+    tab(page, "Gallery").click()
+    expect(page.get_by_role("button", name="Picture: ").first).to_be_visible()
+    found["gallery"] = serious(page)
+    page.get_by_role("button", name="Picture: ").first.click()
+    expect(page.get_by_role("button", name="Run again with a change")).to_be_visible()
+    found["a result"] = serious(page)
+    page.keyboard.press("Escape")
+    tab(page, "Models").click()
+    expect(page.get_by_role("listitem", name="builtin:bobbin")).to_be_visible(timeout=MODEL_MS)
+    found["models"] = serious(page)
+    assert {view: problems for view, problems in found.items() if problems} == {}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_popups_and_on_a_phone(
+    page_server: Any, open_page: Callable[..., Page], axe: str, theme: str
+) -> None:
+    page = open_page(page_server.url, graph=FIRST, query=f"?__theme={theme}", color_scheme=theme, **PHONE)
+    page.evaluate(axe)
+    expect(card(page, "denoise")).to_be_attached()
+    found = {"phone": serious(page)}
+    page.get_by_role("button", name="Add node").first.click()
+    expect(page.get_by_role("dialog", name="Add node")).to_be_visible()
+    found["palette"] = serious(page)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Outline").click()
+    expect(page.get_by_role("tree", name="Outline")).to_be_visible()
+    found["outline"] = serious(page)
+    page.get_by_role("button", name="File", exact=True).click()
+    found["menu"] = serious(page)
+    page.get_by_role("menuitem", name="Templates").click()
+    expect(page.get_by_role("dialog", name="Templates").get_by_role("button").nth(2)).to_be_visible()
+    found["templates"] = serious(page)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+o")
+    expect(page.get_by_role("dialog", name="Your workflows")).to_be_visible()
+    found["library"] = serious(page)
+    assert {view: problems for view, problems in found.items() if problems} == {}

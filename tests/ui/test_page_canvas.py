@@ -1,0 +1,155 @@
+"""What else the canvas can do: touch, reroutes, comments, modes, several nodes at once, the outline."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from playwright.sync_api import expect
+
+from browser import MODEL_MS, card, enter, file_graph, middle, on_canvas, socket
+from conftest import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from browser import Watch
+
+FIRST = json.loads((ROOT / "workflows/first_picture.json").read_text())
+
+
+def unwired() -> dict[str, Any]:
+    """The first-picture workflow without the wire to the conditioning."""
+    graph = json.loads(json.dumps(FIRST))
+    graph["nodes"]["denoise"]["inputs"] |= {"steps": 2}
+    del graph["nodes"]["denoise"]["inputs"]["conditioning"]
+    return graph
+
+
+def test_sockets_are_wired_by_two_taps(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=unwired(), has_touch=True)
+    output = socket(page, "encode_text", "Output", "conditioning")
+    output.tap()
+    socket(page, "denoise", "Input", "sampling").tap()
+    expect(page.locator(".ll-refusal").get_by_text("sampling takes a Sampling")).to_be_visible()
+    output.tap()
+    socket(page, "denoise", "Input", "conditioning").tap()
+    inputs = file_graph(page)["nodes"]["denoise"]["inputs"]
+    assert inputs["conditioning"] == {"from": "encode_text.conditioning"}
+    assert "sampling" not in inputs
+
+
+def test_a_wire_is_taken_off_and_put_elsewhere_by_its_end(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=FIRST)
+    x, y = middle(socket(page, "save", "Input", "image"))
+    page.mouse.move(x - 14, y)  # beside the socket: from the socket itself a new wire begins
+    page.mouse.down()
+    page.mouse.move(x - 60, y + 200, steps=5)
+    page.mouse.up()
+    assert "image" not in file_graph(page)["nodes"]["save"].get("inputs", {})
+
+
+def test_a_reroute_changes_where_a_wire_goes_and_not_what_it_does(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(page_server.url, graph=FIRST)
+    start = middle(socket(page, "decode", "Output", "image"))
+    end = middle(socket(page, "save", "Input", "image"))
+    page.mouse.dblclick((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+    expect(page.locator(".react-flow__node-reroute")).to_have_count(1)
+    graph = file_graph(page)
+    assert graph["nodes"] == FIRST["nodes"]
+    assert list(graph["layout"]["$via"]) == ["save.image"]
+
+
+def test_comments_and_groups_are_kept_in_the_file(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=FIRST)
+    page.get_by_role("toolbar", name="Canvas tools").get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name="Add comment").click()
+    page.get_by_role("textbox", name="Comment").fill("Try other seeds")
+    on_canvas(page, "denoise").focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Control+g")
+    layout = file_graph(page)["layout"]
+    assert [note["text"] for note in layout["$notes"]] == ["Try other seeds"]
+    assert len(layout["$groups"]) == 1
+
+
+def test_the_outline_edits_the_same_graph(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=unwired())
+    page.get_by_role("button", name="Outline").click()
+    tree = page.get_by_role("tree", name="Outline")
+    expect(tree.get_by_role("treeitem")).to_have_count(len(FIRST["nodes"]))
+    expect(tree.get_by_role("treeitem").first).to_contain_text("Load Model")
+    line = tree.get_by_role("treeitem").nth(3)
+    expect(line).to_contain_text("Denoise")
+    line.get_by_role("button", name="Connect").click()
+    enter(page, "conditioning")
+    enter(page, "")
+    expect(line).to_contain_text("Encode Text")
+    assert file_graph(page)["nodes"]["denoise"]["inputs"]["conditioning"] == {"from": "encode_text.conditioning"}
+
+
+def test_several_nodes_are_edited_at_once(page_server: Any, open_page: Callable[..., Page]) -> None:
+    graph = json.loads(json.dumps(FIRST))
+    graph["nodes"]["other"] = {
+        "type": "LoomEmptyLatents",
+        "inputs": {"model": {"from": "load_model.model"}, "width": 32},
+    }
+    graph["layout"]["other"] = [376, 700]
+    page = open_page(page_server.url, graph=graph)
+    for node in ("empty_latents", "other"):
+        on_canvas(page, node).focus()
+        page.keyboard.press("Shift+Space")
+    panel = page.get_by_role("complementary", name="Panels")
+    panel.get_by_role("tab", name="Inspector").click()
+    width = panel.get_by_role("spinbutton", name="width")
+    expect(width).to_have_attribute("placeholder", "several values")
+    width.fill("48")
+    width.press("Enter")
+    nodes = file_graph(page)["nodes"]
+    assert [nodes[name]["inputs"]["width"] for name in ("empty_latents", "other")] == [48, 48]
+
+
+def test_a_run_to_a_node_leaves_the_rest_out(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=FIRST)
+    card(page, "encode_text").get_by_role("button", name="Menu of Encode Text").click()
+    page.get_by_role("menuitem", name="Run to here").click()
+    expect(card(page, "encode_text")).to_have_attribute("data-status", re.compile("done|cached"), timeout=MODEL_MS)
+    expect(card(page, "save")).to_have_attribute("data-status", re.compile("idle|skipped"))
+
+
+def test_a_muted_workflow_is_not_run_and_says_why(
+    page_server: Any, open_page: Callable[..., Page], watch: Watch
+) -> None:
+    watch.foresee("400 .*loom/(runs|plan|check)")
+    page = open_page(page_server.url, graph=FIRST)
+    on_canvas(page, "load_model").focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Control+m")
+    expect(card(page, "load_model")).to_contain_text("muted")
+    assert file_graph(page)["nodes"]["load_model"]["mode"] == "mute"
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("region", name="Messages").get_by_role("alert")).to_be_visible()
+    expect(card(page, "save")).to_have_attribute("data-status", "idle")
+
+
+def test_fields_take_what_their_socket_takes(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=FIRST)
+    denoise = card(page, "denoise")
+    steps = denoise.get_by_role("spinbutton", name="steps")
+    steps.fill("9999")
+    steps.press("Enter")
+    expect(denoise.get_by_role("alert")).to_contain_text("0 to 1000 is allowed")
+    denoise.get_by_role("slider", name="guidance, slider").press("ArrowRight")
+    denoise.get_by_role("button", name="Advanced").click()
+    denoise.get_by_role("combobox", name="step cache").select_option(index=1)
+    denoise.get_by_role("button", name="Another seed").click()
+    graph = file_graph(page)
+    inputs = graph["nodes"]["denoise"]["inputs"]
+    assert inputs["steps"] == 1000
+    assert inputs["guidance"] > 0
+    assert inputs["step_cache"] != "none"
+    assert graph["params"]["seed"]["default"] != 7

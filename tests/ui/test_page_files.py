@@ -1,0 +1,198 @@
+"""Files in the page: the same pixels from the command line, pictures that carry their workflow, and hostile files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+from playwright.sync_api import expect
+
+from browser import MODEL_MS, call, card, choose, drop_file, file_graph, file_text, say, tab, toolbar
+from conftest import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from browser import Watch
+
+FIRST = json.loads((ROOT / "workflows/first_picture.json").read_text())
+SCRIPT = '<img src=x onerror="window.wasRun = 1"><script>window.wasRun = 1</script>${window.wasRun = 1}{{7*7}}'
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    graph = json.loads(json.dumps(FIRST)) | changes
+    graph["nodes"]["denoise"]["inputs"]["steps"] = 2
+    return graph
+
+
+def pixels(content: bytes) -> bytes:
+    with Image.open(BytesIO(content)) as picture:
+        return picture.convert("RGB").tobytes()
+
+
+def drop(page: Page, content: bytes, name: str = "workflow.json", media_type: str = "application/json") -> None:
+    drop_file(page, page.get_by_test_id("canvas"), name=name, content=content, media_type=media_type)
+
+
+def test_the_saved_file_makes_the_same_pixels_on_the_command_line(
+    page_server: Any, open_page: Callable[..., Page], tmp_path: Path
+) -> None:
+    page = open_page(page_server.url, graph=small(name="same_pixels"))
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
+    (tmp_path / "saved.json").write_text(file_text(page), encoding="utf-8")
+    result = next(each for each in call(page_server.url, "results") if each["workflow_name"] == "same_pixels")
+    with urllib.request.urlopen(f"{page_server.url}loom/files/{result['id']}", timeout=30) as answer:
+        shown = pixels(answer.read())
+
+    command = [sys.executable, "-m", "latentloom", "run", "saved.json", "--out", "made"]
+    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200, check=False)
+    assert ended.returncode == 0, ended.stderr
+    made = list((tmp_path / "made").rglob("*.png"))
+    assert [pixels(path.read_bytes()) for path in made] == [shown]
+
+
+def test_a_picture_that_is_dropped_opens_the_workflow_that_made_it(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    run = call(page_server.url, "runs", {"graph": small(name="in_the_picture"), "overrides": {"prompt": "a blue ring"}})
+    page = open_page(page_server.url)
+    tab(page, "Gallery").click()
+    found = page.get_by_role("button", name="a blue ring").first
+    expect(found).to_be_visible(timeout=MODEL_MS)
+    result = next(each for each in call(page_server.url, "results") if each["run"] == run["runs"][0])
+    with urllib.request.urlopen(f"{page_server.url}loom/files/{result['id']}", timeout=30) as answer:
+        content = answer.read()
+    tab(page, "Build").click()
+    drop(page, content, "picture.png", "image/png")
+    expect(card(page, "denoise")).to_be_visible()
+    assert file_graph(page)["nodes"].keys() == FIRST["nodes"].keys()
+    prompt = card(page, "encode_text").get_by_role("textbox", name="prompt", exact=True)
+    expect(prompt).to_have_value("a blue ring")
+
+
+def test_a_plain_picture_may_become_a_node(page_server: Any, open_page: Callable[..., Page], watch: Watch) -> None:
+    watch.foresee("400 .*loom/open")  # it is no workflow
+    plain = BytesIO()
+    Image.new("RGB", (32, 24), "teal").save(plain, "PNG")
+    page = open_page(page_server.url, graph=FIRST)
+    drop(page, plain.getvalue(), "teal.png", "image/png")
+    page.get_by_role("dialog", name="Use this picture?").get_by_role("button", name="Add a Load Image node").click()
+    expect(card(page, "load_image")).to_be_visible()
+    assert file_graph(page)["nodes"]["load_image"]["inputs"]["path"].endswith(".png")
+
+
+def test_a_workflow_goes_to_the_disk_and_back_byte_for_byte(page_server: Any, open_page: Callable[..., Page]) -> None:
+    text = (ROOT / "workflows/first_picture.json").read_text(encoding="utf-8")
+    page = open_page(page_server.url)
+    with page.expect_file_chooser() as chooser:
+        choose(page, "File", "Open from disk")
+    chooser.value.set_files(ROOT / "workflows/first_picture.json")
+    expect(card(page, "denoise")).to_be_visible()
+    assert file_text(page) == text
+
+
+def test_the_export_for_comfyui_opens_again(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=small())
+    with page.expect_download() as download:
+        choose(page, "File", "Export for ComfyUI")
+    prompt = Path(download.value.path()).read_bytes()
+    assert {node["class_type"] for node in json.loads(prompt).values()} >= {"LoomDenoise", "LoomDecode"}
+    choose(page, "File", "New")
+    page.get_by_role("alertdialog").get_by_role("button", name="Discard changes").click()
+    drop(page, prompt)
+    expect(page.locator(".react-flow__node-card")).to_have_count(len(FIRST["nodes"]))
+
+
+# --- hostile files ---
+
+
+HOSTILE = {
+    "no workflow": (b'{"hello": "world"}', '"format" is missing'),
+    "broken": (b'{"format": 1, "nodes": {', "is not JSON that we read"),
+    "deep": (b"[" * 100_000, "it nests more than 32 levels"),
+    "wrong types": (b'{"format": 1, "name": 5, "nodes": ["a"]}', "Input should be a valid dictionary"),
+    "newer": (json.dumps(small() | {"format": 99}).encode(), "the file has format 99"),
+    "huge": (json.dumps(small(description="x" * 5_000_000)).encode(), "larger than 4194304 bytes"),
+}
+
+
+def test_hostile_files_are_refused_in_a_sentence_each_and_the_work_stays(
+    page_server: Any, open_page: Callable[..., Page], watch: Watch
+) -> None:
+    watch.foresee("400 .*loom/open")
+    page = open_page(page_server.url, graph=FIRST)
+    before = file_text(page)
+    messages = page.get_by_role("region", name="Messages")
+    for name, (content, says) in HOSTILE.items():
+        drop(page, content, f"{name}.json")
+        expect(messages.get_by_role("alert").filter(has_text=says)).to_be_visible()
+        expect(messages).not_to_contain_text("Traceback")
+        messages.get_by_role("button", name="Dismiss").first.click()
+    assert file_text(page) == before
+
+
+def test_a_picture_that_is_cut_off_is_refused(page_server: Any, open_page: Callable[..., Page], watch: Watch) -> None:
+    watch.foresee("400 .*loom/(open|uploads)")
+    page = open_page(page_server.url, graph=FIRST)
+    drop(page, b"\x89PNG\r\n\x1a\n" + b"\0" * 40, "star.png", "image/png")
+    page.get_by_role("dialog", name="Use this picture?").get_by_role("button", name="Add a Load Image node").click()
+    expect(page.get_by_role("region", name="Messages").get_by_role("alert")).to_be_visible()
+    expect(page.locator(".react-flow__node-card")).to_have_count(len(FIRST["nodes"]))
+
+
+def test_a_circle_in_a_file_is_shown_explained_and_never_run(
+    page_server: Any, open_page: Callable[..., Page], watch: Watch
+) -> None:
+    watch.foresee("400 .*loom/runs")
+    graph = small(name="circle")
+    graph["nodes"]["upscale"] = {"type": "LoomUpscaleLatents", "inputs": {"latents": {"from": "denoise.latents"}}}
+    graph["nodes"]["denoise"]["inputs"]["latents"] = {"from": "upscale.latents"}
+    page = open_page(page_server.url)
+    drop(page, json.dumps(graph).encode())
+    expect(card(page, "upscale")).to_be_visible()
+    page.get_by_role("button", name="Run", exact=True).click()
+    problem = page.get_by_role("complementary", name="Panels").get_by_text("it needs its own result")
+    expect(problem).to_be_visible()
+    assert [run for run in call(page_server.url, "runs") if run["name"] == "circle"] == []
+
+
+def test_unknown_nodes_are_kept_and_explained(page_server: Any, open_page: Callable[..., Page], watch: Watch) -> None:
+    watch.foresee("400 .*loom/runs")
+    graph = small()
+    graph["nodes"]["strange"] = {"type": "StrangeNode", "inputs": {"depth": 3, "model": {"from": "load_model.model"}}}
+    page = open_page(page_server.url)
+    drop(page, json.dumps(graph).encode())
+    expect(card(page, "strange")).to_contain_text("The node type StrangeNode is not installed here")
+    assert file_graph(page)["nodes"]["strange"]["inputs"] == graph["nodes"]["strange"]["inputs"]
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("complementary", name="Panels").get_by_text("StrangeNode").first).to_be_visible()
+
+
+def test_script_in_a_file_is_text(page_server: Any, open_page: Callable[..., Page]) -> None:
+    graph = small(name=SCRIPT, description=SCRIPT)
+    graph["nodes"]["denoise"]["title"] = SCRIPT
+    graph["params"]["prompt"] |= {"default": SCRIPT, "help": SCRIPT}
+    graph["layout"]["$groups"] = [{"id": "g", "title": SCRIPT, "color": SCRIPT, "rect": [0, 0, 300, 200]}]
+    graph["layout"]["$notes"] = [{"id": "n", "text": SCRIPT, "color": "red", "rect": [0, 300, 300, 200]}]
+    page = open_page(page_server.url)
+    drop(page, json.dumps(graph).encode())
+    expect(card(page, "denoise").get_by_text(SCRIPT, exact=True)).to_be_visible()
+    expect(toolbar(page).get_by_role("textbox", name="Name")).to_have_value(SCRIPT)
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
+    expect(say(page, "is done")).to_be_visible()
+    for view in ("Gallery", "Simple", "Models", "Build"):
+        tab(page, view).click()
+    page.get_by_role("button", name="Open the result of").click()
+    expect(page.get_by_role("dialog").get_by_text(SCRIPT).first).to_be_visible()
+    assert page.evaluate("window.wasRun") is None

@@ -1,0 +1,228 @@
+"""Running in the page: progress, cancel, and a server that keeps the runs whatever becomes of the page or of itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import expect
+
+from browser import MODEL_MS, call, card, say, tab, toolbar, visit
+from conftest import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+    from browser import Watch
+
+FIRST = json.loads((ROOT / "workflows/first_picture.json").read_text())
+LONG_STEPS = 1000
+BATCH = 8
+"""So many steps of such a batch take longer than a test: these runs are cancelled."""
+SOME_STEPS = 200
+"""Enough to see it at work."""
+
+
+def steps(count: int, **params: Any) -> dict[str, Any]:
+    """The first-picture workflow with so many steps."""
+    graph = json.loads(json.dumps(FIRST))
+    graph["nodes"]["denoise"]["inputs"]["steps"] = count
+    graph["nodes"]["empty_latents"]["inputs"]["batch"] = BATCH if count == LONG_STEPS else 1
+    for name, value in params.items():
+        graph["params"][name]["default"] = value
+    return graph
+
+
+@pytest.fixture(autouse=True)
+def no_run_is_left(page_server: Any) -> Iterator[None]:
+    yield
+    for run in call(page_server.url, "runs"):
+        if run["state"] in ("waiting", "running"):
+            call(page_server.url, f"runs/{run['id']}/cancel", {})
+
+
+def start(page: Page) -> None:
+    page.get_by_role("button", name="Run", exact=True).click()
+
+
+def bar(page: Page) -> Locator:
+    return card(page, "denoise").get_by_role("progressbar")
+
+
+def is_at_work(page: Page) -> None:
+    """The denoising is shown as running, and further than at its start."""
+    expect(card(page, "denoise")).to_have_attribute("data-status", "running", timeout=MODEL_MS)
+    expect(bar(page)).to_have_attribute("aria-valuenow", re.compile(r"^[1-9]"))
+
+
+def entry(page: Page, state: str) -> Locator:
+    """Runs in the queue's list that are in a state."""
+    return page.get_by_role("complementary", name="Panels").locator(f'[data-state="{state}"]')
+
+
+def ids(entries: Locator) -> list[str | None]:
+    return [each.get_attribute("data-testid") for each in entries.all()]
+
+
+def test_a_run_shows_progress_preview_and_picture(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=steps(SOME_STEPS, seed=101))
+    start(page)
+    is_at_work(page)
+    preview = card(page, "denoise").get_by_role("img", name="Preview of Denoise")
+    expect(preview).to_be_visible()
+    expect(preview).to_have_js_property("complete", True)
+    expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
+    expect(say(page, "first_picture is done.")).to_be_visible()
+    card(page, "save").get_by_role("button", name="Open the result of Save Image in the gallery").click()
+    picture = page.get_by_role("dialog").locator("img").first
+    expect(picture).to_be_visible()
+    assert picture.evaluate("async (img) => { await img.decode(); return img.naturalWidth; }") > 0
+
+
+def test_what_did_not_change_is_kept_and_says_why(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=steps(2, seed=102))
+    start(page)
+    expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
+    card(page, "encode_text").get_by_role("textbox", name="negative prompt").fill("blue")
+    start(page)
+    expect(card(page, "empty_latents")).to_have_attribute("data-status", "cached")
+    expect(card(page, "empty_latents").locator(".ll-node-words")).to_have_text(re.compile(r"\w+ \w+"))
+    expect(card(page, "denoise")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
+
+
+def test_a_run_is_cancelled(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=steps(LONG_STEPS, seed=103))
+    start(page)
+    is_at_work(page)
+    page.get_by_role("button", name="Cancel run", exact=True).click()
+    expect(card(page, "denoise")).to_have_attribute("data-status", "cancelled")
+    expect(say(page, "first_picture was cancelled.")).to_be_visible()
+    expect(entry(page, "running")).to_have_count(0)
+    expect(page.get_by_role("button", name="Cancel run", exact=True)).to_be_disabled()
+
+
+def test_runs_wait_in_an_order_that_can_be_changed(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=steps(LONG_STEPS, seed=104))
+    name = toolbar(page).get_by_role("textbox", name="Name")
+    for number in range(3):
+        name.fill(f"run {number}")
+        name.press("Enter")
+        start(page)
+        expect(page.get_by_role("list").get_by_text(f"run {number}")).to_be_visible()
+    waiting = entry(page, "waiting")
+    expect(waiting).to_have_count(2)
+    page.get_by_role("button", name="Move run 2 up").click()
+    expect(waiting.nth(0)).to_contain_text("run 2")
+    expect(waiting.nth(1)).to_contain_text("run 1")
+    page.get_by_role("button", name="More ways to run").click()
+    page.get_by_role("menuitem", name="Cancel all runs").click()
+    expect(waiting).to_have_count(0)
+    expect(entry(page, "running")).to_have_count(0)
+
+
+def test_a_page_that_is_loaded_again_in_the_middle_goes_on_watching(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(page_server.url, graph=steps(LONG_STEPS, seed=105))
+    start(page)
+    is_at_work(page)
+    before = int(bar(page).get_attribute("aria-valuenow") or 0)
+    page.reload()
+    is_at_work(page)
+    assert int(bar(page).get_attribute("aria-valuenow") or 0) >= before
+
+
+def test_a_run_goes_on_without_its_tab_and_is_there_when_it_is_back(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(page_server.url, graph=steps(SOME_STEPS, seed=106))
+    profile = page.context
+    start(page)
+    is_at_work(page)
+    page.close()
+    page = profile.new_page()
+    visit(page, page_server.url)
+    expect(card(page, "denoise")).to_have_attribute("data-status", re.compile("running|done"))
+    expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
+
+
+def test_two_tabs_watch_one_run_and_each_has_its_own_draft(page_server: Any, open_page: Callable[..., Page]) -> None:
+    first = open_page(page_server.url, graph=steps(LONG_STEPS, seed=107))
+    second = first.context.new_page()
+    visit(second, page_server.url)
+    prompt = card(second, "encode_text").get_by_role("textbox", name="prompt", exact=True)
+    prompt.fill("a blue ring")
+    start(first)
+    is_at_work(first)
+    second.get_by_role("button", name="Show first_picture on the canvas").first.click()
+    is_at_work(second)
+    second.get_by_role("button", name="Cancel run", exact=True).click()
+    expect(card(first, "denoise")).to_have_attribute("data-status", "cancelled")
+    expect(card(first, "encode_text").get_by_role("textbox", name="prompt", exact=True)).to_have_value("a red star")
+    expect(prompt).to_have_value("a blue ring")
+
+
+def test_seven_tabs_watch_one_run_and_none_stalls(page_server: Any, open_page: Callable[..., Page]) -> None:
+    """Browsers allow six HTTP/1.1 connections to a server, so nothing may hold one."""
+    page = open_page(page_server.url, graph=steps(LONG_STEPS, seed=108))
+    start(page)
+    is_at_work(page)
+    tabs = [page.context.new_page() for _ in range(6)]
+    for each in tabs:
+        each.goto(page_server.url)
+    for each in [page, *tabs]:
+        is_at_work(each)
+
+
+def test_each_rank_has_a_lane_that_says_what_it_does(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=steps(SOME_STEPS, seed=109))
+    panel = page.get_by_role("complementary", name="Panels")
+    panel.get_by_role("tab", name="Plan").click()
+    panel.get_by_role("button", name="More Ulysses").click()
+    expect(panel.get_by_text("rank 1 on cpu")).to_be_visible(timeout=MODEL_MS)
+    panel.get_by_role("button", name="Use for the next run").click()
+    start(page)
+    lanes = page.get_by_role("region", name="Devices at work")
+    for rank in range(2):
+        lane = lanes.get_by_role("listitem").filter(has_text=f"rank {rank} on cpu")
+        expect(lane).to_contain_text("Denoise", timeout=MODEL_MS)
+        expect(lane.get_by_role("meter", name="Memory")).to_be_visible()
+    is_at_work(page)
+
+
+def test_a_server_that_is_started_again_has_lost_nothing_and_the_page_says_so(
+    start_page: Callable[..., Any], open_page: Callable[..., Page], watch: Watch, tmp_path: Path
+) -> None:
+    watch.foresee("Failed to load resource", "WebSocket connection", "ERR_")  # while it is away
+    server = start_page(folder=tmp_path)
+    port = int(server.url.rsplit(":", 1)[1].strip("/"))
+    page = open_page(server.url, graph=steps(2))
+    start(page)
+    expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
+    card(page, "denoise").get_by_role("spinbutton", name="steps").fill(str(LONG_STEPS))
+    for _ in range(3):
+        start(page)
+    expect(entry(page, "running")).to_have_count(1)
+    expect(entry(page, "waiting")).to_have_count(2)
+    order = ids(entry(page, "running")) + ids(entry(page, "waiting"))
+    server.process.kill()  # no farewell
+    server.process.wait()
+    expect(say(page, "The server does not answer")).to_be_visible()
+    toolbar(page).get_by_role("textbox", name="Name").fill("while it was away")
+    toolbar(page).get_by_role("textbox", name="Name").press("Enter")
+
+    start_page(folder=tmp_path, port=port)
+    page.evaluate("dispatchEvent(new Event('online'))")  # so that it does not wait before it tries again
+    expect(say(page, "The server was started again")).to_be_visible()
+    expect(entry(page, "running")).to_have_count(1)
+    expect(entry(page, "waiting")).to_have_count(2)
+    assert ids(entry(page, "running")) + ids(entry(page, "waiting")) == order
+    expect(entry(page, "done")).to_have_count(1)
+    page.reload()
+    expect(toolbar(page).get_by_role("textbox", name="Name")).to_have_value("while it was away")
+    tab(page, "Gallery").click()
+    expect(page.get_by_role("button", name="Picture: ")).to_have_count(1)

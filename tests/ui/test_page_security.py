@@ -1,0 +1,123 @@
+"""Without a login, and without a connection: the page says so, and goes on when it can."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import expect
+
+from browser import MODEL_MS, card, say, toolbar, visit
+from conftest import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Page
+
+    from browser import Watch
+
+FIRST = json.loads((ROOT / "workflows/first_picture.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def guarded(start_page: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A server whose users log in."""
+    users = tmp_path_factory.mktemp("users") / "users.txt"
+    users.write_text("ann:secret-of-ann\nbob:secret-of-bob\n", encoding="utf-8")
+    users.chmod(0o600)
+    return start_page("--auth", str(users))
+
+
+def log_in(page: Page, url: str, name: str, password: str) -> None:
+    page.goto(url)
+    page.get_by_label("username").fill(name)
+    page.get_by_label("password").fill(password)
+    page.get_by_role("button", name="Login").click()
+
+
+def test_without_a_login_there_is_only_the_login_page(
+    guarded: Any, new_profile: Callable[..., BrowserContext], watch: Watch
+) -> None:
+    watch.foresee("401|400")
+    page = new_profile().new_page()
+    log_in(page, guarded.url, "ann", "a guess")
+    expect(page.get_by_role("button", name="Login")).to_be_visible()
+    expect(page.get_by_test_id("canvas")).to_have_count(0)
+    assert page.request.get(f"{guarded.url}loom/workflows").status == 401
+    log_in(page, guarded.url, "ann", "secret-of-ann")
+    expect(page.get_by_test_id("canvas")).to_be_visible(timeout=MODEL_MS)
+
+
+def test_users_see_their_own_drafts_only(
+    guarded: Any, new_profile: Callable[..., BrowserContext], watch: Watch
+) -> None:
+    watch.foresee("401")
+    pages = {}
+    for user in ("ann", "bob"):
+        page = pages[user] = new_profile().new_page()
+        log_in(page, guarded.url, user, f"secret-of-{user}")
+        name = toolbar(page).get_by_role("textbox", name="Name")
+        expect(name).to_have_value("untitled", timeout=MODEL_MS)
+        with page.expect_response(lambda answer: "/loom/drafts/" in answer.url and answer.request.method == "PUT"):
+            name.fill(f"work of {user}")
+            name.press("Enter")
+    for user, page in pages.items():
+        page.reload()
+        expect(toolbar(page).get_by_role("textbox", name="Name")).to_have_value(f"work of {user}")
+
+
+def test_a_login_that_ended_is_told_and_nothing_is_lost(
+    guarded: Any, new_profile: Callable[..., BrowserContext], watch: Watch
+) -> None:
+    watch.foresee("401", "WebSocket", "ERR_")
+    profile = new_profile()
+    page = profile.new_page()
+    log_in(page, guarded.url, "ann", "secret-of-ann")
+    expect(page.get_by_test_id("canvas")).to_be_visible(timeout=MODEL_MS)
+    profile.clear_cookies()
+    name = toolbar(page).get_by_role("textbox", name="Name")
+    name.fill("typed without a login")
+    name.press("Enter")
+    expect(say(page, "You are not logged in any more")).to_be_visible()
+    page.get_by_role("region", name="Messages").get_by_role("button", name="Reload").click()
+    log_in(page, guarded.url, "ann", "secret-of-ann")
+    expect(name).to_have_value("typed without a login", timeout=MODEL_MS)
+
+
+def test_a_dead_connection_is_told_and_comes_back(
+    page_server: Any, open_page: Callable[..., Page], watch: Watch
+) -> None:
+    watch.foresee("WebSocket", "ERR_")
+    page = open_page(page_server.url, graph=FIRST)
+    expect(card(page, "denoise")).to_be_visible()
+    page.context.set_offline(True)
+    toolbar(page).get_by_role("textbox", name="Name").fill("typed while offline")
+    toolbar(page).get_by_role("textbox", name="Name").press("Enter")
+    expect(say(page, "The server does not answer")).to_be_visible()
+    page.context.set_offline(False)
+    expect(say(page, "The server answers again")).to_be_visible()
+    page.reload()
+    expect(toolbar(page).get_by_role("textbox", name="Name")).to_have_value("typed while offline")
+
+
+def test_a_socket_that_dies_is_opened_again(
+    page_server: Any, new_profile: Callable[..., BrowserContext], watch: Watch
+) -> None:
+    page = new_profile().new_page()
+    sockets: list[Any] = []
+    page.route_web_socket("**/loom/live", lambda socket: sockets.append(socket) or socket.connect_to_server())
+    visit(page, page_server.url)
+    with page.expect_websocket(lambda socket: socket.url.endswith("/loom/live")):
+        sockets[0].close()
+
+
+def test_a_socket_that_does_not_get_through_is_told(
+    page_server: Any, new_profile: Callable[..., BrowserContext], watch: Watch
+) -> None:
+    """As behind a proxy that knows no WebSockets: requests work, what goes on is not heard."""
+    watch.foresee("WebSocket")
+    page = new_profile().new_page()
+    page.route_web_socket("**/loom/live", lambda socket: socket.close())
+    visit(page, page_server.url)
+    expect(say(page, "connection")).to_be_visible()

@@ -1,0 +1,119 @@
+"""Undo in the page: fifty random edits back to the start, and forth again."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from browser import card, enter, file_text, toolbar
+from conftest import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+FIRST = json.loads((ROOT / "workflows/first_picture.json").read_text())
+NUM_EDITS = 50
+
+
+def test_undo_takes_back_fifty_random_edits_and_redo_makes_them_again(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(page_server.url, graph=FIRST)
+    start = file_text(page)
+    dice = random.Random(6)
+    for number in range(NUM_EDITS):
+        dice.choice(EDITS)(page, number)
+    end = file_text(page)
+    assert end != start
+    assert press_until_disabled(page, "Undo", "Control+z") == NUM_EDITS
+    assert file_text(page) == start
+    assert press_until_disabled(page, "Redo", "Control+y") == NUM_EDITS
+    assert file_text(page) == end
+
+
+def press_until_disabled(page: Page, button: str, keys: str) -> int:
+    """How often it could be pressed."""
+    found = toolbar(page).get_by_role("button", name=button)
+    page.get_by_test_id("canvas").focus()
+    for count in range(2 * NUM_EDITS):
+        if found.is_disabled():
+            return count
+        page.keyboard.press(keys)
+    raise AssertionError(f"{button} has no end")
+
+
+def some_node(page: Page, number: int) -> Locator:
+    """One of the nodes, focused and alone selected."""
+    nodes = page.locator(".react-flow__node-card")
+    node = nodes.nth(number % nodes.count())
+    node.focus()
+    page.keyboard.press("Space")
+    return node
+
+
+def add(page: Page, number: int) -> None:
+    page.get_by_test_id("canvas").focus()
+    page.keyboard.press("/")
+    enter(page, ("seed", "join text", "decode", "empty latents", "comment")[number % 5])
+
+
+def duplicate(page: Page, number: int) -> None:
+    some_node(page, number)
+    page.keyboard.press("Control+d")
+
+
+def move(page: Page, number: int) -> None:
+    """By one step; merged with the same move just before, so another node is moved each time."""
+    some_node(page, number)
+    page.keyboard.press(("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown")[number % 4])
+
+
+def fold(page: Page, number: int) -> None:
+    some_node(page, number)
+    page.keyboard.press(".")
+
+
+def mute(page: Page, number: int) -> None:
+    some_node(page, number)
+    page.keyboard.press("Control+m")
+
+
+def bypass(page: Page, number: int) -> None:
+    some_node(page, number)
+    page.keyboard.press("Control+b")
+
+
+def group(page: Page, number: int) -> None:
+    some_node(page, number)
+    page.keyboard.press("Control+g")
+
+
+def rename(page: Page, number: int) -> None:
+    name = toolbar(page).get_by_role("textbox", name="Name")
+    name.fill(f"random {number}")
+    name.press("Enter")
+
+
+def write(page: Page, number: int) -> None:
+    prompt = card(page, "encode_text").get_by_role("textbox", name="prompt", exact=True)
+    if prompt.count() == 0:  # folded
+        return rename(page, number)
+    prompt.fill(f"{number} stars")
+    prompt.blur()
+    return None
+
+
+def delete(page: Page, number: int) -> None:
+    """A copy, so that the first nodes stay."""
+    copies = page.locator(".react-flow__node-card").filter(has=page.locator('[data-testid$="_2"], [data-testid$="_3"]'))
+    if copies.count() == 0:
+        return duplicate(page, number)
+    copies.first.focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Delete")
+    return None
+
+
+EDITS = (add, duplicate, move, fold, mute, bypass, group, rename, write, delete)

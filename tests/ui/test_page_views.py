@@ -1,0 +1,225 @@
+"""The views beside the canvas: plan, gallery, simple form, models, and all of it in another language and on a phone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from browser import MODEL_MS, PHONE, card, choose, file_graph, made, say, tab, toolbar
+from conftest import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+FIRST = json.loads((ROOT / "workflows/first_picture.json").read_text())
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    graph = json.loads(json.dumps(FIRST)) | changes
+    graph["nodes"]["denoise"]["inputs"]["steps"] = 2
+    return graph
+
+
+# --- gallery ---
+
+
+@pytest.fixture(scope="module")
+def two_results(page_server: Any) -> tuple[str, str]:
+    graph = small(name="to_compare")
+    one, two = ({"prompt": prompt, "seed": 31} for prompt in ("a red star", "a blue ring"))
+    return made(page_server.url, graph, **one), made(page_server.url, graph, **two)
+
+
+def in_gallery(page: Page, *results: str) -> None:
+    """The gallery with these results chosen, to be compared."""
+    tab(page, "Gallery").click()
+    page.get_by_role("button", name="Select", exact=True).click()
+    for result in results:
+        page.get_by_test_id(f"result-{result}").get_by_role("checkbox").check()
+
+
+def test_two_results_are_compared_with_a_slider_that_keys_move(
+    page_server: Any, open_page: Callable[..., Page], two_results: tuple[str, str]
+) -> None:
+    page = open_page(page_server.url)
+    in_gallery(page, *two_results)
+    page.get_by_role("button", name="Compare", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Compare two results")
+    differs = dialog.get_by_role("region", name="What differs").get_by_role(
+        "row", name=re.compile("prompt", re.IGNORECASE)
+    )
+    expect(differs).to_contain_text("a red star")
+    expect(differs).to_contain_text("a blue ring")
+    slider = dialog.get_by_role("slider", name="Divider between A and B")
+    expect(slider).to_have_attribute("aria-valuenow", "50")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    expect(slider).to_have_attribute("aria-valuenow", "52")
+    page.keyboard.press("Home")
+    expect(slider).to_have_attribute("aria-valuetext", "0 % A")
+    dialog.get_by_role("tab", name="Difference").click()
+    expect(dialog.get_by_text(re.compile(r"Largest difference [1-9]\d*/255"))).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+
+
+def test_a_result_tells_how_it_was_made_and_is_made_again_with_a_change(
+    page_server: Any, open_page: Callable[..., Page], two_results: tuple[str, str]
+) -> None:
+    page = open_page(page_server.url)
+    tab(page, "Gallery").click()
+    page.get_by_test_id(f"result-{two_results[0]}").get_by_role("button").click()
+    dialog = page.get_by_role("dialog", name="to_compare")
+    for fact in ("a red star", "31", "to_compare"):
+        expect(dialog.get_by_text(fact, exact=True).first).to_be_visible()
+    dialog.get_by_role("button", name="Run again with a change").click()
+    dialog.get_by_role("combobox", name="Change").select_option("prompt")
+    dialog.get_by_role("textbox", name="prompt").fill("a green square")
+    dialog.get_by_role("button", name="Run", exact=True).click()
+    expect(say(page, "to_compare is done.")).to_be_visible(timeout=MODEL_MS)
+    dialog.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("button", name="a green square").first).to_be_visible()
+
+
+def test_a_result_is_found_and_deleted(page_server: Any, open_page: Callable[..., Page]) -> None:
+    result = made(page_server.url, small(name="to_delete"), prompt="a purple triangle")
+    page = open_page(page_server.url)
+    tab(page, "Gallery").click()
+    page.get_by_role("searchbox", name="Search results").fill("purple triangle")
+    expect(page.get_by_role("button", name="Picture: ")).to_have_count(1)
+    page.get_by_test_id(f"result-{result}").get_by_role("button").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Yes").click()
+    expect(say(page, "The result is deleted.")).to_be_visible()
+    expect(page.get_by_text("Nothing matches")).to_be_visible()
+    assert list(page_server.output_dir.rglob(f"*{result}*")) == []
+
+
+def test_a_sweep_fills_a_grid_that_is_downloaded_as_one_picture(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(page_server.url, graph=small(name="swept"))
+    page.get_by_role("button", name="More ways to run").click()
+    page.get_by_role("menuitem", name="Run a sweep").click()
+    dialog = page.get_by_role("dialog", name="Run a sweep")
+    dialog.get_by_role("combobox", name="What to vary").click()
+    page.get_by_role("option", name="seed").first.click()
+    dialog.get_by_role("textbox", name="Values of seed").fill("1..2")
+    expect(dialog.get_by_text("2 runs")).to_be_visible()
+    dialog.get_by_role("button", name="Run", exact=True).click()
+    expect(say(page, "2 runs are in the queue.")).to_be_visible()
+    tab(page, "Gallery").click()
+    page.get_by_role("navigation", name="Grids of sweeps").get_by_role("button", name="swept").click()
+    grid = page.get_by_role("dialog", name="Grid: swept")
+    expect(grid.get_by_text("2 of 2 runs are over")).to_be_visible(timeout=MODEL_MS)
+    expect(grid.get_by_role("button", name="Open the result of")).to_have_count(2)
+    expect(grid.get_by_role("columnheader").or_(grid.get_by_role("rowheader"))).to_have_text(
+        [re.compile("1$"), re.compile("2$")]
+    )
+    with page.expect_download() as download:
+        grid.get_by_role("button", name="Download as one PNG").click()
+    with Image.open(Path(download.value.path())) as picture:
+        assert picture.width > 100
+
+
+# --- simple, models, plan ---
+
+
+def test_the_simple_view_is_filled_and_run(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url)
+    tab(page, "Simple").click()
+    view = page.get_by_role("region", name="Simple view")
+    form = view.get_by_role("form", name="Settings")
+    prompt = form.get_by_role("textbox", name="prompt", exact=True)
+    prompt.fill("a yellow circle")
+    form.get_by_role("spinbutton", name="seed").fill("12")
+    form.get_by_role("button", name="Run").click()
+    expect(view.get_by_text("Done in")).to_be_visible(timeout=MODEL_MS)
+    expect(view.get_by_role("img", name="a yellow circle")).to_be_visible()
+    view.get_by_role("button", name="Open in Build").click()
+    expect(card(page, "encode_text").get_by_role("textbox", name="prompt", exact=True)).to_have_value("a yellow circle")
+    expect(card(page, "denoise").get_by_role("spinbutton", name="seed")).to_have_value("12")
+
+
+def test_the_models_view_lists_what_is_here_and_how_to_get_more(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(page_server.url)
+    tab(page, "Models").click()
+    view = page.get_by_role("region", name="Models")
+    bobbin = view.get_by_role("listitem", name="builtin:bobbin")
+    expect(bobbin).to_contain_text("ulysses")
+    expect(bobbin).to_contain_text("Fits on")
+    expect(view.get_by_role("meter", name="Memory in use on cpu")).to_be_visible()
+    view.get_by_role("textbox", name="Model on the Hugging Face hub").fill("https://huggingface.co/Qwen/Qwen-Image")
+    expect(view.get_by_text("latentloom models pull Qwen/Qwen-Image")).to_be_visible()
+    view.get_by_role("searchbox", name="Search models").fill("no such model")
+    expect(view.get_by_text("No model matches the search")).to_be_visible()
+
+
+def test_the_plan_follows_the_degrees_and_goes_into_the_workflow(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(page_server.url, graph=FIRST)
+    panel = page.get_by_role("complementary", name="Panels")
+    panel.get_by_role("tab", name="Plan").click()
+    expect(panel.get_by_text("rank 0 on cpu")).to_be_visible(timeout=MODEL_MS)
+    expect(panel.get_by_text("rank 1 on cpu")).to_have_count(0)
+    panel.get_by_role("button", name="More Ulysses").click()
+    expect(panel.get_by_text("rank 1 on cpu")).to_be_visible()
+    expect(panel.get_by_text("2 ranks", exact=True)).to_be_visible()
+    panel.get_by_role("button", name="Put into the workflow").click()
+    expect(say(page, "The workflow now has this plan.")).to_be_visible()
+    nodes = file_graph(page)["nodes"]
+    plan = next(node for node in nodes.values() if node["type"] == "LoomParallelPlan")
+    assert plan["inputs"]["plan"] == "ulysses=2"
+
+
+# --- the whole page ---
+
+
+def test_the_page_speaks_german_and_remembers_it(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=FIRST)
+    choose(page, "Language", "Deutsch")
+    expect(page.get_by_role("tab", name="Läufe")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("tab", name="Läufe")).to_be_visible()
+    expect(card(page, "denoise")).to_be_visible()
+
+
+def test_a_german_browser_gets_a_german_page(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=FIRST, locale="de-DE")
+    expect(page.get_by_role("tab", name="Läufe")).to_be_visible()
+    expect(page.get_by_role("tab", name="Galerie")).to_be_visible()
+
+
+def test_the_page_works_on_a_phone(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=small(name="on_a_phone"), **PHONE)
+    expect(card(page, "denoise")).to_be_attached()
+    page.get_by_role("button", name="Run", exact=True).tap()
+    expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
+    page.get_by_role("button", name="Add node").first.tap()
+    page.get_by_role("dialog", name="Add node").get_by_role("option", name="Seed").tap()
+    expect(card(page, "seed")).to_be_attached()
+    for view in ("Simple", "Gallery", "Models", "Build"):
+        tab(page, view).tap()
+        expect(tab(page, view)).to_have_attribute("aria-selected", "true")
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["viewport"]["width"], view
+    expect(toolbar(page)).to_be_in_viewport()
+
+
+def test_templates_are_where_people_start(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url)
+    page.get_by_role("button", name="Open a template").click()
+    page.get_by_role("dialog", name="Templates").get_by_role(
+        "button", name=re.compile("first.picture", re.IGNORECASE)
+    ).click()
+    expect(card(page, "denoise")).to_be_visible()
+    assert file_graph(page) == FIRST
