@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { arrange } from "../src/graph/edit";
 import { fromFile } from "../src/graph/file";
-import { spread } from "../src/graph/spread";
 import { sourcesOf } from "../src/graph/order";
 import type { EditorGraph, NodeFile, Point } from "../src/types";
 import { shippedFiles, toyGraph } from "./graphs";
@@ -62,11 +61,4 @@ test("10,000 nodes take seconds and no deep stack", () => {
   const started = performance.now();
   assert.equal(new Set(places(arrange(graph)).map(String)).size, 10_000);
   assert.ok(performance.now() - started < 10_000);
-});
-
-test("things in a row stay as near to their wishes as they can", () => {
-  assert.deepEqual(spread([0, 100], [10, 10], 5), [0, 100]);
-  assert.deepEqual(spread([50, 50], [10, 10], 10), [40, 60]);
-  assert.deepEqual(spread([100, 0, 300], [10, 10, 10], 0), [45, 55, 300]);
-  assert.deepEqual(spread([], [], 5), []);
 });

@@ -10,7 +10,6 @@ import {
 } from "@xyflow/react";
 import { useEffect, useRef } from "react";
 import { t } from "../i18n";
-import { useEditor } from "../store/editor";
 import { usePage } from "../store/page";
 import { useCanvasEvents } from "./canvasEvents";
 import { ContextMenu } from "./ContextMenu";
@@ -25,12 +24,13 @@ import { Outline } from "./Outline";
 import { Palette } from "./Palette";
 import { RefusalNote } from "./RefusalNote";
 import { RerouteDot } from "./RerouteDot";
-import { HUGE, showAll } from "./showAll";
+import { HUGE } from "./showAll";
 import { useShortcuts } from "./shortcuts";
 import { SocketMenu } from "./SocketMenu";
 import { Tools } from "./Tools";
 import { canvasUi, useCanvasUi } from "./uiStore";
 import { useFileDrop } from "./useFileDrop";
+import { useFit } from "./useFit";
 import { useFlow } from "./useFlow";
 import { useLongPress } from "./useLongPress";
 import { useNearness } from "./useNearness";
@@ -40,7 +40,6 @@ import { WireInHand } from "./WireInHand";
 const NODE_TYPES = { card: NodeCard, box: GroupBox, note: NoteBox, reroute: RerouteDot };
 const EDGE_TYPES = { wire: Wire };
 const MULTI_SELECT = ["Control", "Meta", "Shift"];
-const UNTIL_MEASURED_MS = 60;
 /** While boxes are drawn: the middle button still moves the view; a finger cannot do both. */
 const SELECTING_PAN = matchMedia("(pointer: coarse)").matches ? false : [1];
 
@@ -60,8 +59,7 @@ function Surface() {
   const isOutlineOpen = useCanvasUi((ui) => ui.isOutlineOpen);
   const isMapOpen = useCanvasUi((ui) => ui.isMapOpen);
   const isNear = useCanvasUi((ui) => ui.isNear);
-  const flow = useCanvasUi((ui) => ui.flow);
-  const opened = useEditor((state) => state.opened);
+  const isTiny = useCanvasUi((ui) => ui.isTiny);
   const { nodes, edges, onNodesChange, onEdgesChange, onNodeDragStart } = useFlow();
   const events = useCanvasEvents();
   const keys = useShortcuts();
@@ -70,15 +68,13 @@ function Surface() {
   useEffect(() => {
     canvasUi.setState({ box: box.current });
   }, []);
-  useEffect(() => {
-    const timer = setTimeout(() => flow && showAll(), UNTIL_MEASURED_MS);
-    return () => clearTimeout(timer);
-  }, [opened, flow]);
+  useFit(box);
   const isHuge = nodes.length > HUGE;
   const isSelecting = tool === "select";
   const classes = [
     "ll-canvas",
     isNear ? "" : "ll-canvas-far",
+    isTiny ? "ll-canvas-tiny" : "",
     isSelecting ? "ll-canvas-selecting" : "",
     drop.isOver ? "ll-canvas-drop" : "",
   ];
@@ -129,8 +125,8 @@ function Surface() {
         minZoom={isHuge ? 0.2 : 0.05}
         maxZoom={2.5}
       >
-        <Background variant={BackgroundVariant.Dots} gap={22} size={1.4} />
-        {isMapOpen && !isHuge && (
+        {!isTiny && <Background variant={BackgroundVariant.Dots} gap={22} size={1.4} />}
+        {isMapOpen && nodes.length > 0 && !isHuge && (
           <MiniMap<CanvasNode>
             className="ll-map"
             pannable

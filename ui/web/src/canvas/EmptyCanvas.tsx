@@ -1,7 +1,7 @@
 import { t } from "../i18n";
 import { Button } from "../parts/Button";
 import { openDialog } from "../store/page";
-import { openPalette } from "./itemCommands";
+import { openPalette } from "./room";
 
 /** What a canvas without nodes says: the two ways to start. */
 export function EmptyCanvas() {

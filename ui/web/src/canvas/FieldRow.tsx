@@ -25,15 +25,18 @@ function Row({ node, input }: { node: string; input: InputView }) {
   const isNear = useCanvasUi((state) => state.isNear);
   const isMissing = spec.required && !isLinked && isEmpty(value) && isEmpty(spec.default);
   const isDrawn = !isLinked && isKnown && hasWidget(spec);
+  const isShort = isDrawn && !isTall(spec);
+  const paramHelp = isParamRef(value) ? t("canvas.param_help", { name: value.param }) : undefined;
   const classes = [
     "ll-row",
-    isDrawn && isTall(spec) ? "ll-row-tall" : "",
+    isShort && paramHelp ? "ll-row-param" : "",
+    isDrawn && !isShort ? "ll-row-tall" : "",
     spec.required ? "ll-row-required" : "",
     isMissing ? "ll-socket-missing" : "",
     problem ? "ll-row-problem" : "",
   ];
   return (
-    <div className={classes.filter(Boolean).join(" ")} data-socket={spec.name}>
+    <div className={classes.filter(Boolean).join(" ")} data-socket={spec.name} title={isShort ? paramHelp : undefined}>
       {(isNear || isLinked) && (
         <SocketHandle
           side="input"
@@ -44,8 +47,8 @@ function Row({ node, input }: { node: string; input: InputView }) {
           isLinked={isLinked}
         />
       )}
-      {isParamRef(value) && (
-        <span className="ll-param" title={t("canvas.param_help", { name: value.param })}>
+      {isParamRef(value) && !isShort && (
+        <span className="ll-param" title={paramHelp}>
           {value.param === spec.name ? t("canvas.param_badge") : t("canvas.param", { name: value.param })}
         </span>
       )}

@@ -12,12 +12,12 @@ import { TextLine } from "./TextLine";
 /** A frame behind nodes: dragged by its head, it takes along what lies in it. */
 export const GroupBox = memo(Box, (a, b) => a.data === b.data && a.selected === b.selected);
 
-function Box({ data: { group }, selected }: NodeProps<GroupNode>) {
+function Box({ id, data: { group }, selected }: NodeProps<GroupNode>) {
   const retitle = (title: string) => edit(t("canvas.rename"), (graph) => setGroup(graph, group.id, { title }));
   return (
     <div className={`ll-group ${selected ? "ll-group-selected" : ""} ${colorClass(group.color || "grey")}`}>
       <div className="ll-group-head">
-        <TextLine label={t("canvas.group_title")} value={group.title} onSettle={retitle} />
+        <TextLine of={id} label={t("canvas.group_title")} value={group.title} onSettle={retitle} />
         <IconButton
           icon="more"
           size={15}

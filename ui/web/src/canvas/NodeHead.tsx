@@ -1,3 +1,4 @@
+import { itemKey } from "../graph/items";
 import { t } from "../i18n";
 import { IconButton } from "../parts/IconButton";
 import { Icon } from "../parts/icons";
@@ -34,7 +35,12 @@ export function NodeHead({ name, node, title, spec, view }: NodeHeadProps) {
         onClick={() => collapse([name], !isFolded)}
       />
       <span className="ll-node-title" title={about(spec, node)}>
-        <TextLine label={t("canvas.title_of_node")} value={title} onSettle={(text) => retitle(name, text)} />
+        <TextLine
+          of={itemKey("node", name)}
+          label={t("canvas.title_of_node")}
+          value={title}
+          onSettle={(text) => retitle(name, text)}
+        />
       </span>
       {node.mode !== "run" && (
         <span className="ll-node-mode">

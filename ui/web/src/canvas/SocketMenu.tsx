@@ -6,6 +6,7 @@ import { Popover } from "../parts/Popover";
 import { editorStore, useEditor } from "../store/editor";
 import { focusNode } from "./focusItem";
 import { SearchList, type SearchItem } from "./SearchList";
+import { below } from "./room";
 import { readable } from "./SocketHandle";
 import { closePopup, onCanvas, openPopup, type Popup, type WireEnd } from "./uiStore";
 import { endsFor, link, unlink } from "./wireCommands";
@@ -127,7 +128,7 @@ function Ends({ wire, popup, onBack, onLeave }: EndsProps) {
 /** A new node goes to the side that its wire comes from. */
 function beside({ node, x, y }: SocketsPopup, isInput: boolean): [number, number] {
   const at = editorPlace(node);
-  return at ? [at[0] + (isInput ? -360 : 360), at[1]] : onCanvas({ x, y });
+  return at ? below([at[0] + (isInput ? -360 : 360), at[1]]) : onCanvas({ x, y });
 }
 
 function editorPlace(node: string): [number, number] | undefined {

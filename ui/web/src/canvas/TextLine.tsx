@@ -1,22 +1,27 @@
 import { useState, type KeyboardEvent } from "react";
+import { focusItem } from "./focusItem";
+import { canvasUi, useCanvasUi } from "./uiStore";
 
 interface TextLineProps {
+  /** Of the thing whose title this is: F2 on it opens the field. */
+  of: string;
   label: string;
   value: string;
   onSettle: (text: string) => void;
   className?: string;
 }
 
-/** A line of text that becomes a field on double click or Enter; settled on Enter or when it is left. */
-export function TextLine({ label, value, onSettle, className = "" }: TextLineProps) {
-  const [isEditing, setEditing] = useState(false);
-  if (!isEditing) {
+/** A title that becomes a field on double click or F2; settled on Enter or when it is left. */
+export function TextLine({ of, label, value, onSettle, className = "" }: TextLineProps) {
+  const [isClicked, setClicked] = useState(false);
+  const isAsked = useCanvasUi((ui) => ui.renaming === of);
+  if (!isClicked && !isAsked) {
     return (
       <span
         className={`ll-text-line ${className}`}
         onDoubleClick={(event) => {
           event.stopPropagation();
-          setEditing(true);
+          setClicked(true);
         }}
       >
         {value || label}
@@ -26,7 +31,9 @@ export function TextLine({ label, value, onSettle, className = "" }: TextLinePro
   const onKeyDown = (event: KeyboardEvent<HTMLInputElement>) => {
     event.stopPropagation();
     if (event.key === "Escape") event.currentTarget.value = value;
-    if (event.key === "Escape" || event.key === "Enter") event.currentTarget.blur();
+    if (event.key !== "Escape" && event.key !== "Enter") return;
+    event.currentTarget.blur();
+    focusItem(of);
   };
   return (
     <input
@@ -39,7 +46,8 @@ export function TextLine({ label, value, onSettle, className = "" }: TextLinePro
       onKeyDown={onKeyDown}
       onBlur={(event) => {
         if (event.currentTarget.value.trim() !== value) onSettle(event.currentTarget.value.trim());
-        setEditing(false);
+        setClicked(false);
+        if (isAsked) canvasUi.setState({ renaming: "" });
       }}
     />
   );

@@ -2,7 +2,8 @@ import { useReactFlow } from "@xyflow/react";
 import { t } from "../i18n";
 import { IconButton } from "../parts/IconButton";
 import { MenuButton } from "../parts/Menu";
-import { addComment, arrange, groupSelected, openPalette } from "./itemCommands";
+import { addComment, arrange, groupSelected } from "./itemCommands";
+import { openPalette } from "./room";
 import { showAll } from "./showAll";
 import { canvasUi, useCanvasUi } from "./uiStore";
 

@@ -168,8 +168,3 @@ export function openMenuBeside(button: HTMLElement, target: Target): void {
   const place = { x: rect.left, y: rect.bottom };
   openPopup({ kind: "menu", ...place, flow: onCanvas(place), target });
 }
-
-/** Open the palette in the middle of the view, or at a place in the window. */
-export function openPalette(place = middle()): void {
-  openPopup({ kind: "palette", ...place, flow: onCanvas(place), wire: null });
-}

@@ -17,12 +17,12 @@ import {
   cut,
   duplicate,
   groupSelected,
-  openPalette,
   paste,
   remove,
   selectAll,
   toggleMode,
 } from "./itemCommands";
+import { openPalette } from "./room";
 import { showAll } from "./showAll";
 import { canvasUi, onCanvas, openPopup } from "./uiStore";
 
@@ -104,6 +104,7 @@ function plainKey(event: Press, key: string): boolean {
   if (item && event.key === " ") return choose(key, event.shiftKey);
   if (item?.kind === "node" && event.key === "Enter") return openSockets(event.target, key, item.id);
   if (item?.kind === "node" && event.key === ".") return fold(item.id);
+  if (event.key === "F2" && (item?.kind === "node" || item?.kind === "group")) return rename(key);
   const run = own(KEYS, event.key);
   run?.();
   return run !== undefined;
@@ -154,6 +155,11 @@ function arrow(event: Press, node: string, key: string): boolean {
 function fold(name: string): boolean {
   const isFolded = editorStore.getState().graph.nodes[name]?.collapsed ?? false;
   collapse([name], !isFolded);
+  return true;
+}
+
+function rename(key: string): boolean {
+  canvasUi.setState({ renaming: key });
   return true;
 }
 

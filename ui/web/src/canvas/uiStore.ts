@@ -46,10 +46,14 @@ interface CanvasUi {
   said: string;
   /** The wire in hand: dragged, or started by a tap. */
   wire: WireEnd | null;
+  /** Key of the thing whose title is being changed, where that began with a key. */
+  renaming: string;
   /** Why the last wire was refused, where it was dropped. */
   refusal: ({ text: string } & Place) | null;
   /** Wide enough that nodes draw their fields. */
   isNear: boolean;
+  /** So far away that nodes show only their heads and what the run says. */
+  isTiny: boolean;
   flow: ReactFlowInstance<CanvasNode, WireEdge> | null;
   /** The element that the canvas fills. */
   box: HTMLElement | null;
@@ -62,8 +66,10 @@ export const canvasUi = createStore<CanvasUi>(() => ({
   isMapOpen: true,
   said: "",
   wire: null,
+  renaming: "",
   refusal: null,
   isNear: true,
+  isTiny: false,
   flow: null,
   box: null,
 }));

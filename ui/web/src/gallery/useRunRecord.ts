@@ -1,10 +1,8 @@
 import { useEffect, useState } from "react";
 import { host, sentence } from "../host";
-import type { GraphFile, RunWithGraph } from "../types";
+import type { RunWithGraph } from "../types";
 
-/** `graph` is as it was run, with its values put in; null where the server has lost it. */
-export interface RunRecord extends Omit<RunWithGraph, "graph"> {
-  graph: GraphFile | null;
+export interface RunRecord extends RunWithGraph {
   /** Of the packages that made it, where the server knows them. */
   versions?: Record<string, string | null>;
 }

@@ -43,7 +43,7 @@ function LanesOf({ run }: { run: Run }) {
           aria-expanded={isOpen}
           onClick={() => setLanesOpen(!isOpen)}
         />
-        <h3>{t("panels.lanes")}</h3>
+        <h2>{t("panels.lanes")}</h2>
         <span className="ll-quiet">
           {run.name}, {t(`panels.state_${run.state}`)}
           {run.state === "running" && run.total > 0 && ` ${run.done}/${run.total}`}, {formatSeconds(seconds)}

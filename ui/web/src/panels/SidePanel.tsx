@@ -40,6 +40,7 @@ export function SidePanel() {
     >
       {isNarrow ? <SheetHandle isOpen={isSideOpen} /> : <WidthHandle width={sideWidth} />}
       <Tabs label={t("panels.side")} tabs={tabs} selected={tab} onSelect={(id) => showTab(id as SideTab)}>
+        {tab !== "inspector" && <h2 className="ll-hidden">{tabs.find(({ id }) => id === tab)?.label}</h2>}
         <TabPanel tab={tab} />
       </Tabs>
     </aside>

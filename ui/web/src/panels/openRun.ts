@@ -1,8 +1,8 @@
 /** A run of the list, to be looked at. */
 
-import { withValues } from "../gallery/madeBy";
 import { has } from "../graph/record";
 import { host } from "../host";
+import { t } from "../i18n";
 import { editorStore } from "../store/editor";
 import { isOver, watchRun } from "../store/live";
 import { openGraph } from "../store/page";
@@ -14,8 +14,9 @@ import { mayLeave } from "./guard";
 export async function openRun(run: Run): Promise<void> {
   if (!(await mayLeave())) return;
   await said(async () => {
-    const { graph, overrides, varied } = await host.run(run.id);
-    openGraph(withValues(graph, { ...overrides, ...varied }), run.name, null);
+    const { graph } = await host.run(run.id);
+    if (!graph) throw new Error(t("gallery.no_graph"));
+    openGraph(graph, run.name, null);
     watchRun(run.id);
   });
 }

@@ -11,6 +11,8 @@ export interface Option {
   label?: string;
   /** A second line: what tells this option from the others. */
   detail?: string;
+  /** Address of a small picture. */
+  picture?: string;
   /** Why this one will not work, as a sentence; it can still be chosen. */
   problem?: string;
 }
@@ -42,6 +44,7 @@ export function Combobox(props: ComboboxProps) {
 
   const shown = typed ?? labelOf(options.find((option) => option.value === value)) ?? value;
   const found = useMemo(() => matching(options, typed), [options, typed]);
+  const isShown = isOpen && (found.length > 0 || !isFree);
 
   const open = () => {
     if (isOpen) return;
@@ -89,8 +92,8 @@ export function Combobox(props: ComboboxProps) {
         autoComplete="off"
         spellCheck={false}
         aria-label={label}
-        aria-expanded={isOpen}
-        aria-controls={isOpen ? listId : undefined}
+        aria-expanded={isShown}
+        aria-controls={isShown ? listId : undefined}
         aria-autocomplete="list"
         aria-activedescendant={isOpen && active >= 0 ? `${listId}-${active}` : undefined}
         aria-describedby={describedBy}
@@ -115,7 +118,7 @@ export function Combobox(props: ComboboxProps) {
       <span className="ll-combobox-arrow" aria-hidden="true">
         <Icon name="chevron-down" size={14} />
       </span>
-      {isOpen && (
+      {isShown && (
         <Popover anchor={field} onDismiss={settle} isWide className="ll-options">
           <div role="listbox" id={listId} aria-label={label ?? t("widgets.suggestions")}>
             {found.map((option, index) => (
@@ -130,6 +133,7 @@ export function Combobox(props: ComboboxProps) {
                 onMouseDown={keepFocus}
                 onClick={() => pick(option.value)}
               >
+                {option.picture && <img className="ll-option-picture" src={option.picture} alt="" loading="lazy" />}
                 <span className="ll-option-label">{labelOf(option)}</span>
                 {option.detail && (
                   <span className="ll-option-detail">
@@ -140,9 +144,7 @@ export function Combobox(props: ComboboxProps) {
               </div>
             ))}
           </div>
-          {found.length === 0 && (
-            <p className="ll-option-none">{t(isFree ? "widgets.no_suggestion" : "widgets.no_match")}</p>
-          )}
+          {found.length === 0 && <p className="ll-option-none">{t("widgets.no_match")}</p>}
         </Popover>
       )}
     </div>

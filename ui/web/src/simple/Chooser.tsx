@@ -1,3 +1,4 @@
+import { urls } from "../host";
 import { t } from "../i18n";
 import { Combobox, type Option } from "../parts/Combobox";
 import { Words } from "../parts/Words";
@@ -35,9 +36,14 @@ export function Chooser({ choices, chosen, onChoose }: ChooserProps) {
   );
 }
 
-function optionOf({ key, name, description, folder, template }: Choice): Option {
+function optionOf({ key, name, description, folder, template, workflow }: Choice): Option {
   const place = template ? t("simple.template") : folder || t("simple.own");
-  return { value: key, label: titleOf(name), detail: [place, description].filter(Boolean).join(" · ") };
+  return {
+    value: key,
+    label: titleOf(name),
+    detail: [place, description].filter(Boolean).join(" · "),
+    picture: workflow?.has_thumb ? urls.workflowThumb(workflow.id, workflow.updated) : undefined,
+  };
 }
 
 /** "first_picture" -> "First picture". */

@@ -60,7 +60,8 @@ export interface Run {
 }
 
 export interface RunWithGraph extends Run {
-  graph: GraphFile;
+  /** As it was run, with its values put in; null where the server has lost it. */
+  graph: GraphFile | null;
 }
 
 export interface RunRequest {

@@ -10,9 +10,9 @@ export function Build() {
     <div className="ll-build">
       <Toolbar />
       <div className="ll-build-middle">
-        <main className="ll-build-canvas">
+        <div className="ll-build-canvas">
           <Canvas />
-        </main>
+        </div>
         <SidePanel />
       </div>
       <Lanes />

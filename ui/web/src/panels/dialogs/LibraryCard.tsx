@@ -2,7 +2,6 @@ import { useState, type FormEvent } from "react";
 import { host, sentence, urls } from "../../host";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
-import { Icon } from "../../parts/icons";
 import { MenuButton, type MenuItem } from "../../parts/Menu";
 import { useEditor } from "../../store/editor";
 import { openDialog } from "../../store/page";
@@ -10,6 +9,7 @@ import type { Workflow } from "../../types";
 import { moment } from "../moment";
 import { openWorkflow, said } from "../files";
 import { FolderField } from "./FolderField";
+import { WorkflowPicture } from "./WorkflowPicture";
 
 interface LibraryCardProps {
   workflow: Workflow;
@@ -39,13 +39,7 @@ export function LibraryCard({ workflow, folders, onDelete, onChange }: LibraryCa
   ];
   return (
     <li className={`ll-card ${isOpen ? "ll-card-current" : ""}`} data-testid={`workflow-${id}`}>
-      <div className="ll-card-picture">
-        {workflow.has_thumb ? (
-          <img src={urls.workflowThumb(id, workflow.updated)} alt="" loading="lazy" />
-        ) : (
-          <Icon name="build" size={32} />
-        )}
-      </div>
+      <WorkflowPicture workflow={workflow} />
       {asking ? (
         <Ask
           what={asking}

@@ -26,6 +26,7 @@ const EDITS: readonly Line[] = [
   ["Ctrl+M", "panels.key_mute"],
   ["Ctrl+B", "panels.key_bypass"],
   ["Delete", "panels.key_delete"],
+  ["F2", "panels.rename"],
   [".", "panels.key_fold"],
 ];
 
