@@ -51,7 +51,7 @@ class Border:
         """Nothing new; raises `Cancelled` if the work should end. Called often by whoever waits for ranks."""
 
     def spread(self, plan: str, ranks: Sequence[RankWork]) -> None:
-        """How the work was spread over ranks, once it is done."""
+        """How the work is spread over ranks: the plan alone when it begins, and what each did once it is done."""
 
 
 SILENT = Border()

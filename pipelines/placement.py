@@ -53,6 +53,7 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> dict[str, An
         return _run("denoise", request, border)
     _check(request, model)
     plan = plan_of(request, model)
+    border.spread(str(plan), ())
     return _run("denoise", {**request, "plan": str(plan)}, border, num_ranks=plan.num_ranks)
 
 

@@ -57,7 +57,7 @@ def address() -> Iterator[str]:
     from ray_nodes import two_nodes
 
     with two_nodes() as address:
-        yield f"127.0.0.1:{address.rpartition(':')[2]}"  # as a user writes it; Ray tells another address of this machine
+        yield f"127.0.0.1:{address.rpartition(':')[2]}"  # as a user writes it; Ray tells another one
 
 
 @pytest.fixture(scope="module")

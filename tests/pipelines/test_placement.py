@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import importlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -12,7 +12,7 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 
-from latentloom.parallel.border import SILENT
+from latentloom.parallel.border import SILENT, Border, RankWork
 from latentloom.parallel.job import RankOutOfMemory
 from latentloom.parallel.seat import Seat
 from latentloom.pipelines import placement, stages
@@ -109,6 +109,17 @@ def test_a_denoise_takes_all_ranks_by_its_plan(ranks: ToyRanks) -> None:
     placement.denoise(request)
     stage, asked, options = ranks.orders[0]
     assert (stage, asked["plan"], options) == ("denoise", "ring=4", {"num_ranks": 4, "lane": "main", "place": 0})
+
+
+def test_the_plan_is_told_before_any_rank_works(ranks: ToyRanks) -> None:
+    told: list[tuple[str, int, int]] = []
+
+    class Told(Border):
+        def spread(self, plan: str, ranks_work: Sequence[RankWork]) -> None:
+            told.append((plan, len(ranks_work), len(ranks.orders)))
+
+    placement.denoise({"model": to_plain(at("ring=4")), "latents": canvas(), "steps": 3, "seed": 1}, Told())
+    assert told == [("ring=4", 0, 0)]
 
 
 @pytest.mark.parametrize(
