@@ -74,6 +74,15 @@ def is_complete(folder: Path, graph: Graph, keys: Mapping[str, str]) -> bool:
         return False
 
 
+def versions_of(folder: Path) -> dict[str, str | None]:
+    """What the run in this folder was made with; nothing where its manifest is gone or damaged."""
+    try:
+        found = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))["versions"]
+        return {str(name): version if version is None else str(version) for name, version in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
 def versions() -> dict[str, str | None]:
     """Of Python and of the packages that results depend on; None where one is not installed."""
     return {"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}}

@@ -12,7 +12,7 @@ from typing import Any
 from ..nodes.attempt import attempt, baked, open_caches, workspace_of
 from ..nodes.events import Event
 from ..nodes.graph import Graph, graph_to_plain
-from ..nodes.manifest import MANIFEST_FILE
+from ..nodes.manifest import MANIFEST_FILE, versions_of
 from ..nodes.overlap import width_of
 from ..nodes.registry import SPECS
 from ..nodes.resolve import param_values
@@ -107,13 +107,14 @@ class Runs:
         return self.book.of(user)
 
     def get(self, user: str, id: str) -> dict[str, Any]:
-        """With its nodes, and with its workflow as it was run. Raises `NotHere`."""
+        """With its nodes, its workflow as it was run, and the versions that made it. Raises `NotHere`."""
         run = self.book.with_nodes(self.book.get(user, id))
         graph = self.book.records.read_graph(user, run.batch)
         return {
             **run.to_json(),
             "nodes": {name: node.model_dump() for name, node in run.nodes.items()},
             "graph": graph and graph_to_plain(baked(graph, run.overrides)),
+            "versions": versions_of(self._settings.output_dir / run.folder),
         }
 
     def cancel(self, user: str, id: str) -> None:

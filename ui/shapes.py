@@ -133,6 +133,8 @@ class RunWithGraph(RunShape):
     nodes: dict[str, NodeState]
     graph: dict[str, Any] | None
     """The workflow with this run's values; null where it was lost."""
+    versions: dict[str, str | None]
+    """Of the packages that made it; empty where its manifest is gone."""
 
 
 class ResultShape(_Shape):

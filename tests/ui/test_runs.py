@@ -1,5 +1,6 @@
 """Runs on the server: what they make and say, their order, sweeps, cancelling, deleting, and what is refused."""
 
+import platform
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -67,6 +68,7 @@ def test_a_sweep_makes_a_batch_whose_runs_say_what_varied(runs: Runs) -> None:
     assert [run.params for run in made] == [{"value": 1}, {"value": 2}, {"value": 3}]
     assert {run.batch for run in made} == {batch.id}
     assert runs.get("ada", batch.runs[1])["graph"]["params"]["value"]["default"] == 2
+    assert runs.get("ada", batch.runs[1])["versions"]["python"] == platform.python_version()
 
 
 def test_run_to_here_leaves_a_picture_with_the_workflow_inside(runs: Runs, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ export function Facts({ result }: { result: Result }) {
         {run && <Work nodes={run.nodes} />}
         {problem && <p className="ll-facts-problem">{problem}</p>}
       </section>
-      {run && <Versions versions={run.versions ?? {}} />}
+      {run && <Versions versions={run.versions} />}
     </>
   );
 }

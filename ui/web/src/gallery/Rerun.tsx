@@ -7,10 +7,10 @@ import { Notice } from "../parts/Notice";
 import { Spinner } from "../parts/Spinner";
 import { isOver, useRun } from "../store/live";
 import { toast } from "../store/page";
-import type { GraphFile, Json, Result } from "../types";
+import type { GraphFile, Json, Result, RunWithGraph } from "../types";
 import { Field } from "../widgets/Field";
 import { changeable, inputOf, valueOf } from "./changes";
-import { useRunRecord, type RunRecord } from "./useRunRecord";
+import { useRunRecord } from "./useRunRecord";
 
 /** Run the workflow of a result once more, with one value changed. */
 export function Rerun({ result }: { result: Result }) {
@@ -21,7 +21,7 @@ export function Rerun({ result }: { result: Result }) {
   return <OneChange graph={run.graph} run={run} />;
 }
 
-function OneChange({ graph, run }: { graph: GraphFile; run: RunRecord }) {
+function OneChange({ graph, run }: { graph: GraphFile; run: RunWithGraph }) {
   const names = changeable(graph);
   const id = useId();
   const [name, setName] = useState(names.includes("seed") ? "seed" : (names[0] ?? ""));

@@ -2,17 +2,12 @@ import { useEffect, useState } from "react";
 import { host, sentence } from "../host";
 import type { RunWithGraph } from "../types";
 
-export interface RunRecord extends RunWithGraph {
-  /** Of the packages that made it, where the server knows them. */
-  versions?: Record<string, string | null>;
-}
-
-const kept = new Map<string, RunRecord>();
+const kept = new Map<string, RunWithGraph>();
 const MOST = 64;
 
 /** The run that made a result, with its graph; asked for once, because a run that is over does not change. */
-export function useRunRecord(id: string): { run: RunRecord | null; problem: string } {
-  const [answer, setAnswer] = useState<{ id: string; run: RunRecord | null; problem: string }>();
+export function useRunRecord(id: string): { run: RunWithGraph | null; problem: string } {
+  const [answer, setAnswer] = useState<{ id: string; run: RunWithGraph | null; problem: string }>();
   useEffect(() => {
     let isWanted = true;
     runRecord(id).then(
@@ -26,10 +21,10 @@ export function useRunRecord(id: string): { run: RunRecord | null; problem: stri
   return answer?.id === id ? answer : { run: kept.get(id) ?? null, problem: "" };
 }
 
-export async function runRecord(id: string): Promise<RunRecord> {
+export async function runRecord(id: string): Promise<RunWithGraph> {
   const known = kept.get(id);
   if (known) return known;
-  const run: RunRecord = await host.run(id);
+  const run: RunWithGraph = await host.run(id);
   if (run.ended !== null) {
     const oldest = kept.size >= MOST ? kept.keys().next().value : undefined;
     if (oldest !== undefined) kept.delete(oldest);

@@ -62,6 +62,8 @@ export interface Run {
 export interface RunWithGraph extends Run {
   /** As it was run, with its values put in; null where the server has lost it. */
   graph: GraphFile | null;
+  /** Of the packages that made it; empty where that is not known. */
+  versions: Record<string, string | null>;
 }
 
 export interface RunRequest {
