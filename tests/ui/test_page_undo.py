@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 FIRST = json.loads((ROOT / "workflows/first_picture.json").read_text())
-NUM_EDITS = 50
+NUM_EDITS = 56
+AT_LEAST = 50
+"""Steps to undo: an edit that goes on with the one just before it is one step with it."""
 
 
 def test_undo_takes_back_fifty_random_edits_and_redo_makes_them_again(
@@ -27,9 +29,10 @@ def test_undo_takes_back_fifty_random_edits_and_redo_makes_them_again(
         dice.choice(EDITS)(page, number)
     end = file_text(page)
     assert end != start
-    assert press_until_disabled(page, "Undo", "Control+z") == NUM_EDITS
+    num_steps = press_until_disabled(page, "Undo", "Control+z")
+    assert AT_LEAST <= num_steps <= NUM_EDITS
     assert file_text(page) == start
-    assert press_until_disabled(page, "Redo", "Control+y") == NUM_EDITS
+    assert press_until_disabled(page, "Redo", "Control+y") == num_steps
     assert file_text(page) == end
 
 
