@@ -25,6 +25,7 @@ def parser(description: str, presets: Mapping[str, Any]) -> argparse.ArgumentPar
     made.add_argument("--preset", choices=list(presets), default="cpu", help="batch, sizes and length of the schedule")
     made.add_argument("--minutes", type=float, default=1e9, help="stop after this: processor time on a CPU, else wall")
     made.add_argument("--steps", type=int, default=0, help="another length of the schedule")
+    made.add_argument("--threads", type=int, default=1, help="of the processor")
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
     return made

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .facts import cells
 from .pools import Size
-from .render import render
+from .render import render_owned
 from .scene import Scene, sample
 
 # B batch, C channels, H W latent, S sequence
@@ -22,8 +23,13 @@ class LatentPool:
     """Scenes and their latents, all of one size; `grid` is rows and columns of tokens."""
 
     tokens: Tensor  # B S C
+    facts: Tensor  # B S questions, what each token's four cells show
     scenes: list[Scene]
     grid: tuple[int, int]
+
+    def with_things(self, num: int) -> list[int]:
+        """Which pictures show so many things."""
+        return [i for i, scene in enumerate(self.scenes) if len(scene.things) == num]
 
 
 def pack(z: Tensor) -> Tensor:
@@ -39,12 +45,14 @@ def encode_scenes(
     """`num` fresh scenes without held-out combinations, and their latents as the transformer wants them."""
     scenes = [sample(rng, counts=counts) for _ in range(num)]
     width, height = size
-    parts = []
+    parts, shown = [], []
     for start in range(0, num, CHUNK):
-        stack = render(scenes[start : start + CHUNK], rng, width=width, height=height, device=str(vae.device))
+        some = scenes[start : start + CHUNK]
+        stack, owner = render_owned(some, rng, width=width, height=height, device=str(vae.device))
         x = stack.permute(0, 3, 1, 2).to(memory_format=torch.channels_last).float() / 127.5 - 1  # B C H W
         with torch.autocast(x.device.type, torch.bfloat16):
             z = vae.encode(x).latent_dist.mode().float()
         parts.append(pack((z - vae.config["shift_factor"]) * vae.config["scaling_factor"]))
+        shown.append(pack(cells(some, owner)).to(x.device))
     grid = (height // (2 * FACTOR), width // (2 * FACTOR))
-    return LatentPool(tokens=torch.cat(parts), scenes=scenes, grid=grid)
+    return LatentPool(tokens=torch.cat(parts), facts=torch.cat(shown), scenes=scenes, grid=grid)

@@ -20,15 +20,15 @@ def main() -> int:
     parser = command.parser(__doc__ or "", train.PRESETS)
     parser.add_argument("--no-gate", action="store_true", help="do not draw and read the 500 prompts at the end")
     args = parser.parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(args.threads)
     config = command.configured(train.PRESETS[args.preset], args)
     vae_config = replace(train_vae.PRESETS[args.preset], seed=args.seed)
     stretch = command.stretch(args)
     begin = time.monotonic()
     if not (args.resume and (args.out / "vae").exists()):
         done = train_vae.train_vae(vae_config, args.out, stretch)
-        if done < vae_config.steps:
-            print(f"autoencoder: {done} of {vae_config.steps} steps; go on with --resume")
+        if done < vae_config.all_steps:
+            print(f"autoencoder: {done} of {vae_config.all_steps} steps; go on with --resume")
             return 0
         print(f"true pictures still right after the autoencoder: {round_trip(args.out / 'vae', num=24)['all']:.0%}")
     left = stretch.minutes - (time.monotonic() - begin) / 60

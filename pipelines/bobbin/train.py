@@ -1,32 +1,41 @@
 """Train bobbin's transformer and text encoders: `python -m latentloom.pipelines.bobbin.train --preset cpu --out DIR`.
 
-Flow matching (Lipman et al. 2022, arXiv:2210.02747) with logit-normal times (Esser et al. 2024, arXiv:2403.03206).
+Flow matching (Lipman et al. 2022, arXiv:2210.02747) with logit-normal times (Esser et al. 2024, arXiv:2403.03206). On
+the way the transformer must say what it is drawing and the text encoders what they have read, see `facts`. Matrices
+are moved by Muon (Jordan et al. 2024, kellerjordan.github.io/posts/muon), the rest by AdamW.
+
 DIR must hold vae/ from `train_vae`; DIR/model is the finished FluxPipeline folder. The run may be stopped at any time;
 `--resume --minutes 0` writes the model of the last checkpoint, also beside a running training.
 """
 
-import contextlib
 import random
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch import Tensor, nn
 
 from . import checkpoint, command
 from .command import Stretch
 from .export import export
+from .facts import UNCLEAR, slots
 from .latents import LatentPool, encode_scenes
 from .learner import Learner
 from .pools import Pools, Size
 from .progress import Progress, advance
-from .wording import TEXT_LENGTH, word
+from .scene import sample
+from .wording import TEXT_LENGTH, mention, say
 
 # B batch, S sequence, C channels
 
 Counts = tuple[float, float, float]
+PICTURE_FACTS_WEIGHT = 0.1
+CAPTION_FACTS_WEIGHT = 0.05
+SHORT = 64  # tokens; batches of longer captions are smaller by as much as they are longer
+RATES = {"muon": 2.5, "adamw": 1.0}
+"""Of the learning rate; Muon's steps are a fifth of it in size, AdamW's nearer to it."""
+DECAY = 0.4  # the last part of the run, in which the learning rate falls
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,16 +44,19 @@ class Training:
     it had not been stopped."""
 
     steps: int
-    """Until the last three tenths begin, this may still be changed: nothing before depends on it."""
+    """Until the last four tenths begin, this may still be changed: nothing before depends on it."""
     batch: int
     sizes: tuple[Size, ...]
     """Width and height of each pool of pictures."""
     pool: int
     pool_life: int
     curriculum: tuple[tuple[int, Counts], ...]
-    """From which step on how often one, two and three objects."""
+    """From which step on how often a batch of one, two and three objects."""
     text_lengths: tuple[int, ...]
-    """What captions are padded to, drawn for every batch. FLUX does not mask padding: the model must learn to."""
+    """What captions are padded to at least, drawn for every batch; at most to the next that holds them. FLUX does not
+    mask padding: the model must learn to."""
+    reading_steps: int
+    """At first only the text encoders learn: to say what captions state."""
     learning_rate: float = 1.5e-3
     warmup: int = 100
     dropout: float = 0.1
@@ -53,23 +65,24 @@ class Training:
     seed: int = 0
     device: str = "cpu"
     is_compiled: bool = True
-    """Fuse the kernels of the transformer's blocks: a quarter faster on a CPU too, after four minutes of compiling."""
+    """Fuse the kernels of the transformer's blocks: on a CPU twice as fast, after two minutes of compiling."""
     machine: str = ""
     """For the record in the model card."""
 
 
 PRESETS: dict[str, Training] = {
-    # One core for hours: small pictures first, one object first.
+    # Two cores that multiply bfloat16 (AMX) for two hours.
     "cpu": Training(
-        steps=12000,
-        batch=32,
-        sizes=((64, 64),) * 4 + ((96, 96),) * 4 + ((128, 128),) * 2,
-        pool=128,
-        pool_life=160,
-        curriculum=((0, (1.0, 0.0, 0.0)), (4000, (0.6, 0.4, 0.0)), (8000, (0.4, 0.4, 0.2))),
-        text_lengths=(16,) * 12 + (24,) * 3 + (TEXT_LENGTH,) * 4 + (64,),
-        is_compiled=False,
-        machine="x86-64 CPU, 1 thread",
+        steps=10000,
+        batch=128,
+        sizes=((128, 128),) * 13 + ((96, 96), (160, 160), (160, 128), (96, 128)),
+        pool=512,
+        pool_life=1000,
+        curriculum=((0, (0.5, 0.4, 0.1)), (3000, (0.35, 0.5, 0.15))),
+        text_lengths=(16,) * 20 + (24, 32) + (TEXT_LENGTH,) * 14 + (64,) * 3 + (128, 512),
+        reading_steps=1000,
+        ema=0.999,
+        machine="x86-64 CPU with AMX, 2 cores",
     ),
     # One H200, about 20 minutes.
     "gpu": Training(
@@ -80,6 +93,7 @@ PRESETS: dict[str, Training] = {
         pool_life=240,
         curriculum=((0, (0.6, 0.3, 0.1)), (3000, (0.3, 0.5, 0.2))),
         text_lengths=(24,) * 4 + (TEXT_LENGTH,) * 14 + (64,) * 3 + (128,) * 2 + (256, 512),
+        reading_steps=500,
         warmup=300,
         ema=0.9995,
         device="cuda",
@@ -89,28 +103,57 @@ PRESETS: dict[str, Training] = {
 
 
 def learning_rate(config: Training, step: int) -> float:
-    """Warm-up, level, and over the last three tenths of the run straight down to one hundredth."""
-    left = (config.steps - step) / (0.3 * config.steps)
-    return config.learning_rate * min(1, (step + 1) / config.warmup) * max(min(1.0, left), 0.01)
+    """Warm-up, twice, level, and over the last part of the run straight down to one hundredth."""
+    left = (config.steps - step) / (DECAY * config.steps)
+    begun = step - config.reading_steps if step >= config.reading_steps else step
+    return config.learning_rate * min(1, (begun + 1) / config.warmup) * max(min(1.0, left), 0.01)
+
+
+def reading_loss(learner: Learner, *, step: int, config: Training) -> Tensor:
+    """The loss of one batch of captions without pictures."""
+    rng = random.Random(f"read {config.seed} {step}")
+    lengths = _lengths(rng, config)
+    scenes = [mention(sample(rng, counts=(0.3, 0.4, 0.3)), rng) for _ in range(_share(config.batch, lengths[0]))]
+    with torch.autocast(config.device, torch.bfloat16):
+        states, pooled = learner.encode([say(scene, rng) for scene in scenes], lengths)
+    return learner.caption_reader.loss(states, pooled, slots(scenes).to(states.device))
 
 
 def flow_loss(learner: Learner, pool: LatentPool, *, step: int, config: Training) -> Tensor:
-    """The loss of one batch drawn from the pool: squared error of the velocity, noise minus picture."""
+    """The loss of one batch drawn from the pool: squared error of the velocity, noise minus picture, and a little of
+    what the readers get wrong."""
     rng = random.Random(f"batch {config.seed} {step}")
-    chosen = rng.choices(range(len(pool.scenes)), k=config.batch)
-    captions = ["" if rng.random() < config.dropout else word(pool.scenes[i], rng) for i in chosen]
+    lengths = _lengths(rng, config)
+    counts = [counts for first, counts in config.curriculum if first <= step][-1]
+    # Captions of as many things are about as long.
+    among = pool.with_things(rng.choices((1, 2, 3), counts)[0]) or range(len(pool.scenes))
+    chosen = rng.choices(among, k=_share(config.batch, lengths[0]))
+    told = [mention(pool.scenes[i], rng) for i in chosen]
+    is_dropped = [rng.random() < config.dropout for _ in told]
+    captions = ["" if dropped else say(scene, rng) for scene, dropped in zip(told, is_dropped, strict=True)]
     x0 = pool.tokens[chosen]  # B S C
     noise_rng = torch.Generator(x0.device).manual_seed(config.seed + 1_000_003 * step)
     noise = torch.randn(x0.shape, generator=noise_rng, device=x0.device)
-    times = torch.sigmoid(torch.randn(config.batch, generator=noise_rng, device=x0.device) + 0.3)  # B, 1 is pure noise
+    times = torch.sigmoid(torch.randn(len(chosen), generator=noise_rng, device=x0.device) + 0.3)  # B, 1 is pure noise
     noisy = torch.lerp(x0, noise, times[:, None, None])
-    # The CPU's flash attention has a backward pass twice as slow as plain matrix products at this length (torch 2.13).
-    kernel = sdpa_kernel(SDPBackend.MATH) if x0.device.type == "cpu" else contextlib.nullcontext()
-    wanted = rng.choice(config.text_lengths)
-    lengths = tuple(sorted({length for length in config.text_lengths if length >= wanted}))
-    with torch.autocast(x0.device.type, torch.bfloat16), kernel:
-        velocity = learner(noisy, times, captions, grid=pool.grid, text_lengths=lengths)
-    return (velocity.float() - (noise - x0)).pow(2).mean()
+    with torch.autocast(x0.device.type, torch.bfloat16):
+        states, pooled = learner.encode(captions, lengths)
+        velocity, middle = learner(noisy, times, (states, pooled), grid=pool.grid)
+    shown = learner.picture_reader.loss(middle.flatten(0, 1), pool.facts[chosen].flatten(0, 1))
+    named = slots(told).masked_fill(torch.tensor(is_dropped)[:, None, None], UNCLEAR).to(x0.device)
+    understood = learner.caption_reader.loss(states, pooled, named)
+    flow = (velocity.float() - (noise - x0)).pow(2).mean()
+    return flow + PICTURE_FACTS_WEIGHT * shown + CAPTION_FACTS_WEIGHT * understood
+
+
+def _lengths(rng: random.Random, config: Training) -> tuple[int, ...]:
+    """What a batch of captions may be padded to, the least first."""
+    least = rng.choice(config.text_lengths)
+    return tuple(sorted({length for length in config.text_lengths if length >= least}))
+
+
+def _share(batch: int, length: int) -> int:
+    return max(batch * SHORT // max(length, SHORT), 1)
 
 
 class Run:
@@ -121,10 +164,13 @@ class Run:
         self.config, self.vae, self.progress = config, vae, Progress()
         self.learner = Learner(latent_channels=vae.config["latent_channels"]).to(config.device).train()
         if config.is_compiled:
-            self.learner.transformer.compile_repeated_blocks(dynamic=True)
-        self.optimizer = torch.optim.AdamW(
-            self.learner.parameters(), lr=config.learning_rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
-        )
+            self.learner.hasten(config.device)
+        matrices, others = _divided(self.learner)
+        rate: dict[str, Any] = {"lr": config.learning_rate, "weight_decay": 0.01}
+        self.optimizers: dict[str, torch.optim.Optimizer] = {
+            "muon": torch.optim.Muon(matrices, adjust_lr_fn="match_rms_adamw", **rate),
+            "adamw": torch.optim.AdamW(others, betas=(0.9, 0.98), fused=True, **rate),
+        }
         self.ema = {name: value.detach().clone() for name, value in self.learner.state_dict().items()}
         self.pools = Pools(self._render, sizes=config.sizes, life=config.pool_life, seed=config.seed)
 
@@ -134,13 +180,18 @@ class Run:
 
     def learn(self, step: int) -> Tensor:
         """One step of the optimizer; returns the loss."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.config, step)
-        loss = flow_loss(self.learner, self.pools.at(step), step=step, config=self.config)
-        self.optimizer.zero_grad(set_to_none=True)
+        for name, optimizer in self.optimizers.items():
+            optimizer.zero_grad(set_to_none=True)
+            for group in optimizer.param_groups:
+                group["lr"] = RATES[name] * learning_rate(self.config, step)
+        if step < self.config.reading_steps:
+            loss = reading_loss(self.learner, step=step, config=self.config)
+        else:
+            loss = flow_loss(self.learner, self.pools.at(step), step=step, config=self.config)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.learner.parameters(), 1.0)
-        self.optimizer.step()
+        for optimizer in self.optimizers.values():
+            optimizer.step()
         self._follow(step)
         return loss
 
@@ -156,17 +207,31 @@ class Run:
         groups = {
             "learner": self.learner.state_dict(),
             "ema": self.ema,
-            "optimizer": checkpoint.optimizer_tensors(self.optimizer),
+            **{name: checkpoint.optimizer_tensors(optimizer) for name, optimizer in self.optimizers.items()},
         }
         checkpoint.save(path, groups, {"progress": asdict(self.progress), "config": asdict(self.config)})
 
     def restore(self, path: Path) -> None:
         groups, facts = checkpoint.load(path)
         self.learner.load_state_dict(groups["learner"])
-        checkpoint.restore_optimizer(self.optimizer, groups["optimizer"])
+        for name, optimizer in self.optimizers.items():
+            checkpoint.restore_optimizer(optimizer, groups.get(name, {}))
         for name, value in groups["ema"].items():
             self.ema[name].copy_(value)
         self.progress = Progress(**facts["progress"])
+
+
+def _divided(learner: Learner) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """The matrices inside the transformer's blocks, but for those that scale and shift by time; and the rest."""
+    blocks = (learner.transformer.transformer_blocks, learner.transformer.single_transformer_blocks)
+    inner = [
+        weight
+        for part in blocks
+        for name, weight in part.named_parameters()
+        if weight.ndim == 2 and ".norm" not in name
+    ]
+    known = {id(weight) for weight in inner}
+    return inner, [weight for weight in learner.parameters() if id(weight) not in known]
 
 
 def train(config: Training, out: Path, stretch: Stretch) -> int:
@@ -194,7 +259,7 @@ def train(config: Training, out: Path, stretch: Stretch) -> int:
 
 def main() -> None:
     args = command.parser(__doc__ or "", PRESETS).parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(args.threads)
     config = command.configured(PRESETS[args.preset], args)
     done = train(config, args.out, command.stretch(args))
     if done < config.steps:

@@ -51,15 +51,16 @@ def caption(scene: Scene) -> str:
 
 def word(scene: Scene, rng: random.Random) -> str:
     """A caption of the scene as somebody might type it; it may leave out any fact but the objects themselves."""
-    scene = mention(scene, rng)
-    if rng.random() < SHARE_PLAIN:
+    return say(mention(scene, rng), rng)
+
+
+def say(scene: Scene, rng: random.Random) -> str:
+    """A caption of everything that the scene states, in any wording."""
+    if all(scene.relations) and rng.random() < SHARE_PLAIN:
         return caption(scene)
     names = [_name(thing, rng) for thing in scene.things]
     ground = rng.choice(GROUND_WORDS[scene.ground]) if scene.ground else ""
-    if scene.relations and rng.random() < 0.08:  # what stands there, not how
-        text = ", ".join(names[:-1]) + f" and {names[-1]}"
-    else:
-        text = _related(scene, names, rng)
+    text = _related(scene, names, rng) if all(scene.relations) else ", ".join(names[:-1]) + f" and {names[-1]}"
     text = f"{ground}, {text}" if ground and rng.random() < 0.2 else f"{rng.choice(LEADS)}{text} {ground}".strip()
     if rng.random() < 0.3:
         text = text[0].upper() + text[1:]
@@ -86,7 +87,8 @@ def mention(scene: Scene, rng: random.Random) -> Scene:
                 size=keep(0.4, thing.size),
             )
         )
-    return replace(scene, things=tuple(things), ground=keep(0.45, scene.ground))
+    relations = ("",) * len(scene.relations) if rng.random() < 0.05 else scene.relations  # what stands there, not how
+    return replace(scene, things=tuple(things), relations=relations, ground=keep(0.45, scene.ground))
 
 
 def _related(scene: Scene, names: list[str], rng: random.Random) -> str:

@@ -37,7 +37,7 @@ def test_a_mention_states_nothing_that_is_not_so() -> None:
     for _ in range(300):
         scene = sample(rng, counts=(1, 1, 1))
         said = mention(scene, rng)
-        assert said.relations == scene.relations
+        assert said.relations in (scene.relations, ("",) * len(scene.relations))
         assert said.ground in ("", scene.ground)
         for told, thing in zip(said.things, scene.things, strict=True):
             assert all(

@@ -1,0 +1,55 @@
+"""FLUX's attention as plain matrix products, for training on a CPU.
+
+Over so short sequences torch's own kernels (2.13) are slower: one computes in single precision, the other has a slow
+backward pass. On two cores with AMX a transformer step does 86 pictures a second for their 71 and 45, and 129 once its
+blocks are compiled.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# B batch, S sequence, H heads, D channels of a head
+
+
+class QuickAttention:
+    """What diffusers' FluxAttnProcessor computes; `transformer.set_attn_processor(QuickAttention())` puts it in."""
+
+    def __call__(
+        self,
+        attn: Any,
+        hidden_states: Tensor,
+        encoder_hidden_states: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        image_rotary_emb: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        assert attention_mask is None and image_rotary_emb is not None
+        text, heads = encoder_hidden_states, attn.heads
+
+        def split(x: Tensor) -> Tensor:
+            return x.unflatten(-1, (heads, -1))  # B S H D
+
+        q, k, v = (split(f(hidden_states)) for f in (attn.to_q, attn.to_k, attn.to_v))
+        q, k = attn.norm_q(q), attn.norm_k(k)
+        if text is not None:
+            text_q, text_k, text_v = (split(f(text)) for f in (attn.add_q_proj, attn.add_k_proj, attn.add_v_proj))
+            q = torch.cat([attn.norm_added_q(text_q), q], dim=1)
+            k = torch.cat([attn.norm_added_k(text_k), k], dim=1)
+            v = torch.cat([text_v, v], dim=1)
+        q, k = _turned(q, *image_rotary_emb), _turned(k, *image_rotary_emb)
+        b, s = q.shape[:2]
+        q, k, v = (x.transpose(1, 2).reshape(b * heads, s, -1) for x in (q, k, v))
+        shares = torch.softmax(torch.bmm(q * q.shape[-1] ** -0.5, k.transpose(1, 2)), dim=-1)
+        seen = torch.bmm(shares, v).view(b, heads, s, -1).transpose(1, 2).reshape(b, s, -1)
+        if text is None:
+            return seen
+        num = text.shape[1]
+        return attn.to_out[1](attn.to_out[0](seen[:, num:])), attn.to_add_out(seen[:, :num])
+
+
+def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotary positions: every pair of channels turned by its angle."""
+    real, imaginary = x.unflatten(-1, (-1, 2)).unbind(-1)
+    turned = torch.stack([-imaginary, real], dim=-1).flatten(-2)
+    return (x.float() * cos[None, :, None] + turned.float() * sin[None, :, None]).to(x.dtype)
