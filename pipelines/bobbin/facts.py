@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .scene import COLOURS, MATERIALS, RELATIONS, SHAPES, SIZES, Scene
+from .scene import COLOURS, MATERIALS, RELATIONS, SHAPES, SIZES, Scene, Thing
 
 # B pictures, H W cells, N rows, C features
 
@@ -31,8 +31,7 @@ def cells(scenes: Sequence[Scene], owner: Tensor) -> Tensor:
     table[:, -2] = UNCLEAR
     for row, scene in zip(table, scenes, strict=True):
         for slot, thing in enumerate(scene.things):
-            facts = (thing.colour, thing.shape, thing.material, thing.size)
-            row[slot] = torch.tensor([v.index(fact) + 1 for v, fact in zip(VALUES, facts, strict=True)])
+            row[slot] = torch.tensor(_numbers(thing))
     middle = owner[:, CELL // 2 :: CELL, CELL // 2 :: CELL].cpu()  # B H W
     picture = torch.arange(len(scenes))[:, None, None]
     return table[picture, middle].permute(0, 3, 1, 2)
@@ -47,11 +46,15 @@ def slots(scenes: Sequence[Scene]) -> Tensor:
     relations = tuple(RELATIONS)
     for row, scene in zip(table, scenes, strict=True):
         for slot, thing in enumerate(scene.things):
-            facts = (thing.colour, thing.shape, thing.material, thing.size)
-            known = [v.index(fact) + 1 if fact else UNCLEAR for v, fact in zip(VALUES, facts, strict=True)]
             relation = scene.relations[slot // 2] if slot != 1 and scene.relations else ""
-            row[slot] = torch.tensor([*known, relations.index(relation) + 1 if relation else 0])
+            row[slot] = torch.tensor([*_numbers(thing), relations.index(relation) + 1 if relation else 0])
     return table
+
+
+def _numbers(thing: Thing) -> list[int]:
+    """The answers to the questions of VALUES; UNCLEAR where the thing leaves one open."""
+    facts = (thing.colour, thing.shape, thing.material, thing.size)
+    return [values.index(fact) + 1 if fact else UNCLEAR for values, fact in zip(VALUES, facts, strict=True)]
 
 
 class Reader(nn.Module):

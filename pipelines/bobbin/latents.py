@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .facts import cells
+from .facts import CELL, cells
 from .pools import Size
 from .render import render_owned
 from .scene import Scene, sample
@@ -15,7 +15,6 @@ from .scene import Scene, sample
 # B batch, C channels, H W latent, S sequence
 
 CHUNK = 256  # pictures encoded at once
-FACTOR = 8  # pixels that a latent is wide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,5 +53,5 @@ def encode_scenes(
             z = vae.encode(x).latent_dist.mode().float()
         parts.append(pack((z - vae.config["shift_factor"]) * vae.config["scaling_factor"]))
         shown.append(pack(cells(some, owner)).to(x.device))
-    grid = (height // (2 * FACTOR), width // (2 * FACTOR))
+    grid = (height // (2 * CELL), width // (2 * CELL))
     return LatentPool(tokens=torch.cat(parts), facts=torch.cat(shown), scenes=scenes, grid=grid)

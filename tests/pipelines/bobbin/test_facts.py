@@ -1,6 +1,7 @@
 """What the readers are told is what the pictures show and the captions say."""
 
 import random
+from collections.abc import Iterable
 
 import torch
 
@@ -15,8 +16,8 @@ BLUE_BALL = Thing(colour="blue", shape="sphere", material="matte", size="small")
 SCENE = Scene(things=(BLUE_BALL, RED_CUBE), relations=("left of",), ground="sand")
 
 
-def place(values: object, value: str) -> int:
-    return list(values).index(value) + 1  # pyright: ignore[reportArgumentType, reportUnknownArgumentType, reportCallIssue]
+def place(values: Iterable[str], value: str) -> int:
+    return list(values).index(value) + 1
 
 
 def test_cells_name_the_thing_in_their_middle() -> None:
