@@ -50,11 +50,11 @@ def test_run_makes_a_picture_and_a_manifest(tmp_path: Path, capsys: pytest.Captu
 def test_show_prints_the_workflow_of_a_picture_and_running_that_gives_the_same_pixels(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", FIRST, "--set", "prompt=a blue cross", "--set", "denoise.steps=3", "--out", "one"]) == 0
+    assert main(["run", FIRST, "--set", "prompt=a blue heart", "--set", "denoise.steps=3", "--out", "one"]) == 0
     capsys.readouterr()
     assert main(["show", "one/picture.png"]) == 0
     shown = capsys.readouterr().out
-    assert '"a blue cross"' in shown
+    assert '"a blue heart"' in shown
     (tmp_path / "shown.json").write_text(shown)
     assert main(["run", "shown.json", "--out", "two", "--no-cache"]) == 0
     assert main(["run", "one/picture.png", "--out", "three", "--no-cache"]) == 0

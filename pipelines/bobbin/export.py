@@ -27,8 +27,8 @@ CARD = {
     "defaults": {
         "width": SIDE,
         "height": SIDE,
-        "steps": 8,
-        "guidance": 4.0,
+        "steps": 16,
+        "guidance": 3.0,
         "distilled_guidance": 0.0,
         "text_length": TEXT_LENGTH,
         "negative_prompt": "",

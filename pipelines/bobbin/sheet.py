@@ -16,4 +16,4 @@ def write_sheet(pictures: Sequence[np.ndarray], path: Path, *, columns: int, zoo
     page = Image.new("RGB", (columns * (width + GAP), rows * (height + GAP)), (90, 90, 90))
     for i, picture in enumerate(pictures):
         page.paste(Image.fromarray(picture), (i % columns * (width + GAP), i // columns * (height + GAP)))
-    page.resize((page.width * zoom, page.height * zoom), Image.Resampling.NEAREST).save(path)
+    page.resize((page.width * zoom, page.height * zoom), Image.Resampling.NEAREST).save(path, quality=90)

@@ -71,9 +71,9 @@ class Training:
 
 
 PRESETS: dict[str, Training] = {
-    # Two cores that multiply bfloat16 (AMX) for two hours.
+    # Two cores that multiply bfloat16 (AMX), about four hours.
     "cpu": Training(
-        steps=10000,
+        steps=8500,
         batch=128,
         sizes=((128, 128),) * 13 + ((96, 96), (160, 160), (160, 128), (96, 128)),
         pool=512,
@@ -84,7 +84,7 @@ PRESETS: dict[str, Training] = {
         ema=0.999,
         machine="x86-64 CPU with AMX, 2 cores",
     ),
-    # One H200, about 20 minutes.
+    # Written for one GPU; not run yet.
     "gpu": Training(
         steps=14000,
         batch=768,

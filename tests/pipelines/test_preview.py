@@ -48,15 +48,16 @@ def test_bobbins_preview_is_near_its_picture(canvas: Any) -> None:
     from latentloom.pipelines import stages
 
     model = describe_model("builtin:bobbin", device="cpu")
-    conditioning = stages.encode_text({"model": to_plain(model), "prompt": "a red circle", "text_length": 0})
-    request = {"model": to_plain(model), "conditioning": conditioning, "latents": canvas("flux"), "seed": 3}
+    conditioning = stages.encode_text({"model": to_plain(model), "prompt": "a red sphere", "text_length": 0})
+    latents = canvas("flux", width=128, height=128)
+    request = {"model": to_plain(model), "conditioning": conditioning, "latents": latents, "seed": 3}
     latents = stages.denoise(request)
     shown = preview.picture(latents["tensor"], preview.matrix(model)).float() / 255
     pixels = stages.decode({"model": to_plain(model), "latents": latents})["image"]["pixels"]
-    small = F.avg_pool2d(pixels.movedim(-1, 1), 64 // len(shown))[0].movedim(0, -1)
-    assert (shown - small).abs().mean() < 0.13  # one matrix cannot undo this small VAE any better
+    small = F.avg_pool2d(pixels.movedim(-1, 1), 128 // len(shown))[0].movedim(0, -1)
+    assert (shown - small).abs().mean() < 0.06  # one matrix cannot undo this small VAE any better
     brightness = torch.stack([shown.mean(-1).flatten(), small.mean(-1).flatten()])
-    assert torch.corrcoef(brightness)[0, 1] > 0.8
+    assert torch.corrcoef(brightness)[0, 1] > 0.9
 
 
 @pytest.mark.parametrize(

@@ -62,35 +62,20 @@ def add(page: Page, number: int) -> None:
     enter(page, ("seed", "join text", "decode", "empty latents", "comment")[number % 5])
 
 
-def duplicate(page: Page, number: int) -> None:
-    some_node(page, number)
-    page.keyboard.press("Control+d")
+def press(keys: str) -> Callable[[Page, int], None]:
+    """An edit of one node."""
+
+    def edit(page: Page, number: int) -> None:
+        some_node(page, number)
+        page.keyboard.press(keys)
+
+    return edit
 
 
 def move(page: Page, number: int) -> None:
     """By one step; merged with the same move just before, so another node is moved each time."""
     some_node(page, number)
     page.keyboard.press(("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown")[number % 4])
-
-
-def fold(page: Page, number: int) -> None:
-    some_node(page, number)
-    page.keyboard.press(".")
-
-
-def mute(page: Page, number: int) -> None:
-    some_node(page, number)
-    page.keyboard.press("Control+m")
-
-
-def bypass(page: Page, number: int) -> None:
-    some_node(page, number)
-    page.keyboard.press("Control+b")
-
-
-def group(page: Page, number: int) -> None:
-    some_node(page, number)
-    page.keyboard.press("Control+g")
 
 
 def rename(page: Page, number: int) -> None:
@@ -106,6 +91,9 @@ def write(page: Page, number: int) -> None:
     prompt.fill(f"{number} stars")
     prompt.blur()
     return None
+
+
+duplicate, fold, mute, bypass, group = map(press, ("Control+d", ".", "Control+m", "Control+b", "Control+g"))
 
 
 def delete(page: Page, number: int) -> None:

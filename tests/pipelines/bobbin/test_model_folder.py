@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 
 from latentloom.pipelines.bobbin import MODEL_DIR
+from latentloom.pipelines.bobbin.drawing import Settings, draw
+from latentloom.pipelines.bobbin.oracle import judge
+from latentloom.pipelines.bobbin.scene import Scene, Thing
+from latentloom.pipelines.bobbin.wording import caption
 
 JSON_FILES = sorted(MODEL_DIR.rglob("*.json"))
 
@@ -42,6 +46,20 @@ def test_card_is_bobbins() -> None:
     assert card["format"] == 1
     assert (card["name"], card["family"], card["licence"]) == ("bobbin", "flux", "Apache-2.0")
     assert {"colours", "objects", "relations"} <= card["vocabulary"].keys()
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        Scene(things=(Thing(colour="blue", shape="cube"),)),
+        Scene(things=(Thing(colour="green", shape="sphere", material="metal"),)),  # a pair no training picture shows
+        Scene(things=(Thing(colour="red", shape="cone"), Thing(colour="yellow", shape="cube")), relations=("left of",)),
+    ],
+    ids=caption,
+)
+def test_it_draws_what_the_prompt_says(scene: Scene) -> None:
+    (picture,) = draw([caption(scene)], seeds=[3], settings=Settings(model=MODEL_DIR))
+    assert judge(picture, scene)["all"], judge(picture, scene)
 
 
 def test_card_records_how_every_weight_file_was_made() -> None:

@@ -1,5 +1,6 @@
 /** Where a new node does not cover another one. */
 
+import { GAP_X, GAP_Y } from "../graph/arrange";
 import { editorStore } from "../store/editor";
 import type { Point } from "../types";
 import { currentNode } from "./focusItem";
@@ -7,7 +8,6 @@ import { NODE_WIDTH } from "./flowNodes";
 import { sizeOf } from "./itemCommands";
 import { middle, onCanvas, openPopup } from "./uiStore";
 
-const [GAP_X, GAP_Y] = [80, 40];
 /** Of a node that is not drawn yet. */
 const HEIGHT = 240;
 

@@ -9,7 +9,8 @@ import { has, own } from "./record";
 /** Of a node that is not drawn yet: as large as the larger ones are. */
 const DEFAULT_SIZE: Point = [270, 320];
 const MARGIN = 40;
-const [GAP_X, GAP_Y] = [80, 40];
+/** Between neighbours. */
+export const [GAP_X, GAP_Y] = [80, 40];
 /** Beyond it dagre takes many seconds, and of one long chain more of the stack than there is. */
 const MOST_DRAWN = 1000;
 
