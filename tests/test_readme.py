@@ -54,6 +54,7 @@ def test_the_torchrun_script_of_the_readme_makes_the_picture_of_one_process(tmp_
 def test_every_workflow_and_file_that_the_readme_names_exists() -> None:
     names = set(re.findall(r"`((?:nodes|pipelines|parallel|ui|tests|workflows)/[\w./-]*)`", README))
     names |= set(re.findall(r"(workflows/\w+\.(?:json|png))", README))
+    names |= set(re.findall(r"\]\((?!http|#)([\w./-]+)\)", README))
     assert names
     assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
 
@@ -73,5 +74,5 @@ def test_ci_runs_the_command_of_the_readme() -> None:
 def test_no_file_names_the_machine_it_was_written_on() -> None:
     pattern = re.compile(rb"(^|[^A-Za-z0-9_.-])/(work|root|farm)/")
     listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
-    texts = [ROOT / f for f in listing.splitlines() if not f.endswith((".safetensors", ".png"))]
+    texts = [ROOT / f for f in listing.splitlines() if not f.endswith((".safetensors", ".png", ".jpg"))]
     assert [str(p) for p in texts if p.name != "test_readme.py" and pattern.search(p.read_bytes())] == []

@@ -26,19 +26,24 @@ def save(path: Path, groups: Mapping[str, Mapping[str, torch.Tensor]], facts: Ma
     temporary.replace(path)
 
 
+def facts(path: Path) -> dict[str, Any]:
+    """The facts that `save` wrote, without the tensors."""
+    with safe_open(path, framework="pt") as file:
+        return json.loads(file.metadata()["facts"])
+
+
 def load(path: Path) -> tuple[dict[str, dict[str, torch.Tensor]], dict[str, Any]]:
     """The groups and the facts that `save` wrote."""
     groups: dict[str, dict[str, torch.Tensor]] = {}
     with safe_open(path, framework="pt") as file:
-        facts = json.loads(file.metadata()["facts"])
         for key in file.keys():  # noqa: SIM118 (not a dict)
             group, name = key.split("/", 1)
             groups.setdefault(group, {})[name] = file.get_tensor(key)
-    return groups, facts
+    return groups, facts(path)
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    """What AdamW remembers, flat: `3.exp_avg` is the running mean of the fourth parameter's gradient."""
+    """What an optimizer remembers, flat: `3.exp_avg` is the running mean of the fourth parameter's gradient."""
     state = optimizer.state_dict()["state"]
     return {f"{index}.{name}": value for index, values in state.items() for name, value in values.items()}
 

@@ -30,9 +30,9 @@ NUMS = {1: 200, 2: 200, 3: 100}
 """Prompts with one, two and three objects."""
 
 
-def prompts(num_things: int, num: int) -> list[Scene]:
+def prompts(num_things: int, num: int, *, series: str = "gate") -> list[Scene]:
     """Held-out scenes as prompts: colour, shape, material and relation stated, size and ground half of the time."""
-    rng = random.Random(f"gate {num_things}")
+    rng = random.Random(f"{series} {num_things}")
     counts = (num_things == 1, num_things == 2, num_things == 3)
     scenes = []
     for _ in range(num):
@@ -53,9 +53,9 @@ class Drawn:
     readings: list[Reading]
 
 
-def gate(num_things: int, num: int, settings: Settings) -> Drawn:
+def gate(num_things: int, num: int, settings: Settings, *, series: str) -> Drawn:
     """Draw, read and print the shares."""
-    scenes = prompts(num_things, num)
+    scenes = prompts(num_things, num, series=series)
     pictures = draw([caption(scene) for scene in scenes], seeds=range(num), settings=settings)
     readings = [read(picture) for picture in pictures]
     shares = share_right([compare(r, s) for r, s in zip(readings, scenes, strict=True)])
@@ -81,6 +81,7 @@ def main() -> int:
     parser.add_argument("--model", type=Path, required=True, help="a FluxPipeline folder that `train` wrote")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--share", type=float, default=1.0, help="draw only this share of the prompts")
+    parser.add_argument("--series", default="gate", help="the name of other prompts, to choose settings on")
     parser.add_argument("--steps", type=int, default=0, help="instead of the card's")
     parser.add_argument("--guidance", type=float, default=0.0, help="instead of the card's")
     parser.add_argument("--sheet", type=Path, help="write a contact sheet here")
@@ -92,7 +93,7 @@ def main() -> int:
     ready = time.perf_counter()
     draw(["a red cube"], seeds=[1], settings=settings)
     print(f"load and first picture {ready - start:.1f} s, then {time.perf_counter() - ready:.2f} s a picture")
-    drawn = {n: gate(n, max(1, round(args.share * num)), settings) for n, num in NUMS.items()}
+    drawn = {n: gate(n, max(1, round(args.share * num)), settings, series=args.series) for n, num in NUMS.items()}
     readings, scenes = ([x for d in drawn.values() for x in getattr(d, name)] for name in ("readings", "scenes"))
     for fact, values in (("shape", SHAPES), ("colour", tuple(COLOURS)), ("material", MATERIALS)):
         print_confusions(fact, values, readings, scenes)

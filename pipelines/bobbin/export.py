@@ -1,6 +1,7 @@
 """Write a trained bobbin as a standard FluxPipeline folder, with the model card that the nodes read."""
 
 import json
+import platform
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,7 @@ CARD = {
 }
 
 
-def export(learner: "Learner", vae: "AutoencoderKL", out: Path, *, scratch: Path, machine: str) -> None:
+def export(learner: "Learner", vae: "AutoencoderKL", out: Path, *, scratch: Path) -> None:
     """Replace `out` by the model in half precision; `scratch` holds both training checkpoints, for the record."""
     from diffusers.pipelines.flux.pipeline_flux import FluxPipeline
     from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
@@ -66,7 +67,7 @@ def export(learner: "Learner", vae: "AutoencoderKL", out: Path, *, scratch: Path
         _strip_paths(path)
     for path in out.glob("*/*.safetensors"):
         path.chmod(0o644)  # safetensors keeps files to their owner
-    card = CARD | {"made_by": _record(out, scratch, machine)}
+    card = CARD | {"made_by": _record(out, scratch)}
     (out / "latentloom.json").write_text(json.dumps(card, indent=2) + "\n")
 
 
@@ -77,22 +78,22 @@ def _strip_paths(path: Path) -> None:
         path.write_text(json.dumps(values, indent=2) + "\n")
 
 
-def _record(out: Path, scratch: Path, machine: str) -> list[dict[str, Any]]:
+def _record(out: Path, scratch: Path) -> list[dict[str, Any]]:
     """Which script made each weight file, from which seed, in what time."""
-    states = {name: scratch / f"{name}_state.safetensors" for name in ("train_vae", "train")}
-    facts = {name: checkpoint.load(path)[1] for name, path in states.items()}
+    facts = {name: checkpoint.facts(scratch / f"{name}_state.safetensors") for name in ("train_vae", "train")}
     record = []
     for file in sorted(out.glob("*/*.safetensors")):
         script = "train_vae" if file.parent.name == "vae" else "train"
         made = facts[script]
+        is_cpu = made["config"]["device"] == "cpu"
         record.append(
             {
                 "file": file.relative_to(out).as_posix(),
                 "script": f"pipelines/bobbin/{script}.py",
                 "seed": made["config"]["seed"],
                 "steps": made["progress"]["step"],
-                "minutes": round(made["progress"]["spent_s"] / 60, 1),
-                "machine": machine,
+                "cpu_minutes" if is_cpu else "minutes": round(made["progress"]["spent_s"] / 60, 1),
+                "machine": f"{platform.machine()} CPU" if is_cpu else torch.cuda.get_device_name(),
             }
         )
     return record

@@ -19,6 +19,11 @@ class Progress:
     curve: list[list[float]] = field(default_factory=list)
 
 
+def clock_of(device: str) -> Callable[[], float]:
+    """Seconds that count: on a CPU, where others may share it, those of all its threads; elsewhere wall time."""
+    return time.process_time if device == "cpu" else time.perf_counter
+
+
 def advance(
     progress: Progress,
     learn: Callable[[int], Tensor],
@@ -31,10 +36,10 @@ def advance(
 ) -> None:
     """Call `learn(step)`, which returns a loss, until `last_step` or until this call has used its minutes.
 
-    Minutes are processor time on a CPU, where others may share it, and wall time elsewhere. Reports and keeps every
-    100 steps and at the end; reads the losses only then, because reading one waits for the device.
+    Reports and keeps every 100 steps and at the end; reads the losses only then, because reading one waits for the
+    device. Minutes are those of `clock_of`.
     """
-    clock = time.process_time if device == "cpu" else time.perf_counter
+    clock = clock_of(device)
     losses: list[Tensor] = []
     begin = clock() - progress.spent_s
     stop_s = progress.spent_s + 60 * minutes

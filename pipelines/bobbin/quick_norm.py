@@ -1,6 +1,6 @@
 """Group normalisation whose backward pass is quick on a CPU.
 
-torch 2.13 takes ten times longer for it over channels-last pictures than over plain ones, so it is given plain ones.
+torch 2.13 takes much longer for it over channels-last pictures than over plain ones, so it is given plain ones.
 The numbers are the same.
 """
 

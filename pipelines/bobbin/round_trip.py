@@ -1,7 +1,4 @@
-"""What the autoencoder alone costs: true pictures through it and back, read by the oracle.
-
-No model can follow its prompts more often than this.
-"""
+"""What the autoencoder alone loses: true pictures through it and back, read by the oracle."""
 
 import random
 from pathlib import Path

@@ -9,11 +9,11 @@ from PIL import Image
 GAP = 2
 
 
-def write_sheet(pictures: Sequence[np.ndarray], path: Path, *, columns: int, zoom: int = 1) -> None:
+def write_sheet(pictures: Sequence[np.ndarray], path: Path, *, columns: int) -> None:
     """Row by row, a grey line between pictures of equal size."""
     height, width = pictures[0].shape[:2]
     rows = -(-len(pictures) // columns)
     page = Image.new("RGB", (columns * (width + GAP), rows * (height + GAP)), (90, 90, 90))
     for i, picture in enumerate(pictures):
         page.paste(Image.fromarray(picture), (i % columns * (width + GAP), i // columns * (height + GAP)))
-    page.resize((page.width * zoom, page.height * zoom), Image.Resampling.NEAREST).save(path, quality=90)
+    page.save(path, quality=90)

@@ -53,7 +53,7 @@ def _cylinder(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
 
 
 def _cone(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-    """A slim one, twice as high as its foot is wide."""
+    """A slim one, half as high again as its foot is wide."""
     slope = math.atan2(0.7, 2.1)
     side = (_length(x, z) * math.cos(slope)) + (y - 1.0) * math.sin(slope) + ROUND
     return _join(side, -y - (1.0 - ROUND))

@@ -1,5 +1,7 @@
 """What the gate does not ask: `python -m latentloom.pipelines.bobbin.studies NAME --model DIR [--num 100]`.
 
+Pictures that are right are counted over the first of the gate's prompts.
+
 autoencoder  how many true pictures are still right after the autoencoder alone
 negative     how often a colour that is left open comes out, with and without that colour as the negative prompt
 guidance     how many pictures are right at guidance 1 to 6
@@ -33,7 +35,7 @@ def autoencoder(settings: Settings, num: int) -> None:
 
 
 def negative(settings: Settings, num: int) -> None:
-    """Over `num` seeds, the share of the most frequent colour, before and after it is negated."""
+    """Over `num` seeds, the share of the three most frequent colours, before and after each is negated."""
     asked = [f"a {SHAPES[i % len(SHAPES)]}" for i in range(num)]
     plain = _colours(asked, settings, "")
     print(f"no colour asked for: {dict(Counter(plain).most_common())}")

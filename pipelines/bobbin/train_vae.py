@@ -64,6 +64,7 @@ PRESETS: dict[str, VaeTraining] = {
         crop=64,
         crop_steps=2200,
     ),
+    # Written for one GPU; not run yet.
     "gpu": VaeTraining(
         steps=4000,
         polish_steps=1000,

@@ -49,11 +49,6 @@ def caption(scene: Scene) -> str:
     return f"{text} {GROUND_WORDS[scene.ground][0]}" if scene.ground else text
 
 
-def word(scene: Scene, rng: random.Random) -> str:
-    """A caption of the scene as somebody might type it; it may leave out any fact but the objects themselves."""
-    return say(mention(scene, rng), rng)
-
-
 def say(scene: Scene, rng: random.Random) -> str:
     """A caption of everything that the scene states, in any wording."""
     if all(scene.relations) and rng.random() < SHARE_PLAIN:
@@ -125,7 +120,7 @@ def _name(thing: Thing, rng: random.Random | None = None) -> str:
 
 
 def vocabulary() -> list[str]:
-    """Every word that `word` can write, as lower case and with a capital, for the tokenizers."""
+    """Every word that `say` can write, as lower case and with a capital, for the tokenizers."""
     tables = (SHAPE_WORDS, MATERIAL_WORDS, SIZE_WORDS, COLOUR_WORDS, RELATION_WORDS, GROUND_WORDS)
     phrases = [phrase for table in tables for choices in table.values() for phrase in choices]
     words = sorted(set(" ".join([*phrases, *ARTICLES, *LEADS, "an and it"]).split()))

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from latentloom.parallel.border import Border, Cancelled
+from latentloom.parallel.container import num_free_cores
 from latentloom.parallel.job import RankFailed
 from latentloom.pipelines import placement
 from latentloom.pipelines.cluster import Cluster, too_few
@@ -81,6 +82,15 @@ def bobbin(cluster: Cluster) -> Callable[..., dict[str, Any]]:
     return lambda plan="": to_plain(replace(here, place=replace(place, plan=plan)) if plan else here)
 
 
+@pytest.fixture
+def threads_of_a_rank() -> Iterator[None]:
+    """As many threads here as in an agent's only rank: over several steps the order of sums is seen in the picture."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(num_free_cores())
+    yield
+    torch.set_num_threads(before)
+
+
 def picture(model: Mapping[str, Any], seed: int, border: Border, **request: Any) -> torch.Tensor:
     text = placement.encode_text({"model": model, "prompt": "a red star"}, border)
     canvas = {"family": model["family"], "width": 64, "height": 64}
@@ -98,6 +108,7 @@ def pid_of(machine: Any) -> int:
 
 
 @needs_ray
+@pytest.mark.usefixtures("threads_of_a_rank")
 def test_a_sweep_over_two_machines_makes_the_pictures_of_one_process(
     bobbin: Callable[..., dict[str, Any]], cluster: Cluster
 ) -> None:
@@ -111,6 +122,7 @@ def test_a_sweep_over_two_machines_makes_the_pictures_of_one_process(
 
 
 @needs_ray
+@pytest.mark.usefixtures("threads_of_a_rank")
 def test_branches_of_guidance_on_two_machines_make_the_picture_of_one_process(
     bobbin: Callable[..., dict[str, Any]],
 ) -> None:

@@ -77,7 +77,7 @@ def test_a_plan_is_the_places_or_the_rules_for_one_replica(model: Model, guidanc
 
 def test_the_second_experts_guidance_counts_and_zero_is_the_models_own() -> None:
     assert placement.plan_of({"guidance": 1.0, "guidance_2": 2.0}, at(num=2)).cfg == 2
-    assert placement.plan_of({"guidance": 0}, at(num=2)).cfg == 2  # bobbin's own is 4
+    assert placement.plan_of({"guidance": 0}, at(num=2)).cfg == 2  # bobbin's own is 3
 
 
 def test_a_plan_for_other_devices_is_refused() -> None:

@@ -126,7 +126,7 @@ def test_distilled_guidance_changes_the_picture_of_dev(model: Any, canvas: Any, 
 
 
 def test_text_of_another_flux_is_refused(model: Any, canvas: Any) -> None:
-    conditioning = stages.encode_text({"model": bobbin(), "prompt": "a red circle", "text_length": 0})
+    conditioning = stages.encode_text({"model": bobbin(), "prompt": "a red sphere", "text_length": 0})
     with pytest.raises(ValueError, match="encode the text with the model that denoises"):
         stages.denoise({"model": model("flux"), "conditioning": conditioning, "latents": canvas("flux")})
 

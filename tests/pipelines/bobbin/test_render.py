@@ -72,9 +72,19 @@ def test_what_is_on_top_hides_a_part_of_what_it_stands_on() -> None:
     assert ((owner == 1).sum((1, 2)) < (whole == 1).sum((1, 2))).all()
 
 
-def test_the_nearer_thing_hides_the_farther_one() -> None:
-    star, cube = (draw(laid_out(r), width=96, height=96)[1] for r in ("in front of", "behind"))
-    assert (star == 0).sum() > (cube == 0).sum()
+@pytest.mark.parametrize("nearer", [0, 1])
+def test_the_nearer_thing_hides_the_farther_one(nearer: int) -> None:
+    layout = laid_out("in front of")
+    tilt = layout.elevation
+    to_viewer = torch.stack([torch.zeros_like(tilt), tilt.sin(), tilt.cos()], dim=1)
+    centre = layout.centre.clone()
+    centre[::2] = centre[1::2] + (2.0 if nearer == 0 else -2.0) * to_viewer
+    moved = replace(layout, centre=centre)
+    alone = [replace(moved, radius=torch.where(moved.slot == slot, moved.radius, 1e-3)) for slot in (0, 1)]
+    star, cube = (draw(one, width=96, height=96)[1] == slot for slot, one in enumerate(alone))
+    shown = draw(moved, width=96, height=96)[1][star & cube]
+    assert len(shown) > 100
+    assert (shown[shown >= 0] == nearer).all()
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -73,6 +73,11 @@ def test_a_stretch_without_minutes_only_writes_the_model(scratch: Path) -> None:
     assert (scratch / "train_state.safetensors").read_bytes() == before
 
 
+def test_no_model_is_written_before_there_was_a_step(scratch: Path) -> None:
+    assert train(SMALL, scratch, Stretch(minutes=0, resume=True)) == 0
+    assert not (scratch / "model").exists()
+
+
 @pytest.fixture(scope="module")
 def model(vae_run: Path) -> Path:
     train(SMALL, vae_run, Stretch(minutes=5, resume=False, last_step=1))

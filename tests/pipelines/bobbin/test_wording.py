@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from latentloom.pipelines.bobbin.scene import COLOURS, SHAPES, Scene, Thing, sample
 from latentloom.pipelines.bobbin.token_ids import TokenIds
 from latentloom.pipelines.bobbin.tokenizers import build_clip_tokenizer, build_t5_tokenizer
-from latentloom.pipelines.bobbin.wording import RELATION_WORDS, TEXT_LENGTH, caption, mention, vocabulary, word
+from latentloom.pipelines.bobbin.wording import RELATION_WORDS, TEXT_LENGTH, caption, mention, say, vocabulary
 
 RING = Thing(colour="red", shape="ring", material="metal", size="small")
 CUBE = Thing(colour="blue", shape="cube")
@@ -19,7 +19,7 @@ CONE = Thing(colour="orange", shape="cone")
 
 def worded_captions(num: int = 3000) -> list[str]:
     rng = random.Random(0)
-    return [word(sample(rng, counts=(1, 1, 2)), rng) for _ in range(num)]
+    return [say(mention(sample(rng, counts=(1, 1, 2)), rng), rng) for _ in range(num)]
 
 
 def test_plain_captions_say_what_the_scene_states() -> None:
