@@ -40,21 +40,19 @@ def run_gate(monkeypatch: pytest.MonkeyPatch, sheet: Path, *, is_true: bool) -> 
     return evaluate.main()
 
 
-def test_the_gate_is_held_by_true_pictures(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("is_true", "code", "told"), [(True, 0, "held"), (False, 1, "missed")])
+def test_the_gate_is_held_by_true_pictures_and_missed_by_others(
+    is_true: bool,
+    code: int,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run_gate(monkeypatch, tmp_path / "sheet.png", is_true=True) == 0
-    told = capsys.readouterr().out
-    assert "1 object: the gate of 98% is held" in told and "2 objects: the gate of 90% is held" in told
+    assert run_gate(monkeypatch, tmp_path / "sheet.png", is_true=is_true) == code
+    printed = capsys.readouterr().out
+    assert f"1 object: the gate of 98% is {told}" in printed and f"2 objects: the gate of 90% is {told}" in printed
     assert (tmp_path / "sheet.png").is_file()
-
-
-def test_the_gate_is_missed_by_pictures_of_something_else(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_gate(monkeypatch, tmp_path / "sheet.png", is_true=False) == 1
-    told = capsys.readouterr().out
-    assert "1 object: the gate of 98% is missed" in told and "2 objects: the gate of 90% is missed" in told
 
 
 def test_another_series_has_other_prompts() -> None:
