@@ -4,6 +4,9 @@ Flow matching (Lipman et al. 2022, arXiv:2210.02747) with logit-normal times (Es
 the way the transformer must say what it is drawing and the text encoders what they have read, see `facts`. Matrices
 are moved by Muon (Jordan et al. 2024, kellerjordan.github.io/posts/muon), the rest by AdamW.
 
+Run again with one thread of the same processor, it gives the same bytes. Otherwise sums may be rounded in another
+order, and the gate's shares differ as those of another 200 pictures do: by a point at 99 %, by three at 94 %.
+
 DIR must hold vae/ from `train_vae`; DIR/model is the finished FluxPipeline folder. The run may be stopped at any time;
 `--resume --minutes 0` writes the model of the last checkpoint, also beside a running training.
 """
