@@ -58,6 +58,9 @@ def parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--resume", action="store_true", help="skip runs of a sweep that are complete already")
     run.add_argument("--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from")
+    run.add_argument(
+        "--max-pixels", type=int, metavar="N", help="of a picture that is read or resized (default: 64 million)"
+    )
     run.add_argument("--cache", type=Path, default=None, metavar="DIR", help="where results are kept for the next run")
     run.add_argument("--no-cache", action="store_true", help="make everything anew and keep nothing")
     run.add_argument("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
@@ -114,6 +117,7 @@ def parser() -> argparse.ArgumentParser:
 
 def run_command(arguments: argparse.Namespace) -> int:
     from .nodes.headless import Headless, run_headless
+    from .nodes.picture_files import pixel_limit
     from .nodes.progress_bars import ProgressBars
     from .nodes.registry import SPECS
     from .nodes.sweep import parse_set, parse_sweep
@@ -133,6 +137,7 @@ def run_command(arguments: argparse.Namespace) -> int:
         cache_dir=None if arguments.no_cache else arguments.cache or _default_cache_dir(),
         resume=arguments.resume,
         place=_place(arguments),
+        max_pixels=pixel_limit(arguments.max_pixels),
     )
     titles = {name: node.title or name for name, node in graph.nodes.items()}
     bars = None if arguments.json else ProgressBars(titles)

@@ -17,7 +17,7 @@ from .events import Sink
 from .graph import Graph, graph_text
 from .manifest import versions, write_manifest
 from .modes import effective
-from .picture_files import WORKFLOW_KEY
+from .picture_files import MAX_PIXELS, WORKFLOW_KEY
 from .records import RunResult
 from .resolve import with_overrides
 from .run import run
@@ -54,11 +54,19 @@ def open_caches(folder: Path | None) -> Caches:
 
 
 def workspace_of(
-    graph: Graph, specs: Mapping[str, NodeSpec], folder: Path, *, roots: tuple[Path, ...], place: Place
+    graph: Graph,
+    specs: Mapping[str, NodeSpec],
+    folder: Path,
+    *,
+    roots: tuple[Path, ...],
+    place: Place,
+    max_pixels: int = MAX_PIXELS,
 ) -> Workspace:
     """Of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it writes."""
     metadata = provenance(graph, specs)
-    return Workspace(output_dir=folder.resolve(), roots=roots, metadata=metadata, claims={}, place=place)
+    return Workspace(
+        output_dir=folder.resolve(), roots=roots, metadata=metadata, claims={}, place=place, max_pixels=max_pixels
+    )
 
 
 def attempt(

@@ -6,12 +6,14 @@ import dataclasses
 from typing import Annotated
 
 from ..pipelines.values import Latents, Model
+from .arguments import checked
 from .resize import Method, interpolate
 from .sockets import Socket
 
 MAX_BATCH = 256
 
 
+@checked
 def empty_latents(
     model: Model,
     *,
@@ -27,6 +29,7 @@ def empty_latents(
     return empty_canvas(model, width=width, height=height, frames=frames, fps=fps, batch=batch)
 
 
+@checked
 def upscale_latents(
     model: Model,
     latents: Latents,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from ..parallel.border import SILENT, Border
 from ..pipelines.values import Image, Latents, Model, Video, from_plain, to_plain
+from .arguments import checked
 
 
+@checked
 def decode(model: Model, latents: Latents, *, border: Border = SILENT) -> Image:
     """Pictures of denoised latents."""
     result = _decode(model, latents, border)
@@ -14,6 +16,7 @@ def decode(model: Model, latents: Latents, *, border: Border = SILENT) -> Image:
     return from_plain(Image, result["image"])
 
 
+@checked
 def decode_video(model: Model, latents: Latents, *, border: Border = SILENT) -> Video:
     """Clips of denoised latents."""
     result = _decode(model, latents, border)
@@ -22,6 +25,7 @@ def decode_video(model: Model, latents: Latents, *, border: Border = SILENT) -> 
     return from_plain(Video, result["video"])
 
 
+@checked
 def video_frames(video: Video) -> Image:
     """Every frame of every clip, as a batch of pictures."""
     return Image(pixels=video.pixels.flatten(0, 1))  # B*F H W C

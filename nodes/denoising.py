@@ -6,9 +6,11 @@ from typing import Annotated
 
 from ..parallel.border import SILENT, Border
 from ..pipelines.values import Conditioning, Latents, Model, Sampling, Scheduler, StepCache, from_plain, to_plain
+from .arguments import checked
 from .sockets import Socket
 
 
+@checked
 def denoise(
     model: Model,
     conditioning: Conditioning,
@@ -79,6 +81,7 @@ def denoise(
     return from_plain(Latents, placement.denoise(request, border))
 
 
+@checked
 def sampler_options(
     *,
     scheduler: Annotated[Scheduler, Socket(help="model is the one in the model's folder")] = "model",

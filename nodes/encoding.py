@@ -6,9 +6,11 @@ from typing import Annotated
 
 from ..parallel.border import SILENT, Border
 from ..pipelines.values import Conditioning, Image, Latents, Model, from_plain, to_plain
+from .arguments import checked
 from .sockets import Socket
 
 
+@checked
 def encode_text(
     model: Model,
     prompt: Annotated[str, Socket(widget="multiline", help="What the picture shows")],
@@ -37,6 +39,7 @@ def encode_text(
     return from_plain(Conditioning, placement.encode_text(request, border))
 
 
+@checked
 def encode_image(
     model: Model,
     image: Image,

@@ -20,6 +20,7 @@ from .failure import NodeFailed
 from .graph import Graph
 from .manifest import is_complete
 from .overlap import overlapped, width_of
+from .picture_files import MAX_PIXELS
 from .records import RunResult
 from .registry import SPECS
 from .schedule import schedule
@@ -39,6 +40,7 @@ class Headless:
     cache_dir: Path | None = None
     resume: bool = False
     place: Place = field(default_factory=Place)
+    max_pixels: int = MAX_PIXELS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +100,7 @@ def run_headless(job: Headless, *, sink: Sink = lambda event: None, cancel: Toke
     caches = open_caches(job.cache_dir)
 
     def once(overrides: Mapping[str, Any], graph: Graph, folder: Path, sink: Sink, cancel: Token) -> Report:
-        workspace = workspace_of(graph, SPECS, folder, roots=job.roots, place=job.place)
+        workspace = workspace_of(graph, SPECS, folder, roots=job.roots, place=job.place, max_pixels=job.max_pixels)
         if job.resume and _is_complete(folder, graph, workspace):
             return Report(folder=folder, overrides=overrides)
         made = attempt(graph, SPECS, workspace=workspace, caches=caches, sink=sink, cancel=cancel)

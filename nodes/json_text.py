@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import stat
 from pathlib import Path
 from typing import Any
 
 from ..pipelines.json_file import JsonFault, parse_strict
-from .problems import GraphError, refuse, short
+from ..pipelines.regular_file import open_regular
+from .problems import refuse, short
 
 MAX_BYTES = 4 * 2**20
 
@@ -23,17 +23,11 @@ REMEDIES = {
 def read_bytes(path: Path) -> bytes:
     """The content of a workflow file; `GraphError` when it is missing, no plain file, or too large."""
     try:
-        info = path.stat()
-        if not stat.S_ISREG(info.st_mode):
-            raise refuse("file", f"{path} is not a file; give a workflow's .json file")
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        with open_regular(path) as file:
+            return file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        if isinstance(error, GraphError):
-            raise
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise refuse("file", f"{short(str(path))} cannot be read: {reason}; check the path") from None
-    return data
+        raise refuse("file", f"{short(str(path))} cannot be read: {reason}; give a workflow's .json file") from None
 
 
 def parse_json(source: str | bytes) -> Any:

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from ..pipelines.values import Model
+from .arguments import checked
 from .planning import named_plan
 from .sockets import Socket
 from .workspace import HERE, Workspace, content_hash
 
 
+@checked
 def load_model(
     source: Annotated[
         str,
@@ -52,6 +54,7 @@ def load_model(
     return placed(model, place)
 
 
+@checked
 def load_lora(
     model: Model,
     path: Annotated[str, Socket(widget="lora", help="A .safetensors file")],

@@ -5,42 +5,92 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
+import os
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from ..pipelines.regular_file import open_regular
 from .atomic import replacing
 
 if TYPE_CHECKING:
+    import numpy as np
     from PIL import Image as Pillow
     from torch import Tensor
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP")
-MAX_PIXELS = 128 * 1024 * 1024
-SMALLER = f"use a picture of at most {MAX_PIXELS // 1024**2} megapixels"
+MAX_PIXELS = 64_000_000
+"""Of a picture that is read or made, unless whoever runs it says otherwise: 768 MB as floats."""
+FILE_BYTES_PER_PIXEL = 8
+"""What the largest picture takes that is not packed at all: a longer file is not read into the memory."""
+SMALLER = "make it smaller, or raise the limit (--max-pixels)"
+STRIP_PIXELS = 1 << 20
+"""A large picture is converted strip by strip: as a whole, each step on the way would take its memory once more."""
 WORKFLOW_KEY = "latentloom"
 """The PNG text chunk (and video tag) that holds the workflow file."""
 
 
-def read_picture(path: Path) -> Tensor:
-    """1 H W 3 floats in 0..1, upright, transparency over white. Raises `ValueError` for what is no sound picture."""
-    import numpy as np
-    import torch
-    from PIL import Image as Pillow
+def pixel_limit(asked: int | None) -> int:
+    """What `--max-pixels` asks for, and the default without it. Raises `ValueError`."""
+    if asked is not None and asked < 1:
+        raise ValueError(f"--max-pixels is {asked}; give the largest number of pixels of a picture, such as 64000000")
+    return asked or MAX_PIXELS
 
-    with opened(path) as picture:
+
+def read_picture(path: Path, *, max_pixels: int = MAX_PIXELS) -> Tensor:
+    """1 H W 3 floats in 0..1, upright, transparency over white. Raises `ValueError` for what is no sound picture."""
+    import torch
+
+    array, most = _array(path, max_pixels)  # H W C
+    return torch.from_numpy(array).float().div_(most).clamp_(0, 1)[None].expand(-1, -1, -1, 3).contiguous()  # 1 H W 3
+
+
+def _array(path: Path, max_pixels: int) -> tuple[np.ndarray, float]:
+    """The pixels as they are stored and what their largest number is; Pillow's own memory is free again afterwards."""
+    import numpy as np
+
+    with opened(path, max_pixels=max_pixels) as picture:
         load(picture, str(path))
         if picture.mode.startswith(("I", "F")):  # 16 and 32 bits a pixel, grey
-            grey = np.asarray(picture, dtype=np.float32) / (65535.0 if picture.mode != "F" else 1.0)
-            return torch.from_numpy(grey.clip(0, 1))[None, :, :, None].repeat(1, 1, 1, 3)
-        upright = turned(picture)
-        if upright.has_transparency_data:
-            rgba = upright.convert("RGBA")
-            upright = Pillow.alpha_composite(Pillow.new("RGBA", rgba.size, "white"), rgba)
-        pixels = np.asarray(upright.convert("RGB"), dtype=np.float32) / 255.0
-    return torch.from_numpy(pixels)[None]  # 1 H W 3
+            return _stacked(picture, np.float32, _grey), 65535.0 if picture.mode != "F" else 1.0
+        return _stacked(turned(picture), np.uint8, _colours), 255.0
+
+
+def _stacked(picture: Pillow.Image, kind: Any, read: Callable[[Pillow.Image], np.ndarray]) -> np.ndarray:
+    """All strips of a picture as one array H W C of `kind`."""
+    import numpy as np
+
+    width, height = picture.size
+    rows = max(1, STRIP_PIXELS // max(1, width))
+    tops = range(0, height, rows)
+    strips = (read(picture.crop((0, top, width, min(top + rows, height)))) for top in tops)
+    first = next(strips)
+    whole = np.empty((height, *first.shape[1:]), dtype=kind)
+    for top, strip in zip(tops, itertools.chain([first], strips), strict=True):
+        whole[top : top + rows] = strip
+    return whole
+
+
+def _grey(strip: Pillow.Image) -> np.ndarray:
+    """H W 1 of 16 or 32 bits a pixel."""
+    import numpy as np
+
+    return np.asarray(strip)[:, :, None]
+
+
+def _colours(strip: Pillow.Image) -> np.ndarray:
+    """H W 3 of any picture of 8 bits, transparency over white."""
+    import numpy as np
+    from PIL import Image as Pillow
+
+    if strip.has_transparency_data:
+        rgba = strip.convert("RGBA")
+        strip = Pillow.alpha_composite(Pillow.new("RGBA", rgba.size, "white"), rgba)
+    return np.asarray(strip.convert("RGB"))
 
 
 def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> None:
@@ -54,9 +104,20 @@ def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> 
             chunks.add_text(key, text)  # the form that ComfyUI's page reads
         else:
             chunks.add_itxt(key, text)  # not packed: Pillow refuses to unpack more than 1 MiB
+    check_numbers(pixels, what=target.name)
     bytes_hwc = (pixels.clamp(0, 1) * 255).round().byte().cpu().numpy()
     with replacing(target) as temporary:
         Pillow.fromarray(bytes_hwc).save(temporary, format="PNG", pnginfo=chunks, compress_level=6)
+
+
+def check_numbers(pixels: Tensor, *, what: str) -> None:
+    """Refuse pixels that are NaN, which would be written as black."""
+    num_bad = int(pixels.isnan().sum())
+    if num_bad:
+        raise ValueError(
+            f"{what} would hold {num_bad} values that are not a number (NaN) among {pixels.numel()}, and nothing is "
+            "written; look at what made the picture"
+        )
 
 
 def read_metadata(path: Path) -> dict[str, str]:
@@ -82,43 +143,55 @@ def _quietly() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def opened(path: Path, *, name: str = "") -> Iterator[Pillow.Image]:
-    """A picture whose header was read and whose size is bearable. Raises `ValueError`, which calls it `name`."""
-    with _quietly(), _open(path, name or str(path)) as picture:
-        yield picture
+def opened(path: Path, *, name: str = "", max_pixels: int | None = MAX_PIXELS) -> Iterator[Pillow.Image]:
+    """A picture whose header was read and whose size is bearable. Raises `ValueError`, which calls it `name`.
+
+    `max_pixels` None is for pictures that this process made itself.
+    """
+    name, most = name or str(path), math.inf if max_pixels is None else max_pixels
+    with _quietly(), _regular(path, name) as file:
+        if (num_bytes := os.fstat(file.fileno()).st_size) > max(most, 1 << 20) * FILE_BYTES_PER_PIXEL:
+            raise ValueError(f"{name} has {num_bytes:,} bytes, more than a picture of {most:,} pixels; {SMALLER}")
+        with _open(file, name) as picture:
+            if picture.width * picture.height > most:
+                size = f"{picture.width} x {picture.height}"
+                raise ValueError(f"{name} has {size} pixels, and at most {most:,} are taken; {SMALLER}")
+            yield picture
 
 
 def load(picture: Pillow.Image, name: str) -> None:
     """Read the pixels of an opened picture. Raises `ValueError` where they are not sound."""
     try:
         picture.load()
+        if hasattr(picture, "_decoder"):  # of WebP: it keeps two pictures of that size, and a third as a file
+            picture._decoder = picture.fp = None  # pyright: ignore[reportAttributeAccessIssue]
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise ValueError(f"{name} is damaged or cut short ({error}); export the picture again") from None
 
 
-def _open(path: Path, name: str) -> Pillow.Image:
+def _regular(path: Path, name: str) -> BinaryIO:
+    try:
+        return open_regular(path)
+    except OSError as error:
+        raise ValueError(f"{name} cannot be opened ({error.strerror}); give the path of a picture file") from None
+
+
+def _open(file: BinaryIO, name: str) -> Pillow.Image:
     from PIL import Image as Pillow
 
+    limit, Pillow.MAX_IMAGE_PIXELS = Pillow.MAX_IMAGE_PIXELS, None  # `opened` asks, and can be told another limit
     try:
-        picture = Pillow.open(path, formats=FORMATS)
-    except Pillow.DecompressionBombError:
-        raise ValueError(f"{name} has far too many pixels; {SMALLER}") from None
-    except (OSError, SyntaxError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise ValueError(f"{name} cannot be opened ({error.strerror}); check the path") from None
+        return Pillow.open(file, formats=FORMATS)
+    except (OSError, SyntaxError, ValueError):
         raise ValueError(f"{name} is not a picture that can be read; use {', '.join(FORMATS)}") from None
-    if picture.width * picture.height > MAX_PIXELS:
-        size = f"{picture.width} x {picture.height}"
-        picture.close()
-        raise ValueError(f"{name} has {size} pixels; {SMALLER}")
-    return picture
+    finally:
+        Pillow.MAX_IMAGE_PIXELS = limit
 
 
 def turned(picture: Pillow.Image) -> Pillow.Image:
-    """Turned as its camera says; damaged camera data counts as none."""
+    """The picture itself, turned as its camera says; damaged camera data counts as none."""
     from PIL import ImageOps
 
-    try:
-        return ImageOps.exif_transpose(picture)
-    except (OSError, SyntaxError, ValueError, KeyError, TypeError, ZeroDivisionError, OverflowError):
-        return picture
+    with contextlib.suppress(OSError, SyntaxError, ValueError, KeyError, TypeError, ZeroDivisionError, OverflowError):
+        ImageOps.exif_transpose(picture, in_place=True)  # a copy would take a large picture's memory twice
+    return picture

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from ..pipelines.values import Image
+from .arguments import checked
 from .sockets import Socket
 from .spec import Saved
 from .workspace import HERE, Workspace, content_hash
@@ -17,13 +18,15 @@ from .workspace import HERE, Workspace, content_hash
 MAX_SIDE = 16384
 
 
+@checked
 def load_image(
     path: Annotated[str, Socket(widget="picture", help="PNG, JPEG, WebP or BMP")], *, workspace: Workspace = HERE
 ) -> Image:
     """A picture from a file, turned upright, transparency over white."""
     from .picture_files import read_picture
 
-    return Image(pixels=read_picture(workspace.input_path(path, socket="path")))
+    file = workspace.input_path(path, socket="path")
+    return Image(pixels=read_picture(file, max_pixels=workspace.max_pixels))
 
 
 def image_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
@@ -31,6 +34,7 @@ def image_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     return content_hash(workspace.input_path(inputs["path"], socket="path"), socket="path")
 
 
+@checked
 def save_image(
     image: Image,
     *,
@@ -53,6 +57,7 @@ def numbered(name: str, count: int, ending: str) -> list[str]:
     return [f"{name}.{ending}"] if count == 1 else [f"{name}-{index:0{width}}.{ending}" for index in range(count)]
 
 
+@checked
 def resize_image(
     image: Image,
     *,
@@ -62,14 +67,17 @@ def resize_image(
         Literal["cover", "contain", "stretch"], Socket(help="cover keeps the middle, contain adds black borders")
     ] = "cover",
     method: Literal["bicubic", "bilinear", "nearest"] = "bicubic",
+    workspace: Workspace = HERE,
 ) -> Image:
     """Pictures at another size."""
     from . import resize
 
+    resize.check_area(width, height, max_pixels=workspace.max_pixels)
     scale = {"cover": resize.cover, "contain": resize.contain, "stretch": resize.stretch}[fit]
     return Image(pixels=scale(image.pixels, width, height, method))
 
 
+@checked
 def image_grid(
     image: Image,
     image_2: Image | None = None,
@@ -81,6 +89,7 @@ def image_grid(
     columns: Annotated[int, Socket(min=0, max=256, help="0 makes the grid about square")] = 0,
     gap: Annotated[int, Socket(min=0, max=256, help="White pixels between pictures")] = 4,
     scale: Annotated[int, Socket(min=1, max=16, help="Enlarges each picture without smoothing")] = 1,
+    workspace: Workspace = HERE,
 ) -> Image:
     """One picture of many, row by row, in the order of the inputs."""
     import torch
@@ -97,9 +106,10 @@ def image_grid(
     columns = min(columns or math.ceil(math.sqrt(count)), count)
     rows = math.ceil(count / columns)
     sheet_tall, sheet_wide = rows * (tall + gap) - gap, columns * (wide + gap) - gap
+    remedy = "use fewer or smaller pictures"
     if max(sheet_wide, sheet_tall) > MAX_SIDE * 2:
-        raise ValueError(f"the grid would be {sheet_wide} x {sheet_tall} pixels; use fewer or smaller pictures")
-    check_area(sheet_wide, sheet_tall, what="grid", remedy="use fewer or smaller pictures")
+        raise ValueError(f"the grid would be {sheet_wide} x {sheet_tall} pixels; {remedy}")
+    check_area(sheet_wide, sheet_tall, max_pixels=workspace.max_pixels, what="grid", remedy=remedy)
     sheet = torch.ones(1, sheet_tall, sheet_wide, batches[0].shape[3])
     for index, tile in enumerate(itertools.chain.from_iterable(batches)):
         top, left = index // columns * (tall + gap), index % columns * (wide + gap)

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from ..pipelines.values import Model, Place
+from .arguments import checked
 from .sockets import Socket
 from .workspace import HERE, Workspace
 
 
+@checked
 def parallel_plan(
     model: Model,
     *,

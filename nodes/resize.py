@@ -8,13 +8,12 @@ import math
 from typing import TYPE_CHECKING, Literal
 
 from ..pipelines.values import Image, Model
+from .picture_files import MAX_PIXELS
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Method = Literal["bicubic", "bilinear", "nearest"]
-MAX_PIXELS = 128_000_000
-"""Of one picture that we make: 1.5 GB as floats."""
 
 
 def size_like(model: Model, image: Image, *, width: int, height: int) -> tuple[int, int]:
@@ -30,14 +29,23 @@ def size_like(model: Model, image: Image, *, width: int, height: int) -> tuple[i
     elif not width or not height:
         raise ValueError(f"width is {width} and height is {height}; set both, or leave both at 0")
     check_size(model, width, height)
+    check_area(width, height)
     return width, height
 
 
-def check_area(width: int, height: int, *, what: str = "picture", remedy: str = "lower width or height") -> None:
+def check_area(
+    width: int,
+    height: int,
+    *,
+    max_pixels: int = MAX_PIXELS,
+    what: str = "picture",
+    remedy: str = "lower width or height",
+) -> None:
     """Refuse a picture before the memory for it is asked for."""
-    if width * height > MAX_PIXELS:
+    if width * height > max_pixels:
         raise ValueError(
-            f"the {what} would be {width} x {height} pixels, more than {MAX_PIXELS // 10**6} million; {remedy}"
+            f"the {what} would be {width} x {height} pixels, more than the {max_pixels:,} that are made; {remedy}, or "
+            "raise the limit (--max-pixels)"
         )
 
 
@@ -52,7 +60,6 @@ def cover(pixels: Tensor, width: int, height: int, method: Method = "bicubic") -
 
 def contain(pixels: Tensor, width: int, height: int, method: Method = "bicubic") -> Tensor:
     """B H W C scaled to fit inside the size; the rest is black."""
-    check_area(width, height)
     tall, wide = pixels.shape[1:3]
     scale = min(width / wide, height / tall)
     small = stretch(pixels, max(1, round(wide * scale)), max(1, round(tall * scale)), method)
@@ -64,7 +71,6 @@ def contain(pixels: Tensor, width: int, height: int, method: Method = "bicubic")
 
 def stretch(pixels: Tensor, width: int, height: int, method: Method = "bicubic") -> Tensor:
     """B H W C scaled to the size, whatever its shape."""
-    check_area(width, height)
     if pixels.shape[1:3] == (height, width):
         return pixels
     planes = interpolate(pixels.movedim(3, 1), width, height, method)  # B C H W

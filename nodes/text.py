@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from .arguments import checked
 from .sockets import Socket
 
 Text = Annotated[str, Socket(widget="multiline")]
 MAX_SEED = 2**53 - 1  # the largest whole number that JSON keeps in every browser
 
 
+@checked
 def join_text(
     first: Text,
     second: Text = "",
@@ -22,6 +24,7 @@ def join_text(
     return separator.join(part for part in (first, second, third, fourth) if part)
 
 
+@checked
 def choose_text(
     lines: Annotated[str, Socket(widget="multiline", help="One text a line; empty lines do not count")],
     *,
@@ -34,6 +37,7 @@ def choose_text(
     return texts[index % len(texts)]
 
 
+@checked
 def seed(
     value: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED)] = 0,
     *,
@@ -43,5 +47,6 @@ def seed(
     return (value + offset) % (MAX_SEED + 1)
 
 
+@checked
 def note(text: Text = "") -> None:
     """Words for whoever opens the workflow; it does nothing."""

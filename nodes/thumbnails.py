@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from .picture_files import load, opened, turned
+from .picture_files import MAX_PIXELS, load, opened, turned
 
 if TYPE_CHECKING:
     from PIL import Image as Pillow
@@ -39,15 +39,15 @@ def preview_webp(pixels: Tensor, *, side: int) -> bytes:
 
 def picture_facts(path: Path, *, name: str = "") -> Facts:
     """From the header alone. Raises `ValueError` for what is no picture."""
-    with opened(path, name=name) as picture:
+    with opened(path, name=name, max_pixels=None) as picture:
         return Facts(width=picture.width, height=picture.height)
 
 
-def checked_picture(path: Path, *, name: str) -> tuple[Facts, str]:
+def checked_picture(path: Path, *, name: str, max_pixels: int = MAX_PIXELS) -> tuple[Facts, str]:
     """The facts of a stranger's picture and its format, once all of it was read. Raises `ValueError`."""
     from PIL import Image as Pillow
 
-    with opened(path, name=name) as picture:
+    with opened(path, name=name, max_pixels=max_pixels) as picture:
         load(picture, name)
         width, height = picture.size
         lies = turned(picture.resize((2, 1), Pillow.Resampling.NEAREST)).height > 1  # turning copies all pixels
@@ -55,8 +55,8 @@ def checked_picture(path: Path, *, name: str) -> tuple[Facts, str]:
 
 
 def picture_thumbnail(path: Path, *, side: int, name: str = "", format: Format = "WEBP") -> bytes:
-    """Raises `ValueError` for what is no sound picture."""
-    with opened(path, name=name) as picture:
+    """Of a picture whose size was looked at when it came or was made. Raises `ValueError` for what is not sound."""
+    with opened(path, name=name, max_pixels=None) as picture:
         picture.draft("RGB", (2 * side, 2 * side))  # a JPEG is read at a fraction of its size
         load(picture, name or str(path))
         return _small(picture, side, format)

@@ -9,7 +9,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..pipelines.regular_file import open_regular
 from .atomic import replacing
+from .picture_files import check_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,6 +27,7 @@ def write_video(pixels: Tensor, target: Path, *, fps: float, quality: int, metad
     num_frames, height, width, _ = pixels.shape
     if width % 2 or height % 2:
         raise ValueError(f"the video is {width} x {height}; H.264 needs even numbers, so resize it first")
+    check_numbers(pixels, what=target.name)
     frames = (pixels.clamp(0, 1) * 255).round().byte().cpu().numpy()
     options = {"movflags": "use_metadata_tags+faststart"}
     with replacing(target) as temporary, av.open(str(temporary), "w", format="mp4", options=options) as container:
@@ -44,7 +47,7 @@ def read_video_metadata(path: Path) -> dict[str, str]:
     from av.error import FFmpegError
 
     try:
-        with av.open(str(path)) as container:
+        with open_regular(path) as file, av.open(file) as container:
             return dict(container.metadata)
     except (OSError, FFmpegError) as error:
         raise ValueError(f"{path} is not a video that can be read ({error}); use an MP4 file") from None

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 from ..pipelines.values import Video
+from .arguments import checked
 from .pictures import numbered
 from .sockets import Socket
 from .spec import Saved
 from .workspace import HERE, Workspace
 
 
+@checked
 def save_video(
     video: Video,
     *,

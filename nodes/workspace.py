@@ -10,6 +10,7 @@ from pathlib import Path
 from ..pipelines.file_hash import sha256_of
 from ..pipelines.values import Place
 from .atomic import write_failure
+from .picture_files import MAX_PIXELS
 
 READ = "read"
 
@@ -30,6 +31,8 @@ class Workspace:
 
     place: Place = field(default_factory=Place)
     """Where the models of this run work, whatever the workflow says; no devices: where it says."""
+    max_pixels: int = MAX_PIXELS
+    """Of a picture that is read from a file or made by resizing."""
 
     def input_path(self, path: str, *, socket: str) -> Path:
         """The existing file or folder that `path` names, relative to the first root that has it.
@@ -52,6 +55,8 @@ class Workspace:
         if found is None:
             where = ", ".join(str(c.parent) for c in candidates)
             raise ValueError(f"{socket} {path!r} does not exist (looked in {where}); check the path")
+        if not (found.is_file() or found.is_dir()):
+            raise ValueError(f"{socket} {path!r} is a pipe or a device, which is not read; give a file")
         if self.claims is not None and self.claims.setdefault(found, READ) != READ:
             raise ValueError(f"{socket} {path!r} is written by another node of this run; wire the two nodes instead")
         return found

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-import stat
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+from .regular_file import open_regular
 
 MAX_BYTES = 4 << 20
 MAX_DEPTH = 32
@@ -30,14 +31,13 @@ class JsonFault(ValueError):
 def read_bytes(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> bytes:
     """The content of a regular file. Raises `ValueError` for anything else: folders, pipes, devices, too large."""
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError(f"{what} {path} is not a file; copy the model again")
-        if status.st_size > max_bytes:
-            raise ValueError(f"{what} {path} has {status.st_size} bytes, more than {max_bytes} allowed; check the file")
-        return path.read_bytes()
+        with open_regular(path) as file:
+            data = file.read(max_bytes + 1)
     except OSError as error:
         raise ValueError(f"{what} {path} cannot be read ({error.strerror}); copy the model again") from None
+    if len(data) > max_bytes:
+        raise ValueError(f"{what} {path} has more than the {max_bytes} bytes that are allowed; check the file")
+    return data
 
 
 def read_object(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> dict[str, Any]:

@@ -26,6 +26,14 @@ def steps_of(request: Mapping[str, Any]) -> int:
     return steps
 
 
+def text(request: Mapping[str, Any], name: str) -> str:
+    """A text, which may be empty."""
+    value = request.get(name, "")
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {str(value)[:100]}, a {type(value).__name__}; give one text")
+    return value
+
+
 def seed_of(request: Mapping[str, Any]) -> int:
     """The first picture's seed."""
     seed = request.get("seed", 0)

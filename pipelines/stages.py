@@ -24,12 +24,13 @@ from .denoise_checks import check_denoise, check_family, check_guidance
 from .describe import card_of
 from .families import FAMILIES, family_module
 from .families.family import Stage
+from .finite import check_finite
 from .inspect_model import read_config, read_index
 from .loading import torch_dtype
 from .noise import generators, seeds_of
 from .out_of_memory import OutOfMemory, is_out_of_memory, shortage
 from .rank_work import finish, measured
-from .request import number, seed_of, steps_of
+from .request import number, seed_of, steps_of, text
 from .shape import check_frames, check_size
 from .sharding import sharded_parts
 from .split_vae import split_over
@@ -50,7 +51,7 @@ def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     """
     model = from_plain(Model, request["model"])
     card = card_of(model)
-    prompt, negative_prompt = str(request["prompt"]), str(request.get("negative_prompt") or card.negative_prompt)
+    prompt, negative_prompt = text(request, "prompt"), text(request, "negative_prompt") or card.negative_prompt
     with _stage(model, f"encoding the text of {len(prompt)} characters"):
         parts = _load(model, "encode_text", border)
         border.phase("encoding text")
@@ -63,6 +64,8 @@ def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
             )
         finally:
             store().offload(model, FAMILIES[model.family].components["encode_text"])
+        check_finite(positive, parts, model, what="the prompt's conditioning")
+        check_finite(negative or {}, parts, model, what="the negative prompt's conditioning")
     return to_plain(
         Conditioning(
             family=model.family,
@@ -97,6 +100,7 @@ def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
             frames=frames,
             seeds=seeds_of(seed_of(request), len(pixels)),
         )
+        check_finite({**extras, "tensor": tensor}, parts, model, what="the encoded picture")
     return to_plain(
         Latents(
             family=model.family,
@@ -155,6 +159,7 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
                 sampling=sampling,
                 on_step=_reporting(model, border),
             )
+        check_finite({"tensor": tensor}, parts, model, what="the denoised latents")
     return to_plain(dataclasses.replace(latents, tensor=tensor, seeds=seeds, extras={}))
 
 
@@ -178,6 +183,7 @@ def decode(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
             measured(ParallelPlan(ulysses=num_ranks), border, device=model.device, name=f"rows={num_ranks}"),
         ):
             pixels = family_module(model.family).decode(parts, tensor=tensor).float()
+        check_finite({"pixels": pixels}, parts, model, what="the decoded picture")
     if FAMILIES[model.family].output == "image":
         return {"image": to_plain(Image(pixels=pixels))}
     return {"video": to_plain(Video(pixels=pixels, fps=latents.fps or card_of(model).fps))}

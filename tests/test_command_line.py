@@ -124,6 +124,7 @@ def test_json_ends_with_an_envelope(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", FIRST, "--set", "denoise.guidance=nan"], "guidance"),
         (["run", FIRST, "--sweep", "seed=4..1"], "seed"),
         (["run", FIRST, "--out", "/proc/nowhere"], "--out"),
+        (["run", FIRST, "--max-pixels", "0"], "--max-pixels"),
         (["show", "no.png"], "no.png"),
         (["nodes", "LoomDenoiser"], "LoomDenoise"),
         (["models", "pull"], "hub id"),
@@ -189,6 +190,20 @@ def test_picture_that_is_none_is_one_sentence(
     image_to_image = str(ROOT / "workflows" / "image_to_image.json")
     assert main(["run", image_to_image, "--set", "image=bad.png"]) == 1
     assert "bad.png" in capsys.readouterr().err
+
+
+def test_a_pipe_as_picture_and_one_of_too_many_pixels_end_the_run_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    from PIL import Image
+
+    Image.new("RGB", (30, 20)).save(tmp_path / "large.png")
+    again = ["run", str(ROOT / "workflows" / "image_to_image.json"), "--set"]
+    assert main([*again, f"image={tmp_path / 'pipe.png'}"]) == 1
+    assert "is a pipe or a device, which is not read" in capsys.readouterr().err
+    assert main([*again, f"image={tmp_path / 'large.png'}", "--max-pixels", "599"]) == 1
+    assert "30 x 20 pixels, and at most 599 are taken" in capsys.readouterr().err
 
 
 def test_image_to_image_keeps_what_strength_leaves(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
     add("--plan", default="", help="how a denoise uses them: cfg=2,ulysses=2 or auto")
     add("--replicas", type=int, default=1, metavar="N", help="groups of devices that work on separate runs")
+    add("--max-pixels", type=int, metavar="N", help="of a picture that is uploaded or resized (default: 64 million)")
     add("--root-path", default="", metavar="PATH", help="the path or URL under which a proxy shows the page")
     add("--open", action="store_true", help="show the page in the browser")
 
@@ -31,6 +32,7 @@ def read_settings(
     arguments: argparse.Namespace, *, place: Place, cache_dir: Path | None, default_data_dir: Path
 ) -> Settings:
     """Raises `ValueError` for what cannot be."""
+    from ..nodes.picture_files import pixel_limit
     from .auth import read_users
     from .settings import Settings
 
@@ -47,6 +49,7 @@ def read_settings(
         cache_dir=cache_dir,
         place=place,
         root_path=arguments.root_path.rstrip("/"),
+        max_pixels=pixel_limit(arguments.max_pixels),
     )
 
 

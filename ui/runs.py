@@ -167,7 +167,9 @@ class Runs:
         made = attempt(
             graph,
             self._specs,
-            workspace=workspace_of(graph, self._specs, folder, roots=roots, place=place),
+            workspace=workspace_of(
+                graph, self._specs, folder, roots=roots, place=place, max_pixels=self._settings.max_pixels
+            ),
             caches=self._caches,
             sink=lambda event: self._on_event(run.id, event, tell),
             cancel=cancel,

@@ -31,7 +31,7 @@ class Server:
         self.intake = Intake(self.scratch)
         self.live = Live()
         self.library = Library(settings, self.live)
-        self.uploads = Uploads(settings.data_dir)
+        self.uploads = Uploads(settings.data_dir, max_pixels=settings.max_pixels)
         self.runs = Runs(settings, self.live)
         self.results = Results(settings, self.runs)
 

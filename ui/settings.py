@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ..nodes.picture_files import MAX_PIXELS
 from ..pipelines.values import Place
 from .origin import is_loopback
 
@@ -33,6 +34,8 @@ class Settings:
     place: Place = field(default_factory=Place)
     root_path: str = ""
     """Where a proxy in front shows the page: a path such as /studio, or a whole URL."""
+    max_pixels: int = MAX_PIXELS
+    """Of a picture that a user brings, or that a run reads or makes by resizing."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.port <= 65535:

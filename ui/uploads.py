@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..nodes.atomic import replacing
+from ..nodes.picture_files import MAX_PIXELS
 from ..nodes.thumbnails import checked_picture, picture_thumbnail
 from ..pipelines.file_hash import sha256_of
 from .errors import NotHere
@@ -25,8 +26,9 @@ def inputs_folder(data_dir: Path, user: str) -> Path:
 
 
 class Uploads:
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, *, max_pixels: int = MAX_PIXELS) -> None:
         self._data_dir = data_dir
+        self._max_pixels = max_pixels
         self._lock = threading.Lock()
 
     def add(self, user: str, name: str, file: Path) -> dict[str, Any]:
@@ -35,7 +37,7 @@ class Uploads:
         folder = inputs_folder(self._data_dir, user)
         with self._lock:
             self._check_room(folder, file.stat().st_size)
-            facts, kind = checked_picture(file, name=shown)
+            facts, kind = checked_picture(file, name=shown, max_pixels=self._max_pixels)
             path = f"{sha256_of(file)[:16]}-{_safe(shown)}{ENDINGS[kind]}"
             with replacing(folder / path) as temporary:
                 shutil.copyfile(file, temporary)

@@ -1,9 +1,12 @@
 """Pictures from hostile files, and pictures that carry their workflow."""
 
 import io
+import os
 import struct
 import zlib
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +14,8 @@ import torch
 from PIL import Image as Pillow
 
 from latentloom.nodes.picture_files import read_metadata, read_picture, write_picture
+from latentloom.nodes.thumbnails import picture_facts
+from latentloom.nodes.video_files import write_video
 
 
 def checker(height: int = 8, width: int = 6) -> torch.Tensor:
@@ -67,8 +72,47 @@ def bomb(width: int, height: int) -> bytes:
 @pytest.mark.parametrize(("width", "height"), [(60000, 60000), (20000, 12000), (2**31 - 1, 2**31 - 1)])
 def test_pixel_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, width: int, height: int) -> None:
     (tmp_path / "bomb.png").write_bytes(bomb(width, height))
-    with pytest.raises(ValueError, match=r"megapixels|not a picture"):
+    with pytest.raises(ValueError, match=r"at most 64,000,000 are taken.*--max-pixels|not a picture"):
         read_picture(tmp_path / "bomb.png")
+
+
+def test_a_small_file_of_too_many_pixels_is_refused_unless_the_limit_is_raised(tmp_path: Path) -> None:
+    Pillow.new("1", (11500, 11500)).save(tmp_path / "zeros.png")
+    assert (tmp_path / "zeros.png").stat().st_size < 100_000
+    with pytest.raises(ValueError, match=r"11500 x 11500 pixels, and at most 64,000,000 .*--max-pixels"):
+        read_picture(tmp_path / "zeros.png")
+    write_picture(checker(20, 20), tmp_path / "a.png", {})
+    with pytest.raises(ValueError, match="20 x 20 pixels, and at most 399 are taken"):
+        read_picture(tmp_path / "a.png", max_pixels=399)
+    assert read_picture(tmp_path / "a.png", max_pixels=400).shape == (1, 20, 20, 3)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
+def test_a_picture_read_in_strips_is_the_picture(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = np.random.default_rng(0).integers(0, 65536 if mode == "I;16" else 256, (37, 23, 4))
+    whole = Pillow.fromarray(noise[..., 0].astype(np.uint16)) if mode == "I;16" else None
+    picture = whole or Pillow.fromarray(noise.astype(np.uint8), "RGBA").convert(mode)
+    picture.save(tmp_path / "a.png", **({"transparency": 3} if mode == "P" else {}))
+    at_once = read_picture(tmp_path / "a.png")
+    monkeypatch.setattr("latentloom.nodes.picture_files.STRIP_PIXELS", 50)
+    assert torch.equal(read_picture(tmp_path / "a.png"), at_once)
+    assert at_once.is_contiguous() and at_once.shape == (1, 37, 23, 3)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    for read in (read_picture, read_metadata, picture_facts):
+        with pytest.raises(ValueError, match="it is a pipe, not a file"):
+            read(tmp_path / "pipe.png")
+
+
+@pytest.mark.parametrize("write", [write_picture, partial(write_video, fps=8, quality=18)])
+def test_pixels_that_are_no_numbers_are_not_written_as_black(write: Any, tmp_path: Path) -> None:
+    pixels = checker() if write is write_picture else checker()[None]
+    pixels[..., 2, 3, 1] = float("nan")
+    with pytest.raises(ValueError, match=r"made would hold 1 values that are not a number \(NaN\) among 144"):
+        write(pixels, tmp_path / "made", metadata={})
+    assert list(tmp_path.iterdir()) == []
 
 
 def png(size: int = 32) -> bytes:

@@ -1,16 +1,23 @@
 """The nodes that need no model: text, seeds, grids, sizes, paths."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from latentloom.nodes import (
     choose_text,
+    decode,
+    denoise,
+    encode_text,
     image_grid,
     join_text,
     load_image,
+    load_lora,
     load_model,
     resize,
     resize_image,
@@ -19,12 +26,17 @@ from latentloom.nodes import (
     seed,
     upscale_latents,
 )
+from latentloom.nodes.registry import SPECS
 from latentloom.nodes.workspace import Workspace
-from latentloom.pipelines.values import Image, Latents
+from latentloom.pipelines.values import Conditioning, Image, Latents, Model
+
+MODEL = Model(source="builtin:none", folder="", family="flux")
+LATENTS = Latents(family="flux", width=64, height=64)
+TEXT = Conditioning(family="flux", prompt="a", negative_prompt="", positive={})
 
 
 def flat(value: float, *, batch: int = 1, height: int = 4, width: int = 6) -> Image:
-    return Image(pixels=torch.full((batch, height, width, 3), value))
+    return Image(pixels=torch.full((batch, height, width, 3), float(value)))
 
 
 def test_join_leaves_empty_parts_out() -> None:
@@ -33,6 +45,72 @@ def test_join_leaves_empty_parts_out() -> None:
 
 def test_choose_counts_on_from_the_start() -> None:
     assert [choose_text("a\n\n b \nc", index=i) for i in range(4)] == ["a", "b", "c", "a"]
+
+
+WRONG_ARGUMENTS: dict[str, tuple[Callable[[], Any], str]] = {
+    "a prompt that is None": (lambda: encode_text(MODEL, None), "prompt is None; it takes text"),  # type: ignore[arg-type]
+    "a list of prompts": (lambda: encode_text(MODEL, ["a", "b"]), r"prompt is \['a', 'b'\]; .* call once for each"),  # type: ignore[arg-type]
+    "a number as the negative prompt": (lambda: encode_text(MODEL, "a", negative_prompt=3), "negative_prompt is 3"),  # type: ignore[arg-type]
+    "a name as the model": (lambda: encode_text("builtin:bobbin", "a"), "model is a str; .* load_model returns"),  # type: ignore[arg-type]
+    "swapped": (lambda: decode(LATENTS, MODEL), "model is a Latents; it takes a Model"),  # type: ignore[arg-type]
+    "a tensor as the picture": (lambda: save_image(torch.zeros(1, 2, 2, 3)), "image is a Tensor; it takes a Image"),  # type: ignore[arg-type]
+    "a picture without a batch": (lambda: image_grid(Image(pixels=torch.zeros(2, 2, 3))), "image holds 2 x 2 x 3 of"),
+    "a picture of bytes": (
+        lambda: resize_image(Image(pixels=torch.zeros(1, 2, 2, 3, dtype=torch.uint8))),
+        "image holds 1 x 2 x 2 x 3 of torch.uint8; it takes floats B H W C",
+    ),
+    "text as a number": (lambda: denoise(MODEL, TEXT, LATENTS, steps="4"), "steps is '4'; it takes a whole number"),  # type: ignore[arg-type]
+    "true as a number": (lambda: seed(True), "value is True; it takes a whole number"),
+    "no finite number": (lambda: denoise(MODEL, TEXT, LATENTS, guidance=float("nan")), "guidance is nan"),
+    "an unknown choice": (lambda: load_model(dtype="f64"), "dtype is 'f64'; choose one of auto"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("case", WRONG_ARGUMENTS)
+def test_a_node_called_by_hand_names_the_argument_that_it_does_not_take(case: str) -> None:
+    call, words = WRONG_ARGUMENTS[case]
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_a_node_called_by_hand_takes_paths_and_the_numbers_of_other_libraries(tmp_path: Path) -> None:
+    name = save_image(flat(0.5), name="a", workspace=Workspace(output_dir=tmp_path)).files[0]
+    assert load_image(Path(name)).pixels.shape == (1, 4, 6, 3)  # type: ignore[arg-type]
+    assert seed(np.int64(7)) == 7  # type: ignore[arg-type]
+
+
+def test_every_node_is_checked() -> None:
+    assert [id for id, spec in SPECS.items() if not hasattr(spec.call, "__wrapped__")] == []
+
+
+@pytest.mark.parametrize("node", ["load_image", "load_lora"])
+def test_a_pipe_is_no_input(node: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    workspace = Workspace(roots=(tmp_path,))
+    calls = {
+        "load_image": lambda: load_image("pipe.png", workspace=workspace),
+        "load_lora": lambda: load_lora(MODEL, "pipe.png", workspace=workspace),
+    }
+    with pytest.raises(ValueError, match=r"'pipe\.png' is a pipe or a device"):
+        calls[node]()
+
+
+@pytest.mark.parametrize("id", ["LoomLoadImage", "LoomLoadLora"])
+def test_a_pipe_is_refused_before_a_run_reads_it(id: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    fingerprint = SPECS[id].fingerprint
+    assert fingerprint is not None
+    with pytest.raises(ValueError, match=r"'pipe\.png' is a pipe or a device"):
+        fingerprint({"path": "pipe.png"}, Workspace(roots=(tmp_path,)))
+
+
+def test_resizing_keeps_to_the_limit_of_the_run() -> None:
+    small = Workspace(max_pixels=100)
+    with pytest.raises(ValueError, match=r"11 x 10 pixels, more than the 100 that are made.*--max-pixels"):
+        resize_image(flat(0.5), width=11, height=10, workspace=small)
+    assert resize_image(flat(0.5), width=10, height=10, workspace=small).pixels.shape == (1, 10, 10, 3)
+    with pytest.raises(ValueError, match="the grid would be"):
+        image_grid(flat(0.5, batch=9), workspace=small)
 
 
 def test_choose_without_text_says_what_to_write() -> None:
@@ -91,7 +169,7 @@ def test_cover_of_a_line_takes_no_more_memory_than_its_result(wide: int, tall: i
 
 @pytest.mark.parametrize("fit", ["cover", "contain", "stretch"])
 def test_a_size_beyond_reason_is_refused(fit: Any) -> None:
-    with pytest.raises(ValueError, match="16384 x 16384 pixels, more than 128 million"):
+    with pytest.raises(ValueError, match="16384 x 16384 pixels, more than the 64,000,000 that are made"):
         resize_image(flat(0.5), width=16384, height=16384, fit=fit)
 
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from latentloom.pipelines.components import ComponentStore
 from latentloom.pipelines.describe import add_lora, describe_model
-from latentloom.pipelines.values import Model
+from latentloom.pipelines.values import Model, to_plain
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 
@@ -45,6 +45,17 @@ def outputs(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 def transformer_of(model: Model, components: ComponentStore | None = None) -> Any:
     return (components or ComponentStore()).load(model, ("transformer",))["transformer"]
+
+
+def test_a_lora_of_nan_ends_the_denoise_and_is_named(
+    flux: Model, style: Path, tmp_path: Path, canvas: Any, paint: Any
+) -> None:
+    weights = load_file(style)
+    first = next(name for name in weights if "lora_B" in name)
+    save_file({**weights, first: weights[first] * float("nan")}, tmp_path / "bad.safetensors")
+    damaged = to_plain(add_lora(flux, str(tmp_path / "bad.safetensors"), 1.0))
+    with pytest.raises(ValueError, match=r"not finite numbers .*; the LoRA \S*bad.safetensors holds such values"):
+        paint(damaged, canvas("flux"))
 
 
 @pytest.fixture

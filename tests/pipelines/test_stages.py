@@ -10,7 +10,7 @@ from latentloom.pipelines import stages
 from latentloom.pipelines.components import store
 from latentloom.pipelines.families import FAMILIES, family_module
 from latentloom.pipelines.out_of_memory import OutOfMemory, is_out_of_memory
-from latentloom.pipelines.values import Image, Sampling, to_plain
+from latentloom.pipelines.values import Image, Model, Sampling, from_plain, to_plain
 
 
 class Watcher(Border):
@@ -217,6 +217,47 @@ def test_running_out_of_memory_while_loading_names_the_component(
     monkeypatch.setattr("diffusers.AutoencoderKL.from_pretrained", full)
     with pytest.raises(OutOfMemory, match=r"^component vae: .* does not fit into memory \(20.00 GiB more was asked"):
         stages.decode({"model": model("flux"), "latents": latents})
+
+
+@pytest.mark.parametrize(
+    ("stage", "part", "words"),
+    [
+        ("encode_text", "text_encoder_2", "the prompt's conditioning"),
+        ("denoise", "transformer", "the denoised latents"),
+        ("decode", "vae", "the decoded picture"),
+        ("encode_image", "vae", "the encoded picture"),
+    ],
+)
+def test_what_is_not_finite_ends_the_stage_and_names_the_weight(
+    stage: str, part: str, words: str, model: Any, canvas: Any, paint: Any, picture: torch.Tensor
+) -> None:
+    flux = model("flux")
+    latents, text = paint(flux, canvas("flux")), {"model": flux, "prompt": "a", "text_length": 64}
+    requests = {
+        "encode_text": text,
+        "denoise": {"model": flux, "conditioning": stages.encode_text(text), "latents": canvas("flux"), "steps": 1},
+        "decode": {"model": flux, "latents": latents},
+        "encode_image": {"model": flux, "image": {"pixels": picture}, "width": 64, "height": 64},
+    }
+    loaded = store().load(from_plain(Model, flux), (part,))[part]
+    weights = [w for name, w in loaded.named_parameters() if "decoder" not in name or stage == "decode"]
+    tensor = weights[-1]
+    kept = tensor.detach().clone()
+    try:
+        tensor.data.fill_(float("nan"))
+        with pytest.raises(ValueError, match=rf"{words} .* not finite .*{part} of .* holds such values itself"):
+            getattr(stages, stage)(requests[stage])
+    finally:
+        tensor.data.copy_(kept)
+    getattr(stages, stage)(requests[stage])
+
+
+def test_an_overflow_of_sound_weights_is_told_too(model: Any, canvas: Any, paint: Any) -> None:
+    flux = model("flux")
+    latents = paint(flux, canvas("flux"))
+    latents["tensor"] = latents["tensor"].clone().fill_(float("inf"))
+    with pytest.raises(ValueError, match=r"the decoded picture \(pixels\) are not finite .* another dtype"):
+        stages.decode({"model": flux, "latents": latents})
 
 
 @pytest.mark.parametrize(

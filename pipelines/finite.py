@@ -1,0 +1,52 @@
+"""What a stage made, looked at once: a NaN or an infinity is told with its likely cause, not painted black."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .values import Lora, Model
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+CAUSE = (
+    "damaged weights, a LoRA of a large scale, or numbers beyond {dtype} do this: load the model in another dtype "
+    "(fp32, or bf16 in place of fp16), or leave out its LoRAs"
+)
+
+
+def check_finite(tensors: Mapping[str, Tensor | None], parts: Mapping[str, Any], model: Model, *, what: str) -> None:
+    """Raise `ValueError` where a value is NaN or infinite; it names the weight that is so itself, if there is one.
+
+    Costs one pass over the tensors and one wait for the device, so it belongs at the end of a stage and not in a step.
+    """
+    for name, tensor in tensors.items():
+        if tensor is None or not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()):
+            continue
+        num_bad = int((~torch.isfinite(tensor)).sum())
+        found = f"{num_bad} of {tensor.numel()} values of {what} ({name}) are not finite numbers (NaN or infinity)"
+        raise ValueError(f"{found}; {_cause(parts, model)}")
+
+
+def _cause(parts: Mapping[str, Any], model: Model) -> str:
+    for name, part in parts.items():
+        if not isinstance(part, torch.nn.Module):
+            continue
+        for weight, tensor in part.named_parameters():
+            # neither quantized weights nor a rank's share of one, whose other shares are not known here
+            is_plain = type(tensor) is torch.nn.Parameter and tensor.dtype in DTYPES and not tensor.is_meta
+            if not is_plain or bool(torch.isfinite(tensor).all()):
+                continue
+            if (lora := _lora_of(weight, model)) is not None:
+                return f"the LoRA {lora.path} holds such values itself ({weight}); remove it or get it again"
+            return f"{name} of {model.source} holds such values itself ({weight}); get the model again"
+    return CAUSE.format(dtype=model.dtype)
+
+
+def _lora_of(weight: str, model: Model) -> Lora | None:
+    is_lora = ".lora_" in weight or ".lokr_" in weight
+    return next((lora for lora in model.loras if lora.adapter in weight.split(".")), None) if is_lora else None
