@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,10 +44,10 @@ class Workspace:
             raise ValueError(f"{socket} is {path!r}; give the path of a file")
         candidates = [Path(path)] if Path(path).is_absolute() else [root / path for root in self.roots or (Path.cwd(),)]
         try:
-            found = next((c.resolve() for c in candidates if c.exists()), None)
+            found = next((_real(c) for c in candidates if c.exists()), None)
         except OSError as error:
             raise ValueError(f"{socket} {path[:200]!r} cannot be opened: {error.strerror}; give another path") from None
-        if self.roots is not None and not any((found or candidates[0].resolve()).is_relative_to(r) for r in self.roots):
+        if self.roots is not None and not any((found or _real(candidates[0])).is_relative_to(r) for r in self.roots):
             allowed = ", ".join(map(str, self.roots))
             raise ValueError(
                 f"{socket} {path!r} lies outside the allowed folders ({allowed}); "
@@ -64,7 +65,7 @@ class Workspace:
     def output_path(self, name: str, *, socket: str) -> Path:
         """Where an output called `name` goes; folders in it are made. Raises `ValueError` outside `output_dir`."""
         root = self.output_dir.resolve()
-        target = (root / name).resolve() if "\0" not in name else root
+        target = _real(root / name) if "\0" not in name else root
         if target.name.startswith(".") or not target.is_relative_to(root) or target == root:
             raise ValueError(f"{socket} is {name!r}; give a name inside the output folder, such as 'picture'")
         mine = object()
@@ -81,6 +82,11 @@ class Workspace:
                 probe.write(b"?")
         except OSError as error:
             raise ValueError(write_failure(self.output_dir, error)) from None
+
+
+def _real(path: Path) -> Path:
+    """Links followed; links that lead round in a circle are left as they are, where `Path.resolve` raises."""
+    return Path(os.path.realpath(path))
 
 
 def content_hash(file: Path, *, socket: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from damage import damage_text, mutate, places
 from latentloom.nodes.check import check
 from latentloom.nodes.comfy_format import from_comfy
 from latentloom.nodes.graph import graph_text, read_graph
@@ -44,62 +45,6 @@ SEEDS: list[dict[str, Any]] = [
     {"format": 1, "name": "types", "nodes": {"a": {"type": "Nope"}, "b": {"type": "Add", "version": 9, "inputs": {"z": 1}}, "c": {"type": "Echo", "inputs": {"mode": "q", "text": 1}}}},
     {"format": 1, "name": "links", "nodes": {"a": {"type": "Add", "inputs": {"a": {"from": "x.y"}, "b": {"param": "none"}}}}, "outputs": {"o": {"from": "gone.x"}}},
 ]  # fmt: skip
-STRANGE: list[Any] = [
-    None, True, -1, 0, 1, 2**31, 2**64, 10**30, -1e308, 1.5, "", "a", "a.b", "n.int", "__import__('os')", "\u0000", "../../etc/passwd",
-    "x" * 2000, [], {}, ["n", 0], {"from": "n.int"}, {"from": "n"}, {"from": 3}, {"param": "v"}, {"param": "zz"},
-    {"value": {"from": "n.int"}}, {"__value__": [1]}, {"from": "n.int", "x": 1}, {"a": {"b": {"c": {}}}}, "Number", ">=1,<0", "\u202e",
-]  # fmt: skip
-
-
-def places(data: Any) -> list[tuple[Any, Any]]:
-    """(container, key) of everything in nested data."""
-    keys = list(data) if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else []
-    return [(data, key) for key in keys] + [place for key in keys for place in places(data[key])]
-
-
-def mutate(data: Any, dice: random.Random) -> None:
-    container, key = dice.choice(places(data))
-    action = dice.randrange(5)
-    if action == 0:
-        container.pop(key)
-    elif action == 1:
-        container[key] = json.loads(json.dumps(dice.choice(STRANGE)))
-    elif action == 2 and isinstance(container, dict):
-        container[dice.choice(["zz", "from", "Bad Name", "a" * 99, key + "x"])] = container.pop(key)
-    elif action == 3:
-        source, other = dice.choice(places(data))
-        container[key] = json.loads(json.dumps(source[other]))
-    elif isinstance(container, dict):
-        container[f"new{dice.randrange(9)}"] = json.loads(json.dumps(dice.choice(STRANGE)))
-
-
-def damage_text(data: bytes, dice: random.Random) -> bytes:
-    at, to = sorted(dice.randrange(len(data) + 1) for _ in range(2))
-    junk = dice.choice(
-        [
-            b"",
-            b"\xff",
-            b'"',
-            b"[" * 999,
-            b"{",
-            b"}",
-            b"NaN",
-            b"1e9999",
-            b"\\ud800",
-            b"\\",
-            b"\x00",
-            b',"nodes":{}',
-            data,
-        ]
-    )
-    return dice.choice(
-        [
-            data[:at] + junk + data[at:],
-            data[:at] + junk + data[to:],
-            data[:at],
-            bytes([b ^ (dice.random() < 0.01) for b in data]),
-        ]
-    )
 
 
 def fuzzed(number: int) -> bytes:

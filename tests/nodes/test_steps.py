@@ -104,6 +104,15 @@ def test_a_pipe_is_refused_before_a_run_reads_it(id: str, tmp_path: Path) -> Non
         fingerprint({"path": "pipe.png"}, Workspace(roots=(tmp_path,)))
 
 
+def test_links_in_a_circle_are_no_input_and_no_output(tmp_path: Path) -> None:
+    (tmp_path / "loop.png").symlink_to("loop.png")
+    workspace = Workspace(output_dir=tmp_path, roots=(tmp_path,))
+    with pytest.raises(ValueError, match=r"path 'loop\.png' does not exist"):
+        load_image("loop.png", workspace=workspace)
+    with pytest.raises(ValueError, match=r"loop\.png.* cannot be written"):
+        save_image(flat(0.5), name="loop.png/a", workspace=workspace)
+
+
 def test_resizing_keeps_to_the_limit_of_the_run() -> None:
     small = Workspace(max_pixels=100)
     with pytest.raises(ValueError, match=r"11 x 10 pixels, more than the 100 that are made.*--max-pixels"):

@@ -1,0 +1,166 @@
+"""Give the product thousands of hostile files, as a stranger would send them, and count what each one costs and does.
+
+python tests/bench/hostile_files.py --count 10000 --seed 1        also: --only KIND, --index N --only KIND to repeat one
+
+Workflow files, pictures, videos, model folders, LoRAs, safetensors headers, paths and names: each from `--seed` and
+its number alone. They are read by warm processes that run the command line, or what a stage calls. Exits with 1 where a
+file ran code, changed or opened something elsewhere, printed a traceback, took longer than `--limit-s` or more than
+`--limit-mib` above the idle process, or hung.
+"""
+
+import argparse
+import json
+import os
+import platform
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+WORKER = Path(__file__).with_name("hostile_worker.py")
+SHARES = {
+    "workflow": 36,
+    "light": 16,
+    "picture": 22,
+    "video": 4,
+    "model": 9,
+    "lora": 7,
+    "header": 3,
+    "comfyui": 3,
+}
+"""Of a hundred files."""
+FRESH_AFTER = 400
+"""Files after which a worker is exchanged for a new one."""
+HANG_S = 60.0
+START_S = 600.0
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Worker:
+    """A warm process that takes a line for each file and gives one back."""
+
+    folder: Path
+    seed: int
+
+    def __post_init__(self) -> None:
+        self.done = 0
+        self.process = subprocess.Popen(
+            [sys.executable, str(WORKER), str(self.folder), str(self.seed)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            bufsize=1,
+        )
+        if self._line(START_S) is None:
+            raise SystemExit("the worker did not start; run tests/bench/hostile_worker.py by hand to see why")
+
+    def ask(self, kind: str, index: int) -> Row:
+        """What the file did; a worker that hangs or dies is a finding too."""
+        self.done += 1
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps([kind, index]) + "\n")
+        line = self._line(HANG_S)
+        if line is None:
+            died = self.process.poll()
+            self.process.kill()
+            self.process.wait()
+            outcome = "hung" if died is None else f"died ({died})"
+            return {"kind": kind, "index": index, "outcome": outcome, "seconds": HANG_S, "mib": 0.0, "what": ""}
+        return json.loads(line)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def _line(self, timeout_s: float) -> str | None:
+        assert self.process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            if not selector.select(timeout_s):
+                return None
+        return self.process.stdout.readline() or None
+
+
+def kinds(count: int, only: str) -> list[tuple[str, int]]:
+    """(kind, number) of each file, in turns, so that a shorter run has the same mix."""
+    if only:
+        return [(only, index) for index in range(count)]
+    turn = [kind for kind, share in SHARES.items() for _ in range(share)]
+    turn = [turn[index * 37 % len(turn)] for index in range(len(turn))]
+    seen: Counter[str] = Counter()
+    rows = []
+    for index in range(count):
+        kind = turn[index % len(turn)]
+        rows.append((kind, seen[kind]))
+        seen[kind] += 1
+    return rows
+
+
+def faults(row: Row, *, limit_s: float, limit_mib: float) -> list[str]:
+    found = [f"code or place: {offence}" for offence in row.get("offences", ())]
+    if row["outcome"] in ("traceback", "unforeseen", "hung") or row["outcome"].startswith("died"):
+        found.append(row["outcome"] + (f": {row['said'][:200]}" if row.get("said") else ""))
+    if row["seconds"] > limit_s:
+        found.append(f"{row['seconds']:.1f} s")
+    if row["mib"] > limit_mib:
+        found.append(f"{row['mib']:.0f} MiB")
+    return found
+
+
+def main() -> int:
+    command = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_argument("--count", type=int, default=10_000)
+    command.add_argument("--seed", type=int, default=1)
+    command.add_argument("--only", choices=list(SHARES), default="")
+    command.add_argument("--index", type=int, help="one file, by its number")
+    command.add_argument("--limit-s", type=float, default=5.0)
+    command.add_argument("--limit-mib", type=float, default=1024.0)
+    asked = command.parse_args()
+    files = [(asked.only, asked.index)] if asked.index is not None else kinds(asked.count, asked.only)
+    print(
+        f"{len(files)} files, seed {asked.seed}, {os.cpu_count()} cores, {platform.processor() or platform.machine()}"
+    )
+    outcomes: dict[str, Counter[str]] = defaultdict(Counter)
+    slowest: dict[str, float] = defaultdict(float)
+    largest: dict[str, float] = defaultdict(float)
+    bad, start = [], time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="hostile-") as name:
+        worker = Worker(Path(name), asked.seed)
+        for kind, index in files:
+            if worker.done >= FRESH_AFTER or worker.process.poll() is not None:
+                worker.close()
+                worker = Worker(Path(name), asked.seed)
+            row = worker.ask(kind, index)
+            outcomes[kind][row["outcome"]] += 1
+            slowest[kind] = max(slowest[kind], row["seconds"])
+            largest[kind] = max(largest[kind], row["mib"])
+            if found := faults(row, limit_s=asked.limit_s, limit_mib=asked.limit_mib):
+                bad.append(row)
+                print(f"  {kind} {index} ({row['what'][:120]}): {'; '.join(found)[:600]}", flush=True)
+            if asked.index is not None:
+                print(json.dumps(row, indent=2))
+        worker.close()
+    print(f"{'kind':<10} {'files':>6} {'slowest':>9} {'memory':>10}  outcomes")
+    for kind, counts in outcomes.items():
+        told = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
+        print(f"{kind:<10} {counts.total():>6} {slowest[kind]:>7.2f} s {largest[kind]:>6.0f} MiB  {told}")
+    print(f"{len(files)} files in {time.monotonic() - start:.0f} s: {len(bad)} found wanting")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
