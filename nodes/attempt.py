@@ -24,7 +24,7 @@ from .run import run
 from .show import shown
 from .spec import NodeSpec
 from .watch import Token
-from .workspace import Workspace
+from .workspace import Host, Workspace
 
 logger = logging.getLogger("latentloom")
 
@@ -54,11 +54,11 @@ def open_caches(folder: Path | None) -> Caches:
 
 
 def workspace_of(
-    graph: Graph, specs: Mapping[str, NodeSpec], folder: Path, *, roots: tuple[Path, ...], place: Place
+    graph: Graph, specs: Mapping[str, NodeSpec], folder: Path, *, roots: tuple[Path, ...], place: Place, host: Host
 ) -> Workspace:
     """Of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it writes."""
     metadata = provenance(graph, specs)
-    return Workspace(output_dir=folder.resolve(), roots=roots, metadata=metadata, claims={}, place=place)
+    return Workspace(output_dir=folder.resolve(), roots=roots, metadata=metadata, claims={}, place=place, host=host)
 
 
 def attempt(

@@ -6,11 +6,13 @@ become their values; outputs and layout have no place there. What is muted or by
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .graph import Graph, Link, graph_from_plain
+from .json_text import parse_json
 from .modes import effective
 from .problems import GraphError, Problem, refuse, short
 from .resolve import Overrides, param_values, plain_value, with_overrides
@@ -47,6 +49,32 @@ def from_comfy(prompt: Any, specs: Specs, name: str = "imported") -> Graph:
     names = _names(prompt)
     nodes = {names[key]: _import(key, entry, prompt, specs, names) for key, entry in prompt.items()}
     return graph_from_plain({"format": 1, "name": name[:200] or "imported", "nodes": nodes})
+
+
+def is_comfy(data: Mapping[str, Any]) -> bool:
+    """Whether plain data is ComfyUI's API format, or its editor's, which `from_comfy` explains."""
+    return "format" not in data and (
+        isinstance(data.get("nodes"), list)
+        or any(isinstance(entry, dict) and "class_type" in entry for entry in data.values())
+    )
+
+
+def read_chunk(text: str) -> Any:
+    """The prompt that ComfyUI wrote into a picture. Its executor leaves marks in there, and any of them may be NaN:
+    they are dropped, and what is left is JSON as we read it everywhere. Raises `GraphError`."""
+    return parse_json(json.dumps(without_marks(parse_json(text, takes_nan=True))))
+
+
+def without_marks(prompt: Any) -> Any:
+    """A prompt without what ComfyUI's executor notes at its nodes."""
+    if not isinstance(prompt, dict):
+        return prompt
+    return {
+        key: {name: value for name, value in entry.items() if name != "is_changed"}
+        if isinstance(entry, dict)
+        else entry
+        for key, entry in prompt.items()
+    }
 
 
 def _export(entry: Any, graph: Graph, specs: Specs, params: Mapping[str, Any]) -> Any:

@@ -36,11 +36,11 @@ def read_bytes(path: Path) -> bytes:
     return data
 
 
-def parse_json(source: str | bytes) -> Any:
+def parse_json(source: str | bytes, *, takes_nan: bool = False) -> Any:
     """Plain data from JSON text. Raises `GraphError`, and nothing else, whatever the text is."""
     if len(source) > MAX_BYTES:
         raise refuse("too_large", f"the file is larger than {MAX_BYTES} bytes, the limit; is it a workflow?")
     try:
-        return parse_strict(source)
+        return parse_strict(source, takes_nan=takes_nan)
     except JsonFault as fault:
         raise refuse(fault.code, f"the file is not JSON that we read: {fault.reason}; {REMEDIES[fault.code]}") from None

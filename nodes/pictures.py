@@ -37,20 +37,16 @@ def save_image(
     name: Annotated[str, Socket(help="File name without ending; folders are allowed")] = "picture",
     workspace: Workspace = HERE,
 ) -> Annotated[Saved, Socket(name="files")]:
-    """PNG files in the output folder, with the workflow inside. A batch gets numbers: picture-0.png, picture-1.png."""
+    """PNG files in the output folder, with the workflow inside. A batch gets numbers: picture-0.png, picture-1.png.
+
+    In ComfyUI every file gets the next number, as its own nodes give: picture_00001_.png.
+    """
     from .picture_files import write_picture
 
-    names = numbered(name, len(image.pixels), "png")
-    targets = [workspace.output_path(file, socket="name") for file in names]
-    for pixels, target in zip(image.pixels, targets, strict=True):
-        write_picture(pixels, target, workspace.metadata)
+    with workspace.output_files(name, len(image.pixels), "png", socket="name") as targets:
+        for pixels, target in zip(image.pixels, targets, strict=True):
+            write_picture(pixels, target, workspace.metadata)
     return Saved(files=tuple(map(str, targets)))
-
-
-def numbered(name: str, count: int, ending: str) -> list[str]:
-    """`name.ending`, or `name-00.ending` and so on for several."""
-    width = len(str(count - 1))
-    return [f"{name}.{ending}"] if count == 1 else [f"{name}-{index:0{width}}.{ending}" for index in range(count)]
 
 
 def resize_image(

@@ -15,7 +15,7 @@ import pytest
 from latentloom.__main__ import main
 
 ROOT = Path(__file__).resolve().parent.parent
-FIRST = str(ROOT / "workflows" / "first_picture.json")
+FIRST = str(ROOT / "workflows" / "bobbin" / "first_picture.json")
 
 
 @pytest.fixture(autouse=True)
@@ -186,14 +186,14 @@ def test_picture_that_is_none_is_one_sentence(
     content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bad.png").write_bytes(content)
-    image_to_image = str(ROOT / "workflows" / "image_to_image.json")
+    image_to_image = str(ROOT / "workflows" / "bobbin" / "image_to_image.json")
     assert main(["run", image_to_image, "--set", "image=bad.png"]) == 1
     assert "bad.png" in capsys.readouterr().err
 
 
 def test_image_to_image_keeps_what_strength_leaves(tmp_path: Path) -> None:
     assert main(["run", FIRST, "--out", "."]) == 0
-    image_to_image = str(ROOT / "workflows" / "image_to_image.json")
+    image_to_image = str(ROOT / "workflows" / "bobbin" / "image_to_image.json")
     distances = []
     for strength in ("0.2", "1"):
         assert main(["run", image_to_image, "--set", f"strength={strength}", "--out", strength]) == 0
@@ -327,7 +327,14 @@ def test_two_nodes_never_write_the_same_file(tmp_path: Path, capsys: pytest.Capt
 def test_run_never_writes_over_its_own_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", FIRST, "--set", "denoise.steps=1", "--out", "."]) == 0
     before = (tmp_path / "picture.png").read_bytes()
-    again = ["run", str(ROOT / "workflows" / "image_to_image.json"), "--set", "save.name=picture", "--out", "."]
+    again = [
+        "run",
+        str(ROOT / "workflows" / "bobbin" / "image_to_image.json"),
+        "--set",
+        "save.name=picture",
+        "--out",
+        ".",
+    ]
     assert main([*again, "--set", "denoise.steps=2"]) == 1
     assert "is read by this run" in capsys.readouterr().err
     assert (tmp_path / "picture.png").read_bytes() == before
@@ -337,7 +344,7 @@ def test_resume_runs_again_when_an_input_changed(tmp_path: Path, capsys: pytest.
     assert main(["run", FIRST, "--set", "denoise.steps=1", "--out", "."]) == 0
     again = [
         "run",
-        str(ROOT / "workflows" / "image_to_image.json"),
+        str(ROOT / "workflows" / "bobbin" / "image_to_image.json"),
         "--set",
         "denoise.steps=2",
         "--out",

@@ -167,7 +167,7 @@ class Runs:
         made = attempt(
             graph,
             self._specs,
-            workspace=workspace_of(graph, self._specs, folder, roots=roots, place=place),
+            workspace=workspace_of(graph, self._specs, folder, roots=roots, place=place, host="page"),
             caches=self._caches,
             sink=lambda event: self._on_event(run.id, event, tell),
             cancel=cancel,

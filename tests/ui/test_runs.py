@@ -220,7 +220,7 @@ def test_an_output_folder_that_cannot_be_written_fails_the_run_in_words(runs: Ru
 def test_models_run_and_tell_their_steps(tmp_path: Path) -> None:
     from latentloom.nodes.graph import read_graph
 
-    workflow = read_graph(Path(__file__).parent.parent.parent / "workflows" / "first_picture.json")
+    workflow = read_graph(Path(__file__).parent.parent.parent / "workflows" / "bobbin" / "first_picture.json")
     runs = Runs(runs_settings(tmp_path), Live())
     try:
         run = finished(runs, "local", one(runs, workflow, "local", overrides={"denoise.steps": 2}))
