@@ -16,10 +16,13 @@ from .json_text import parse_json
 from .modes import effective
 from .problems import GraphError, Problem, refuse, short
 from .resolve import Overrides, param_values, plain_value, with_overrides
-from .spec import NodeSpec
+from .scalars import as_type
+from .spec import InputSpec, NodeSpec
 
 Specs = Mapping[str, NodeSpec]
 WRAP = "__value__"
+OURS = " (latentloom)"
+"""Behind the titles of nodes that ComfyUI has one of its own of, on its page only."""
 UI_FORMAT = "this is ComfyUI's file for its own editor; in ComfyUI use Workflow > Export (API) and give that file"
 
 
@@ -31,7 +34,10 @@ def to_comfy(graph: Graph, specs: Specs, overrides: Overrides | None = None) -> 
     return {
         name: {
             "class_type": node.type,
-            "inputs": {key: _export(entry, graph, specs, params) for key, entry in inputs[name].items()},
+            "inputs": {
+                key: _export(entry, specs[node.type].input(key), graph, specs, params)
+                for key, entry in inputs[name].items()
+            },
             "_meta": {**({"title": node.title} if node.title else {}), "version": node.version},
         }
         for name, node in graph.nodes.items()
@@ -77,11 +83,12 @@ def without_marks(prompt: Any) -> Any:
     }
 
 
-def _export(entry: Any, graph: Graph, specs: Specs, params: Mapping[str, Any]) -> Any:
+def _export(entry: Any, socket: InputSpec | None, graph: Graph, specs: Specs, params: Mapping[str, Any]) -> Any:
     if isinstance(entry, Link):
         outputs = [output.name for output in specs[graph.nodes[entry.node].type].outputs]
         return [entry.node, outputs.index(entry.socket)]
     value = plain_value(entry, params)
+    value = as_type(socket.type, value) if socket else value
     return {WRAP: value} if isinstance(value, list | dict) else value
 
 
@@ -125,7 +132,7 @@ def _import(
     return {
         "type": spec.id,
         "version": version if type(version) is int and version > 0 else spec.version,
-        "title": title[:200] if isinstance(title, str) else "",
+        "title": title[:200] if isinstance(title, str) and title != spec.title + OURS else "",
         "inputs": inputs,
     }
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from ..parallel.border import Border, Cancelled, Preview
 from ..pipelines.values import Image
-from .comfy_format import without_marks
+from .comfy_format import OURS, without_marks
 from .spec import InputSpec, NodeSpec, Saved
 from .workspace import Workspace
 
@@ -22,7 +22,7 @@ TYPES = {"int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "string": "STRING", 
 """ComfyUI's own wire types; every other value travels as `LOOM_` and its name."""
 
 
-CORE_TITLES = frozenset({"Load Image", "Load LoRA", "Save Image", "Save Video", "Note"})
+CORE_TITLES = frozenset({"Load Image", "Load LoRA", "Note", "Save Image", "Save Video", "Seed"})
 """What ComfyUI calls nodes of its own; ours of the same title say there whose they are."""
 
 FINEST = 0.001
@@ -71,7 +71,7 @@ def node_class(spec: NodeSpec) -> type[Node]:
 
 def comfy_title(spec: NodeSpec) -> str:
     """What ComfyUI's page calls the node."""
-    return f"{spec.title} (latentloom)" if spec.title in CORE_TITLES else spec.title
+    return spec.title + OURS if spec.title in CORE_TITLES else spec.title
 
 
 def comfy_type(kind: str) -> str:
