@@ -92,10 +92,10 @@ class Workspace:
         if not self.counts_up:
             yield [self.output_path(file, socket=socket) for file in numbered(name, count, ending)]
             return
-        first = self.output_path(f"{name}_{1:05}_.{ending}", socket=socket)
+        plain = self.output_path(f"{name}_.{ending}", socket=socket)
         taken: list[Path] = []
         try:
-            taken += _take_numbers(first.parent, Path(name).name, count, ending)
+            taken += _take_numbers(plain.parent, plain.name.removesuffix(f"_.{ending}"), count, ending)
             yield taken
         finally:
             for file in taken:

@@ -433,3 +433,33 @@ def test_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path) -> None:
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False)
     assert "Traceback" not in result.stderr
     assert len(result.stdout.splitlines()) == 1
+
+
+def test_files_of_comfyui_are_read_or_told_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", FIRST, "--comfyui"]) == 0
+    Path("api.json").write_text(capsys.readouterr().out)
+    assert main(["check", "api.json"]) == 0
+    assert main(["show", "api.json"]) == 0
+    assert main(["run", "api.json", "--set", "denoise.steps=1", "--no-cache"]) == 0
+    assert capsys.readouterr().out.strip().endswith("picture.png")
+    for command in ("check", "show", "run"):
+        assert main([command, str(ROOT / "example_workflows" / "first_picture.json")]) == 2
+        told = capsys.readouterr()
+        assert "Workflow > Export (API)" in told.out + told.err
+
+
+def test_a_shipped_workflow_is_named_where_somebody_looks_for_it_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "workflows/first_picture.json"]) == 2
+    assert f"workflows/first_picture.json does not exist; did you mean {FIRST}?" in capsys.readouterr().err
+    assert main(["run", "workflows/no.json"]) == 2
+    assert "workflows/no.json does not exist; check the path" in capsys.readouterr().err
+
+
+def test_a_seed_of_64_bits_is_one_as_digits_too(tmp_path: Path) -> None:
+    huge = 2**64 - 1
+    assert main(["run", workflow(tmp_path, seed=huge, steps=1), "--out", "one", "--no-cache"]) == 0
+    assert main(["run", workflow(tmp_path, seed=str(huge), steps=1), "--out", "two", "--no-cache"]) == 0
+    assert main(["run", workflow(tmp_path, seed=huge + 1, steps=1)]) == 2
+    assert pixels("one/picture.png") == pixels("two/picture.png")
+    keys = [json.loads(Path(f"{run}/manifest.json").read_text())["nodes"]["denoise"]["key"] for run in ("one", "two")]
+    assert keys[0] == keys[1]

@@ -1,5 +1,6 @@
 """The nodes that need no model: text, seeds, grids, sizes, paths."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from latentloom.nodes import (
     seed,
     upscale_latents,
 )
-from latentloom.nodes.workspace import Workspace
+from latentloom.nodes.workspace import ALLOW, Workspace
 from latentloom.pipelines.values import Image, Latents
 
 
@@ -41,7 +42,8 @@ def test_choose_without_text_says_what_to_write() -> None:
 
 
 def test_seed_wraps_instead_of_leaving_its_range() -> None:
-    assert seed(2**53 - 1, offset=1) == 0
+    assert seed(2**64 - 1, offset=1) == 0
+    assert seed(2**53 - 1, offset=1) == 2**53
 
 
 def test_sigmas_are_read_from_text() -> None:
@@ -129,6 +131,13 @@ def test_load_stays_in_the_roots(tmp_path: Path, path: str) -> None:
     (root / "link.png").symlink_to(tmp_path / "secret.png")
     with pytest.raises(ValueError, match="outside the allowed folders"):
         load_image(path.format(outside=tmp_path), workspace=Workspace(roots=(root,)))
+
+
+@pytest.mark.parametrize(("host", "words"), [*ALLOW.items()])
+def test_who_may_allow_a_folder_is_said_for_each_host(host: Any, words: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"outside the allowed folders ({tmp_path}); {words}")):
+        load_image(str(Path(__file__)), workspace=Workspace(roots=(tmp_path,), host=host))
+    assert ("--allow" in words) == (host == "command line")
 
 
 def test_missing_picture_says_where_it_looked(tmp_path: Path) -> None:

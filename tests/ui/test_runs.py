@@ -61,6 +61,14 @@ def test_a_failure_is_one_sentence_and_the_rest_is_skipped(runs: Runs) -> None:
     assert run.nodes["sum"].message == "it needs bad, which failed"
 
 
+def test_advice_on_the_page_names_no_command_line(runs: Runs, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("x")
+    workflow = graph({"read": ("ReadText", {"path": str(tmp_path / "x.txt")})}, outputs={"text": "read.string"})
+    run = finished(runs, "ada", one(runs, workflow))
+    assert "lies outside the allowed folders" in run.error and "upload it" in run.error
+    assert "--" not in run.error
+
+
 def test_a_sweep_makes_a_batch_whose_runs_say_what_varied(runs: Runs) -> None:
     batch = runs.submit("ada", pictured(), sweep=["value=1..3"])
     assert [runs.book.get("ada", id).varied for id in batch.runs] == [{"value": 1}, {"value": 2}, {"value": 3}]
