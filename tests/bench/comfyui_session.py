@@ -302,7 +302,7 @@ def templates_are_comfyuis(host: Host, folder: Path) -> str:
 
 def titles_are_our_own(host: Host, folder: Path) -> str:
     catalog = host.ask("/object_info")
-    titles = {name: info["display_name"].casefold() for name, info in catalog.items()}
+    titles = {name: (info["display_name"] or name).casefold() for name, info in catalog.items()}
     ours = {name for name, info in catalog.items() if info["category"].startswith("latentloom/")}
     others = {title for name, title in titles.items() if name not in ours}
     assert not (clash := {titles[name] for name in ours} & others), clash
