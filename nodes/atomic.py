@@ -62,7 +62,7 @@ def write_failure(target: Path, error: OSError) -> str:
     if error.errno == errno.ENAMETOOLONG:
         return f"the name {target.name[:40]!r}... is too long for a file; give a shorter one"
     reason = error.strerror or str(error)
-    return f"{target} cannot be written ({reason.lower()}); choose a folder that you may write to, with --out"
+    return f"{target} cannot be written ({reason.lower()}); make it writable, or choose another output folder"
 
 
 def sync(path: Path) -> None:

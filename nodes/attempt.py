@@ -24,7 +24,7 @@ from .run import run
 from .show import shown
 from .spec import NodeSpec
 from .watch import Token
-from .workspace import Workspace
+from .workspace import Host, Workspace
 
 logger = logging.getLogger("latentloom")
 
@@ -60,12 +60,18 @@ def workspace_of(
     *,
     roots: tuple[Path, ...],
     place: Place,
+    host: Host,
     max_pixels: int = MAX_PIXELS,
 ) -> Workspace:
     """Of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it writes."""
-    metadata = provenance(graph, specs)
     return Workspace(
-        output_dir=folder.resolve(), roots=roots, metadata=metadata, claims={}, place=place, max_pixels=max_pixels
+        output_dir=folder.resolve(),
+        roots=roots,
+        metadata=provenance(graph, specs),
+        claims={},
+        place=place,
+        host=host,
+        max_pixels=max_pixels,
     )
 
 

@@ -6,18 +6,23 @@ become their values; outputs and layout have no place there. What is muted or by
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .graph import Graph, Link, graph_from_plain
+from .json_text import parse_json
 from .modes import effective
 from .problems import GraphError, Problem, refuse, short
 from .resolve import Overrides, param_values, plain_value, with_overrides
-from .spec import NodeSpec
+from .scalars import as_type
+from .spec import InputSpec, NodeSpec
 
 Specs = Mapping[str, NodeSpec]
 WRAP = "__value__"
+OURS = " (latentloom)"
+"""Behind the titles of nodes that ComfyUI has one of its own of, on its page only."""
 UI_FORMAT = "this is ComfyUI's file for its own editor; in ComfyUI use Workflow > Export (API) and give that file"
 
 
@@ -29,7 +34,10 @@ def to_comfy(graph: Graph, specs: Specs, overrides: Overrides | None = None) -> 
     return {
         name: {
             "class_type": node.type,
-            "inputs": {key: _export(entry, graph, specs, params) for key, entry in inputs[name].items()},
+            "inputs": {
+                key: _export(entry, specs[node.type].input(key), graph, specs, params)
+                for key, entry in inputs[name].items()
+            },
             "_meta": {**({"title": node.title} if node.title else {}), "version": node.version},
         }
         for name, node in graph.nodes.items()
@@ -49,11 +57,38 @@ def from_comfy(prompt: Any, specs: Specs, name: str = "imported") -> Graph:
     return graph_from_plain({"format": 1, "name": name[:200] or "imported", "nodes": nodes})
 
 
-def _export(entry: Any, graph: Graph, specs: Specs, params: Mapping[str, Any]) -> Any:
+def is_comfy(data: Mapping[str, Any]) -> bool:
+    """Whether plain data is ComfyUI's API format, or its editor's, which `from_comfy` explains."""
+    return "format" not in data and (
+        isinstance(data.get("nodes"), list)
+        or any(isinstance(entry, dict) and "class_type" in entry for entry in data.values())
+    )
+
+
+def read_chunk(text: str) -> Any:
+    """The prompt that ComfyUI wrote into a picture. Its executor leaves marks in there, and any of them may be NaN:
+    they are dropped, and what is left is JSON as we read it everywhere. Raises `GraphError`."""
+    return parse_json(json.dumps(without_marks(parse_json(text, takes_nan=True))))
+
+
+def without_marks(prompt: Any) -> Any:
+    """A prompt without what ComfyUI's executor notes at its nodes."""
+    if not isinstance(prompt, dict):
+        return prompt
+    return {
+        key: {name: value for name, value in entry.items() if name != "is_changed"}
+        if isinstance(entry, dict)
+        else entry
+        for key, entry in prompt.items()
+    }
+
+
+def _export(entry: Any, socket: InputSpec | None, graph: Graph, specs: Specs, params: Mapping[str, Any]) -> Any:
     if isinstance(entry, Link):
         outputs = [output.name for output in specs[graph.nodes[entry.node].type].outputs]
         return [entry.node, outputs.index(entry.socket)]
     value = plain_value(entry, params)
+    value = as_type(socket.type, value) if socket else value
     return {WRAP: value} if isinstance(value, list | dict) else value
 
 
@@ -97,7 +132,7 @@ def _import(
     return {
         "type": spec.id,
         "version": version if type(version) is int and version > 0 else spec.version,
-        "title": title[:200] if isinstance(title, str) else "",
+        "title": title[:200] if isinstance(title, str) and title != spec.title + OURS else "",
         "inputs": inputs,
     }
 

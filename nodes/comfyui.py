@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import math
+import secrets
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ..parallel.border import Border, Cancelled, Preview
 from ..pipelines.values import Image
+from .comfy_format import OURS, without_marks
 from .spec import InputSpec, NodeSpec, Saved
 from .workspace import Workspace
 
@@ -18,6 +21,12 @@ logger = logging.getLogger("latentloom")
 TYPES = {"int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "string": "STRING", "Image": "IMAGE"}
 """ComfyUI's own wire types; every other value travels as `LOOM_` and its name."""
 
+
+CORE_TITLES = frozenset({"Load Image", "Load LoRA", "Note", "Save Image", "Save Video", "Seed"})
+"""What ComfyUI calls nodes of its own; ours of the same title say there whose they are."""
+
+FINEST = 0.001
+"""The step of a FLOAT that names none: ComfyUI's page would round it to 0.1, and 23.976 frames a second are 24 then."""
 
 HIDDEN = {"comfy_prompt": "PROMPT", "comfy_extra": "EXTRA_PNGINFO"}
 """What ComfyUI adds for nodes that write files: the prompt and the page's workflow."""
@@ -40,7 +49,7 @@ class Node:
             border.raise_interrupt()
             raise
         if isinstance(result, Saved):
-            return {"ui": {"images": _shown(result, workspace)}, "result": (result,)}
+            return {"ui": _shown(result, workspace), "result": (result,)}
         return (result.pixels if isinstance(result, Image) else result,) if spec.outputs else ()
 
 
@@ -58,6 +67,11 @@ def node_class(spec: NodeSpec) -> type[Node]:
     if spec.fingerprint is not None:
         members["IS_CHANGED"] = classmethod(_is_changed)
     return type(spec.call.__name__, (Node,), members)
+
+
+def comfy_title(spec: NodeSpec) -> str:
+    """What ComfyUI's page calls the node."""
+    return spec.title + OURS if spec.title in CORE_TITLES else spec.title
 
 
 def comfy_type(kind: str) -> str:
@@ -87,6 +101,8 @@ def _input_type(socket: InputSpec) -> tuple[Any, dict[str, Any]]:
     if socket.widget == "seed":
         options["control_after_generate"] = True
     options |= {k: v for k in ("min", "max", "step") if (v := getattr(socket, k)) is not None}
+    if socket.type == "float" and socket.step is None:
+        options |= {"step": FINEST, "round": FINEST}
     return comfy_type(socket.type), options
 
 
@@ -99,40 +115,59 @@ def _from_comfy(spec: NodeSpec, name: str, value: Any) -> Any:
 
 def _provenance(prompt: Any, extra: Any) -> dict[str, str]:
     """The text chunks that ComfyUI's own Save Image writes, so that its page opens our pictures too."""
-    found = {"prompt": prompt, **(extra if isinstance(extra, dict) else {})}
-    return {str(name): json.dumps(value) for name, value in found.items() if value is not None}
+    found = {"prompt": without_marks(prompt), **(extra if isinstance(extra, dict) else {})}
+    return {
+        str(name): json.dumps(_finite(value), allow_nan=False) for name, value in found.items() if value is not None
+    }
 
 
-def _shown(saved: Saved, workspace: Workspace) -> list[dict[str, str]]:
+def _finite(value: Any) -> Any:
+    """Without NaN and infinity, which JSON has not: other nodes may give them."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _shown(saved: Saved, workspace: Workspace) -> dict[str, Any]:
+    """What ComfyUI's page shows: files of its output folder; `animated` are for its player, whatever their kind."""
     root = workspace.output_dir.resolve()
     files = [Path(f).relative_to(root) for f in saved.files]
-    return [{"filename": f.name, "subfolder": str(f.parent) if f.parent.name else "", "type": "output"} for f in files]
+    images = [
+        {"filename": f.name, "subfolder": f.parent.as_posix() if f.parent.name else "", "type": "output"} for f in files
+    ]
+    return {"images": images} | ({"animated": (True,)} if any(f.suffix == ".mp4" for f in files) else {})
 
 
 def _input_types(cls: type[Node]) -> dict[str, Any]:
     return input_types(cls.SPEC)
 
 
-def _is_changed(cls: type[Node], **inputs: Any) -> str | float:
-    """A stable text, as ComfyUI wants; NaN, which is never what it was, where a wired input is not there yet or a file
-    cannot be read: `run` then finds out."""
+def _is_changed(cls: type[Node], **inputs: Any) -> str:
+    """A stable text, as ComfyUI wants; one that never was before where a wired input, which it gives as None, is not
+    there yet, or a file cannot be read: `run` then finds out. (Not NaN, which ComfyUI would write into pictures.)"""
     assert cls.SPEC.fingerprint is not None
+    values = {socket.name: socket.default for socket in cls.SPEC.inputs} | inputs
     try:
-        return cls.SPEC.fingerprint({k: v for k, v in inputs.items() if v is not None}, comfy_workspace())
+        return cls.SPEC.fingerprint({k: v for k, v in values.items() if v is not None}, comfy_workspace())
     except (ValueError, TypeError, KeyError, OSError):
-        return float("nan")
+        return secrets.token_hex(16)
 
 
 def comfy_workspace() -> Workspace:
-    """ComfyUI's own input and output folders; without ComfyUI (tests, tools) the current folder's."""
+    """ComfyUI's own input and output folders, and its way with file names; without ComfyUI (tests, tools) the current
+    folder's."""
     try:
         import folder_paths  # pyright: ignore[reportMissingImports]
     except ImportError:
-        return Workspace()
+        return Workspace(host="comfyui", counts_up=True)
     roots = [folder_paths.get_input_directory(), folder_paths.get_output_directory(), folder_paths.models_dir]
     return Workspace(
         output_dir=Path(folder_paths.get_output_directory()).resolve(),
         roots=tuple(Path(root).resolve() for root in roots),
+        host="comfyui",
+        counts_up=True,
     )
 
 

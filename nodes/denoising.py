@@ -7,7 +7,7 @@ from typing import Annotated
 from ..parallel.border import SILENT, Border
 from ..pipelines.values import Conditioning, Latents, Model, Sampling, Scheduler, StepCache, from_plain, to_plain
 from .arguments import checked
-from .sockets import Socket
+from .sockets import MAX_SEED, Socket
 
 
 @checked
@@ -16,7 +16,7 @@ def denoise(
     conditioning: Conditioning,
     latents: Latents,
     *,
-    seed: Annotated[int, Socket(widget="seed", min=0, max=2**53 - 1, help="Picture i of a batch uses seed + i")] = 0,
+    seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED, help="Picture i of a batch uses seed + i")] = 0,
     steps: Annotated[int, Socket(min=0, max=1000, help="0 is the model's own")] = 0,
     guidance: Annotated[
         float,

@@ -7,7 +7,7 @@ from typing import Annotated
 from ..parallel.border import SILENT, Border
 from ..pipelines.values import Conditioning, Image, Latents, Model, from_plain, to_plain
 from .arguments import checked
-from .sockets import Socket
+from .sockets import MAX_SEED, Socket
 
 
 @checked
@@ -50,7 +50,7 @@ def encode_image(
     height: Annotated[int, Socket(min=0, max=16384, help="Pixels; 0 as for width")] = 0,
     frames: Annotated[int, Socket(min=0, max=4096, help="Length of a video; 0 is the model's own")] = 0,
     fps: Annotated[float, Socket(min=0, max=240, help="Frames a second of a video; 0 is the model's own")] = 0.0,
-    seed: Annotated[int, Socket(widget="seed", min=0, max=2**53 - 1, advanced=True)] = 0,
+    seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED, advanced=True)] = 0,
     border: Border = SILENT,
 ) -> Latents:
     """Where denoising starts from: a picture for image to image, the first frame for image to video.

@@ -100,7 +100,9 @@ def run_headless(job: Headless, *, sink: Sink = lambda event: None, cancel: Toke
     caches = open_caches(job.cache_dir)
 
     def once(overrides: Mapping[str, Any], graph: Graph, folder: Path, sink: Sink, cancel: Token) -> Report:
-        workspace = workspace_of(graph, SPECS, folder, roots=job.roots, place=job.place, max_pixels=job.max_pixels)
+        workspace = workspace_of(
+            graph, SPECS, folder, roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels
+        )
         if job.resume and _is_complete(folder, graph, workspace):
             return Report(folder=folder, overrides=overrides)
         made = attempt(graph, SPECS, workspace=workspace, caches=caches, sink=sink, cancel=cancel)

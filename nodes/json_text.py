@@ -30,11 +30,11 @@ def read_bytes(path: Path) -> bytes:
         raise refuse("file", f"{short(str(path))} cannot be read: {reason}; give a workflow's .json file") from None
 
 
-def parse_json(source: str | bytes) -> Any:
+def parse_json(source: str | bytes, *, takes_nan: bool = False) -> Any:
     """Plain data from JSON text. Raises `GraphError`, and nothing else, whatever the text is."""
     if len(source) > MAX_BYTES:
         raise refuse("too_large", f"the file is larger than {MAX_BYTES} bytes, the limit; is it a workflow?")
     try:
-        return parse_strict(source)
+        return parse_strict(source, takes_nan=takes_nan)
     except JsonFault as fault:
         raise refuse(fault.code, f"the file is not JSON that we read: {fault.reason}; {REMEDIES[fault.code]}") from None

@@ -27,7 +27,6 @@ MAX_PIXELS = 64_000_000
 """Of a picture that is read or made, unless whoever runs it says otherwise: 768 MB as floats."""
 FILE_BYTES_PER_PIXEL = 8
 """What the largest picture takes that is not packed at all: a longer file is not read into the memory."""
-SMALLER = "make it smaller, or raise the limit (--max-pixels)"
 STRIP_PIXELS = 1 << 20
 """A large picture is converted strip by strip: as a whole, each step on the way would take its memory once more."""
 WORKFLOW_KEY = "latentloom"
@@ -41,19 +40,22 @@ def pixel_limit(asked: int | None) -> int:
     return asked or MAX_PIXELS
 
 
-def read_picture(path: Path, *, max_pixels: int = MAX_PIXELS) -> Tensor:
-    """1 H W 3 floats in 0..1, upright, transparency over white. Raises `ValueError` for what is no sound picture."""
+def read_picture(path: Path, *, max_pixels: int = MAX_PIXELS, remedy: str = "make it smaller") -> Tensor:
+    """1 H W 3 floats in 0..1, upright, transparency over white. Raises `ValueError` for what is no sound picture.
+
+    `remedy` is what its sentence says of a picture that is too large.
+    """
     import torch
 
-    array, most = _array(path, max_pixels)  # H W C
+    array, most = _array(path, max_pixels, remedy)  # H W C
     return torch.from_numpy(array).float().div_(most).clamp_(0, 1)[None].expand(-1, -1, -1, 3).contiguous()  # 1 H W 3
 
 
-def _array(path: Path, max_pixels: int) -> tuple[np.ndarray, float]:
+def _array(path: Path, max_pixels: int, remedy: str) -> tuple[np.ndarray, float]:
     """The pixels as they are stored and what their largest number is; Pillow's own memory is free again afterwards."""
     import numpy as np
 
-    with opened(path, max_pixels=max_pixels) as picture:
+    with opened(path, max_pixels=max_pixels, remedy=remedy) as picture:
         load(picture, str(path))
         if picture.mode.startswith(("I", "F")):  # 16 and 32 bits a pixel, grey
             return _stacked(picture, np.float32, _grey), 65535.0 if picture.mode != "F" else 1.0
@@ -143,7 +145,9 @@ def _quietly() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def opened(path: Path, *, name: str = "", max_pixels: int | None = MAX_PIXELS) -> Iterator[Pillow.Image]:
+def opened(
+    path: Path, *, name: str = "", max_pixels: int | None = MAX_PIXELS, remedy: str = "make it smaller"
+) -> Iterator[Pillow.Image]:
     """A picture whose header was read and whose size is bearable. Raises `ValueError`, which calls it `name`.
 
     `max_pixels` None is for pictures that this process made itself.
@@ -151,11 +155,11 @@ def opened(path: Path, *, name: str = "", max_pixels: int | None = MAX_PIXELS) -
     name, most = name or str(path), math.inf if max_pixels is None else max_pixels
     with _quietly(), _regular(path, name) as file:
         if (num_bytes := os.fstat(file.fileno()).st_size) > max(most, 1 << 20) * FILE_BYTES_PER_PIXEL:
-            raise ValueError(f"{name} has {num_bytes:,} bytes, more than a picture of {most:,} pixels; {SMALLER}")
+            raise ValueError(f"{name} has {num_bytes:,} bytes, more than a picture of {most:,} pixels; {remedy}")
         with _open(file, name) as picture:
             if picture.width * picture.height > most:
                 size = f"{picture.width} x {picture.height}"
-                raise ValueError(f"{name} has {size} pixels, and at most {most:,} are taken; {SMALLER}")
+                raise ValueError(f"{name} has {size} pixels, and at most {most:,} are taken; {remedy}")
             yield picture
 
 

@@ -13,7 +13,7 @@ from ..pipelines.values import Image
 from .arguments import checked
 from .sockets import Socket
 from .spec import Saved
-from .workspace import HERE, Workspace, content_hash
+from .workspace import HERE, SMALLER, Workspace, content_hash
 
 MAX_SIDE = 16384
 
@@ -26,7 +26,7 @@ def load_image(
     from .picture_files import read_picture
 
     file = workspace.input_path(path, socket="path")
-    return Image(pixels=read_picture(file, max_pixels=workspace.max_pixels))
+    return Image(pixels=read_picture(file, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host]))
 
 
 def image_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
@@ -41,20 +41,16 @@ def save_image(
     name: Annotated[str, Socket(help="File name without ending; folders are allowed")] = "picture",
     workspace: Workspace = HERE,
 ) -> Annotated[Saved, Socket(name="files")]:
-    """PNG files in the output folder, with the workflow inside. A batch gets numbers: picture-0.png, picture-1.png."""
+    """PNG files in the output folder, with the workflow inside. A batch gets numbers: picture-0.png, picture-1.png.
+
+    In ComfyUI every file gets the next number, as its own nodes give: picture_00001_.png.
+    """
     from .picture_files import write_picture
 
-    names = numbered(name, len(image.pixels), "png")
-    targets = [workspace.output_path(file, socket="name") for file in names]
-    for pixels, target in zip(image.pixels, targets, strict=True):
-        write_picture(pixels, target, workspace.metadata)
+    with workspace.output_files(name, len(image.pixels), "png", socket="name") as targets:
+        for pixels, target in zip(image.pixels, targets, strict=True):
+            write_picture(pixels, target, workspace.metadata)
     return Saved(files=tuple(map(str, targets)))
-
-
-def numbered(name: str, count: int, ending: str) -> list[str]:
-    """`name.ending`, or `name-00.ending` and so on for several."""
-    width = len(str(count - 1))
-    return [f"{name}.{ending}"] if count == 1 else [f"{name}-{index:0{width}}.{ending}" for index in range(count)]
 
 
 @checked
@@ -72,7 +68,7 @@ def resize_image(
     """Pictures at another size."""
     from . import resize
 
-    resize.check_area(width, height, max_pixels=workspace.max_pixels)
+    resize.check_area(width, height, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
     scale = {"cover": resize.cover, "contain": resize.contain, "stretch": resize.stretch}[fit]
     return Image(pixels=scale(image.pixels, width, height, method))
 
@@ -106,7 +102,7 @@ def image_grid(
     columns = min(columns or math.ceil(math.sqrt(count)), count)
     rows = math.ceil(count / columns)
     sheet_tall, sheet_wide = rows * (tall + gap) - gap, columns * (wide + gap) - gap
-    remedy = "use fewer or smaller pictures"
+    remedy = f"use fewer or smaller pictures ({SMALLER[workspace.host]})"
     if max(sheet_wide, sheet_tall) > MAX_SIDE * 2:
         raise ValueError(f"the grid would be {sheet_wide} x {sheet_tall} pixels; {remedy}")
     check_area(sheet_wide, sheet_tall, max_pixels=workspace.max_pixels, what="grid", remedy=remedy)

@@ -13,7 +13,7 @@ from ..pipelines.describe import card_of, check_lora, describe_model, find_lora,
 from ..pipelines.place import placed
 from ..pipelines.shape import empty_canvas
 from ..pipelines.tensor_file import read_tensor_file
-from ..pipelines.values import Latents, Lora, Model, Place
+from ..pipelines.values import Latents, Lora, Model
 from .graph import Graph, Link
 from .modes import effective
 from .planning import spread
@@ -103,16 +103,17 @@ def model_of(walk: Walk, denoise: str, *, workspace: Workspace, accelerators: Se
         elif walk.types[name] == "LoomParallelPlan":
             devices, plan = walk.value(name, "devices"), walk.value(name, "plan")
             try:
-                model = spread(model, devices, plan, run=place, here=accelerators)
+                model = spread(model, devices, plan, workspace=workspace, here=accelerators)
             except ValueError as error:
-                model, problem = _spread_anyway(model, devices, run=place, here=accelerators), str(error)
+                anyway = _spread_anyway(model, devices, workspace=workspace, here=accelerators)
+                model, problem = anyway, str(error)
     return model, problem
 
 
-def _spread_anyway(model: Model, devices: str, *, run: Place, here: Sequence[str]) -> Model:
+def _spread_anyway(model: Model, devices: str, *, workspace: Workspace, here: Sequence[str]) -> Model:
     """On the devices that a Parallel Plan names, if those at least can be."""
     try:
-        return spread(model, devices, "auto", run=run, here=here)
+        return spread(model, devices, "auto", workspace=workspace, here=here)
     except ValueError:
         return model
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from ..pipelines.values import Model, Place
+from ..pipelines.values import Model
 from .arguments import checked
 from .sockets import Socket
 from .workspace import HERE, Workspace
@@ -31,17 +31,18 @@ def parallel_plan(
     The picture is that of one device. `latentloom run --devices` and `--plan` take precedence, so that a workflow runs
     on another machine too.
     """
-    return spread(model, devices, plan, run=workspace.place)
+    return spread(model, devices, plan, workspace=workspace)
 
 
-def spread(model: Model, devices: str, plan: str, *, run: Place, here: Sequence[str] | None = None) -> Model:
+def spread(model: Model, devices: str, plan: str, *, workspace: Workspace, here: Sequence[str] | None = None) -> Model:
     """What the node does; `here` names this machine's accelerators, and without it torch is asked."""
     from ..pipelines.place import check_cores, checked, placed, read_place, read_plan
 
-    if run.devices:
+    if (run := workspace.place).devices:
         return placed(model, checked(dataclasses.replace(run, plan=run.plan or read_plan(plan))))
     place = read_place(devices, plan, here=here)
-    check_cores(place)
+    is_typed = workspace.host == "command line"
+    check_cores(place, more=f"run it with --devices cpu*{len(place.devices)}" if is_typed else "")
     return placed(model, place)
 
 

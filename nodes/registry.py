@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from .canvas import empty_latents, upscale_latents
-from .comfyui import node_class
+from .comfyui import comfy_title, node_class
 from .decoding import decode, decode_video, video_frames
 from .denoising import denoise, sampler_options
 from .encoding import encode_image, encode_text
@@ -52,4 +52,4 @@ for _id, _node in NODE_CLASS_MAPPINGS.items():
     _node.SPEC = dataclasses.replace(_node.SPEC, id=_id)
 
 SPECS: dict[str, NodeSpec] = {id: node.SPEC for id, node in NODE_CLASS_MAPPINGS.items()}
-NODE_DISPLAY_NAME_MAPPINGS = {id: spec.title for id, spec in SPECS.items()}
+NODE_DISPLAY_NAME_MAPPINGS = {id: comfy_title(spec) for id, spec in SPECS.items()}

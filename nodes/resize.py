@@ -39,13 +39,12 @@ def check_area(
     *,
     max_pixels: int = MAX_PIXELS,
     what: str = "picture",
-    remedy: str = "lower width or height",
+    remedy: str = "make it smaller",
 ) -> None:
     """Refuse a picture before the memory for it is asked for."""
     if width * height > max_pixels:
         raise ValueError(
-            f"the {what} would be {width} x {height} pixels, more than the {max_pixels:,} that are made; {remedy}, or "
-            "raise the limit (--max-pixels)"
+            f"the {what} would be {width} x {height} pixels, more than the {max_pixels:,} that are made; {remedy}"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from .problems import short
@@ -10,6 +11,10 @@ from .spec import SCALARS, InputSpec
 
 MAX_STRING = 1_000_000
 INT_RANGE = (-(2**63), 2**64 - 1)
+EXACT = 2**53 - 1
+"""JavaScript rounds whole numbers beyond: a browser may send them as text of their digits, which means the number."""
+
+_DIGITS = re.compile(r"-?[1-9]\d{15,19}")
 
 SCALAR_TYPES = frozenset([*SCALARS.values(), "choice"])
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -30,6 +35,8 @@ def fault(socket: InputSpec, value: Any) -> tuple[str, str] | None:
     if kind not in _KINDS:
         wire = f'wire a {kind} to it (in the file: {{"from": "node.socket"}})'
         return "wrong_type", f"{name} is {short(value)}, but it takes what another node makes; {wire}"
+    if kind == "int":
+        value = as_type(kind, value)
     if value is None or type(value) not in _KINDS[kind]:
         return "wrong_type", f"{name} is {short(value)}; it takes {_WORDS[kind]}; write one"
     if kind in ("string", "choice"):
@@ -50,8 +57,13 @@ def _number_fault(socket: InputSpec, value: int | float) -> tuple[str, str] | No
 
 
 def as_type(kind: str, value: Any) -> Any:
-    """A checked value as the node expects it: a whole number becomes a float at a float socket."""
-    return float(value) if kind == "float" and value is not None else value
+    """A value as the node expects it: a whole number becomes a float at a float socket, and digits beyond what a
+    browser counts exactly a whole number. What is of another type stays as it is."""
+    if kind == "float" and type(value) is int:
+        return float(value)
+    if kind == "int" and isinstance(value, str) and _DIGITS.fullmatch(value) and abs(int(value)) > EXACT:
+        return int(value)
+    return value
 
 
 def can_feed(output: str, socket: str) -> bool:

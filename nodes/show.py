@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..pipelines.values import Image, Video
-from .pictures import numbered, save_image
+from .pictures import save_image
 from .records import RunResult
 from .videos import save_video
-from .workspace import Workspace
+from .workspace import Workspace, numbered
 
 ENDINGS: Mapping[type, str] = {Image: "png", Video: "mp4"}
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ..pipelines.request import NUM_SEEDS
+
 Widget = Literal["", "seed", "multiline", "model", "lora", "picture"]
+
+
+MAX_SEED = NUM_SEEDS - 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from .arguments import checked
-from .sockets import Socket
+from .sockets import MAX_SEED, Socket
 
 Text = Annotated[str, Socket(widget="multiline")]
-MAX_SEED = 2**53 - 1  # the largest whole number that JSON keeps in every browser
 
 
 @checked

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from ..pipelines.values import Video
 from .arguments import checked
-from .pictures import numbered
 from .sockets import Socket
 from .spec import Saved
 from .workspace import HERE, Workspace
@@ -26,8 +25,7 @@ def save_video(
     """MP4 files in the output folder, with the workflow inside. A batch gets numbers."""
     from .video_files import write_video
 
-    names = numbered(name, len(video.pixels), "mp4")
-    targets = [workspace.output_path(file, socket="name") for file in names]
-    for pixels, target in zip(video.pixels, targets, strict=True):
-        write_video(pixels, target, fps=fps or video.fps, quality=quality, metadata=workspace.metadata)
+    with workspace.output_files(name, len(video.pixels), "mp4", socket="name") as targets:
+        for pixels, target in zip(video.pixels, targets, strict=True):
+            write_video(pixels, target, fps=fps or video.fps, quality=quality, metadata=workspace.metadata)
     return Saved(files=tuple(map(str, targets)))

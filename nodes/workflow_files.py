@@ -1,4 +1,4 @@
-"""Where workflows come from: a file of their own, or a picture or video that carries one; and what they may read."""
+"""Where workflows come from: a file of their own or ComfyUI's, or a picture or video; and what they may read."""
 
 from __future__ import annotations
 
@@ -6,31 +6,51 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .comfy_format import from_comfy
-from .graph import Graph, read_graph
-from .json_text import parse_json
+from .comfy_format import from_comfy, is_comfy, read_chunk
+from .graph import Graph, graph_from_plain, read_graph
+from .json_text import parse_json, read_bytes
 from .picture_files import WORKFLOW_KEY, read_metadata
+from .problems import refuse, short
 from .registry import SPECS
 from .video_files import read_video_metadata
 
 PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 VIDEOS = (".mp4", ".mov", ".webm", ".mkv")
+SHIPPED = Path(__file__).parent.parent / "workflows"
 
 
 def read_workflow(path: Path) -> Graph:
     """The workflow in a file. Raises `GraphError` or `ValueError` in words for the user."""
     ending = path.suffix.lower()
+    if not path.exists():
+        shipped = next((_near(file) for file in shipped_files() if file.name == path.name), "")
+        raise ValueError(f"{path} does not exist; {f'did you mean {shipped}?' if shipped else 'check the path'}")
     if ending not in (*PICTURES, *VIDEOS):
-        return read_graph(path)
-    if not path.is_file():
-        raise ValueError(f"{path} does not exist; check the path")
+        return read_text(path, name=path.stem)
     metadata = read_metadata(path) if ending in PICTURES else read_video_metadata(path)
     if WORKFLOW_KEY in metadata:
         return read_graph(metadata[WORKFLOW_KEY])
     if "prompt" in metadata:  # ComfyUI saved it
-        prompt = parse_json(metadata["prompt"].encode())
-        return from_comfy(prompt, SPECS, path.stem)
+        return from_comfy(read_chunk(metadata["prompt"]), SPECS, path.stem)
     raise ValueError(f"{path} carries no workflow; use a picture or video as latentloom or ComfyUI saved it")
+
+
+def read_text(path: Path, *, name: str) -> Graph:
+    """The workflow in a file of text, ours or ComfyUI's, which has no name of its own. Raises `GraphError`."""
+    data = parse_json(read_bytes(path))
+    if not isinstance(data, dict):
+        raise refuse("not_a_workflow", f"the file holds {short(data)}; a workflow is an object with nodes")
+    return from_comfy(data, SPECS, name) if is_comfy(data) else graph_from_plain(data)
+
+
+def shipped_files() -> list[Path]:
+    """Every workflow that comes with the package; a folder for each model."""
+    return sorted(SHIPPED.glob("*/*.json"), key=lambda path: path.stem)
+
+
+def _near(path: Path) -> Path:
+    """As one types it here, if it lies below."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def roots_of(file: Path, values: Iterable[Any], allowed: Iterable[Path]) -> tuple[Path, ...]:

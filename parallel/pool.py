@@ -179,7 +179,7 @@ def check_platform() -> None:
     """Raises ValueError where ranks cannot be."""
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         raise ValueError(
-            f"several devices need Linux 5.3 or newer, and this is {sys.platform}; use one device, as --devices cpu"
+            f"several devices need Linux 5.3 or newer, and this is {sys.platform}; use one device, such as cpu"
         )
 
 

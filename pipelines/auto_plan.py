@@ -27,7 +27,7 @@ def auto_plan(model: Model, num_devices: int, *, is_guided: bool) -> tuple[Paral
     be split uses two devices, or one: give the ranks the first `plan.num_ranks` devices.
     """
     if num_devices < 1:
-        raise ValueError(f"plan auto: {num_devices} devices were given; give at least one, such as --devices cpu")
+        raise ValueError(f"plan auto: {num_devices} devices were given; give at least one, such as cpu")
     if num_devices == 1:
         return ParallelPlan(), "plan auto is one process, because one device was given"
     if whole := why_whole(Path(model.folder)):
@@ -44,7 +44,7 @@ def check_plan(plan: ParallelPlan, num_devices: int) -> None:
     if plan.num_ranks != num_devices:
         raise ValueError(
             f"plan {plan} uses {_count(plan.num_ranks, 'rank')}, but {_count(num_devices, 'device')} "
-            f"{'was' if num_devices == 1 else 'were'} given; use --plan auto, or --devices with {plan.num_ranks}"
+            f"{'was' if num_devices == 1 else 'were'} given; use plan auto, or give {_count(plan.num_ranks, 'device')}"
         )
 
 

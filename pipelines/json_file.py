@@ -55,8 +55,10 @@ def parse_object(data: bytes, *, what: str) -> dict[str, Any]:
     return value
 
 
-def parse_strict(source: str | bytes, *, max_depth: int = MAX_DEPTH) -> Any:
+def parse_strict(source: str | bytes, *, max_depth: int = MAX_DEPTH, takes_nan: bool = False) -> Any:
     """Plain data from JSON, with one meaning only: no duplicate keys, no NaN or infinity, no halves of characters.
+
+    `takes_nan` is for writers that put NaN and infinity where they do not matter.
 
     Raises `JsonFault`, and nothing else, whatever the text is; its size is the caller's to bound.
     """
@@ -67,7 +69,11 @@ def parse_strict(source: str | bytes, *, max_depth: int = MAX_DEPTH) -> Any:
     _check_depth(text, max_depth)
     try:
         data = json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=float if takes_nan else _no_constant,
+            parse_float=_finite,
+            parse_int=_integer,
         )
     except json.JSONDecodeError as error:
         raise JsonFault("not_json", f"{error.msg} at line {error.lineno}, column {error.colno}") from None

@@ -93,13 +93,16 @@ def check_span(plan: ParallelPlan, place: Place) -> None:
         )
 
 
-def check_cores(place: Place) -> None:
-    """Refuse more ranks on the CPU than a workflow, which may be a stranger's, should start here."""
+def check_cores(place: Place, *, more: str = "") -> None:
+    """Refuse more ranks on the CPU than a workflow, which may be a stranger's, should start here.
+
+    `more` says how the owner of this machine gets them all the same, where the host has a way.
+    """
     most = max(2, num_cores())
     if place.devices[0] == "cpu" and len(place.devices) > most:
         raise ValueError(
             f"Parallel Plan names {len(place.devices)} CPU ranks, but this machine has {num_cores()} cores; "
-            f"use cpu*{most} or fewer, or give more on the command line (--devices cpu*{len(place.devices)})"
+            f"use cpu*{most} or fewer{more and ', or '}{more}"
         )
 
 

@@ -15,7 +15,7 @@ import pytest
 from latentloom.__main__ import main
 
 ROOT = Path(__file__).resolve().parent.parent
-FIRST = str(ROOT / "workflows" / "first_picture.json")
+FIRST = str(ROOT / "workflows" / "bobbin" / "first_picture.json")
 
 
 @pytest.fixture(autouse=True)
@@ -187,7 +187,7 @@ def test_picture_that_is_none_is_one_sentence(
     content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bad.png").write_bytes(content)
-    image_to_image = str(ROOT / "workflows" / "image_to_image.json")
+    image_to_image = str(ROOT / "workflows" / "bobbin" / "image_to_image.json")
     assert main(["run", image_to_image, "--set", "image=bad.png"]) == 1
     assert "bad.png" in capsys.readouterr().err
 
@@ -203,12 +203,15 @@ def test_a_pipe_as_picture_and_one_of_too_many_pixels_end_the_run_in_one_sentenc
     assert main([*again, f"image={tmp_path / 'pipe.png'}"]) == 1
     assert "is a pipe or a device, which is not read" in capsys.readouterr().err
     assert main([*again, f"image={tmp_path / 'large.png'}", "--max-pixels", "599"]) == 1
-    assert "30 x 20 pixels, and at most 599 are taken" in capsys.readouterr().err
+    assert (
+        "30 x 20 pixels, and at most 599 are taken; make it smaller, or raise the limit with --max-pixels"
+        in capsys.readouterr().err
+    )
 
 
 def test_image_to_image_keeps_what_strength_leaves(tmp_path: Path) -> None:
     assert main(["run", FIRST, "--out", "."]) == 0
-    image_to_image = str(ROOT / "workflows" / "image_to_image.json")
+    image_to_image = str(ROOT / "workflows" / "bobbin" / "image_to_image.json")
     distances = []
     for strength in ("0.2", "1"):
         assert main(["run", image_to_image, "--set", f"strength={strength}", "--out", strength]) == 0
@@ -342,7 +345,14 @@ def test_two_nodes_never_write_the_same_file(tmp_path: Path, capsys: pytest.Capt
 def test_run_never_writes_over_its_own_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", FIRST, "--set", "denoise.steps=1", "--out", "."]) == 0
     before = (tmp_path / "picture.png").read_bytes()
-    again = ["run", str(ROOT / "workflows" / "image_to_image.json"), "--set", "save.name=picture", "--out", "."]
+    again = [
+        "run",
+        str(ROOT / "workflows" / "bobbin" / "image_to_image.json"),
+        "--set",
+        "save.name=picture",
+        "--out",
+        ".",
+    ]
     assert main([*again, "--set", "denoise.steps=2"]) == 1
     assert "is read by this run" in capsys.readouterr().err
     assert (tmp_path / "picture.png").read_bytes() == before
@@ -352,7 +362,7 @@ def test_resume_runs_again_when_an_input_changed(tmp_path: Path, capsys: pytest.
     assert main(["run", FIRST, "--set", "denoise.steps=1", "--out", "."]) == 0
     again = [
         "run",
-        str(ROOT / "workflows" / "image_to_image.json"),
+        str(ROOT / "workflows" / "bobbin" / "image_to_image.json"),
         "--set",
         "denoise.steps=2",
         "--out",
@@ -441,3 +451,33 @@ def test_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path) -> None:
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False)
     assert "Traceback" not in result.stderr
     assert len(result.stdout.splitlines()) == 1
+
+
+def test_files_of_comfyui_are_read_or_told_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", FIRST, "--comfyui"]) == 0
+    Path("api.json").write_text(capsys.readouterr().out)
+    assert main(["check", "api.json"]) == 0
+    assert main(["show", "api.json"]) == 0
+    assert main(["run", "api.json", "--set", "denoise.steps=1", "--no-cache"]) == 0
+    assert capsys.readouterr().out.strip().endswith("picture.png")
+    for command in ("check", "show", "run"):
+        assert main([command, str(ROOT / "example_workflows" / "first_picture.json")]) == 2
+        told = capsys.readouterr()
+        assert "Workflow > Export (API)" in told.out + told.err
+
+
+def test_a_shipped_workflow_is_named_where_somebody_looks_for_it_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "workflows/first_picture.json"]) == 2
+    assert f"workflows/first_picture.json does not exist; did you mean {FIRST}?" in capsys.readouterr().err
+    assert main(["run", "workflows/no.json"]) == 2
+    assert "workflows/no.json does not exist; check the path" in capsys.readouterr().err
+
+
+def test_a_seed_of_64_bits_is_one_as_digits_too(tmp_path: Path) -> None:
+    huge = 2**64 - 1
+    assert main(["run", workflow(tmp_path, seed=huge, steps=1), "--out", "one", "--no-cache"]) == 0
+    assert main(["run", workflow(tmp_path, seed=str(huge), steps=1), "--out", "two", "--no-cache"]) == 0
+    assert main(["run", workflow(tmp_path, seed=huge + 1, steps=1)]) == 2
+    assert pixels("one/picture.png") == pixels("two/picture.png")
+    keys = [json.loads(Path(f"{run}/manifest.json").read_text())["nodes"]["denoise"]["key"] for run in ("one", "two")]
+    assert keys[0] == keys[1]

@@ -20,7 +20,7 @@ from latentloom.pipelines.place import read_place
 from latentloom.pipelines.placement import POOLS
 
 ROOT = Path(__file__).resolve().parent.parent
-FIRST = str(ROOT / "workflows" / "first_picture.json")
+FIRST = str(ROOT / "workflows" / "bobbin" / "first_picture.json")
 
 
 @pytest.fixture(autouse=True)

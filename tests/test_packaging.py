@@ -13,7 +13,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 CODE = ("nodes", "parallel", "pipelines", "ui", "workflows")
-TOP_LEVEL = {*CODE, "tests", "__init__.py", "__main__.py", "py.typed", "pyproject.toml", "README.md"}
+TOP_LEVEL = {
+    *CODE,
+    "tests",
+    "example_workflows",
+    "__init__.py",
+    "__main__.py",
+    "py.typed",
+    "pyproject.toml",
+    "README.md",
+}
 PAPERS = {"LICENSE", "CHANGELOG.md", "constraints.txt", "requirements.txt"}
 
 
@@ -133,6 +142,26 @@ print(nodes is registry.NODE_CLASS_MAPPINGS, "LoomDenoise" in nodes, "torch" in 
 """
     result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.stdout.split() == ["True", "True", "False"], result.stderr
+
+
+def test_comfyui_needs_nothing_of_what_its_registry_leaves_out(tmp_path: Path) -> None:
+    left_out = {line.strip("/") for line in (ROOT / ".comfyignore").read_text().splitlines() if line[:1] != "#"}
+    for part in {path.parts[0] for path in tracked()} - left_out:
+        (tmp_path / part).symlink_to(ROOT / part)
+    code = f"""
+import importlib.util, sys
+sys.meta_path[:] = [hook for hook in sys.meta_path if "latentloom" not in getattr(hook, "__module__", "")]
+spec = importlib.util.spec_from_file_location("pack", {str(tmp_path / "__init__.py")!r},
+    submodule_search_locations=[{str(tmp_path)!r}])
+module = sys.modules["pack"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+print(len(module.NODE_CLASS_MAPPINGS), len(module.NODE_DISPLAY_NAME_MAPPINGS))
+import latentloom
+print(list(latentloom.__path__))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["21 21", str([str(tmp_path)])], done.stderr
+    assert {"ui", "tests"} <= left_out and (tmp_path / "example_workflows").exists()
 
 
 def test_version_is_the_same_everywhere() -> None:

@@ -53,7 +53,7 @@ def test_the_torchrun_script_of_the_readme_makes_the_picture_of_one_process(tmp_
 
 def test_every_workflow_and_file_that_the_readme_names_exists() -> None:
     names = set(re.findall(r"`((?:nodes|pipelines|parallel|ui|tests|workflows)/[\w./-]*)`", README))
-    names |= set(re.findall(r"(workflows/\w+\.(?:json|png))", README))
+    names |= set(re.findall(r"(workflows/[\w/]+\.(?:json|png))", README))
     names |= set(re.findall(r"\]\((?!http|#)([\w./-]+)\)", README))
     assert names
     assert [name for name in sorted(names) if not (ROOT / name).exists()] == []

@@ -13,7 +13,8 @@ from latentloom.nodes.graph import Link, graph_text, read_graph
 from latentloom.nodes.registry import SPECS
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = sorted((ROOT / "workflows").glob("*.json"))
+FILES = sorted((ROOT / "workflows").glob("*/*.json"))
+BY_NAME = {file.stem: file for file in FILES}
 NAMES = {
     "first_picture",
     "prompt_grid",
@@ -72,14 +73,14 @@ def test_workflow_for_a_big_model_runs_on_a_tiny_one_of_its_family(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     settings = {"source": tiny(family), "steps": 2, "width": 64, "height": 64}
-    params = json.loads((ROOT / "workflows" / f"{name}.json").read_text())["params"]
+    params = json.loads(BY_NAME[name].read_text())["params"]
     if "frames" in params:
         settings["frames"] = 5
     if "image" in params:
-        assert main(["run", str(ROOT / "workflows" / "first_picture.json"), "--out", ".", "--no-cache"]) == 0
+        assert main(["run", str(ROOT / "workflows" / "bobbin" / "first_picture.json"), "--out", ".", "--no-cache"]) == 0
         settings["image"] = "picture.png"
     options = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
-    assert main(["run", str(ROOT / "workflows" / f"{name}.json"), "--no-cache", *options]) == 0
+    assert main(["run", str(BY_NAME[name]), "--no-cache", *options]) == 0
     made = sorted(p.name for p in (tmp_path / "output").iterdir())
     assert made in (["manifest.json", "picture.png"], ["manifest.json", "video.mp4"])
 
@@ -89,7 +90,7 @@ def test_workflow_for_the_built_in_model_makes_its_pictures(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    file = ROOT / "workflows" / f"{name}.json"
+    file = BY_NAME[name]
     denoising = [node for node, found in read_graph(file).nodes.items() if found.type == "LoomDenoise"]
     options = [option for node in denoising for option in ("--set", f"{node}.steps=2")]
     assert main(["run", str(file), "--no-cache", *options]) == 0
@@ -127,7 +128,7 @@ def test_video_carries_its_workflow(
     monkeypatch.chdir(tmp_path)
     options = [f"source={tiny('wan')}", "steps=1", "width=64", "height=64", "frames=5", "prompt=a fox"]
     sets = [option for value in options for option in ("--set", value)]
-    assert main(["run", str(ROOT / "workflows" / "wan_text_to_video.json"), "--no-cache", *sets]) == 0
+    assert main(["run", str(ROOT / "workflows" / "wan" / "wan_text_to_video.json"), "--no-cache", *sets]) == 0
     capsys.readouterr()
     assert main(["show", "output/video.mp4"]) == 0
     assert '"a fox"' in capsys.readouterr().out

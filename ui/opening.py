@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..nodes.comfy_format import from_comfy
-from ..nodes.graph import Graph, graph_from_plain
-from ..nodes.json_text import parse_json, read_bytes
-from ..nodes.problems import GraphError, refuse, short
-from ..nodes.registry import SPECS
-from ..nodes.workflow_files import read_workflow
+from ..nodes.graph import Graph
+from ..nodes.problems import GraphError
+from ..nodes.workflow_files import read_text, read_workflow
 
 HEAD_BYTES = 16
 KINDS: dict[str, Callable[[bytes], bool]] = {
@@ -29,7 +26,7 @@ def open_file(path: Path, *, name: str) -> Graph:
         head = file.read(HEAD_BYTES)
     ending = next((ending for ending, is_kind in KINDS.items() if is_kind(head)), "")
     if not ending:
-        return _from_text(path, Path(name).stem)
+        return read_text(path, name=Path(name).stem)
     named = path.rename(path.with_suffix(ending))
     try:
         return read_workflow(named)
@@ -37,19 +34,3 @@ def open_file(path: Path, *, name: str) -> Graph:
         raise
     except ValueError as error:
         raise ValueError(str(error).replace(str(named), name)) from None
-
-
-def _from_text(path: Path, name: str) -> Graph:
-    data = parse_json(read_bytes(path))
-    if not isinstance(data, dict):
-        raise refuse("not_a_workflow", f"the file holds {short(data)}; a workflow is an object with nodes")
-    if "format" not in data and _is_comfy(data):
-        return from_comfy(data, SPECS, name)
-    return graph_from_plain(data)
-
-
-def _is_comfy(data: dict) -> bool:
-    """ComfyUI's API format, or its editor's, which `from_comfy` explains."""
-    return isinstance(data.get("nodes"), list) or any(
-        isinstance(entry, dict) and "class_type" in entry for entry in data.values()
-    )

@@ -31,7 +31,9 @@ def plan_view(
     machine = [DeviceNow(**device) for device in now]
     place, problem = _place(devices, plan, settings.place, here=accelerators(now))
     roots = tuple(folder.resolve() for folder in settings.models_dirs)
-    nodes, choices = preview(graph, overrides, workspace=Workspace(roots=roots, place=place), machine=machine)
+    nodes, choices = preview(
+        graph, overrides, workspace=Workspace(roots=roots, place=place, host="page"), machine=machine
+    )
     return {
         "devices": now,
         "nodes": [dataclasses.asdict(node) for node in nodes],

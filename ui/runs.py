@@ -168,7 +168,13 @@ class Runs:
             graph,
             self._specs,
             workspace=workspace_of(
-                graph, self._specs, folder, roots=roots, place=place, max_pixels=self._settings.max_pixels
+                graph,
+                self._specs,
+                folder,
+                roots=roots,
+                place=place,
+                host="page",
+                max_pixels=self._settings.max_pixels,
             ),
             caches=self._caches,
             sink=lambda event: self._on_event(run.id, event, tell),

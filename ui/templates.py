@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ..nodes.graph import graph_to_plain, read_graph
-
-WORKFLOWS = Path(__file__).parent.parent / "workflows"
+from ..nodes.workflow_files import shipped_files
 
 
 @cache
 def templates() -> list[dict[str, Any]]:
     """`{id, name, description, graph}` of each that this version can open, the first to try at the top."""
     found = []
-    for path in sorted(WORKFLOWS.glob("*.json"), key=lambda path: (path.stem != "first_picture", path.stem)):
+    for path in sorted(shipped_files(), key=lambda path: (path.stem != "first_picture", path.stem)):
         graph = read_graph(path)
         plain = graph_to_plain(graph)
         found.append({"id": path.stem, "name": graph.name, "description": graph.description, "graph": plain})

@@ -21,7 +21,7 @@ from typing import Any
 from page_browser import answer, chromium, forget_drafts, served, share
 from playwright.sync_api import Browser, Page, expect
 
-FIRST = json.loads((Path(__file__).resolve().parents[2] / "workflows" / "first_picture.json").read_text())
+FIRST = json.loads((Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "first_picture.json").read_text())
 PROMPTS = ("a red star", "a blue sphere", "a green cone", "a yellow cube")
 DEVICES: dict[str, dict[str, Any]] = {
     "desktop": {"viewport": {"width": 1440, "height": 900}},

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-FIRST = Path(__file__).resolve().parent.parent.parent / "workflows" / "first_picture.json"
+FIRST = Path(__file__).resolve().parent.parent.parent / "workflows" / "bobbin" / "first_picture.json"
 RUNS = 11
 CASES = {
     "python itself": [sys.executable, "-c", "pass"],

@@ -1,13 +1,17 @@
 """To ComfyUI's API format and back."""
 
 import json
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from latentloom.nodes.comfy_format import from_comfy, to_comfy
+from latentloom.nodes.comfy_format import from_comfy, read_chunk, to_comfy
+from latentloom.nodes.picture_files import write_picture
 from latentloom.nodes.problems import GraphError
+from latentloom.nodes.registry import SPECS
+from latentloom.nodes.workflow_files import read_workflow
 
 
 @pytest.fixture
@@ -75,3 +79,22 @@ def test_comfyui_s_own_ids_and_extra_keys_are_read(toys: ModuleType) -> None:
 def test_what_cannot_be_imported_is_named(prompt: Any, words: str, toys: ModuleType) -> None:
     with pytest.raises(GraphError, match=words):
         from_comfy(prompt, toys.SPECS)
+
+
+def test_marks_that_comfyui_leaves_in_a_picture_may_be_nan_and_nothing_else_may(tmp_path: Path) -> None:
+    import torch
+
+    chunk = '{"1": {"class_type": "LoomSeed", "inputs": {"value": 7}, "is_changed": [NaN]}}'
+    write_picture(torch.zeros(8, 8, 3), tmp_path / "x.png", {"prompt": chunk})
+    assert read_workflow(tmp_path / "x.png").nodes["n1"].inputs == {"value": 7}
+    with pytest.raises(GraphError, match="NaN is not a number"):
+        read_chunk(chunk.replace("7", "NaN"))
+    (tmp_path / "x.json").write_text(chunk)
+    with pytest.raises(GraphError, match="NaN is not a number"):
+        read_workflow(tmp_path / "x.json")
+
+
+def test_titles_that_only_comfyui_s_page_shows_are_not_taken_over() -> None:
+    titles = {"1": "Save Image (latentloom)", "2": "My own (latentloom)"}
+    prompt = {key: {"class_type": "LoomSaveImage", "_meta": {"title": title}} for key, title in titles.items()}
+    assert [node.title for node in from_comfy(prompt, SPECS).nodes.values()] == ["", "My own (latentloom)"]

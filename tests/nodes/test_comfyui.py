@@ -1,7 +1,11 @@
 """The classes that ComfyUI gets: by its documented rules, and good for a picture."""
 
 import asyncio
+import json
+import math
+import os
 import sys
+import threading
 import types
 from pathlib import Path
 from typing import Any
@@ -10,10 +14,11 @@ import pytest
 import torch
 
 import latentloom
-from latentloom.nodes.comfyui import ComfyBorder
+from latentloom.nodes.comfyui import CORE_TITLES, ComfyBorder
 from latentloom.nodes.picture_files import read_metadata
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from latentloom.parallel.border import Cancelled
+from latentloom.pipelines.values import Video
 
 CASES = sorted(NODE_CLASS_MAPPINGS)
 
@@ -70,7 +75,7 @@ def test_picture_through_the_classes_equals_plain_python(tmp_path: Path, monkeyp
     (picture,) = call("LoomDecode", model=model, latents=latents)
     assert picture.shape == (1, canvas.height, canvas.width, 3)  # ComfyUI's IMAGE
     saved = call("LoomSaveImage", image=picture)
-    assert saved["ui"]["images"] == [{"filename": "picture.png", "subfolder": "", "type": "output"}]
+    assert saved["ui"]["images"] == [{"filename": "picture_00001_.png", "subfolder": "", "type": "output"}]
 
     by_hand = load_model()
     latents = denoise(by_hand, encode_text(by_hand, "a red star"), empty_latents(by_hand), seed=7)
@@ -81,8 +86,125 @@ def test_saved_picture_carries_what_comfyui_gives_it(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     picture = torch.zeros(1, 8, 8, 3)
     call("LoomSaveImage", image=picture, comfy_prompt={"1": {}}, comfy_extra={"workflow": {"nodes": ["ä"]}})
-    metadata = read_metadata(tmp_path / "output" / "picture.png")
+    metadata = read_metadata(tmp_path / "output" / "picture_00001_.png")
     assert metadata == {"prompt": '{"1": {}}', "workflow": '{"nodes": ["\\u00e4"]}'}
+
+
+def shown(name: str = "picture", count: int = 1) -> list[str]:
+    """The files that a save shows, below the output folder."""
+    images = call("LoomSaveImage", image=torch.rand(count, 8, 8, 3), name=name)["ui"]["images"]
+    return [f"{image['subfolder']}/{image['filename']}".lstrip("/") for image in images]
+
+
+def test_saves_count_up_as_comfyui_does_and_overwrite_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert [shown(), shown(), shown("a/b")] == [["picture_00001_.png"], ["picture_00002_.png"], ["a/b_00001_.png"]]
+    for other in ("picture_00041_.webp", "picture_x.png", "picture.png", "pictures_00099_.png"):
+        (tmp_path / "output" / other).touch()
+    assert shown(count=2) == ["picture_00042_.png", "picture_00043_.png"]
+    assert len(list((tmp_path / "output").glob("picture_000??_.png"))) == 4
+
+
+def test_saves_at_the_same_time_get_files_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found: list[str] = []
+    threads = [threading.Thread(target=lambda: found.extend(shown(count=3))) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    assert sorted(found) == [f"picture_{number:05}_.png" for number in range(1, 25)]
+    assert all(path.stat().st_size for path in (tmp_path / "output").iterdir())
+
+
+def test_a_save_that_fails_gives_its_number_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"H\.264 needs even numbers"):
+        call("LoomSaveVideo", video=Video(pixels=torch.zeros(1, 2, 9, 9, 3), fps=8.0))
+    assert list((tmp_path / "output").iterdir()) == []
+
+
+def test_a_saved_video_has_comfyui_s_player(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ui = call("LoomSaveVideo", video=Video(pixels=torch.zeros(1, 2, 16, 16, 3), fps=8.0))["ui"]
+    assert ui["animated"] == (True,) and ui["images"][0]["filename"] == "video_00001_.mp4"
+    assert "animated" not in call("LoomSaveImage", image=torch.zeros(1, 8, 8, 3))["ui"]
+
+
+def test_what_is_written_into_a_picture_is_json_though_other_nodes_give_nan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    prompt = {"1": {"class_type": "X", "inputs": {"a": math.inf}, "is_changed": [math.nan]}}
+    call("LoomSaveImage", image=torch.zeros(1, 8, 8, 3), comfy_prompt=prompt, comfy_extra={"workflow": [math.nan]})
+    metadata = read_metadata(tmp_path / "output" / "picture_00001_.png")
+    assert json.loads(metadata["prompt"]) == {"1": {"class_type": "X", "inputs": {"a": None}}}
+    assert metadata["workflow"] == "[null]"
+
+
+FINGERPRINTED = [id for id in CASES if hasattr(NODE_CLASS_MAPPINGS[id], "IS_CHANGED")]
+
+
+@pytest.mark.parametrize("id", FINGERPRINTED)
+def test_what_is_left_out_counts_as_its_default_when_comfyui_compares(
+    id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x").write_bytes(b"a file")
+    node: Any = NODE_CLASS_MAPPINGS[id]
+    sockets = node.INPUT_TYPES()
+    needed = {name: None if kind.startswith("LOOM") else "x" for name, (kind, _) in sockets["required"].items()}
+    spelled_out = {name: options["default"] for name, (_, options) in sockets["optional"].items()}
+    marks = {node.IS_CHANGED(**needed), node.IS_CHANGED(**needed), node.IS_CHANGED(**needed, **spelled_out)}
+    assert len(marks) == 1
+
+
+def test_a_model_whose_name_is_wired_in_always_runs_and_says_so_in_json() -> None:
+    node: Any = NODE_CLASS_MAPPINGS["LoomLoadModel"]
+    marks = [node.IS_CHANGED(source=None), node.IS_CHANGED(source=None)]
+    assert marks[0] != marks[1] and json.dumps(marks, allow_nan=False)
+
+
+def test_titles_that_comfyui_has_too_say_whose_they_are() -> None:
+    titles = latentloom.NODE_DISPLAY_NAME_MAPPINGS
+    assert titles["LoomSaveImage"] == "Save Image (latentloom)" and titles["LoomDenoise"] == "Denoise"
+    assert set(titles.values()).isdisjoint(CORE_TITLES) and len(set(titles.values())) == len(titles)
+    assert SPECS["LoomSaveImage"].title == "Save Image"  # on our own page
+
+
+@pytest.mark.parametrize("id", CASES)
+def test_numbers_are_not_rounded_by_comfyui_s_page(id: str) -> None:
+    sockets = NODE_CLASS_MAPPINGS[id].INPUT_TYPES()
+    floats = [options for kind, options in (sockets["required"] | sockets["optional"]).values() if kind == "FLOAT"]
+    assert all(options.get("step", 1) < 0.5 or "round" in options for options in floats)
+    assert all("step" in options for options in floats)
+
+
+@pytest.mark.parametrize(("id", "name"), [("LoomDenoise", "seed"), ("LoomEncodeImage", "seed"), ("LoomSeed", "value")])
+def test_seeds_are_comfyui_s_own_64_bits(id: str, name: str) -> None:
+    assert NODE_CLASS_MAPPINGS[id].INPUT_TYPES()["optional"][name][1]["max"] == 0xFFFFFFFFFFFFFFFF
+
+
+@pytest.mark.parametrize(
+    ("id", "inputs", "words"),
+    [
+        ("LoomLoadImage", {"path": "/etc/hostname"}, "lies outside .*; move or link it there$"),
+        ("LoomParallelPlan", {"devices": "cpu*63"}, r"names 63 CPU ranks.*; use cpu\*\d+ or fewer$"),
+        ("LoomParallelPlan", {"devices": "cpu*2", "plan": "ulysses=3"}, "use plan auto, or give 3 devices$"),
+    ],
+)
+def test_advice_in_comfyui_names_no_command_line(
+    id: str, inputs: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = types.ModuleType("folder_paths")
+    folders.models_dir = str(tmp_path)  # type: ignore[attr-defined]
+    for name in ("get_input_directory", "get_output_directory"):
+        setattr(folders, name, lambda: str(tmp_path))
+    monkeypatch.setitem(sys.modules, "folder_paths", folders)
+    models = {"model": call("LoomLoadModel", device="cpu")[0]} if id == "LoomParallelPlan" else {}
+    with pytest.raises(ValueError, match=words) as refused:
+        call(id, **models, **inputs)
+    assert "--" not in str(refused.value)
 
 
 def test_changed_file_changes_what_comfyui_compares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,3 +242,16 @@ def test_interrupt_of_the_host_ends_the_stage_and_reaches_the_host(monkeypatch: 
         border.raise_interrupt()
     with pytest.raises(InterruptProcessingException):
         call("LoomEncodeText", model=call("LoomLoadModel")[0], prompt="a red star")
+
+
+@pytest.mark.timeout(1200)
+def test_a_session_with_a_real_comfyui(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parent.parent / "bench"))
+    import comfyui_session
+
+    checkout = os.environ.get("LATENTLOOM_COMFYUI")
+    if reason := comfyui_session.why_not(checkout and Path(checkout)):
+        pytest.skip(reason)
+    python = os.environ.get("LATENTLOOM_COMFYUI_PYTHON", sys.executable)
+    told = list(comfyui_session.session(Path(str(checkout)), python))
+    assert len(told) == len(comfyui_session.FORGETS) + len(comfyui_session.REMEMBERS) + 2

@@ -72,14 +72,14 @@ def bomb(width: int, height: int) -> bytes:
 @pytest.mark.parametrize(("width", "height"), [(60000, 60000), (20000, 12000), (2**31 - 1, 2**31 - 1)])
 def test_pixel_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, width: int, height: int) -> None:
     (tmp_path / "bomb.png").write_bytes(bomb(width, height))
-    with pytest.raises(ValueError, match=r"at most 64,000,000 are taken.*--max-pixels|not a picture"):
+    with pytest.raises(ValueError, match=r"at most 64,000,000 are taken|not a picture"):
         read_picture(tmp_path / "bomb.png")
 
 
 def test_a_small_file_of_too_many_pixels_is_refused_unless_the_limit_is_raised(tmp_path: Path) -> None:
     Pillow.new("1", (11500, 11500)).save(tmp_path / "zeros.png")
     assert (tmp_path / "zeros.png").stat().st_size < 100_000
-    with pytest.raises(ValueError, match=r"11500 x 11500 pixels, and at most 64,000,000 .*--max-pixels"):
+    with pytest.raises(ValueError, match=r"11500 x 11500 pixels, and at most 64,000,000 are taken"):
         read_picture(tmp_path / "zeros.png")
     write_picture(checker(20, 20), tmp_path / "a.png", {})
     with pytest.raises(ValueError, match="20 x 20 pixels, and at most 399 are taken"):
@@ -155,5 +155,5 @@ def test_text_is_no_picture(tmp_path: Path) -> None:
 
 def test_unwritable_folder_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="choose a folder"):
+    with pytest.raises(ValueError, match="choose another output folder"):
         write_picture(checker(), tmp_path / "file" / "a.png", {})

@@ -21,7 +21,7 @@ from latentloom.pipelines.placement import plan_of
 from latentloom.pipelines.values import Place
 
 ROOT = Path(__file__).resolve().parents[2]
-FIRST = ROOT / "workflows" / "first_picture.json"
+FIRST = ROOT / "workflows" / "bobbin" / "first_picture.json"
 GIB = 2**30
 
 

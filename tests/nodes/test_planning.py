@@ -47,7 +47,7 @@ def test_the_command_line_may_ask_for_more_ranks_than_cores_and_then_auto_helps(
     place = read_place("cpu*4", "auto")
     assert parallel_plan(MODEL, devices="cpu*2", plan="ulysses=2", workspace=Workspace(place=place)).place == place
     unnamed = Workspace(place=read_place("cpu*4"))
-    with pytest.raises(ValueError, match="uses 2 ranks, but 4 devices were given; use --plan auto"):
+    with pytest.raises(ValueError, match="uses 2 ranks, but 4 devices were given; use plan auto, or give 2 devices"):
         parallel_plan(MODEL, devices="cpu*2", plan="ulysses=2", workspace=unnamed)
 
 

@@ -1,6 +1,7 @@
 """The nodes that need no model: text, seeds, grids, sizes, paths."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from latentloom.nodes import (
     upscale_latents,
 )
 from latentloom.nodes.registry import SPECS
-from latentloom.nodes.workspace import Workspace
+from latentloom.nodes.workspace import ALLOW, Workspace
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model
 
 MODEL = Model(source="builtin:none", folder="", family="flux")
@@ -114,7 +115,7 @@ def test_links_in_a_circle_are_no_input_and_no_output(tmp_path: Path) -> None:
 
 
 def test_resizing_keeps_to_the_limit_of_the_run() -> None:
-    small = Workspace(max_pixels=100)
+    small = Workspace(max_pixels=100, host="command line")
     with pytest.raises(ValueError, match=r"11 x 10 pixels, more than the 100 that are made.*--max-pixels"):
         resize_image(flat(0.5), width=11, height=10, workspace=small)
     assert resize_image(flat(0.5), width=10, height=10, workspace=small).pixels.shape == (1, 10, 10, 3)
@@ -128,7 +129,8 @@ def test_choose_without_text_says_what_to_write() -> None:
 
 
 def test_seed_wraps_instead_of_leaving_its_range() -> None:
-    assert seed(2**53 - 1, offset=1) == 0
+    assert seed(2**64 - 1, offset=1) == 0
+    assert seed(2**53 - 1, offset=1) == 2**53
 
 
 def test_sigmas_are_read_from_text() -> None:
@@ -216,6 +218,13 @@ def test_load_stays_in_the_roots(tmp_path: Path, path: str) -> None:
     (root / "link.png").symlink_to(tmp_path / "secret.png")
     with pytest.raises(ValueError, match="outside the allowed folders"):
         load_image(path.format(outside=tmp_path), workspace=Workspace(roots=(root,)))
+
+
+@pytest.mark.parametrize(("host", "words"), [*ALLOW.items()])
+def test_who_may_allow_a_folder_is_said_for_each_host(host: Any, words: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"outside the allowed folders ({tmp_path}); {words}")):
+        load_image(str(Path(__file__)), workspace=Workspace(roots=(tmp_path,), host=host))
+    assert ("--allow" in words) == (host == "command line")
 
 
 def test_missing_picture_says_where_it_looked(tmp_path: Path) -> None:

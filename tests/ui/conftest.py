@@ -18,7 +18,7 @@ import pytest
 from browser import chromium, new_profile, open_page, watch  # noqa: F401  (fixtures of the tests in a browser)
 
 ROOT = Path(__file__).resolve().parents[2]
-FIRST = json.loads((ROOT / "workflows" / "first_picture.json").read_text())
+FIRST = json.loads((ROOT / "workflows" / "bobbin" / "first_picture.json").read_text())
 
 
 @pytest.fixture

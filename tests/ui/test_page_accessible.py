@@ -18,7 +18,7 @@ from conftest import ROOT
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-FIRST = json.loads((ROOT / "workflows/first_picture.json").read_text())
+FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 WEB = ROOT / "ui/web"
 FIND = """async () => {
   const { violations } = await axe.run(document, { resultTypes: ["violations"] });

@@ -29,7 +29,7 @@ from conftest import ROOT
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
-FIRST = json.loads((ROOT / "workflows/first_picture.json").read_text())
+FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 
 
 def meaning(graph: dict[str, Any]) -> dict[str, Any]:

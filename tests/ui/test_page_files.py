@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from browser import Watch
 
-FIRST = json.loads((ROOT / "workflows/first_picture.json").read_text())
+FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 SCRIPT = '<img src=x onerror="window.wasRun = 1"><script>window.wasRun = 1</script>${window.wasRun = 1}{{7*7}}'
 
 
@@ -92,11 +92,11 @@ def test_a_plain_picture_may_become_a_node(page_server: Any, open_page: Callable
 
 
 def test_a_workflow_goes_to_the_disk_and_back_byte_for_byte(page_server: Any, open_page: Callable[..., Page]) -> None:
-    text = (ROOT / "workflows/first_picture.json").read_text(encoding="utf-8")
+    text = (ROOT / "workflows/bobbin/first_picture.json").read_text(encoding="utf-8")
     page = open_page(page_server.url)
     with page.expect_file_chooser() as chooser:
         choose(page, "File", "Open from disk")
-    chooser.value.set_files(ROOT / "workflows/first_picture.json")
+    chooser.value.set_files(ROOT / "workflows/bobbin/first_picture.json")
     expect(card(page, "denoise")).to_be_visible()
     assert file_text(page) == text
 

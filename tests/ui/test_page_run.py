@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from browser import Watch
 
-FIRST = json.loads((ROOT / "workflows/first_picture.json").read_text())
+FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 LONG_STEPS = 1000
 BATCH = 8
 """So many steps of such a batch take longer than a test: these runs are cancelled."""

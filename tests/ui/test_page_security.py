@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from browser import Watch
 
-FIRST = json.loads((ROOT / "workflows/first_picture.json").read_text())
+FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from conftest import ROOT
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
-FIRST = json.loads((ROOT / "workflows/first_picture.json").read_text())
+FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 NUM_EDITS = 56
 AT_LEAST = 50
 """Steps to undo: an edit that goes on with the one just before it is one step with it."""

@@ -13,7 +13,7 @@ from latentloom.ui import plan_view as plan_view_module
 from latentloom.ui.plan_view import plan_view
 from latentloom.ui.settings import Settings
 
-GRAPH = read_graph(Path(__file__).resolve().parents[2] / "workflows" / "first_picture.json")
+GRAPH = read_graph(Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "first_picture.json")
 
 
 @pytest.fixture(autouse=True)

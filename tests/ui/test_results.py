@@ -128,7 +128,7 @@ def test_prompt_and_seed_are_those_behind_the_node() -> None:
     from latentloom.ui.made_files import behind
 
     root = Path(__file__).parent.parent.parent
-    workflow = read_graph(root / "workflows" / "first_picture.json")
+    workflow = read_graph(root / "workflows" / "bobbin" / "first_picture.json")
     assert behind(workflow, "save", REAL) == ("a red star", 7)
     assert behind(workflow, "load_model", REAL) == ("", None)
 

@@ -61,6 +61,14 @@ def test_a_failure_is_one_sentence_and_the_rest_is_skipped(runs: Runs) -> None:
     assert run.nodes["sum"].message == "it needs bad, which failed"
 
 
+def test_advice_on_the_page_names_no_command_line(runs: Runs, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("x")
+    workflow = graph({"read": ("ReadText", {"path": str(tmp_path / "x.txt")})}, outputs={"text": "read.string"})
+    run = finished(runs, "ada", one(runs, workflow))
+    assert "lies outside the allowed folders" in run.error and "upload it" in run.error
+    assert "--" not in run.error
+
+
 def test_a_sweep_makes_a_batch_whose_runs_say_what_varied(runs: Runs) -> None:
     batch = runs.submit("ada", pictured(), sweep=["value=1..3"])
     assert [runs.book.get("ada", id).varied for id in batch.runs] == [{"value": 1}, {"value": 2}, {"value": 3}]
@@ -220,7 +228,7 @@ def test_an_output_folder_that_cannot_be_written_fails_the_run_in_words(runs: Ru
 def test_models_run_and_tell_their_steps(tmp_path: Path) -> None:
     from latentloom.nodes.graph import read_graph
 
-    workflow = read_graph(Path(__file__).parent.parent.parent / "workflows" / "first_picture.json")
+    workflow = read_graph(Path(__file__).parent.parent.parent / "workflows" / "bobbin" / "first_picture.json")
     runs = Runs(runs_settings(tmp_path), Live())
     try:
         run = finished(runs, "local", one(runs, workflow, "local", overrides={"denoise.steps": 2}))

@@ -1,5 +1,6 @@
 /** Requests to the server: one address, one kind of error, one listener for trouble. */
 
+import { parseExact } from "./exact";
 import { t } from "./i18n";
 import type { Problem } from "./types";
 
@@ -63,7 +64,7 @@ export async function request<T>(method: string, apiPath: string, body: Body = {
   }
   onTrouble("online");
   if (!response.ok) throw errorFrom(response.status, await response.text());
-  return (response.status === 204 ? undefined : await response.json()) as T;
+  return (response.status === 204 ? undefined : parseExact(await response.text())) as T;
 }
 
 /** Send a file; `onProgress` gets 0 to 1. */
@@ -78,7 +79,7 @@ export function send<T>(apiPath: string, file: Blob, name: string, onProgress: (
     upload.onload = () => {
       onTrouble("online");
       if (upload.status >= 400) reject(errorFrom(upload.status, upload.responseText));
-      else resolve(JSON.parse(upload.responseText) as T);
+      else resolve(parseExact(upload.responseText) as T);
     };
     upload.send(file);
   });

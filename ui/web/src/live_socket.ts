@@ -1,5 +1,6 @@
 /** The WebSocket that tells what changed; it connects again by itself, and the server then sends everything. */
 
+import { parseExact } from "./exact";
 import { address } from "./http";
 import type { LiveMessage } from "./types";
 
@@ -48,7 +49,7 @@ export class LiveSocket {
       if (this.numTries > 0) this.listener.onConnection(true, 0);
       this.numTries = 0;
       this.waitMs = FIRST_WAIT_MS;
-      this.listener.onMessage(JSON.parse(String(event.data)) as LiveMessage);
+      this.listener.onMessage(parseExact(String(event.data)) as LiveMessage);
     };
     socket.onclose = () => this.connectLater();
   }

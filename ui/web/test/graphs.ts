@@ -1,7 +1,7 @@
 /** Graphs and a catalog for the tests. */
 
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fromFile } from "../src/graph/file";
 import type { Catalog, EditorGraph, GraphFile, InputSpec, NodeSpec } from "../src/types";
 
@@ -10,8 +10,8 @@ const WORKFLOWS = join(process.cwd(), "../../workflows");
 
 /** Every workflow that the repository ships, by file name. */
 export function shippedFiles(): [string, GraphFile][] {
-  const names = readdirSync(WORKFLOWS).filter((name) => name.endsWith(".json"));
-  return names.map((name) => [name, JSON.parse(readFileSync(join(WORKFLOWS, name), "utf8")) as GraphFile]);
+  const paths = readdirSync(WORKFLOWS, { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith(".json"));
+  return paths.map((path) => [basename(path), JSON.parse(readFileSync(join(WORKFLOWS, path), "utf8")) as GraphFile]);
 }
 
 export function shipped(name: string): EditorGraph {

@@ -101,8 +101,8 @@ test("the seed that counts up is the param that people set", () => {
     nodes: [...TOYS.nodes, spec("LoomDenoise", [input("seed", "int", { widget: "seed", default: 0 })], {})],
   };
   const seed = seedOf(shipped("first_picture.json"), seeds);
-  assert.deepEqual(seed, { name: "seed", value: 7 });
-  assert.equal(countSweep({ name: "denoise.seed", value: 7 }, 4), "denoise.seed=7..10");
+  assert.deepEqual(seed, { name: "seed", value: 7n });
+  assert.equal(countSweep({ name: "denoise.seed", value: 7n }, 4), "denoise.seed=7..10");
   assert.equal(seedOf(toyGraph(), TOYS), null);
 });
 

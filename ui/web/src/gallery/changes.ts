@@ -1,4 +1,5 @@
 /** What of the workflow that made a result can be changed to make another. */
+import { isDigits } from "../exact";
 import type { GraphFile, InputSpec, Json } from "../types";
 
 /** What one can change to run it again: the declared params, or the seeds where no param is the seed. */
@@ -6,7 +7,7 @@ export function changeable(graph: GraphFile): string[] {
   const params = Object.keys(graph.params ?? {});
   if (params.includes("seed")) return params;
   const seeds = Object.entries(graph.nodes)
-    .filter(([, node]) => typeof node.inputs?.seed === "number")
+    .filter(([, node]) => isNumber(node.inputs?.seed))
     .map(([name]) => `${name}.seed`);
   return [...params, ...seeds];
 }
@@ -29,10 +30,14 @@ export function valueOf(graph: GraphFile, name: string): Json {
   if (param) return param.default ?? null;
   const [node = "", socket = ""] = name.split(".");
   const value = graph.nodes[node]?.inputs?.[socket];
-  return typeof value === "number" ? value : null;
+  return isNumber(value) ? value : null;
 }
 
 function widgetOf(name: string, type: string): string {
   if (name === "seed" && type === "int") return "seed";
   return type === "string" && name.includes("prompt") ? "multiline" : "";
+}
+
+function isNumber(value: unknown): value is number | string {
+  return typeof value === "number" || isDigits(value);
 }

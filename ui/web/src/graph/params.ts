@@ -1,5 +1,6 @@
 /** Edits of the workflow's params: the values that its users set by name. */
 
+import { isExact } from "../exact";
 import type { EditorGraph, InputSpec, InputValue, Param, ParamType, Scalar } from "../types";
 import { isName } from "./names";
 import { has, mapRecord, own, renameKey, withEntry, without } from "./record";
@@ -20,8 +21,8 @@ export function paramFor(graph: EditorGraph, node: string, spec: InputSpec): Par
     type: spec.type as ParamType,
     ...(value !== null && typeof value !== "object" ? { default: value as Scalar } : {}),
     ...(spec.choices.length ? { choices: spec.choices } : {}),
-    ...(spec.min !== null ? { min: spec.min } : {}),
-    ...(spec.max !== null ? { max: spec.max } : {}),
+    ...(isExact(spec.min) ? { min: spec.min } : {}),
+    ...(isExact(spec.max) ? { max: spec.max } : {}),
     ...(spec.help ? { help: spec.help } : {}),
   };
 }

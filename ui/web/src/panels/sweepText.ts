@@ -1,5 +1,6 @@
 /** What people write as the values of a sweep, as the text that the server reads. */
 
+import { isDigits } from "../exact";
 import type { Json } from "../types";
 
 export interface SweepRow {
@@ -40,6 +41,7 @@ function isNumeric(type: string): boolean {
 }
 
 function typed(type: string, value: string): Json {
+  if (isDigits(value)) return value;
   if (isNumeric(type) && Number.isFinite(Number(value))) return Number(value);
   if (type === "bool") return /^(true|yes|on|1)$/i.test(value);
   return value;

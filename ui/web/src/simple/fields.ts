@@ -1,5 +1,6 @@
 /** The form of a workflow: one field for each param it declares, drawn like the sockets that the param feeds. */
 
+import { isDigits } from "../exact";
 import type { Catalog, GraphFile, InputSpec, Json, Param } from "../types";
 
 export type FormValues = Record<string, Json>;
@@ -81,6 +82,6 @@ function paramOf(value: unknown): string | null {
 function takes(field: InputSpec, value: Json): boolean {
   if (field.type === "choice") return field.choices.includes(String(value));
   if (field.type === "bool") return typeof value === "boolean";
-  if (field.type === "int" || field.type === "float") return typeof value === "number";
+  if (field.type === "int" || field.type === "float") return typeof value === "number" || isDigits(value);
   return typeof value === "string";
 }

@@ -1,4 +1,5 @@
 import { useState, type KeyboardEvent } from "react";
+import { isDigits, reachOf } from "../exact";
 import { t } from "../i18n";
 import { keepTyping } from "../parts/keys";
 import type { InputSpec } from "../types";
@@ -16,12 +17,13 @@ export function NumberInput({ id, spec, value, onChange, disabled, describedBy, 
   const settle = () => {
     if (typed === null) return;
     setTyped(null);
-    const read = readNumber(typed, spec);
+    const range = reachOf(spec);
+    const read = readNumber(typed, range);
     if (read.value === null) {
       if (typed.trim() !== "" || number !== null) setSaid(noNumber(typed, number));
       return;
     }
-    if (read.changed === "limited") setSaid(t("widgets.limited", { range: rangeText(spec), value: read.value }));
+    if (read.changed === "limited") setSaid(t("widgets.limited", { range: rangeText(range), value: read.value }));
     else if (read.changed === "rounded") setSaid(t("widgets.rounded", { value: read.value }));
     if (read.value !== number) onChange(read.value, SETTLED);
   };
@@ -30,11 +32,12 @@ export function NumberInput({ id, spec, value, onChange, disabled, describedBy, 
     if (event.key === "Enter") settle();
     else if (event.key === "Escape" && typed !== null) setTyped(null);
     else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
-      const from = typed === null ? number : readNumber(typed, spec).value;
+      if (typed === null && isDigits(value)) return; // it cannot be stepped without being rounded
+      const from = typed === null ? number : readNumber(typed, reachOf(spec)).value;
       const by = (event.key === "ArrowUp" ? 1 : -1) * (event.shiftKey ? BIG_STEP : 1);
       setTyped(null);
       setSaid("");
-      onChange(stepped(from ?? 0, by, spec), SETTLED);
+      onChange(stepped(from ?? 0, by, reachOf(spec)), SETTLED);
     } else return;
     event.preventDefault();
   };

@@ -1,0 +1,173 @@
+"""ComfyUI's file for its own editor (litegraph), written from ours: `example_workflows/`, which it offers as templates.
+
+Run `python -m latentloom.nodes.comfy_editor` after a change of `workflows/` or of a node's inputs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from .atomic import write_atomic
+from .comfyui import comfy_type
+from .graph import Graph, Link, read_graph
+from .order import in_order
+from .registry import SPECS
+from .resolve import param_values, plain_value
+from .scalars import SCALAR_TYPES
+from .spec import InputSpec, NodeSpec
+from .workflow_files import shipped_files
+
+EXAMPLES = Path(__file__).parent.parent / "example_workflows"
+SAMPLE = "example.png"
+"""A picture that comes with ComfyUI, in its input folder."""
+
+MODES = {"run": 0, "mute": 2, "bypass": 4}
+WIDTH, GAP = 340, 60
+TITLE, ROW, TALL = 30, 26, 110
+"""Pixels of a node's head, of a socket or widget, and of a text of several lines."""
+
+
+def editor_file(graph: Graph) -> dict[str, Any]:
+    """A checked workflow as ComfyUI's editor saves it. Params become their values."""
+    numbers = {name: number for number, name in enumerate(graph.nodes, 1)}
+    links = _links(graph, numbers)
+    sources = {name: {link.node for link in _wires(graph, name).values()} for name in graph.nodes}
+    turns = {name: turn for turn, name in enumerate(in_order(sources))}
+    places = _places(graph)
+    nodes = [
+        {
+            "id": numbers[name],
+            "type": node.type,
+            "pos": places[name],
+            "size": [WIDTH, _height(SPECS[node.type])],
+            "flags": {},
+            "order": turns[name],
+            "mode": MODES[node.mode],
+            "inputs": [_slot(socket, links.get((name, socket.name))) for socket in slots(SPECS[node.type])],
+            "outputs": [
+                {
+                    "name": output.name,
+                    "type": comfy_type(output.type),
+                    "links": [link[0] for link in links.values() if link[1:3] == [numbers[name], index]],
+                }
+                for index, output in enumerate(SPECS[node.type].outputs)
+            ],
+            **({"title": node.title} if node.title else {}),
+            "properties": {"Node name for S&R": node.type},
+            "widgets_values": _widget_values(graph, name),
+        }
+        for name, node in graph.nodes.items()
+    ]
+    return {
+        "id": str(uuid.uuid5(uuid.NAMESPACE_URL, f"latentloom/{graph.name}")),
+        "revision": 0,
+        "last_node_id": len(nodes),
+        "last_link_id": len(links),
+        "nodes": nodes,
+        "links": list(links.values()),
+        "groups": [],
+        "config": {},
+        "extra": {},
+        "version": 0.4,
+    }
+
+
+def slots(spec: NodeSpec) -> list[InputSpec]:
+    """A node's inputs in its editor's order: those for wires only, then its widgets, which take a wire too."""
+    listed = _listed(spec)
+    return [s for s in listed if not is_widget(s)] + [s for s in listed if is_widget(s)]
+
+
+def is_widget(socket: InputSpec) -> bool:
+    return socket.type in SCALAR_TYPES
+
+
+def write_examples(folder: Path = EXAMPLES) -> None:
+    """One for each workflow that ships, under its name."""
+    for path in shipped_files():
+        write_atomic(folder / path.name, example_text(path).encode())
+
+
+def example_text(path: Path) -> str:
+    return json.dumps(editor_file(read_graph(path)), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _listed(spec: NodeSpec) -> list[InputSpec]:
+    """As `INPUT_TYPES` lists them: what must be given comes first."""
+    return [s for s in spec.inputs if s.required] + [s for s in spec.inputs if not s.required]
+
+
+def _wires(graph: Graph, name: str) -> dict[str, Link]:
+    return {socket: entry for socket, entry in graph.nodes[name].inputs.items() if isinstance(entry, Link)}
+
+
+def _links(graph: Graph, numbers: Mapping[str, int]) -> dict[tuple[str, str], list[Any]]:
+    """[link, from node, from output, to node, to input, type] by the node and socket it goes to."""
+    links: dict[tuple[str, str], list[Any]] = {}
+    for name, node in graph.nodes.items():
+        wires = _wires(graph, name)
+        for index, socket in enumerate(slots(SPECS[node.type])):
+            if (wire := wires.get(socket.name)) is None:
+                continue
+            outputs = SPECS[graph.nodes[wire.node].type].outputs
+            output = next(number for number, each in enumerate(outputs) if each.name == wire.socket)
+            kind = comfy_type(outputs[output].type)
+            links[name, socket.name] = [len(links) + 1, numbers[wire.node], output, numbers[name], index, kind]
+    return links
+
+
+def _slot(socket: InputSpec, link: list[Any] | None) -> dict[str, Any]:
+    kind = "COMBO" if socket.type == "choice" else comfy_type(socket.type)
+    slot: dict[str, Any] = {"name": socket.name, "type": kind, "link": link and link[0]}
+    if not socket.required:
+        slot["shape"] = 7  # a hollow circle: may stay empty
+    return slot | ({"widget": {"name": socket.name}} if is_widget(socket) else {})
+
+
+def _widget_values(graph: Graph, name: str) -> list[Any]:
+    """In the order of `INPUT_TYPES`; behind each seed what becomes of it after a run."""
+    node, params = graph.nodes[name], param_values(graph, {})
+    values: list[Any] = []
+    for socket in _listed(SPECS[node.type]):
+        if not is_widget(socket):
+            continue
+        entry = node.inputs.get(socket.name, socket.default)
+        value = socket.default if isinstance(entry, Link) else plain_value(entry, params)
+        if socket.widget == "picture":
+            value = _saved_as(str(value)) if value else SAMPLE
+        values += [value, "fixed"] if socket.widget == "seed" else [value]
+    return values
+
+
+def _saved_as(path: str) -> str:
+    """What a picture that another workflow made is called in ComfyUI's output folder."""
+    return str(Path(path).with_stem(f"{Path(path).stem}_{1:05}_"))
+
+
+def _height(spec: NodeSpec) -> int:
+    widgets = [socket for socket in spec.inputs if is_widget(socket)]
+    rows = max(len(spec.inputs) - len(widgets), len(spec.outputs)) + len(widgets)
+    rows += sum(socket.widget == "seed" for socket in widgets)
+    return TITLE + ROW * rows + TALL * sum(socket.widget == "multiline" for socket in widgets)
+
+
+def _places(graph: Graph) -> dict[str, list[int]]:
+    """The columns of our layout, as wide and as tall as nodes are there."""
+    ours = {name: cast("list[int]", graph.layout[name]) for name in graph.nodes}
+    places: dict[str, list[int]] = {}
+    ranked = sorted(ours, key=lambda name: ours[name])
+    for column, (_, names) in enumerate(itertools.groupby(ranked, key=lambda name: ours[name][0])):
+        top = 0
+        for name in names:
+            places[name] = [column * (WIDTH + GAP), top]
+            top += TITLE + _height(SPECS[graph.nodes[name].type]) + GAP
+    return places
+
+
+if __name__ == "__main__":
+    write_examples()

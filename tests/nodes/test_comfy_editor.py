@@ -1,0 +1,70 @@
+"""What ComfyUI offers as templates: its editor's own format, made from our workflows, and good for its page."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latentloom.nodes.comfy_editor import EXAMPLES, example_text
+from latentloom.nodes.comfy_format import to_comfy
+from latentloom.nodes.graph import read_graph
+from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
+from latentloom.nodes.workflow_files import shipped_files
+
+FILES = shipped_files()
+CATALOG = {
+    id: {"input": node.INPUT_TYPES(), "output": list(node.RETURN_TYPES)} for id, node in NODE_CLASS_MAPPINGS.items()
+}
+"""As ComfyUI's /object_info."""
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).resolve().parent.parent / "bench"))
+        import comfyui_session
+
+        yield comfyui_session
+
+
+def test_there_is_an_example_for_every_workflow_and_none_too_many() -> None:
+    assert sorted(path.name for path in EXAMPLES.iterdir()) == sorted(path.name for path in FILES)
+    for other in ("example", "examples", "workflow", "workflows"):  # where ComfyUI looks besides
+        assert list((EXAMPLES.parent / other).glob("*.json")) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_examples_are_what_is_made_of_the_workflows(path: Path) -> None:
+    assert (EXAMPLES / path.name).read_text(encoding="utf-8") == example_text(path)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_comfyui_s_page_makes_the_prompt_of_an_example_that_we_export(path: Path, session: Any) -> None:
+    graph = read_graph(path)
+    ours, numbers = to_comfy(graph, SPECS), {name: str(number) for number, name in enumerate(graph.nodes, 1)}
+    wanted = {
+        numbers[name]: {socket.name: socket.default for socket in SPECS[node["class_type"]].inputs if is_widget(socket)}
+        | {key: [numbers[v[0]], v[1]] if isinstance(v, list) else v for key, v in node["inputs"].items()}
+        for name, node in ours.items()
+    }
+    made = session.prompt_of(json.loads((EXAMPLES / path.name).read_text(encoding="utf-8")), CATALOG)
+    for name, node in made.items():
+        node["inputs"] = {k: v for k, v in node["inputs"].items() if k != "path"}
+        wanted[name].pop("path", None)  # a picture is called otherwise there
+    assert {name: node["inputs"] for name, node in made.items()} == wanted
+
+
+def is_widget(socket: Any) -> bool:
+    return socket.type in ("int", "float", "bool", "string", "choice") and socket.default is not None
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_boxes_of_an_example_do_not_overlap(path: Path) -> None:
+    nodes = json.loads((EXAMPLES / path.name).read_text(encoding="utf-8"))["nodes"]
+    boxes = [(*node["pos"], *node["size"]) for node in nodes]
+    for index, (x, y, wide, tall) in enumerate(boxes):
+        for left, top, other_wide, other_tall in boxes[index + 1 :]:
+            apart = x + wide <= left or left + other_wide <= x
+            assert apart or y + tall + 30 <= top or top + other_tall + 30 <= y
