@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 Plain = dict[str, Any]
 
+ALONE = ParallelPlan()
+"""Of a stage that one rank does, or this process."""
+
 
 def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     """{model, prompt, negative_prompt, text_length} -> Conditioning.
@@ -55,12 +58,13 @@ def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
         parts = _load(model, "encode_text", border)
         border.phase("encoding text")
         try:
-            positive, negative = family_module(model.family).encode_text(
-                parts,
-                prompt=prompt,
-                negative_prompt=negative_prompt,
-                text_length=int(number(request, "text_length")) or card.text_length,
-            )
+            with measured(ALONE, border, device=model.device):
+                positive, negative = family_module(model.family).encode_text(
+                    parts,
+                    prompt=prompt,
+                    negative_prompt=negative_prompt,
+                    text_length=int(number(request, "text_length")) or card.text_length,
+                )
         finally:
             store().offload(model, FAMILIES[model.family].components["encode_text"])
     return to_plain(
@@ -89,14 +93,15 @@ def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     with _stage(model, f"encoding {len(pixels)} pictures of {width} x {height}"):
         parts = _load(model, "encode_image", border)
         border.phase("encoding picture")
-        tensor, extras = family_module(model.family).encode_image(
-            parts,
-            pixels=pixels.to(model.device, torch.float32),
-            width=width,
-            height=height,
-            frames=frames,
-            seeds=seeds_of(seed_of(request), len(pixels)),
-        )
+        with measured(ALONE, border, device=model.device):
+            tensor, extras = family_module(model.family).encode_image(
+                parts,
+                pixels=pixels.to(model.device, torch.float32),
+                width=width,
+                height=height,
+                frames=frames,
+                seeds=seeds_of(seed_of(request), len(pixels)),
+            )
     return to_plain(
         Latents(
             family=model.family,
