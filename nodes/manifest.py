@@ -74,6 +74,15 @@ def is_complete(folder: Path, graph: Graph, keys: Mapping[str, str]) -> bool:
         return False
 
 
+def has_failed(folder: Path, graph: Graph) -> bool:
+    """Whether a run of this very workflow ended here with a failure."""
+    try:
+        plain = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+        return plain["state"] == "failed" and plain["workflow"]["sha256"] == workflow_sha256(graph)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
 def versions_of(folder: Path) -> dict[str, str | None]:
     """What the run in this folder was made with; nothing where its manifest is gone or damaged."""
     try:
