@@ -74,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--stop-on-error", action="store_true", help="end a sweep at the first run that fails")
     run.add_argument("--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from")
+    run.add_argument("--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models")
     run.add_argument("--cache", type=Path, default=None, metavar="DIR", help="where results are kept for the next run")
     run.add_argument("--no-cache", action="store_true", help="make everything anew and keep nothing")
     run.add_argument("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
@@ -134,20 +135,21 @@ def run_command(arguments: argparse.Namespace) -> int:
     from .nodes.progress_bars import ProgressBars
     from .nodes.registry import SPECS
     from .nodes.reports import Tally
-    from .nodes.sweep import parse_set, parse_sweep
+    from .nodes.sweep import check_apart, parse_set, parse_sweep
     from .nodes.terminal import event_printer, print_report, print_tally
     from .nodes.workflow_files import read_workflow, roots_of
 
     graph = read_workflow(arguments.file)
     overrides = parse_set(graph, SPECS, arguments.set)
     sweep = parse_sweep(graph, SPECS, arguments.sweep)
+    check_apart(graph, overrides, sweep)
     named = [*overrides.values(), *(value for varied in sweep for value in varied.values())]
     job = Headless(
         graph=graph,
         overrides=overrides,
         sweep=sweep,
         out=arguments.out,
-        roots=roots_of(arguments.file, named, arguments.allow),
+        roots=roots_of(arguments.file, named, [*arguments.allow, *_models_dirs(arguments)]),
         cache_dir=None if arguments.no_cache else arguments.cache or _default_cache_dir(),
         resume=arguments.resume,
         place=_place(arguments),
@@ -161,6 +163,12 @@ def run_command(arguments: argparse.Namespace) -> int:
         if len(sweep) > 1:
             print_tally(tally, as_json=arguments.json)
     return {"ok": OK, "failed": FAILED, "cancelled": CANCELLED}[tally.state]
+
+
+def _models_dirs(arguments: argparse.Namespace) -> Sequence[Path]:
+    from .ui.options import read_models_dirs
+
+    return read_models_dirs(arguments.models_dir)
 
 
 def _place(arguments: argparse.Namespace) -> Place:

@@ -19,7 +19,7 @@ from .claim import LOCK_FILE, InUse, claimed
 from .events import Sink
 from .failure import NodeFailed
 from .graph import Graph
-from .manifest import has_failed, is_complete
+from .manifest import as_made, has_failed, is_complete
 from .overlap import overlapped, width_of
 from .registry import SPECS
 from .reports import Report, Tally
@@ -73,7 +73,7 @@ def run_headless(
         return zip(points, overlapped(attempts, width=width, sink=sink, cancel=cancel), strict=True)
 
     if job.resume:
-        points = sorted(points, key=lambda point: has_failed(point.folder, point.graph))
+        points = sorted(points, key=lambda point: has_failed(point.folder, as_made(point.folder, point.graph)))
     for report in _busy_last(points, made):
         tally.add(report)
         yield report
@@ -114,13 +114,13 @@ def _busy_last(
 def _attempt(job: Headless, point: _Point, caches: Caches, sink: Sink, cancel: Token) -> Report:
     """One point; what keeps it from being made is in the report."""
     report = Report(folder=point.folder, overrides=point.overrides)
-    workspace = workspace_of(point.graph, SPECS, point.folder, roots=job.roots, place=job.place)
-    if job.resume and _is_complete(point, workspace):
+    if job.resume and _is_complete(job, point):
         return report
     try:
         with claimed(point.folder):
-            if job.resume and _is_complete(point, workspace):  # another process has just made it
+            if job.resume and _is_complete(job, point):  # another process has just made it
                 return report
+            workspace = workspace_of(point.graph, SPECS, point.folder, roots=job.roots, place=job.place)
             made = attempt(point.graph, SPECS, workspace=workspace, caches=caches, sink=sink, cancel=cancel)
     except InUse as error:
         return dataclasses.replace(report, problem=str(error), is_busy=job.resume and len(job.sweep) > 1)
@@ -129,14 +129,15 @@ def _attempt(job: Headless, point: _Point, caches: Caches, sink: Sink, cancel: T
     return dataclasses.replace(report, result=made.result, problem=made.problem)
 
 
-def _is_complete(point: _Point, workspace: Workspace) -> bool:
+def _is_complete(job: Headless, point: _Point) -> bool:
     """Whether the run is there already, made from the very same files. An input that cannot be read is told later."""
-    asking = dataclasses.replace(workspace, claims=None)
+    graph = as_made(point.folder, point.graph)
+    workspace = workspace_of(graph, SPECS, point.folder, roots=job.roots, place=job.place)
     try:
-        keys = schedule(point.graph, SPECS, overrides={}, workspace=asking).keys
+        keys = schedule(graph, SPECS, overrides={}, workspace=dataclasses.replace(workspace, claims=None)).keys
     except NodeFailed:
         return False
-    return is_complete(point.folder, point.graph, keys)
+    return is_complete(point.folder, graph, keys)
 
 
 def folder_names(sweep: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -48,7 +48,7 @@ def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "state": result.state,
-        "workflow": {"name": graph.name, "sha256": workflow_sha256(graph)},
+        "workflow": {"name": graph.name, "sha256": workflow_sha256(graph), **_own_keys(graph)},
         "params": {name: param.default for name, param in graph.params.items()},
         "seconds": round(result.seconds, 4),
         "error": None if result.failure is None else str(result.failure),
@@ -58,6 +58,21 @@ def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
         "devices": devices(result),
         "plan": "; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)) or None,
     }
+
+
+def as_made(folder: Path, graph: Graph) -> Graph:
+    """The workflow with `$schema` and `meta` of the run in this folder: they make no other result."""
+    try:
+        told = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))["workflow"]
+        own = {"schema_uri": str(told.get("$schema", "")), "meta": dict(told.get("meta", {}))}
+        return graph.model_copy(update=own)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return graph
+
+
+def _own_keys(graph: Graph) -> dict[str, Any]:
+    keys = {"$schema": graph.schema_uri, "meta": graph.meta}
+    return {name: value for name, value in keys.items() if value}
 
 
 def is_complete(folder: Path, graph: Graph, keys: Mapping[str, str]) -> bool:

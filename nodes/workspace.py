@@ -47,7 +47,7 @@ class Workspace:
             allowed = ", ".join(map(str, self.roots))
             raise ValueError(
                 f"{socket} {path!r} lies outside the allowed folders ({allowed}); "
-                "move it there, or allow its folder (--allow on the command line)"
+                "move it there, or allow its folder (--allow DIR on the command line)"
             )
         if found is None:
             where = ", ".join(str(c.parent) for c in candidates)

@@ -147,5 +147,8 @@ def _find(path: str, roots: Sequence[Path] | None) -> Path | None:
     inside = [place for place in existing if is_allowed(place, roots)]
     if (existing and not inside) or (given.is_absolute() and not is_allowed(given, roots)):
         allowed = ", ".join(map(str, roots or ()))
-        raise ValueError(f"source {path[:300]!r} lies outside the allowed folders ({allowed}); move it there")
+        raise ValueError(
+            f"source {path[:300]!r} lies outside the allowed folders ({allowed}); "
+            "move it there, or allow its folder (--allow DIR on the command line)"
+        )
     return inside[0].absolute() if inside else None

@@ -125,6 +125,8 @@ def test_json_ends_with_an_envelope(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", FIRST, "--set", "denoise.steps=-3"], "steps"),
         (["run", FIRST, "--set", "denoise.guidance=nan"], "guidance"),
         (["run", FIRST, "--sweep", "seed=4..1"], "seed"),
+        (["run", FIRST, "--set", "seed=3", "--sweep", "seed=1..2"], "--set seed and --sweep seed"),
+        (["run", FIRST, "--set", "decode.latents=foo"], "takes no value but a Latents"),
         (["run", FIRST, "--out", "/proc/nowhere"], "--out"),
         (["show", "no.png"], "no.png"),
         (["nodes", "LoomDenoiser"], "LoomDenoise"),
@@ -165,6 +167,29 @@ def test_mistake_that_only_a_node_can_see_is_one_sentence_and_code_1(
     assert words in error
     assert node in error
     assert not list(tmp_path.rglob("*.png"))
+
+
+def test_a_model_of_one_s_own_is_used_once_its_folder_is_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "pipelines" / "bobbin" / "model", tmp_path / "models" / "own")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for source in (str(tmp_path / "models" / "own"), "./own"):
+        plain = json.loads(Path(FIRST).read_text())
+        plain["nodes"]["load_model"]["inputs"]["source"] = source
+        Path("saved.json").write_text(json.dumps({"$schema": "x.json", **plain, "meta": {"shot": "010"}}))
+        run = ["run", "saved.json", "--set", "denoise.steps=1"]
+        assert main(run) == 1
+        assert "--allow DIR" in capsys.readouterr().err or source == "./own"
+        for option in ("--allow", "--models-dir"):
+            assert main([*run, option, str(tmp_path / "models")]) == 0
+        capsys.readouterr()
+        assert main(["show", "output/picture.png"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert (shown["$schema"], shown["meta"]) == ("x.json", {"shot": "010"})
+    assert main([*run, "--models-dir", "no"]) == 2
+    assert "--models-dir no is not a folder" in capsys.readouterr().err
 
 
 def test_check_lists_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

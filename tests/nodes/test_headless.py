@@ -12,6 +12,7 @@ import pytest
 from latentloom.nodes import headless
 from latentloom.nodes.claim import InUse, claimed
 from latentloom.nodes.events import Event
+from latentloom.nodes.graph import graph_from_plain, graph_to_plain
 from latentloom.nodes.headless import Headless, run_headless
 from latentloom.nodes.reports import Report, Tally
 
@@ -148,3 +149,19 @@ def test_nothing_but_results_stays_in_the_folders(sweep: Sweep, tmp_path: Path) 
     files = sorted(path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file())
     assert [path.as_posix() for path in files] == ["read.path=a/manifest.json", "read.path=b/manifest.json"]
     assert json.loads((tmp_path / "out" / files[0]).read_text())["state"] == "failed"
+
+
+def test_resume_passes_by_what_only_the_user_s_own_keys_changed(sweep: Sweep, toys: ModuleType, tmp_path: Path) -> None:
+    def saving(**own: Any) -> Any:
+        nodes = {"p": ("Picture", {"value": 1}), "s": ("Save", {"image": "@p.image"})}
+        graph = toys.graph(nodes)
+        return graph_from_plain({**graph_to_plain(graph), **own})
+
+    points = {"p.value": [1, 2]}
+    sweep(points, saving(meta={"ticket": 1}))
+    told_meta = json.loads((tmp_path / "out" / "p.value=1" / "manifest.json").read_text())["workflow"]["meta"]
+    assert told_meta == {"ticket": 1}
+    for own in ({"meta": {"ticket": 2}}, {}, {"$schema": "x.json", "meta": {"ticket": [1.5, None]}}):
+        assert [report.state for report in sweep(points, saving(**own), resume=True)[0]] == ["resumed"] * 2
+    assert toys.CALLS.count("save") == 2
+    assert [report.state for report in sweep(points, saving(name="other"), resume=True)[0]] == ["ok"] * 2
