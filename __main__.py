@@ -21,10 +21,23 @@ OK, FAILED, BAD, CANCELLED = 0, 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit code; a user's mistake is one sentence on stderr."""
+    """Run one command and give its exit code; a user's mistake is one sentence on stderr.
+
+    Without arguments given here the process is this command, see `as_program`.
+    """
+    if argv is not None:
+        return _run(argv)
+    from .nodes.interrupts import as_program
+
+    return as_program(lambda: _run(sys.argv[1:]))
+
+
+def _run(argv: Sequence[str]) -> int:
     arguments = parser().parse_args(argv)
     try:
-        return arguments.command(arguments)
+        code = arguments.command(arguments)
+        print(end="", flush=True)  # nothing is left to say when the process ends
+        return code
     except ValueError as error:
         if arguments.debug:
             raise
@@ -56,11 +69,15 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--out", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)"
     )
-    run.add_argument("--resume", action="store_true", help="skip runs of a sweep that are complete already")
+    run.add_argument(
+        "--resume", action="store_true", help="skip runs that are complete already; those that failed come last"
+    )
+    run.add_argument("--stop-on-error", action="store_true", help="end a sweep at the first run that fails")
     run.add_argument("--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from")
     run.add_argument(
         "--max-pixels", type=int, metavar="N", help="of a picture that is read or resized (default: 64 million)"
     )
+    run.add_argument("--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models")
     run.add_argument("--cache", type=Path, default=None, metavar="DIR", help="where results are kept for the next run")
     run.add_argument("--no-cache", action="store_true", help="make everything anew and keep nothing")
     run.add_argument("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
@@ -118,22 +135,25 @@ def parser() -> argparse.ArgumentParser:
 def run_command(arguments: argparse.Namespace) -> int:
     from .nodes.headless import Headless, run_headless
     from .nodes.picture_files import pixel_limit
+    from .nodes.interrupts import interrupts
     from .nodes.progress_bars import ProgressBars
     from .nodes.registry import SPECS
-    from .nodes.sweep import parse_set, parse_sweep
-    from .nodes.terminal import event_printer, interrupts, print_report
+    from .nodes.reports import Tally
+    from .nodes.sweep import check_apart, parse_set, parse_sweep
+    from .nodes.terminal import event_printer, print_report, print_tally
     from .nodes.workflow_files import read_workflow, roots_of
 
     graph = read_workflow(arguments.file)
     overrides = parse_set(graph, SPECS, arguments.set)
     sweep = parse_sweep(graph, SPECS, arguments.sweep)
+    check_apart(graph, overrides, sweep)
     named = [*overrides.values(), *(value for varied in sweep for value in varied.values())]
     job = Headless(
         graph=graph,
         overrides=overrides,
         sweep=sweep,
         out=arguments.out,
-        roots=roots_of(arguments.file, named, arguments.allow),
+        roots=roots_of(arguments.file, named, [*arguments.allow, *_models_dirs(arguments)]),
         cache_dir=None if arguments.no_cache else arguments.cache or _default_cache_dir(),
         resume=arguments.resume,
         place=_place(arguments),
@@ -141,13 +161,19 @@ def run_command(arguments: argparse.Namespace) -> int:
     )
     titles = {name: node.title or name for name, node in graph.nodes.items()}
     bars = None if arguments.json else ProgressBars(titles)
-    cancel = threading.Event()
-    code = OK
+    cancel, tally = threading.Event(), Tally(len(sweep), stops_on_error=arguments.stop_on_error)
     with interrupts(cancel):
-        for report in run_headless(job, sink=bars or event_printer(cancel), cancel=cancel):
+        for report in run_headless(job, tally, sink=bars or event_printer(cancel), cancel=cancel):
             print_report(report, as_json=arguments.json, debug=arguments.debug)
-            code = {"ok": OK, "resumed": OK, "failed": FAILED, "cancelled": CANCELLED}[report.state]
-    return code
+        if len(sweep) > 1:
+            print_tally(tally, as_json=arguments.json)
+    return {"ok": OK, "failed": FAILED, "cancelled": CANCELLED}[tally.state]
+
+
+def _models_dirs(arguments: argparse.Namespace) -> Sequence[Path]:
+    from .ui.options import read_models_dirs
+
+    return read_models_dirs(arguments.models_dir)
 
 
 def _place(arguments: argparse.Namespace) -> Place:

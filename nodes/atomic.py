@@ -9,7 +9,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-_LIVE: set[Path] = set()
+LIVE: set[Path] = set()
+"""What a process that ends without unwinding removes, see `remove_temporaries`."""
 _UMASK = os.umask(0o022)
 """The process's file mode mask, read once, since reading it sets it. mkstemp ignores it and makes private files."""
 os.umask(_UMASK)
@@ -26,9 +27,9 @@ def replacing(target: Path) -> Iterator[Path]:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}-", suffix=target.suffix)
         os.close(handle)
     except OSError as error:
-        raise ValueError(write_failure(target, error)) from None
+        raise ValueError(write_failure(target, error)) from error
     temporary = Path(name)
-    _LIVE.add(temporary)
+    LIVE.add(temporary)
     try:
         yield temporary
         sync(temporary)
@@ -39,7 +40,7 @@ def replacing(target: Path) -> Iterator[Path]:
         raise ValueError(write_failure(target, error)) from error
     finally:
         temporary.unlink(missing_ok=True)
-        _LIVE.discard(temporary)
+        LIVE.discard(temporary)
 
 
 def write_atomic(target: Path, data: bytes) -> None:
@@ -49,8 +50,8 @@ def write_atomic(target: Path, data: bytes) -> None:
 
 
 def remove_temporaries() -> None:
-    """Remove what is being written right now: for a process that ends without unwinding."""
-    for temporary in list(_LIVE):
+    """Remove what is there only for now: for a process that ends without unwinding."""
+    for temporary in list(LIVE):
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
 

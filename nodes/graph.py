@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
@@ -18,14 +19,16 @@ from pydantic import (
     ValidationError,
     WithJsonSchema,
 )
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from .atomic import write_atomic
 from .json_text import parse_json, read_bytes
-from .problems import GraphError, Problem, refuse, short
+from .problems import GraphError, Names, Problem, refuse, short
 
 FORMAT = 1
 MAX_NODES = 10_000
+MAX_META_BYTES = 64 << 10
+"""It travels in every picture that the workflow makes."""
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]
 MIGRATIONS: dict[int, Migration] = {}
@@ -113,9 +116,18 @@ class Param(_Part):
     help: str = ""
 
 
-class Graph(_Part):
-    """A workflow. `layout` is the editor's own and means nothing to a run."""
+def _bounded(meta: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if (size := len(json.dumps(meta, ensure_ascii=False).encode(errors="surrogatepass"))) > MAX_META_BYTES:
+        words = f"{size} bytes are too many, at most {MAX_META_BYTES} are kept; put a reference there, and the rest "
+        raise PydanticCustomError("too_large", "{words}", {"words": words + "into a file of its own"})
+    return meta
 
+
+class Graph(_Part):
+    """A workflow. `meta` is the user's own and `layout` the editor's; like `$schema`, they mean nothing to a run."""
+
+    schema_uri: Annotated[str, Field(alias="$schema", max_length=1000)] = ""
+    """Where an editor finds the JSON Schema of this file."""
     format: Literal[1] = FORMAT
     name: Annotated[str, Field(min_length=1, max_length=200)]
     description: str = ""
@@ -123,6 +135,7 @@ class Graph(_Part):
     params: dict[Name, Param] = {}
     nodes: Annotated[dict[Name, Node], Field(max_length=MAX_NODES)]
     outputs: dict[Name, Link] = {}
+    meta: Annotated[dict[str, JsonValue], AfterValidator(_bounded)] = {}
     layout: dict[str, JsonValue] = {}
 
 
@@ -139,7 +152,9 @@ def graph_from_plain(data: dict[str, Any]) -> Graph:
     try:
         return Graph.model_validate(migrate(data))
     except ValidationError as error:
-        raise GraphError(map(_problem, error.errors(include_url=False, include_context=False))) from None
+        names = Names()
+        errors = error.errors(include_url=False, include_context=False)
+        raise GraphError(_problem(each, names) for each in errors) from None
 
 
 def migrate(
@@ -167,7 +182,8 @@ def graph_to_plain(graph: Graph) -> dict[str, Any]:
     nodes = {
         name: {"type": node.type, "version": node.version, **plain["nodes"][name]} for name, node in graph.nodes.items()
     }
-    return {"format": graph.format, "name": graph.name, **plain, "nodes": nodes}
+    first = {"$schema": graph.schema_uri} if graph.schema_uri else {}
+    return {**first, "format": graph.format, "name": graph.name, **plain, "nodes": nodes}
 
 
 def graph_text(graph: Graph) -> str:
@@ -196,7 +212,13 @@ def _scalar(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _problem(error: ErrorDetails) -> Problem:
+def _known(path: Sequence[str]) -> list[str]:
+    """The keys that there are beside the last of a path."""
+    part = {1: Graph, 3: {"nodes": Node, "params": Param}.get(path[0], Link)}.get(len(path), Link)
+    return [field.alias or field.validation_alias or name for name, field in part.model_fields.items()]  # pyright: ignore[reportReturnType] (aliases are text here)
+
+
+def _problem(error: ErrorDetails, names: Names) -> Problem:
     """One of pydantic's errors in our words."""
     path = [str(part) for part in error["loc"] if part != "[key]"]
     node = path[1] if path[0] == "nodes" and len(path) > 1 else ""
@@ -205,7 +227,8 @@ def _problem(error: ErrorDetails) -> Problem:
         del path[4:5]  # the tag of `Input`, no part of the path that the user sees
     got, kind, where = short(error["input"]), error["type"], short(".".join(path))
     if kind == "extra_forbidden":
-        return Problem(node, socket, "unknown_key", f"{where} is no key of a workflow; remove it or correct its name")
+        hint = names.offer(path[-1], _known(path)) + ("; keys of your own go into meta" if len(path) == 1 else "")
+        return Problem(node, socket, "unknown_key", f"{where} is no key of a workflow; {hint}; remove or correct it")
     if kind == "missing":
         return Problem(node, socket, "missing_key", f"{where} is missing; add it")
     if kind == "string_pattern_mismatch":
@@ -214,6 +237,8 @@ def _problem(error: ErrorDetails) -> Problem:
     if kind == "union_tag_not_found":
         forms = '{"from": "node.socket"}, {"param": "name"} or {"value": ...}'
         return Problem(node, socket, "bad_input", f"{where} is the object {got}; write {forms}")
+    if kind == "too_large":
+        return Problem(node, socket, "too_large", f"{where}: {error['msg']}")
     if kind == "too_long":
         return Problem(node, socket, "too_long", f"{where} has too many entries: {error['msg']}; split the workflow")
     return Problem(node, socket, "bad_value", f"{where} is {got}: {error['msg']}; correct it")

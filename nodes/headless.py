@@ -6,23 +6,24 @@ import dataclasses
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ..pipelines.values import Place
-from .attempt import attempt, baked, open_caches, workspace_of
+from .attempt import Caches, attempt, baked, open_caches, workspace_of
 from .check import ensure
+from .claim import LOCK_FILE, InUse, claimed
 from .events import Sink
 from .failure import NodeFailed
 from .graph import Graph
-from .manifest import is_complete
+from .manifest import as_made, has_failed, is_complete
 from .overlap import overlapped, width_of
 from .picture_files import MAX_PIXELS
-from .records import RunResult
 from .registry import SPECS
+from .reports import Report, Tally
 from .schedule import schedule
 from .watch import Token
 from .workspace import Workspace
@@ -44,85 +45,107 @@ class Headless:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
-    """One run of the sweep. Without a result, its manifest was complete already and nothing ran.
-
-    `problem` says why its manifest could not be written, and counts as a failure.
-    """
-
-    folder: Path
+class _Point:
     overrides: Mapping[str, Any]
-    result: RunResult | None = field(repr=False, default=None)
-    problem: str = ""
-
-    @property
-    def state(self) -> Literal["ok", "failed", "cancelled", "resumed"]:
-        if self.result is None:
-            return "resumed"
-        return "failed" if self.problem and self.result.state == "ok" else self.result.state
-
-    @property
-    def error(self) -> str:
-        """What went wrong, in one sentence; empty when nothing did."""
-        failure = None if self.result is None else self.result.failure
-        return self.problem if failure is None else str(failure)
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """What the run wrote or found unchanged."""
-        return () if self.result is None else tuple(f for node in self.result.nodes.values() for f in node.files)
-
-    def to_plain(self) -> dict[str, Any]:
-        """The envelope that ends a run's lines of JSON."""
-        result = self.result
-        return {
-            "kind": "result",
-            "run": None if result is None else result.run,
-            "state": self.state,
-            "folder": str(self.folder),
-            "overrides": dict(self.overrides),
-            "files": list(self.files),
-            "seconds": 0.0 if result is None else round(result.seconds, 4),
-            "error": self.error or None,
-        }
+    graph: Graph
+    folder: Path
 
 
-def run_headless(job: Headless, *, sink: Sink = lambda event: None, cancel: Token | None = None) -> Iterator[Report]:
-    """Run the sweep, one report after each run; it ends after the first run that fails or is cancelled.
+def run_headless(
+    job: Headless, tally: Tally, *, sink: Sink = lambda event: None, cancel: Token | None = None
+) -> Iterator[Report]:
+    """Run the sweep, one report after each run, which `tally` counts; it goes on past a run that fails, and ends with
+    one that is cancelled, or when `tally` says so.
 
-    Raises `GraphError` or `ValueError` before anything runs when the file, the values or the output folder are wrong.
+    Raises `GraphError` or `ValueError` before anything runs when the file, the values or the output folder are wrong,
+    or another process writes there. With `resume`, runs that have failed before come last, and those that another
+    process is making are left to it.
     """
-    points = [{**job.overrides, **varied} for varied in job.sweep]
-    graphs = [baked(job.graph, overrides) for overrides in points]
-    for graph in graphs:
-        ensure(graph, SPECS)
-    folders = [job.out / name if name else job.out for name in folder_names(job.sweep)]
-    caches = open_caches(job.cache_dir)
+    points = _points(job)
+    for point in points:
+        ensure(point.graph, SPECS)
+    if not (job.resume and job.out.is_dir()):
+        Workspace(output_dir=job.out).check_writable()
+    if not job.resume or len(points) == 1:
+        _check_free(points)
+    caches, width = open_caches(job.cache_dir), width_of(job.place)
 
-    def once(overrides: Mapping[str, Any], graph: Graph, folder: Path, sink: Sink, cancel: Token) -> Report:
-        workspace = workspace_of(
-            graph, SPECS, folder, roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels
-        )
-        if job.resume and _is_complete(folder, graph, workspace):
-            return Report(folder=folder, overrides=overrides)
-        made = attempt(graph, SPECS, workspace=workspace, caches=caches, sink=sink, cancel=cancel)
-        return Report(folder=folder, overrides=overrides, result=made.result, problem=made.problem)
+    def made(points: Sequence[_Point]) -> Iterator[tuple[_Point, Report]]:
+        attempts = (partial(_attempt, job, point, caches) for point in points)
+        return zip(points, overlapped(attempts, width=width, sink=sink, cancel=cancel), strict=True)
 
-    attempts = (partial(once, *each) for each in zip(points, graphs, folders, strict=True))
-    for report in overlapped(attempts, width=width_of(job.place), sink=sink, cancel=cancel):
+    if job.resume:
+        points = sorted(points, key=lambda point: has_failed(point.folder, as_made(point.folder, point.graph)))
+    for report in _busy_last(points, made):
+        tally.add(report)
         yield report
-        if report.state not in ("ok", "resumed"):
+        if report.state == "cancelled" or tally.why_ended:
             return
 
 
-def _is_complete(folder: Path, graph: Graph, workspace: Workspace) -> bool:
-    """Whether the run is there already, made from the very same files. An input that cannot be read is told later."""
-    asking = dataclasses.replace(workspace, claims=None)
+def _points(job: Headless) -> list[_Point]:
+    names = folder_names(job.sweep)
+    return [
+        _Point(overrides=overrides, graph=baked(job.graph, overrides), folder=job.out / name if name else job.out)
+        for name, overrides in zip(names, ({**job.overrides, **varied} for varied in job.sweep), strict=True)
+    ]
+
+
+def _check_free(points: Iterable[_Point]) -> None:
+    """Raises `InUse` rather than after some work."""
+    for point in points:
+        if (point.folder / LOCK_FILE).exists():
+            with claimed(point.folder):
+                pass
+
+
+def _busy_last(
+    points: Sequence[_Point], made: Callable[[Sequence[_Point]], Iterable[tuple[_Point, Report]]]
+) -> Iterator[Report]:
+    """By the end, what another process was making may be there."""
+    busy: list[_Point] = []
+    for point, report in made(points):
+        if report.state == "busy":
+            busy.append(point)
+        else:
+            yield report
+    for _, report in made(busy):
+        yield report
+
+
+def _attempt(job: Headless, point: _Point, caches: Caches, sink: Sink, cancel: Token) -> Report:
+    """One point; what keeps it from being made is in the report."""
+    report = Report(folder=point.folder, overrides=point.overrides)
+    if job.resume and _is_complete(job, point):
+        return report
     try:
-        keys = schedule(graph, SPECS, overrides={}, workspace=asking).keys
+        with claimed(point.folder):
+            if job.resume and _is_complete(job, point):  # another process has just made it
+                return report
+            workspace = _workspace(job, point.graph, point.folder)
+            made = attempt(point.graph, SPECS, workspace=workspace, caches=caches, sink=sink, cancel=cancel)
+    except InUse as error:
+        return dataclasses.replace(report, problem=str(error), is_busy=job.resume and len(job.sweep) > 1)
+    except ValueError as error:
+        return dataclasses.replace(report, problem=str(error))
+    return dataclasses.replace(report, result=made.result, problem=made.problem)
+
+
+def _workspace(job: Headless, graph: Graph, folder: Path) -> Workspace:
+    return workspace_of(
+        graph, SPECS, folder, roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels
+    )
+
+
+def _is_complete(job: Headless, point: _Point) -> bool:
+    """Whether the run is there already, made from the very same files. An input that cannot be read is told later."""
+    graph = as_made(point.folder, point.graph)
+    workspace = _workspace(job, graph, point.folder)
+    try:
+        keys = schedule(graph, SPECS, overrides={}, workspace=dataclasses.replace(workspace, claims=None)).keys
     except NodeFailed:
         return False
-    return is_complete(folder, graph, keys)
+    return is_complete(point.folder, graph, keys)
 
 
 def folder_names(sweep: Sequence[Mapping[str, Any]]) -> list[str]:

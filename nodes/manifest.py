@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ..pipelines.file_hash import sha256_of
+from ..pipelines.rank_work import title_of
 from .atomic import write_atomic
 from .check import installed_version
 from .graph import Graph, graph_text
@@ -48,16 +48,31 @@ def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "state": result.state,
-        "workflow": {"name": graph.name, "sha256": workflow_sha256(graph)},
+        "workflow": {"name": graph.name, "sha256": workflow_sha256(graph), **_own_keys(graph)},
         "params": {name: param.default for name, param in graph.params.items()},
         "seconds": round(result.seconds, 4),
         "error": None if result.failure is None else str(result.failure),
         "nodes": {name: _node(record) for name, record in result.nodes.items()},
         "outputs": [*_files(folder, result), *_values(result)],
         "versions": versions(),
-        "devices": sorted({rank.device for record in result.nodes.values() for rank in record.ranks}) or devices(),
+        "devices": devices(result),
         "plan": "; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)) or None,
     }
+
+
+def as_made(folder: Path, graph: Graph) -> Graph:
+    """The workflow with `$schema` and `meta` of the run in this folder: they make no other result."""
+    try:
+        told = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))["workflow"]
+        own = {"schema_uri": str(told.get("$schema", "")), "meta": dict(told.get("meta", {}))}
+        return graph.model_copy(update=own)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return graph
+
+
+def _own_keys(graph: Graph) -> dict[str, Any]:
+    keys = {"$schema": graph.schema_uri, "meta": graph.meta}
+    return {name: value for name, value in keys.items() if value}
 
 
 def is_complete(folder: Path, graph: Graph, keys: Mapping[str, str]) -> bool:
@@ -70,6 +85,15 @@ def is_complete(folder: Path, graph: Graph, keys: Mapping[str, str]) -> bool:
             return False
         files = [output for output in plain["outputs"] if "path" in output]
         return all(sha256_of(folder / output["path"]) == output["sha256"] for output in files)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def has_failed(folder: Path, graph: Graph) -> bool:
+    """Whether a run of this very workflow ended here with a failure."""
+    try:
+        plain = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+        return plain["state"] == "failed" and plain["workflow"]["sha256"] == workflow_sha256(graph)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
@@ -93,12 +117,11 @@ def workflow_sha256(graph: Graph) -> str:
     return hashlib.sha256(graph_text(graph).encode()).hexdigest()
 
 
-def devices() -> list[str]:
-    """What tensors were computed on; a run that never touched torch has the CPU only."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return [f"cpu ({platform.processor() or platform.machine()})"]
+def devices(result: RunResult) -> list[str]:
+    """What the stages of a run worked on, and where; this CPU if none of them had to."""
+    works = [rank for record in result.nodes.values() for rank in record.ranks]
+    found = {(rank.device, rank.title, rank.machine) for rank in works} or {("cpu", title_of("cpu"), platform.node())}
+    return sorted(f"{device} ({title}) of {machine}" for device, title, machine in found)
 
 
 def _node(record: NodeRecord) -> dict[str, Any]:
@@ -109,9 +132,10 @@ def _node(record: NodeRecord) -> dict[str, Any]:
         "seconds": round(record.seconds, 4),
         "peak_memory_bytes": record.peak_memory_bytes,
     }
+    if record.plan:
+        plain["plan"] = record.plan
     if record.ranks:
-        ranks = [{**asdict(rank), "seconds": round(rank.seconds, 4)} for rank in record.ranks]
-        plain |= {"plan": record.plan, "ranks": ranks}
+        plain["ranks"] = [{**asdict(rank), "seconds": round(rank.seconds, 4)} for rank in record.ranks]
     return {**plain, "message": record.message} if record.message else plain
 
 

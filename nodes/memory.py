@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Any
 
-STATUS = Path("/proc/self/status")
-RESET = Path("/proc/self/clear_refs")
+from ..pipelines.rank_work import peak, reset_peak
 
 
 class PeakMemory:
@@ -19,36 +16,18 @@ class PeakMemory:
 
     def __enter__(self) -> PeakMemory:
         if self._measure:
-            _reset()
+            for device in _devices():
+                reset_peak(device)
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._measure:
-            self.peak_bytes = _peak()
+            self.peak_bytes = max(map(peak, _devices()))
 
 
-def _cuda() -> Any | None:
+def _devices() -> list[str]:
     # looking at CUDA must not start it, nor import torch
     torch = sys.modules.get("torch")
-    return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
-
-
-def _reset() -> None:
-    if cuda := _cuda():
-        for device in range(cuda.device_count()):
-            cuda.reset_peak_memory_stats(device)
-        return
-    try:
-        RESET.write_text("5")  # Linux: set the high-water mark back to what is in use
-    except OSError:
-        pass
-
-
-def _peak() -> int:
-    if cuda := _cuda():
-        return max(cuda.max_memory_allocated(device) for device in range(cuda.device_count()))
-    try:
-        line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
-    except (OSError, StopIteration):
-        return 0
+    if torch is None or not torch.cuda.is_initialized():
+        return ["cpu"]
+    return [f"cuda:{index}" for index in range(torch.cuda.device_count())]

@@ -9,7 +9,7 @@ from ..pipelines.values import Model
 from .arguments import checked
 from .planning import named_plan
 from .sockets import Socket
-from .workspace import HERE, Workspace, content_hash
+from .workspace import ALLOW, HERE, Workspace, content_hash
 
 
 @checked
@@ -39,18 +39,22 @@ def load_model(
     """A model by name, described: family, number format, device. Nothing is downloaded and no weights are read yet."""
     from ..pipelines.describe import describe_model
     from ..pipelines.place import placed
+    from ..pipelines.source import OutsideRoots
 
     place = workspace.place
-    model = describe_model(
-        source,
-        revision=revision,
-        dtype=dtype,
-        device=place.devices[0] if place.devices else device,
-        quantization=quantization,
-        compiled=compiled,
-        roots=workspace.roots,
-        is_here=not place.cluster,
-    )
+    try:
+        model = describe_model(
+            source,
+            revision=revision,
+            dtype=dtype,
+            device=place.devices[0] if place.devices else device,
+            quantization=quantization,
+            compiled=compiled,
+            roots=workspace.roots,
+            is_here=not place.cluster,
+        )
+    except OutsideRoots as error:
+        raise ValueError(f"{error.what}; {ALLOW[workspace.host]}") from None
     return placed(model, place)
 
 

@@ -26,7 +26,7 @@ class ProgressBars:
         name = self._titles.get(event.node, event.node)
         if event.kind == "progress":
             self._advance(event, name)
-        elif event.kind == "spread" and event.ranks:
+        elif event.kind == "spread" and len(event.ranks) > 1:
             self._line(f"{name:<18} {event.message} on {len(event.ranks)} ranks")
         elif event.kind == "phase" and event.message.startswith(("loading", "starting again")):
             self._line(f"{name:<18} {event.message}")

@@ -22,10 +22,11 @@ class NodeRecord:
     cached: Cached = "no"
     seconds: float = 0.0
     peak_memory_bytes: int = 0
-    """Zero where it was not measured: nodes that use no device."""
+    """Zero where it was not measured: nodes that use no device. With ranks, of the one that needed most."""
     plan: str = ""
-    """Of a node whose work was spread over ranks: how, and what each rank did."""
+    """Of a node whose work was spread over ranks: how."""
     ranks: tuple[RankWork, ...] = ()
+    """Of a stage: what each rank did, or this process."""
     files: tuple[str, ...] = ()
     message: str = ""
 

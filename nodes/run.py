@@ -181,7 +181,8 @@ class _Session:
                 value = spec.call(**self._arguments(name, border))
             seconds = time.perf_counter() - start
             self._store(name, value)
-            return _Outcome("ok", value, seconds, memory.peak_bytes, border.plan, border.ranks)
+            peak_bytes = max((rank.peak_memory_bytes for rank in border.ranks), default=0) or memory.peak_bytes
+            return _Outcome("ok", value, seconds, peak_bytes, border.plan, border.ranks)
         except Cancelled:
             return _Outcome("cancelled", seconds=time.perf_counter() - start)
         except BaseException as error:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .graph import Graph
+from .graph import Graph, ParamRef
 from .problems import Names, short
 from .resolve import param_socket
 from .scalars import SCALAR_TYPES, fault
@@ -49,6 +49,25 @@ def parse_sweep(graph: Graph, specs: Specs, texts: Sequence[str]) -> list[dict[s
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
+def check_apart(graph: Graph, overrides: Mapping[str, Any], sweep: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a name that is both set and swept, and a param given beside values that replace it wherever it is used."""
+    if both := [name for name in sweep[0] if name in overrides]:
+        raise ValueError(f"--set {both[0]} and --sweep {both[0]} give the same value; leave one of them out")
+    given = {**dict.fromkeys(sweep[0], "--sweep"), **dict.fromkeys(overrides, "--set")}
+    for name in given.keys() & graph.params.keys():
+        used = [
+            f"{node_name}.{socket}"
+            for node_name, node in graph.nodes.items()
+            for socket, entry in node.inputs.items()
+            if isinstance(entry, ParamRef) and entry.param == name
+        ]
+        if used and given.keys() >= set(used):
+            raise ValueError(
+                f"{given[name]} {name} changes nothing, because {given[used[0]]} {used[0]} takes its place; "
+                "leave one of them out"
+            )
+
+
 def _split(text: str, flag: str, example: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
@@ -70,7 +89,9 @@ def _socket(graph: Graph, specs: Specs, name: str) -> InputSpec:
     if (spec := specs.get(node.type)) is None:
         raise ValueError(f"node type {node.type!r} is not installed; {Names().offer(node.type, specs)}")
     socket = spec.input(socket_name)
-    if socket is None or socket.type not in SCALAR_TYPES:
+    if socket is not None and socket.type not in SCALAR_TYPES:
+        raise ValueError(f"{name} takes no value but a {socket.type}, which another node makes; link it in the file")
+    if socket is None:
         scalars = [s.name for s in spec.inputs if s.type in SCALAR_TYPES]
         hint = Names().offer(socket_name, scalars)
         raise ValueError(f"{node_name} has no input {short(socket_name)} that takes a value; {hint}")
@@ -87,6 +108,8 @@ def _values(socket: InputSpec, name: str, text: str) -> list[Any]:
         if last - first >= MAX_RUNS:
             raise ValueError(f"--sweep {name}={text} has {last - first + 1} values; at most {MAX_RUNS} are taken")
         return [_checked(socket, name, value) for value in range(first, last + 1)]
+    if ".." in text and socket.type in ("int", "float"):
+        raise ValueError(f"--sweep {name}={text}: only whole numbers have ranges, as 1..4; list others, as 1.0,1.5,2.0")
     return [_typed(socket, name, part) for part in text.split(",")]
 
 

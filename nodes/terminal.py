@@ -1,23 +1,20 @@
-"""What a headless run tells a terminal or a script: reports, events as JSON, and what Ctrl-C does."""
+"""What a headless run tells a terminal or a script: events as JSON, reports, and what became of a sweep."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .atomic import remove_temporaries
 from .events import Event
-from .headless import Report
+from .reports import Report, Tally
 
-CANCELLED = 130
+SHOWN_FAILURES = 20
 
 _printing = threading.Lock()
 """Runs that overlap tell of their events from threads of their own."""
@@ -53,11 +50,11 @@ def print_report(report: Report, *, as_json: bool, debug: bool) -> None:
     result = report.result
     if as_json:
         _print_line(report.to_plain())
-    elif result is None:
+    elif report.state == "resumed":
         print(f"{report.folder}: complete already")
-    elif result.state == "cancelled":
+    elif report.state == "cancelled":
         print("latentloom: cancelled; nothing was left half-written", file=sys.stderr)
-    elif result.state == "ok":
+    elif report.state == "ok":
         print("\n".join(report.files) or f"done; see {report.folder / 'manifest.json'}")
     if report.error and not as_json:
         print(f"latentloom: {report.error}", file=sys.stderr)
@@ -65,20 +62,22 @@ def print_report(report: Report, *, as_json: bool, debug: bool) -> None:
         traceback.print_exception(result.failure.__cause__)
 
 
-@contextlib.contextmanager
-def interrupts(cancel: threading.Event) -> Iterator[None]:
-    """The first Ctrl-C asks the run to end at its next step, the second ends the process."""
-
-    def ask(signum: int, frame: object) -> None:
-        if cancel.is_set():
-            remove_temporaries()
-            os._exit(CANCELLED)  # threads in the middle of a step cannot be stopped in any other way
-        cancel.set()
-        print("\nstopping at the next step; Ctrl-C again to stop at once", file=sys.stderr)
-
-    handlers = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+def print_tally(tally: Tally, *, as_json: bool) -> None:
+    """Once, after the last run of a sweep: what failed, and what is left to do."""
+    if as_json:
+        _print_line(tally.to_plain())
+        return
+    lines = []
+    if tally.failures:
+        lines.append(f"{len(tally.failures)} of {tally.num_runs} runs failed:")
+        lines += [f"  {each.folder}: {each.error}" for each in tally.failures[:SHOWN_FAILURES]]
+    if (num_more := len(tally.failures) - SHOWN_FAILURES) > 0:
+        lines.append(f"  ... and {num_more} more; each manifest.json says why")
+    if tally.why_ended:
+        lines.append(f"the sweep ended early, because {tally.why_ended}")
+    if tally.num_left:
+        lines.append(f"--resume makes the {tally.num_left} that are left, and tries those that failed once more")
+    elif tally.failures:
+        lines.append("--resume tries those that failed once more")
+    if lines:
+        print("latentloom: " + "\n".join(lines), file=sys.stderr)

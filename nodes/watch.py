@@ -89,8 +89,8 @@ class NodeBorder(Border):
             raise Cancelled
 
     def spread(self, plan: str, ranks: Sequence[RankWork]) -> None:
-        self.plan, self.ranks = plan, tuple(ranks)
-        self._watch.tell("spread", self._node, message=plan, ranks=self.ranks)
+        self.plan, self.ranks = plan or self.plan, tuple(ranks)
+        self._watch.tell("spread", self._node, message=self.plan, ranks=self.ranks)
 
     def _pace(self, done: int, total: int) -> tuple[float, float]:
         """Seconds of this step, and of all that are left."""

@@ -19,16 +19,21 @@ class Cancelled(BaseException):
 
 @dataclass(frozen=True, kw_only=True)
 class RankWork:
-    """What one rank did in one denoise or decode."""
+    """What one rank did in one stage, or this process where it works alone."""
 
     rank: int
+    """Its number among those that work together, or could."""
     device: str
+    title: str = ""
+    """What the device is, such as the GPU's name."""
+    machine: str = ""
+    """The name of its machine; of one in a cluster, the cluster's name for it."""
     seconds: float
     sent_bytes: int = 0
     exchanges: int = 0
     """Collective calls, as the algorithm sees them."""
     peak_memory_bytes: int = 0
-    """Of an accelerator; 0 on a CPU, where it is the process's."""
+    """Of an accelerator, else of the process; loading counts, and so does what it does beside the stage."""
 
 
 class Border:
@@ -40,6 +45,8 @@ class Border:
     owner: str = ""
     """Whose work it is: in a queue, owners take turns."""
     wants_previews: bool = False
+    rank: int = 0
+    """Who works, where one rank does the job alone: its number among those that could have."""
 
     def phase(self, name: str) -> None:
         """A part of the work begins, such as "loading transformer"; it has no steps of its own."""
@@ -51,7 +58,10 @@ class Border:
         """Nothing new; raises `Cancelled` if the work should end. Called often by whoever waits for ranks."""
 
     def spread(self, plan: str, ranks: Sequence[RankWork]) -> None:
-        """How the work is spread over ranks: the plan alone when it begins, and what each did once it is done."""
+        """How the work is spread over ranks: the plan alone when it begins, and what each did once it is done.
+
+        Of one that worked alone the plan is empty.
+        """
 
 
 SILENT = Border()

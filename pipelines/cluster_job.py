@@ -135,12 +135,10 @@ class ClusterJob:
         return end["answer"]
 
     def _spread(self, border: Border) -> None:
-        """With each device under its machine's name."""
+        """With each device on the machine that the cluster, and errors, name so."""
         if self._spreads:
             work = [
-                RankWork(**{**each, "device": f"{each['device']} of {part.machine.name}"})
-                for part, _, ranks in self._spreads
-                for each in ranks
+                RankWork(**{**each, "machine": part.machine.name}) for part, _, ranks in self._spreads for each in ranks
             ]
             border.spread(self._spreads[0][1], sorted(work, key=lambda each: each.rank))
 

@@ -24,6 +24,7 @@ from .inspect_model import read_index
 from .out_of_memory import OutOfMemory
 from .place import named_plan
 from .pools import POOLS, preloads
+from .rank_work import reset_peak
 from .request import number, seed_of, steps_of
 from .shape import check_frames, check_size
 from .source import resolve_source, split_source
@@ -101,6 +102,8 @@ def on_rank(request: Mapping[str, Any], border: Border, seat: Seat) -> dict[str,
     from .components import store
 
     store().share_host(request["ranks_here"])
+    border.rank = request["rank"]
+    reset_peak(seat.device)
     inner = request["request"]
     model = {**inner["model"], "device": seat.device, "place": to_plain(Place())}
     base = split_source(model["source"])[1]
@@ -129,7 +132,8 @@ def _run(
         from . import stages
 
         return getattr(stages, stage)(request, border)
-    wrapped = {"stage": stage, "request": dict(request), "ranks_here": len(model.place.devices)}
+    rank = place % model.place.group_size if num_ranks == 1 else 0
+    wrapped = {"stage": stage, "request": dict(request), "ranks_here": len(model.place.devices), "rank": rank}
     try:
         with _ranks(model) as ranks:
             return ranks.call(

@@ -30,6 +30,14 @@ class Resolved:
     """Of a hub model: the commit."""
 
 
+class OutsideRoots(ValueError):
+    """A path outside the allowed folders. Its reader's host has more remedies than moving it: `what` goes before them."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"{what}; move it there")
+
+
 def resolve_source(source: str, *, revision: str = "", roots: Sequence[Path] | None = None) -> Resolved:
     """Find the files of a folder, `FILE.safetensors@BASE`, hub id in the local cache, or `builtin:NAME`.
 
@@ -147,5 +155,5 @@ def _find(path: str, roots: Sequence[Path] | None) -> Path | None:
     inside = [place for place in existing if is_allowed(place, roots)]
     if (existing and not inside) or (given.is_absolute() and not is_allowed(given, roots)):
         allowed = ", ".join(map(str, roots or ()))
-        raise ValueError(f"source {path[:300]!r} lies outside the allowed folders ({allowed}); move it there")
+        raise OutsideRoots(f"source {path[:300]!r} lies outside the allowed folders ({allowed})")
     return inside[0].absolute() if inside else None

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 Plain = dict[str, Any]
 
+ALONE = ParallelPlan()
+"""Of a stage that one rank does, or this process."""
+
 
 def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     """{model, prompt, negative_prompt, text_length} -> Conditioning.
@@ -56,12 +59,13 @@ def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
         parts = _load(model, "encode_text", border)
         border.phase("encoding text")
         try:
-            positive, negative = family_module(model.family).encode_text(
-                parts,
-                prompt=prompt,
-                negative_prompt=negative_prompt,
-                text_length=int(number(request, "text_length")) or card.text_length,
-            )
+            with measured(ALONE, border, device=model.device):
+                positive, negative = family_module(model.family).encode_text(
+                    parts,
+                    prompt=prompt,
+                    negative_prompt=negative_prompt,
+                    text_length=int(number(request, "text_length")) or card.text_length,
+                )
         finally:
             store().offload(model, FAMILIES[model.family].components["encode_text"])
         check_finite(positive, parts, model, what="the prompt's conditioning")
@@ -92,14 +96,15 @@ def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     with _stage(model, f"encoding {len(pixels)} pictures of {width} x {height}"):
         parts = _load(model, "encode_image", border)
         border.phase("encoding picture")
-        tensor, extras = family_module(model.family).encode_image(
-            parts,
-            pixels=pixels.to(model.device, torch.float32),
-            width=width,
-            height=height,
-            frames=frames,
-            seeds=seeds_of(seed_of(request), len(pixels)),
-        )
+        with measured(ALONE, border, device=model.device):
+            tensor, extras = family_module(model.family).encode_image(
+                parts,
+                pixels=pixels.to(model.device, torch.float32),
+                width=width,
+                height=height,
+                frames=frames,
+                seeds=seeds_of(seed_of(request), len(pixels)),
+            )
         check_finite({**extras, "tensor": tensor}, parts, model, what="the encoded picture")
     return to_plain(
         Latents(

@@ -1,5 +1,6 @@
 """The command line, as a user calls it: what it prints, its exit codes, and what lies on disk afterwards."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +125,8 @@ def test_json_ends_with_an_envelope(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", FIRST, "--set", "denoise.steps=-3"], "steps"),
         (["run", FIRST, "--set", "denoise.guidance=nan"], "guidance"),
         (["run", FIRST, "--sweep", "seed=4..1"], "seed"),
+        (["run", FIRST, "--set", "seed=3", "--sweep", "seed=1..2"], "--set seed and --sweep seed"),
+        (["run", FIRST, "--set", "decode.latents=foo"], "takes no value but a Latents"),
         (["run", FIRST, "--out", "/proc/nowhere"], "--out"),
         (["run", FIRST, "--max-pixels", "0"], "--max-pixels"),
         (["show", "no.png"], "no.png"),
@@ -164,6 +168,29 @@ def test_mistake_that_only_a_node_can_see_is_one_sentence_and_code_1(
     assert words in error
     assert node in error
     assert not list(tmp_path.rglob("*.png"))
+
+
+def test_a_model_of_one_s_own_is_used_once_its_folder_is_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "pipelines" / "bobbin" / "model", tmp_path / "models" / "own")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for source in (str(tmp_path / "models" / "own"), "./own"):
+        plain = json.loads(Path(FIRST).read_text())
+        plain["nodes"]["load_model"]["inputs"]["source"] = source
+        Path("saved.json").write_text(json.dumps({"$schema": "x.json", **plain, "meta": {"shot": "010"}}))
+        run = ["run", "saved.json", "--set", "denoise.steps=1"]
+        assert main(run) == 1
+        assert "--allow DIR" in capsys.readouterr().err or source == "./own"
+        for option in ("--allow", "--models-dir"):
+            assert main([*run, option, str(tmp_path / "models")]) == 0
+        capsys.readouterr()
+        assert main(["show", "output/picture.png"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert (shown["$schema"], shown["meta"]) == ("x.json", {"shot": "010"})
+    assert main([*run, "--models-dir", "no"]) == 2
+    assert "--models-dir no is not a folder" in capsys.readouterr().err
 
 
 def test_check_lists_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -322,6 +349,24 @@ def test_out_folder_keeps_what_was_in_it(tmp_path: Path) -> None:
     assert {(tmp_path / "mine" / name).read_text() for name in ("writable", "picture", "a.txt")} == {"precious"}
 
 
+def test_a_sweep_goes_on_past_a_bad_point_and_ends_with_one_report(capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = ["run", FIRST, "--set", "denoise.steps=1", "--sweep", "empty_latents.width=96,100,128"]
+    for more in ([], ["--resume"]):
+        assert main([*sweep, *more]) == 1
+        told = capsys.readouterr()
+        assert "latentloom: 1 of 3 runs failed:\n  output/empty_latents.width=100: node " in told.err
+        assert [Path(line).parent.name for line in told.out.splitlines() if "picture" in line or more] == (
+            ["output", "output"] if more else ["empty_latents.width=96", "empty_latents.width=128"]
+        )
+    assert main([*sweep, "--resume", "--json"]) == 1
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert {name: last[name] for name in ("kind", "state", "runs", "ok", "resumed", "failed", "left")} == {
+        **{"kind": "sweep", "state": "failed", "runs": 3},
+        **{"ok": 0, "resumed": 2, "failed": 1, "left": 0},
+    }
+    assert last["failures"][0]["overrides"]["empty_latents.width"] == 100
+
+
 def test_points_of_a_sweep_that_look_alike_get_folders_of_their_own(tmp_path: Path) -> None:
     prompts = ["a red star!", "a red star?", "a Red star!", "a red ring"]
     sweep = ["--sweep", f"prompt={json.dumps(prompts)}", "--set", "denoise.steps=1", "--no-cache"]
@@ -441,6 +486,73 @@ def test_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
     _, error = process.communicate(timeout=30)
     assert process.returncode == 130, error
     assert "Traceback" not in error
+
+
+SLEEP = "(print('asleep', flush=True), time.sleep(300))"
+CHECK = "from latentloom.nodes import check as module; module.check = check"
+ASLEEP = {
+    "in the command": (1, f"def check(*_):\n    {SLEEP}\n{CHECK}"),
+    "in a callback of Python's": (
+        1,
+        f"class Gone:\n    def __del__(self):\n        {SLEEP}\ndef check(*_):\n    Gone()\n    return []\n{CHECK}",
+    ),
+    "in what it leaves by": (2, f"def check(*_):\n    try:\n        {SLEEP}\n    finally:\n        {SLEEP}\n{CHECK}"),
+    "at exit": (1, f"import atexit; atexit.register(lambda: {SLEEP})"),
+    "waiting for a thread": (
+        1,
+        "import threading\ndef wait():\n    threading.main_thread().join()\n"
+        # a signal that comes just before a lock is waited for is heard with the next one
+        f"    time.sleep(0.3)\n    {SLEEP}\n"
+        "threading.Thread(target=wait).start()",
+    ),
+}
+"""Where a process may be when signals come, and after how many of them it is gone."""
+
+
+@contextlib.contextmanager
+def program(before: str, *arguments: str) -> Iterator[Any]:
+    """The command as a process of its own, after other code in it."""
+    boot = f"import runpy, sys, time; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r})\n"
+    main = f"\nsys.argv[1:] = {list(arguments)!r}\nfrom latentloom.__main__ import main\nsys.exit(main())"
+    command = [sys.executable, "-c", boot + before + main]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("where", ASLEEP)
+def test_a_signal_is_one_sentence_and_130_wherever_it_comes(where: str, number: signal.Signals) -> None:
+    count, code = ASLEEP[where]
+    with program(code, "check", FIRST) as process:
+        for _ in range(count):
+            assert any("asleep" in line for line in process.stdout)
+            process.send_signal(number)
+        _, error = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert error.startswith("latentloom: ") and error.count("\n") == 1, error
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_to_a_run_that_hangs_is_one_sentence_and_130(number: signal.Signals, tmp_path: Path) -> None:
+    code = (
+        f"from latentloom.nodes.registry import SPECS\ndef slow(**_):\n    {SLEEP}\n"
+        "object.__setattr__(SPECS['LoomEncodeText'], 'call', slow)"
+    )
+    with program(code, "run", FIRST, "--json", "--no-cache") as process:
+        assert any("asleep" in line for line in process.stdout)
+        process.send_signal(number)
+        assert any("stopping at the next step" in line for line in process.stderr)
+        process.send_signal(number)
+        _, error = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert error == "latentloom: stopped at once; nothing was left half-written\n"
+    assert list((tmp_path / "output").iterdir()) == []
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes are POSIX")

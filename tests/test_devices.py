@@ -1,6 +1,7 @@
 """The same saved workflow on one device and on several: pixels, manifests, what is reused, and how runs overlap."""
 
 import json
+import platform
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,18 @@ def test_a_workflow_on_several_devices_paints_the_picture_of_one(
     assert manifest["plan"] == node["plan"] == ("cfg=2,ulysses=2" if plan == "auto" else plan)
     assert [rank["rank"] for rank in node["ranks"]] == list(range(4 if devices == "cpu*4" else 2))
     assert all(rank["seconds"] > 0 and rank["sent_bytes"] > 0 and rank["exchanges"] > 0 for rank in node["ranks"])
+
+
+@pytest.mark.parametrize("arguments", [[], ["--devices", "cpu"], ["--devices", "cpu,cpu", "--replicas", "2"]])
+def test_manifest_of_one_device_says_where_each_stage_worked(arguments: list[str]) -> None:
+    assert main(["run", FIRST, "--no-cache", "--set", "denoise.steps=1", *arguments]) == 0
+    manifest = json.loads(Path("output/manifest.json").read_text())
+    for stage in ("encode_text", "denoise", "decode"):
+        (work,) = manifest["nodes"][stage]["ranks"]
+        assert (work["rank"], work["device"], work["machine"]) == (0, "cpu", platform.node())
+        assert work["seconds"] > 0 and work["peak_memory_bytes"] == manifest["nodes"][stage]["peak_memory_bytes"] > 0
+    assert manifest["devices"] == [f"cpu ({platform.processor() or platform.machine()}) of {platform.node()}"]
+    assert manifest["plan"] == ("ulysses=1" if arguments else None)
 
 
 def made(graph: dict[str, Any], devices: str = "", plan: str = "auto") -> torch.Tensor:

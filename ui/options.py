@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,14 +37,11 @@ def read_settings(
     from .auth import read_users
     from .settings import Settings
 
-    for folder in arguments.models_dir:
-        if not folder.is_dir():
-            raise ValueError(f"--models-dir {folder} is not a folder; give one that exists")
     return Settings(
         host=arguments.host,
         port=arguments.port,
         users=read_users(arguments.auth) if arguments.auth else {},
-        models_dirs=tuple(folder.resolve() for folder in arguments.models_dir),
+        models_dirs=read_models_dirs(arguments.models_dir),
         output_dir=arguments.output_dir.resolve(),
         data_dir=(arguments.data_dir or default_data_dir).resolve(),
         cache_dir=cache_dir,
@@ -51,6 +49,14 @@ def read_settings(
         root_path=arguments.root_path.rstrip("/"),
         max_pixels=pixel_limit(arguments.max_pixels),
     )
+
+
+def read_models_dirs(folders: Sequence[Path]) -> tuple[Path, ...]:
+    """Folders whose models may be used. Raises `ValueError` for what is none."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise ValueError(f"--models-dir {folder} is not a folder; give one that exists")
+    return tuple(folder.resolve() for folder in folders)
 
 
 def prepare_gradio(settings: Settings) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import IO
 
-from .claim import claim
+from ..nodes.claim import InUse, claim
 from .intake import Intake
 from .library import Library
 from .live import Live
@@ -23,7 +24,7 @@ class Server:
         self.settings = settings
         _make(settings.data_dir, "--data-dir")
         _make(settings.output_dir, "--output-dir")
-        self._claim = claim(settings.data_dir)
+        self._claim = _claimed(settings.data_dir)
         self.scratch = settings.data_dir / SCRATCH
         shutil.rmtree(self.scratch, ignore_errors=True)
         _make(self.scratch, "--data-dir")
@@ -40,6 +41,21 @@ class Server:
         self.runs.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
         self._claim.close()
+
+
+def _claimed(folder: Path) -> IO[bytes]:
+    try:
+        return claim(folder / "server.lock")
+    except InUse as error:
+        raise ValueError(
+            f"another server works with {folder} ({error.holder}); "
+            "end it, or give this one a folder of its own with --data-dir"
+        ) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ValueError(
+            f"{folder} cannot be written ({reason}); give a folder that you may write to, with --data-dir"
+        ) from None
 
 
 def _make(folder: Path, option: str) -> None:

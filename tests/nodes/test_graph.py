@@ -43,6 +43,33 @@ def test_moving_a_box_changes_only_layout_lines(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["moved.json"]
 
 
+OWN = {"$schema": "../workflow.schema.json", **SMALL, "meta": {"shot": "010_0020", "notes": [{"a": 1.5}, None]}}
+
+
+def test_the_user_s_own_keys_come_back_in_their_place() -> None:
+    graph = read_graph(json.dumps({"meta": OWN["meta"], **SMALL, "$schema": OWN["$schema"]}))
+    assert list(json.loads(graph_text(graph))) == ["$schema", "format", "name", "nodes", "meta"]
+    assert json.loads(graph_text(graph))["meta"] == OWN["meta"]
+    assert graph_text(read_graph(graph_text(graph))) == graph_text(graph)
+    moved = graph.model_copy(update={"layout": {"a": [1, 2]}})
+    assert list(json.loads(graph_text(moved)))[-2:] == ["meta", "layout"]
+
+
+def test_meta_is_an_object_of_a_bounded_size() -> None:
+    assert codes({**SMALL, "meta": [1]}) == {"bad_value"}
+    with pytest.raises(GraphError, match=r"'meta': 7\d{4} bytes are too many, at most 65536 are kept; put"):
+        read_graph(json.dumps({**SMALL, "meta": {"a": "x" * 70_000}}))
+
+
+def test_a_key_that_is_none_offers_the_nearest_and_meta() -> None:
+    wrong = {**SMALL, "nodes": {"a": {"type": "Add", "input": {}}}, "parms": {}}
+    with pytest.raises(GraphError) as caught:
+        read_graph(json.dumps(wrong))
+    first, second = map(str, caught.value.problems)
+    assert "'nodes.a.input' is no key of a workflow; did you mean 'inputs'?" in first and "meta" not in first
+    assert "did you mean 'params'?" in second and "keys of your own go into meta" in second
+
+
 def test_schema_file_is_up_to_date() -> None:
     assert SCHEMA_FILE.read_text() == schema_text(), "run latentloom.nodes.schema.write_schema()"
 

@@ -15,10 +15,12 @@ def key(toys: ModuleType, nodes: dict, name: str, workspace: Workspace = HERE, *
     return schedule(graph, toys.SPECS, overrides={}, workspace=workspace, targets=[name]).keys[name]
 
 
-def test_names_titles_and_layout_do_not_matter(toys: ModuleType) -> None:
+def test_names_titles_layout_and_the_user_s_own_keys_do_not_matter(toys: ModuleType) -> None:
     one = key(toys, {"n": ("Number", {"value": 2}), "sum": ("Add", {"a": "@n.int"})}, "sum")
     other = key(toys, {"m": ("Number", {"value": 2}), "s": ("Add", {"a": "@m.int"})}, "s", layout={"m": [1, 2]})
-    assert one == other
+    own = {"$schema": "x.json", "meta": {"shot": 3}}
+    third = key(toys, {"n": ("Number", {"value": 2}), "sum": ("Add", {"a": "@n.int"})}, "sum", **own)
+    assert one == other == third
 
 
 def test_defaults_and_whole_floats_do_not_matter(toys: ModuleType) -> None:

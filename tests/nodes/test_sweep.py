@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.sweep import parse_set, parse_sweep
+from latentloom.nodes.sweep import check_apart, parse_set, parse_sweep
 
 PARAMS = {
     "prompt": {"type": "string", "default": "a"},
@@ -55,7 +55,7 @@ def test_set_gives_typed_values(text: str, expected: dict, graph: Any, toys: Mod
         ("mode=z", "choose one of x, y"),
         ("som.b=2", "did you mean 'sum'"),
         ("sum.c=2", "there is a, b"),
-        ("save.image=2", "takes a value"),
+        ("save.image=2", "takes no value but a Image"),
     ],
 )
 def test_set_explains_what_is_wrong(text: str, words: str, graph: Any, toys: ModuleType) -> None:
@@ -108,3 +108,34 @@ def test_sweep_explains_what_is_wrong(texts: list[str], words: str, graph: Any, 
     with pytest.raises(ValueError) as caught:
         parse_sweep(graph, toys.SPECS, texts)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "swept", "words"),
+    [
+        ({"seed": 3}, {"seed": 1}, "--set seed and --sweep seed give the same value; leave one of them out"),
+        ({"n.value": 3}, {"seed": 1}, "--sweep seed changes nothing, because --set n.value takes its place"),
+        ({"seed": 3}, {"n.value": 1}, "--set seed changes nothing, because --sweep n.value takes its place"),
+        ({"scale": 3}, {"seed": 1}, ""),
+        ({"n.value": 3}, {"scale": 1}, ""),
+    ],
+)
+def test_a_value_that_another_one_would_hide_is_refused(given: Any, swept: Any, words: str, toys: ModuleType) -> None:
+    params = {"seed": {"type": "int", "default": 1}, "scale": {"type": "float", "default": 1}}
+    graph = toys.graph({"n": ("Number", {"value": "$seed"}), "sum": ("Add", {"a": "$scale"})}, params=params)
+    if not words:
+        check_apart(graph, given, [swept])
+        return
+    with pytest.raises(ValueError, match=words):
+        check_apart(graph, given, [swept])
+
+
+def test_a_socket_that_takes_a_link_says_so(graph: Any, toys: ModuleType) -> None:
+    with pytest.raises(ValueError, match=r"save.image takes no value but a Image, which another node makes; link it"):
+        parse_set(graph, toys.SPECS, ["save.image=foo"])
+
+
+@pytest.mark.parametrize("text", ["scale=1.0..2.0", "seed=1..9..2"])
+def test_a_range_of_other_than_whole_numbers_says_what_to_write(text: str, graph: Any, toys: ModuleType) -> None:
+    with pytest.raises(ValueError, match=r"only whole numbers have ranges, as 1..4; list others, as 1.0,1.5,2.0"):
+        parse_sweep(graph, toys.SPECS, [text])

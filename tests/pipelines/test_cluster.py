@@ -37,6 +37,7 @@ class Watcher(Border):
         self.phases: list[str] = []
         self.steps: list[tuple[int, int]] = []
         self.pictures: list[Any] = []
+        self.work: list[Any] = []
         self.cancel = threading.Event()
 
     def phase(self, name: str) -> None:
@@ -47,6 +48,9 @@ class Watcher(Border):
         if preview is not None:
             self.pictures.append(preview())
         self.act(done)
+
+    def spread(self, plan: str, ranks: Any) -> None:
+        self.work.extend(ranks)
 
     def check(self) -> None:
         if self.cancel.is_set():
@@ -118,7 +122,10 @@ def test_a_sweep_over_two_machines_makes_the_pictures_of_one_process(
     for seed in (0, 1):
         assert (found[seed] - picture(bobbin(), seed, Border())).abs().max() <= 1e-5
         assert watchers[seed].steps == [(1, 3), (2, 3), (3, 3)]
+        assert [work.device for work in watchers[seed].work] == ["cpu"] * 3  # text, denoise, decode
     assert all(machine.done for machine in cluster._machines.values())
+    names = {machine.name for machine in cluster._machines.values()}
+    assert {work.machine for watcher in watchers for work in watcher.work} == names
 
 
 @needs_ray

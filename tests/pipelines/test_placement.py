@@ -177,8 +177,9 @@ def test_without_devices_the_stage_is_called_here(ranks: ToyRanks, monkeypatch: 
 def test_a_rank_gets_its_own_device_no_place_and_its_own_built_in_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "encode_text", lambda request, border: request)
     monkeypatch.setattr("latentloom.pipelines.components.store", MagicMock)
+    monkeypatch.setattr(placement, "reset_peak", lambda device: None)
     model = {**to_plain(at()), "folder": "/elsewhere"}
-    wrapped = {"stage": "encode_text", "request": {"model": model, "prompt": "a"}, "ranks_here": 2}
+    wrapped = {"stage": "encode_text", "request": {"model": model, "prompt": "a"}, "ranks_here": 2, "rank": 1}
     found = placement.on_rank(wrapped, SILENT, Seat(rank=1, num_ranks=2, device="cuda:1"))
     read = from_plain(Model, found["model"])
     assert (read.device, read.place, read.folder) == ("cuda:1", Place(), BOBBIN.folder)

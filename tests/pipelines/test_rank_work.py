@@ -1,5 +1,6 @@
 """What a rank is told to have done is done: an accelerator is waited for first."""
 
+import platform
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ class Told(Border):
 
     def spread(self, plan: str, ranks: Any) -> None:
         self.events.append(f"spread over {plan}")
+        self.work = ranks
 
 
 @pytest.fixture
@@ -33,7 +35,8 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr("torch.cuda.current_stream", current_stream)
     monkeypatch.setattr("torch.cuda.reset_peak_memory_stats", lambda device: None)
-    monkeypatch.setattr("torch.cuda.max_memory_allocated", lambda device: 0)
+    monkeypatch.setattr("torch.cuda.max_memory_allocated", lambda device: 7)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda device: f"the GPU {device}")
     return events
 
 
@@ -51,3 +54,20 @@ def test_work_is_measured_until_the_device_has_done_it(events: list[str], monkey
     with rank_work.measured(ParallelPlan(ulysses=2), Told(events), device="cuda:0"):
         events.append("asked")
     assert events == ["asked", "cuda:0 is done", "spread over ulysses=2"]
+
+
+def test_a_stage_of_one_device_tells_its_device_machine_and_memory(events: list[str]) -> None:
+    told = Told(events)
+    told.rank = 3  # of four, as the last one decodes
+    with rank_work.measured(ParallelPlan(), told, device="cuda:1"):
+        events.append("asked")
+    assert events == ["asked", "cuda:1 is done", "spread over "]
+    (work,) = told.work
+    assert (work.rank, work.device, work.title, work.machine) == (3, "cuda:1", "the GPU cuda:1", platform.node())
+    assert work.peak_memory_bytes == 7 and work.seconds >= 0
+
+
+def test_the_memory_of_a_stage_on_a_cpu_is_its_process_s() -> None:
+    rank_work.reset_peak("cpu")
+    held = torch.ones(32 << 20, dtype=torch.uint8)
+    assert rank_work.peak("cpu") > len(held) or not rank_work.STATUS.exists()

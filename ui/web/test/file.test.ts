@@ -12,6 +12,7 @@ for (const [name, file] of shippedFiles()) {
 
 test("everything that a file can say comes back", () => {
   const file: GraphFile = {
+    $schema: "../workflow.schema.json",
     format: 1,
     name: "all of it",
     description: "two lines\nof text",
@@ -32,6 +33,7 @@ test("everything that a file can say comes back", () => {
       },
     },
     outputs: { out: { from: "b.x" } },
+    meta: { shot: "010_0020", tags: ["a", { b: null }] },
     layout: {
       a: { at: [1, 2], size: [300, 200], collapsed: true, color: "blue", zoom: 2 },
       b: [3.5, -4],

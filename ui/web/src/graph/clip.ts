@@ -39,6 +39,8 @@ export function copy(graph: EditorGraph, keys: Iterable<string>): Clip | null {
     via: filterRecord(graph.via, (_, input) => names.has(splitTarget(input)[0])),
     outputs: {},
     rest: {},
+    schema: "",
+    meta: {},
   };
   if (!Object.keys(nodes).length && !part.groups.length && !part.notes.length) return null;
   const sources = filterRecord(graph.nodes, (_, name) => outside.has(name) && !names.has(name));

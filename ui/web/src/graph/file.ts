@@ -28,6 +28,8 @@ export function fromFile(file: GraphFile): EditorGraph {
     nodes: mapRecord(file.nodes, (node, name) => readNode(node, { ...places[name], at: places[name]?.at ?? [0, 0] })),
     outputs: filterRecord(recordOf(file.outputs), (output) => isLink(output)),
     ...readFrames(layout, (name) => has(file.nodes, name)),
+    schema: textOf(file.$schema),
+    meta: recordOf(file.meta),
   };
   const missing = Object.keys(places).filter((name) => !places[name]?.at);
   return tidyReroutes(missing.length ? arrange(graph, { only: missing }) : graph);
@@ -36,6 +38,7 @@ export function fromFile(file: GraphFile): EditorGraph {
 /** The file of a graph, without what says nothing; `layout` comes last. */
 export function toFile(graph: EditorGraph): GraphFile {
   return {
+    ...(graph.schema && { $schema: graph.schema }),
     format: FORMAT,
     name: graph.name,
     ...(graph.description && { description: graph.description }),
@@ -43,6 +46,7 @@ export function toFile(graph: EditorGraph): GraphFile {
     ...filled({ params: graph.params }),
     nodes: mapRecord(graph.nodes, writeNode),
     ...filled({ outputs: graph.outputs }),
+    ...filled({ meta: graph.meta }),
     ...filled({ layout: writeLayout(graph) }),
   };
 }

@@ -51,4 +51,7 @@ export interface EditorGraph {
   via: Record<string, string>;
   /** What the file's layout holds besides, kept as it is. */
   rest: Record<string, Json>;
+  /** What else a file holds that means nothing here, kept as it is. */
+  schema: string;
+  meta: Record<string, Json>;
 }

@@ -37,6 +37,8 @@ export interface NodeFile {
 
 /** A workflow as the file holds it. */
 export interface GraphFile {
+  /** For other editors. */
+  $schema?: string;
   format: number;
   name: string;
   description?: string;
@@ -44,5 +46,7 @@ export interface GraphFile {
   params?: Record<string, Param>;
   nodes: Record<string, NodeFile>;
   outputs?: Record<string, Link>;
+  /** The user's own keys. */
+  meta?: Record<string, Json>;
   layout?: Record<string, Json>;
 }
