@@ -134,8 +134,8 @@ def parser() -> argparse.ArgumentParser:
 
 def run_command(arguments: argparse.Namespace) -> int:
     from .nodes.headless import Headless, run_headless
-    from .nodes.picture_files import pixel_limit
     from .nodes.interrupts import interrupts
+    from .nodes.picture_files import pixel_limit
     from .nodes.progress_bars import ProgressBars
     from .nodes.registry import SPECS
     from .nodes.reports import Tally

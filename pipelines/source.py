@@ -31,7 +31,7 @@ class Resolved:
 
 
 class OutsideRoots(ValueError):
-    """A path outside the allowed folders. Its reader's host has more remedies than moving it: `what` goes before them."""
+    """A path outside the allowed folders. A host may have another remedy than to move it: `what` goes before that."""
 
     def __init__(self, what: str) -> None:
         self.what = what
