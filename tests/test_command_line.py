@@ -127,7 +127,7 @@ def test_json_ends_with_an_envelope(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", FIRST, "--sweep", "seed=4..1"], "seed"),
         (["run", FIRST, "--set", "seed=3", "--sweep", "seed=1..2"], "--set seed and --sweep seed"),
         (["run", FIRST, "--set", "decode.latents=foo"], "takes no value but a Latents"),
-        (["run", FIRST, "--out", "/proc/nowhere"], "--out"),
+        (["run", FIRST, "--out", "/proc/nowhere"], "choose another output folder"),
         (["run", FIRST, "--max-pixels", "0"], "--max-pixels"),
         (["show", "no.png"], "no.png"),
         (["nodes", "LoomDenoiser"], "LoomDenoise"),
@@ -226,7 +226,7 @@ def test_a_pipe_as_picture_and_one_of_too_many_pixels_end_the_run_in_one_sentenc
     from PIL import Image
 
     Image.new("RGB", (30, 20)).save(tmp_path / "large.png")
-    again = ["run", str(ROOT / "workflows" / "image_to_image.json"), "--set"]
+    again = ["run", str(ROOT / "workflows" / "bobbin" / "image_to_image.json"), "--set"]
     assert main([*again, f"image={tmp_path / 'pipe.png'}"]) == 1
     assert "is a pipe or a device, which is not read" in capsys.readouterr().err
     assert main([*again, f"image={tmp_path / 'large.png'}", "--max-pixels", "599"]) == 1
