@@ -28,6 +28,7 @@ LONGCAT = SplitPlan(
     # Not later: the tokens from before the blocks are added after the last one.
     outputs={"blocks.-1": tokens(1)},
     attention={"cross_attn": (LOCAL,)},
+    least=2,
 )
 
 MINIMAX_MUSIC = SplitPlan(
