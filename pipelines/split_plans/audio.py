@@ -48,6 +48,7 @@ STABLE_AUDIO = SplitPlan(
     },
     outputs={"proj_out": tokens(1)},
     attention={"attn2": (LOCAL,)},
+    least=2,
 )
 
 STABLE_AUDIO_3 = SplitPlan(

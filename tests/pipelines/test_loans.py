@@ -185,7 +185,7 @@ def test_a_component_in_use_stays_on_the_accelerator_and_in_the_store(tiny: Any)
     assert "text_encoder" not in {each.component for each in components.held()}
 
 
-@pytest.mark.parametrize("family", ["flux", "qwen_image", "sd3", "wan"])
+@pytest.mark.parametrize("family", ["flux", "sd3", "wan"])
 def test_texts_and_frames_of_four_threads_are_those_of_one(
     family: str, threads: ThreadPoolExecutor, model: Any, canvas: Any
 ) -> None:
@@ -203,5 +203,5 @@ def test_texts_and_frames_of_four_threads_are_those_of_one(
         return [*made["positive"].values(), *made["negative"].values(), pixels]
 
     alone = [run(number) for number in range(3)]
-    for number, found in enumerate(threads.map(run, [number % 3 for number in range(12)])):
+    for number, found in enumerate(threads.map(run, [0, 1, 2] * 2)):
         assert all(map(torch.equal, found, alone[number % 3]))
