@@ -22,6 +22,11 @@ TESTS = Path(__file__).resolve().parent.parent
 SWITCH_S = 1e-5  # as often as Python lets threads take turns
 MODELS = ("bobbin", "flux", "sd3", "qwen_image", "wan", "wan_i2v")
 PROMPTS = ("a red cube", "blue", "a small green ring left of a large grey ball on white")
+FIRST_BLOCK = {"step_cache": "first_block", "cache_threshold": 1.0}
+CACHES = {
+    "bobbin": {"step_cache": "taylorseer"},
+    **dict.fromkeys(("flux", "qwen_image", "wan", "wan_i2v"), FIRST_BLOCK),  # diffusers has none for SD3
+}
 Call = Callable[[], bytes]
 
 
@@ -83,10 +88,9 @@ def calls_of(name: str, folder: Path) -> dict[str, list[Call]]:
         {**request, "seed": 1},
         {**request, "seed": 2, "guidance": 3.0},
         {**request, "seed": 1, "model": to_plain(styled)},
-        {**request, "seed": 3, "step_cache": "taylorseer" if name == "bobbin" else "first_block"},
     ]
-    if asked[3]["step_cache"] == "first_block":
-        asked[3]["cache_threshold"] = 1.0
+    if name in CACHES:
+        asked.append({**request, "seed": 3, **CACHES[name]})
     finished = [stages.denoise(each) for each in asked[:2]]
     found = {
         "encode_text": [lambda each=each: marked(stages.encode_text(each)) for each in texts],
@@ -112,6 +116,8 @@ def shared_writes(calls: list[Call]) -> list[str]:
 
     from latentloom.pipelines.components import store
 
+    for call in calls:
+        call()  # takes off the LoRAs of an earlier one
     kept = [entry.component for entry in store()._entries.values()]
     shared = {id(each) for part in kept if isinstance(part, nn.Module) for each in part.modules()}
     found, plain = set(), nn.Module.__setattr__
