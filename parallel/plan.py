@@ -82,6 +82,11 @@ class ParallelPlan:
         values: dict[str, int | str] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
             name, equals, value = (piece.strip() for piece in part.partition("="))
+            if part == "auto":
+                raise ValueError(
+                    f"plan {text!r}: auto is a word of --plan and of the node Parallel Plan, which choose for a model "
+                    "and its devices; name the axes here, like cfg=2,ulysses=2"
+                )
             if not equals or name not in names:
                 near = difflib.get_close_matches(name, names, n=1)
                 hint = f"did you mean {near[0]}? " if near and near[0] != name else ""

@@ -91,10 +91,15 @@ class Session(TorchFunctionMode):
             # Models cut a text off by x[:, :-length], which is empty for a rank that would hold none of it.
             is_whole = name in self.replicated or (name in self.split.either and length < count)
             shares = None if is_whole else shares_of(length, count, unit)
-            if self.split.needs_tokens and shares is not None and 0 in shares:
+            least = max(unit, self.split.least)
+            if shares is not None and min(shares) < least:
+                # Also of classes whose blocks happen to run on no token: a rank without work is no gain, and most
+                # tell sizes by reshape(..., -1), which has no answer without elements.
+                together = f" in parts of {unit} that stay together" if unit > 1 else ""
                 raise ValueError(
-                    f"{self.title}: its {name} stream has {length // unit} of the parts that stay together, fewer "
-                    f"than the {count} ranks of plan {self.mesh.plan} that share it; lower the plan's degrees"
+                    f"{self.title}: its {name} stream has {length} tokens{together}, too few for the {count} ranks of "
+                    f"plan {self.mesh.plan} that share it and need {least} each; lower the plan's degrees, or ask for "
+                    "something larger"
                 )
             self.streams[name] = Stream(name, length, shares, unit)
 

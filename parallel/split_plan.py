@@ -136,8 +136,9 @@ class SplitPlan:
     units: Mapping[str, Callable[[Mapping[str, Any]], int]] = field(default_factory=dict)
     """{stream: (arguments of the module that shows its length) -> how many tokens stay together}, such as a row's."""
 
-    needs_tokens: bool = False
-    """Whether its blocks cannot run without any token: then more ranks than units are refused."""
+    least: int = 1
+    """Tokens of a stream that each rank must have, or more ranks are refused: 2 where a dim of one is squeezed away, or
+    a mask of one token could be anything."""
 
     halos: Mapping[str, Halo] = field(default_factory=dict)
     """{end of a module path: halo}: convolutions along the sequence."""

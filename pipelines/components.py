@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import gc
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from .component_memory import SMALL_BYTES, Held, bytes_of, default_budget, expec
 from .describe import fingerprint_of
 from .inspect_model import ComponentFiles, ModelFiles, inspect_model
 from .loading import load_component, one_sentence
+from .loans import ALONE, Loans
 from .source import split_source
 from .values import Lora, Model
 
@@ -48,7 +50,7 @@ class ComponentStore:
     beyond the budget is loaded with a warning. Nor are shares of weights, until shares of another model are loaded,
     which all ranks do together: a rank that dropped its own would leave the others waiting. Models that differ in their
     LoRAs share one transformer, which is re-fitted when it is loaded: use what `load` gave before the next `load`, from
-    one thread at a time.
+    one thread at a time, or in any thread within `lent`.
     """
 
     def __init__(self, budget_bytes: int | None = None) -> None:
@@ -58,6 +60,30 @@ class ComponentStore:
         self._num_ranks_here = 1
         self._num_uses = 0
         self._lock = threading.RLock()
+        """Held while components are loaded, never while somebody waits for a loan."""
+        self._loans = Loans()
+
+    @contextlib.contextmanager
+    def lent(
+        self,
+        model: Model,
+        names: Sequence[str],
+        border: Border = SILENT,
+        *,
+        plan: ParallelPlan | None = None,
+        alone: bool = False,
+    ) -> Iterator[dict[str, Any]]:
+        """What `load` gives, as it gives it until the end: within it no other thread changes a component.
+
+        The modules themselves are shared by all threads, which is safe: in diffusers 0.42 and transformers 5.23 their
+        forwards set nothing on them (tests/bench/threads.py looks again), but for the VAE's, which gets a copy, and
+        the tokenizers (see prompt.py). What does change them is ours: LoRAs are exchanged on a shared transformer,
+        step caches and sharding hang hooks on it (`alone`: nobody else has the transformers meanwhile), and text
+        encoders leave the accelerator. So threads wait for each other where LoRAs differ, or one needs them alone.
+        """
+        mesh = _mesh_of_shares(model, plan)
+        with self._loans.of(self._wanted(model, names, mesh, alone=alone), border.check):
+            yield self.load(model, names, border, plan=plan)
 
     def load(
         self,
@@ -97,11 +123,16 @@ class ComponentStore:
             return parts
 
     def offload(self, model: Model, names: Sequence[str]) -> None:
-        """Move components off the accelerator: to the CPU while the host's budget has room, else out of memory."""
+        """Move components off the accelerator: to the CPU while the host's budget has room, else out of memory.
+
+        Not those that another thread uses: it does so when it is done.
+        """
         with self._lock:
             for key in (self._key(model, name.rstrip("?")) for name in names):
                 entry = self._entries.get(key)
                 if entry is None or entry.place == "cpu" or not hasattr(entry.component, "parameters"):
+                    continue
+                if self._loans.is_lent(key):
                     continue
                 if self._used_bytes("cpu") + entry.num_bytes <= self._budget("cpu"):
                     entry.component.to("cpu")
@@ -132,7 +163,21 @@ class ComponentStore:
     @property
     def num_bytes(self) -> int:
         """What the components here take, all memories together."""
-        return sum(entry.num_bytes for entry in self._entries.values())
+        return sum(entry.num_bytes for entry in list(self._entries.values()))
+
+    def _wanted(
+        self, model: Model, names: Sequence[str], mesh: Mesh | None, *, alone: bool
+    ) -> dict[Hashable, Hashable]:
+        """In which condition these components are wanted."""
+        from .lora import takes_loras
+
+        wanted: dict[Hashable, Hashable] = {}
+        for name in (name.rstrip("?") for name in names):
+            loras = model.loras if takes_loras(name) else ()
+            wanted[self._key(model, name, mesh)] = ALONE() if _is_transformer(name) and alone else loras
+        if model.compiled and any(map(_is_transformer, names)):
+            wanted["torch.compile"] = ALONE()  # it promises nothing of threads: its flags of tracing are the process's
+        return wanted
 
     def _get(
         self, model: Model, files: ComponentFiles, *, border: Border, keep: set[tuple[Any, ...]], mesh: Mesh | None
@@ -215,7 +260,9 @@ class ComponentStore:
     def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]]) -> None:
         budget = self._budget(place)
         candidates = [
-            key for key, entry in self._entries.items() if entry.place == place and key not in keep and not entry.share
+            key
+            for key, entry in self._entries.items()
+            if entry.place == place and key not in keep and not entry.share and not self._loans.is_lent(key)
         ]
         for key in sorted(candidates, key=lambda key: self._entries[key].last_use):
             if self._used_bytes(place) + num_bytes <= budget:

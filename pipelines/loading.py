@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import skeleton
 from .inspect_model import ComponentFiles
 from .out_of_memory import OutOfMemory, is_out_of_memory, shortage
+from .prompt import one_call_at_a_time
 from .values import Dtype
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def load_component(files: ComponentFiles, *, dtype: Dtype, device: str = "cpu", 
     cls = component_class(files)
     with one_sentence(files, checkpoint), quiet_libraries(), kept_to_this_thread():
         if files.kind != "model":
-            return cls.from_pretrained(str(files.folder), local_files_only=True)
+            component = cls.from_pretrained(str(files.folder), local_files_only=True)
+            return one_call_at_a_time(component) if files.kind == "tokenizer" else component
         if checkpoint:
             component = _load_file(cls, files, checkpoint, dtype=dtype, device=device)
         else:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +22,8 @@ MAX_PICTURES = 4
 MAX_MATRICES = 32
 CHART_LATENTS = 16
 _MATRICES: dict[str, Tensor | None] = {}
+_KEEPING = threading.Lock()
+"""Of the matrices, held while one is looked up or kept; two threads may fit the same one."""
 
 
 def picture(latents: Tensor, matrix: Tensor | None) -> Tensor:
@@ -48,16 +51,19 @@ def matrix(model: Model) -> Tensor | None:
     from .components import store
     from .families import FAMILIES
 
-    if model.fingerprint not in _MATRICES:
+    with _KEEPING:
+        if model.fingerprint in _MATRICES:
+            return _MATRICES[model.fingerprint]
+    found = None
+    try:
+        in_use = FAMILIES[model.family].components["denoise"]
+        found = fit(store().load(model, ("vae",), keep=in_use)["vae"])
+    except (RuntimeError, ValueError) as error:
+        logger.warning(f"previews of {model.source} show no true colours: {error}")
+    with _KEEPING:
         if len(_MATRICES) >= MAX_MATRICES:
             _MATRICES.pop(next(iter(_MATRICES)))
-        try:
-            in_use = FAMILIES[model.family].components["denoise"]
-            _MATRICES[model.fingerprint] = fit(store().load(model, ("vae",), keep=in_use)["vae"])
-        except (RuntimeError, ValueError) as error:
-            logger.warning(f"previews of {model.source} show no true colours: {error}")
-            _MATRICES[model.fingerprint] = None
-    return _MATRICES[model.fingerprint]
+        return _MATRICES.setdefault(model.fingerprint, found)
 
 
 def fit(vae: Any) -> Tensor:

@@ -16,7 +16,7 @@ from ..parallel.shard import Handle as ShardedModule
 from ..parallel.shard import shard as shard_module
 from ..parallel.split_plan import SplitPlan
 from .cache_decisions import forget_steps, share_decisions
-from .split_guidance import split_guider
+from .split_guidance import has_guider, require_guider, split_guider
 from .split_plans import REFUSED, SPLIT_PLANS
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Handle(ShardedModule):
 
     def guider(self, base: Any) -> Any:
         """A guider that does what diffusers' guider `base` does, its branches spread over the plan's cfg axis."""
+        has_guider(self.module)
         return split_guider(base, self.mesh)
 
 
@@ -49,6 +50,7 @@ def shard(
 
     Call it on every rank, with the transformer on the rank's device, then call the transformer as before, with the
     same whole inputs on every rank: each gets the whole output. `handle.remove()` leaves the transformer as it was.
+    With `cfg` over 1 a guider made by `handle.guider()` has to ask it; a forward without one is refused.
     `kernel` is `auto`, `sdpa`, `flash_attn` or `sage` (8-bit, not exact).
 
     Raises ValueError if the plan does not fit the ranks or the class cannot be split; then nothing was changed.
@@ -60,7 +62,7 @@ def shard(
         check_kernel(kernel, next((parameter.device.type for parameter in transformer.parameters()), "cpu"))
     _check_caches(transformer, plan)
     handle = shard_module(transformer, split, mesh_over(plan, mesh), kernel=kernel, handle=Handle)
-    follow_cache(transformer, handle)
+    attend_to(transformer, handle)
     return handle
 
 
@@ -126,7 +128,14 @@ def _check_unparallel(transformer: nn.Module) -> None:
         )
 
 
-def follow_cache(transformer: nn.Module, handle: Handle) -> None:
+def attend_to(transformer: nn.Module, handle: Handle) -> None:
+    """What diffusers' part of a sharded transformer needs: its step cache and its guider know of the ranks."""
+    require_guider(transformer, handle.mesh)
+    handle.on_remove(lambda: has_guider(transformer))
+    _follow_cache(transformer, handle)
+
+
+def _follow_cache(transformer: nn.Module, handle: Handle) -> None:
     """Let the transformer's step cache, turned on before or later, decide with all ranks that share the sequence."""
     session, group = handle.session, handle.mesh[Axis.SEQUENCE]
     if session is None and handle.plan.weights == 1:

@@ -9,14 +9,47 @@ with the whole list of predictions.
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..parallel.collectives import gather
 from ..parallel.fingerprint import check_same
 from ..parallel.mesh import Axis, Group, Mesh
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.utils.hooks import RemovableHandle
+
+_without_guider: weakref.WeakKeyDictionary[nn.Module, RemovableHandle] = weakref.WeakKeyDictionary()
+"""Transformers of a cfg plan that no split guider asks yet, each with the hook that refuses to run them so."""
+
+
+def require_guider(transformer: nn.Module, mesh: Mesh) -> None:
+    """From now on, until `has_guider`, a forward raises ValueError if the plan has a cfg axis.
+
+    Every group would compute the same, and nothing but the time would show it. A hook that is gone once a guider is
+    there costs the forwards after it nothing, compiled ones too.
+    """
+
+    def refuse(module: nn.Module, _: Any) -> None:
+        raise ValueError(
+            f"plan {mesh.plan}: no branch of guidance is split, because no guider of this handle asks the "
+            f"{type(module).__name__.removeprefix('FSDP')}, and all groups of ranks would compute the same; give a "
+            "modular pipeline handle.guider(its guider), or leave cfg out of the plan for a pipeline that has none"
+        )
+
+    if mesh[Axis.CFG].size > 1:
+        _without_guider[transformer] = transformer.register_forward_pre_hook(refuse, prepend=True)
+
+
+def has_guider(transformer: nn.Module) -> None:
+    """A guider splits the branches of this transformer, or it is sharded no more: it may run."""
+    hook = _without_guider.pop(transformer, None)
+    if hook is not None:
+        hook.remove()
 
 
 def split_guider(base: Any, mesh: Mesh) -> Any:
@@ -91,6 +124,7 @@ class _SplitBranches:
         # guiders tell by this count which branch is asked next; they count it up themselves
         self._count_prepared = self.branches.numbers[self.branches.prepared]
         self.branches.prepared += 1
+        has_guider(denoiser)  # a second expert, whose own handle was not asked for a guider
         self.branches.is_cached = getattr(denoiser, "is_cache_enabled", False)
         if not self.is_checked:
             self.is_checked = True

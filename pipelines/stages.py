@@ -56,20 +56,19 @@ def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     card = card_of(model)
     prompt, negative_prompt = text(request, "prompt"), text(request, "negative_prompt") or card.negative_prompt
     with _stage(model, f"encoding the text of {len(prompt)} characters"):
-        parts = _load(model, "encode_text", border)
-        border.phase("encoding text")
         try:
-            with measured(ALONE, border, device=model.device):
+            with _loaded(model, "encode_text", border) as parts, measured(ALONE, border, device=model.device):
+                border.phase("encoding text")
                 positive, negative = family_module(model.family).encode_text(
                     parts,
                     prompt=prompt,
                     negative_prompt=negative_prompt,
                     text_length=int(number(request, "text_length")) or card.text_length,
                 )
+                check_finite(positive, parts, model, what="the prompt's conditioning")
+                check_finite(negative or {}, parts, model, what="the negative prompt's conditioning")
         finally:
             store().offload(model, FAMILIES[model.family].components["encode_text"])
-        check_finite(positive, parts, model, what="the prompt's conditioning")
-        check_finite(negative or {}, parts, model, what="the negative prompt's conditioning")
     return to_plain(
         Conditioning(
             family=model.family,
@@ -93,8 +92,10 @@ def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (height, width, 3):
         got = " x ".join(map(str, pixels.shape))
         raise ValueError(f"the picture is {got}, but B x {height} x {width} x 3 is asked for; resize the picture first")
-    with _stage(model, f"encoding {len(pixels)} pictures of {width} x {height}"):
-        parts = _load(model, "encode_image", border)
+    with (
+        _stage(model, f"encoding {len(pixels)} pictures of {width} x {height}"),
+        _loaded(model, "encode_image", border) as parts,
+    ):
         border.phase("encoding picture")
         with measured(ALONE, border, device=model.device):
             tensor, extras = family_module(model.family).encode_image(
@@ -143,8 +144,11 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     check_denoise(model, conditioning, latents, sampling=sampling, guidance=most, strength=strength)
     cache = choice_of(request, model, sampling=sampling, strength=strength)
     seeds = seeds_of(seed_of(request), latents.batch)
-    with _stage(model, f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"):
-        parts = _load(model, "denoise", border, plan=plan)
+    is_changed = plan.num_ranks > 1 or cache.kind != "none"  # by hooks on the transformers
+    with (
+        _stage(model, f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"),
+        _loaded(model, "denoise", border, plan=plan, alone=is_changed) as parts,
+    ):
         border.phase("denoising")
         with (
             measured(plan, border, device=model.device),
@@ -178,8 +182,10 @@ def decode(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     check_family(model, latents.family, what="latents were made")
     if latents.tensor is None:
         raise ValueError("the latents are an empty canvas, which shows nothing; put a Denoise before Decode")
-    with _stage(model, f"decoding {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"):
-        parts = _load(model, "decode", border)
+    with (
+        _stage(model, f"decoding {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"),
+        _loaded(model, "decode", border) as parts,
+    ):
         border.phase("decoding")
         tensor = latents.tensor.to(model.device, parts["vae"].dtype)
         num_ranks = max(1, int(number(request, "split")))
@@ -211,13 +217,17 @@ def _stage(model: Model, doing: str) -> Iterator[None]:
         ) from None
 
 
-def _load(model: Model, stage: Stage, border: Border, *, plan: ParallelPlan | None = None) -> Plain:
+@contextlib.contextmanager
+def _loaded(
+    model: Model, stage: Stage, border: Border, *, plan: ParallelPlan | None = None, alone: bool = False
+) -> Iterator[Plain]:
+    """A stage's parts; no other thread of this process changes them meanwhile."""
     folder = Path(model.folder)
-    parts = store().load(model, FAMILIES[model.family].components[stage], border, plan=plan)
-    parts["model_index"] = read_index(folder)
-    if stage == "denoise":
-        parts["vae.config"] = read_config(folder, "vae")
-    return parts
+    with store().lent(model, FAMILIES[model.family].components[stage], border, plan=plan, alone=alone) as parts:
+        parts["model_index"] = read_index(folder)
+        if stage == "denoise":
+            parts["vae.config"] = read_config(folder, "vae")
+        yield parts
 
 
 def _conditioning_on_device(conditioning: Conditioning, model: Model) -> Conditioning:

@@ -12,7 +12,7 @@ from . import skeleton
 from .inspect_model import ComponentFiles, inspect_component
 from .json_file import read_object
 from .loading import component_class, one_sentence, quiet_libraries, torch_dtype
-from .sharding import Handle, follow_cache, mesh_over, split_plan_of
+from .sharding import Handle, attend_to, mesh_over, split_plan_of
 from .values import Dtype
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def load_share(files: ComponentFiles, mesh: Mesh, *, dtype: Dtype, device: str) 
     split = None if plan.sequence == plan.weights == 1 else split_plan_of(transformer)
     place = _device(device)
     handle = shard(transformer, split, mesh, handle=Handle, device=place)
-    follow_cache(transformer, handle)
+    attend_to(transformer, handle)
     with one_sentence(files, None):
         skeleton.fill(transformer, files, dtype=torch_dtype(dtype), device=place)
     if plan.weights == 1:

@@ -106,6 +106,18 @@ def cell(rank: int, variant: str, case: str, plan: str, control: bool = False) -
     }
 
 
+def few(rank: int, variant: str, case: str, plan: str) -> dict[str, Any] | str | None:
+    """As `cell`, or how it was refused; "" of a shape that the class cannot have on one process either."""
+    try:
+        built(variant, case)
+    except Exception:
+        return ""
+    try:
+        return cell(rank, variant, case, plan)
+    except ValueError as error:
+        return str(error)
+
+
 def _local(q: Tensor, k: Tensor, v: Tensor, **_: Any) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, enable_gqa=k.shape[1] != q.shape[1])
 

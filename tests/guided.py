@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 
-from cells import built, mesh_for
+from cells import built, mesh_for, outputs
 from latentloom.parallel.mesh import Axis
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import sharding, stages
@@ -88,6 +88,37 @@ def conditional_branches(rank: int, plan: str) -> list[bool] | None:
         branch.noise_pred = branch.text
     # 0 + 3 x (1 - 0), though each rank has asked one branch only
     assert float(guider(guider.branches.all).pred) == 3.0
+    return said
+
+
+def ask_without_guider(rank: int, plan: str, compiled: bool = False) -> list[str] | None:
+    """What each forward says: of the bare transformer, twice, once a guider splits its branches, and when removed."""
+    parsed = ParallelPlan.parse(plan)
+    mesh = mesh_for(parsed)
+    if mesh is None:
+        return None
+    model, inputs, whole = built("flux", "even")
+    said: list[str] = []
+
+    def ask() -> None:
+        try:
+            difference = float((outputs(model, inputs)[0] - whole[0]).abs().max())
+            said.append("right" if difference < 1e-5 else f"off by {difference}")
+        except Exception as error:
+            said.append(str(error))
+
+    handle = sharding.shard(model, parsed, mesh)
+    if compiled:
+        model.compile(backend="eager")
+    ask()
+    ask()
+    handle.guider(ClassifierFreeGuidance(guidance_scale=3.0))
+    ask()
+    handle.remove()
+    ask()
+    sharding.shard(model, parsed, mesh).remove()  # never asked
+    ask()
+    model._compiled_call_impl = None
     return said
 
 

@@ -13,11 +13,12 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import conftest  # noqa: F401 (makes the checkout importable)
 from cells import texts, variants, verdict
 from ranks import RankError, Ranks
-from zoo.cases import CASES
+from zoo.cases import CASES, FEW
 
 PLANS = (
     "ulysses=2",
@@ -64,12 +65,24 @@ def one(ranks: Ranks, variant: str, case: str, plan: str, text: str) -> str:
     is_control = text == "control"
     full = plan if text in ("auto", "control") else f"{plan},text={text}"
     try:
+        if CASES[case] in FEW:
+            return few(ranks.run("cells:few", variant, case, full))
         found = verdict(ranks.run("cells:cell", variant, case, full, is_control))
     except RankError as error:
         found = f"raised {str(error).splitlines()[0]}"
     if is_control and "no answer" not in found and "died" not in found:
         return "ok" if found != "ok" else "the control is equal: this variant does not test attention"
     return found
+
+
+def few(found: list[dict[str, Any] | str | None]) -> str:
+    """`ok` where every rank is right, or every rank is told that the plan has too many for these tokens."""
+    told = {each for each in found if isinstance(each, str)}
+    if told == {""}:
+        return "ok"
+    if told:
+        return "ok" if len(told) == 1 and "too few for the" in next(iter(told)) else " | ".join(sorted(told))
+    return verdict(found)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -36,6 +37,11 @@ def part_of(plan: str) -> Mesh | None:
     return mesh_for(ParallelPlan.parse(plan))
 
 
+def shared(model: nn.Module, mesh: Mesh) -> None:
+    """Shard it; where the plan splits guidance too, all groups run what they are asked."""
+    shard(model, mesh.plan, mesh).guider(ClassifierFreeGuidance())
+
+
 def shared_out(rank: int, variant: str, plan: str) -> dict[str, Any] | None:
     """Two forwards with shared weights, against one process."""
     mesh = part_of(plan)
@@ -43,7 +49,7 @@ def shared_out(rank: int, variant: str, plan: str) -> dict[str, Any] | None:
         return None
     model, inputs = small(variant)
     whole, whole_bytes = outputs(model, inputs), own_bytes(model)
-    shard(model, mesh.plan, mesh)
+    shared(model, mesh)
     got = [*outputs(model, inputs), *outputs(model, inputs)]
     return {
         "difference": max(float((x - y).abs().max()) for x, y in zip(got, [*whole, *whole], strict=True)),
@@ -108,15 +114,15 @@ def _remove(model: nn.Module, inputs: dict[str, Any], mesh: Mesh) -> None:
 
 
 def _late_lora(model: Any, inputs: dict[str, Any], mesh: Mesh) -> None:
-    shard(model, mesh.plan, mesh)
+    shared(model, mesh)
     outputs(model, inputs)
     _add_lora(model)
     outputs(model, inputs)
 
 
 def _twice(model: nn.Module, inputs: dict[str, Any], mesh: Mesh) -> None:
-    shard(model, mesh.plan, mesh)
-    shard(model, mesh.plan, mesh)
+    shared(model, mesh)
+    shared(model, mesh)
 
 
 def _quantized(model: nn.Module, inputs: dict[str, Any], mesh: Mesh) -> None:
@@ -125,17 +131,17 @@ def _quantized(model: nn.Module, inputs: dict[str, Any], mesh: Mesh) -> None:
 
     linear = model.get_submodule("transformer_blocks.0.attn.to_q")
     linear.weight = nn.Parameter(linear.weight.detach().as_subclass(Packed), requires_grad=False)
-    shard(model, mesh.plan, mesh)
+    shared(model, mesh)
 
 
 def _offloaded(model: Any, inputs: dict[str, Any], mesh: Mesh) -> None:
     cpu = torch.device("cpu")
     model.enable_group_offload(onload_device=cpu, offload_device=cpu, offload_type="leaf_level")
-    shard(model, mesh.plan, mesh)
+    shared(model, mesh)
 
 
 def _other_inputs(model: nn.Module, inputs: dict[str, Any], mesh: Mesh) -> None:
-    shard(model, mesh.plan, mesh)
+    shared(model, mesh)
     if mesh.rank == 0:
         inputs = {**inputs, "hidden_states": inputs["hidden_states"] + 1}
     outputs(model, inputs)
@@ -160,7 +166,7 @@ def with_lora(rank: int, plan: str) -> dict[str, float] | None:
     plain = outputs(model, inputs)
     _add_lora(model)
     whole = outputs(model, inputs)
-    shard(model, mesh.plan, mesh)
+    shared(model, mesh)
     return {"difference": _apart(outputs(model, inputs), whole), "lora": _apart(plain, whole)}
 
 
@@ -171,7 +177,7 @@ def after_failure(rank: int, plan: str) -> dict[str, Any] | None:
         return None
     model, inputs = small("flux")
     whole = outputs(model, inputs)
-    shard(model, mesh.plan, mesh)
+    shared(model, mesh)
     share, told = own_bytes(model), ""
 
     def fail(*_: Any) -> None:

@@ -13,5 +13,6 @@ PLANS: dict[str, SplitPlan] = {
         },
         outputs={"proj_out": image(1)},
         attention={"attn2": (LOCAL,)},
+        least=2,
     ),
 }

@@ -28,6 +28,7 @@ LONGCAT = SplitPlan(
     # Not later: the tokens from before the blocks are added after the last one.
     outputs={"blocks.-1": tokens(1)},
     attention={"cross_attn": (LOCAL,)},
+    least=2,
 )
 
 MINIMAX_MUSIC = SplitPlan(
@@ -47,6 +48,7 @@ STABLE_AUDIO = SplitPlan(
     },
     outputs={"proj_out": tokens(1)},
     attention={"attn2": (LOCAL,)},
+    least=2,
 )
 
 STABLE_AUDIO_3 = SplitPlan(

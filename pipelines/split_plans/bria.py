@@ -37,7 +37,6 @@ FIBO = replace(
 
 FIBO2 = SplitPlan(
     order=("image", "tokens"),
-    needs_tokens=True,
     blocks=("noise_refiner", "layers"),
     inputs={
         "noise_refiner.0": {"x": image(1)},

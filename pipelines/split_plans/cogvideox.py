@@ -13,7 +13,6 @@ PLANS: dict[str, SplitPlan] = {
         order=JOINT,
         either=("text",),
         blocks=("transformer_blocks",),
-        needs_tokens=True,
         inputs={"transformer_blocks.0": ENTER, "transformer_blocks.*": ROPE},
         outputs={"proj_out": image(1)},
     ),
@@ -21,7 +20,6 @@ PLANS: dict[str, SplitPlan] = {
         order=JOINT,
         either=("text",),
         blocks=("transformer_blocks",),
-        needs_tokens=True,
         inputs={"transformer_blocks.0": ENTER, "transformer_blocks.*": ROPE},
         # Here both streams meet once more, and the length of the whole text then cuts them apart.
         outputs={"norm_final": Along(1, JOINT)},

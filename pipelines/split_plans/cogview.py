@@ -12,7 +12,6 @@ PLANS: dict[str, SplitPlan] = {
         order=JOINT,
         either=("text",),
         blocks=("transformer_blocks",),
-        needs_tokens=True,
         inputs={"transformer_blocks.0": ENTER},
         outputs={"proj_out": image(1)},
     ),
@@ -20,7 +19,6 @@ PLANS: dict[str, SplitPlan] = {
         order=JOINT,
         either=("text",),
         blocks=("transformer_blocks",),
-        needs_tokens=True,
         inputs={
             "transformer_blocks.0": ENTER,
             "transformer_blocks.*": {"image_rotary_emb": image(0), "attention_mask": text(1)},

@@ -9,7 +9,6 @@ PLANS: dict[str, SplitPlan] = {
         order=("text", "image"),
         either=("text",),
         blocks=("transformer_blocks",),
-        needs_tokens=True,
         inputs={
             "transformer_blocks.0": {"hidden_states": image(1), "encoder_hidden_states": text(1)},
             "transformer_blocks.*": {"image_rotary_emb": image(0)},

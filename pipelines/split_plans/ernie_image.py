@@ -10,7 +10,6 @@ PLANS: dict[str, SplitPlan] = {
     "ErnieImageTransformer2DModel": SplitPlan(
         order=TOKENS,
         blocks=("layers",),
-        needs_tokens=True,
         inputs={
             "layers.0": {"x": Along(0, TOKENS)},
             "layers.*": {"rotary_pos_emb": Along(1, TOKENS), "temb": Along(0, TOKENS)},

@@ -62,7 +62,6 @@ FLUX3 = SplitPlan(
     order=("text", "image", "reference"),
     either=("text",),
     lacking=("reference",),
-    needs_tokens=True,
     blocks=(*MODES, "single_transformer_blocks"),
     inputs={
         **{f"{blocks}.0": {"hidden_states": Along(1, (stream,))} for blocks, stream in MODES.items()},

@@ -11,7 +11,6 @@ VIDEO = SplitPlan(
     order=JOINT,
     either=("text",),
     blocks=("transformer_blocks", "single_transformer_blocks"),
-    needs_tokens=True,
     inputs={
         "transformer_blocks.0": ENTER,
         # Image-to-video by token replacement modulates the tokens of the first frame, counted by num_tokens, apart.
@@ -25,7 +24,6 @@ VIDEO_15 = SplitPlan(
     order=JOINT,
     either=("text",),
     blocks=("transformer_blocks",),
-    needs_tokens=True,
     inputs={
         "transformer_blocks.0": ENTER,
         "transformer_blocks.*": {"freqs_cis": image(0), "attention_mask": text(1)},
@@ -38,7 +36,6 @@ FRAMEPACK = SplitPlan(
     order=JOINT,
     either=("text",),
     blocks=("transformer_blocks", "single_transformer_blocks"),
-    needs_tokens=True,
     inputs={
         "transformer_blocks.0": ENTER,
         "transformer_blocks.*": {"freqs_cis": image(0)},
@@ -52,7 +49,6 @@ IMAGE = SplitPlan(
     order=JOINT,
     either=("text",),
     blocks=("transformer_blocks", "single_transformer_blocks"),
-    needs_tokens=True,
     inputs={
         "transformer_blocks.0": ENTER,
         "transformer_blocks.*": {"image_rotary_emb": image(0)},
@@ -63,7 +59,6 @@ IMAGE = SplitPlan(
 
 DIT = SplitPlan(
     blocks=("blocks",),
-    needs_tokens=True,
     inputs={
         "": {"controlnet_block_samples": image(1)},
         "blocks.0": {"hidden_states": image(1)},

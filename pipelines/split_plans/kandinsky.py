@@ -24,7 +24,6 @@ def _kandinsky6_sparse(old: Any, session: Any) -> Any:
 PLANS: dict[str, SplitPlan] = {
     "Kandinsky5Transformer3DModel": SplitPlan(
         blocks=("visual_transformer_blocks",),
-        needs_tokens=True,
         inputs={
             "visual_transformer_blocks.0": {"visual_embed": image(1)},
             "visual_transformer_blocks.*": {"rope": image(1)},
@@ -37,7 +36,6 @@ PLANS: dict[str, SplitPlan] = {
     "Kandinsky6Transformer3DModel": SplitPlan(
         order=("image", "audio"),
         blocks=("visual_transformer_blocks",),
-        needs_tokens=True,
         inputs={
             "visual_transformer_blocks.0": {"vis": image(1), "aud": Along(1, AUDIO)},
             "visual_transformer_blocks.*": {"vis_rope": image(0), "aud_rope": Along(0, AUDIO)},
@@ -53,7 +51,6 @@ PLANS: dict[str, SplitPlan] = {
     ),
     "Kandinsky6SRTransformer3DModel": SplitPlan(
         blocks=("visual_transformer_blocks",),
-        needs_tokens=True,
         inputs={
             "visual_transformer_blocks.0": {"hidden_states": image(1)},
             "visual_transformer_blocks.*": {"rotary_emb": image(0)},

@@ -10,7 +10,6 @@ PLANS: dict[str, SplitPlan] = {
     "MiniMaxH3Transformer3DModel": SplitPlan(
         order=TOKENS,
         blocks=("transformer_blocks",),
-        needs_tokens=True,
         inputs={
             "transformer_blocks.0": {"hidden_states": Along(1, TOKENS)},
             "transformer_blocks.*": {"adaln_indices": Along(0, TOKENS), "rotary_emb": Along(0, TOKENS)},

@@ -11,6 +11,7 @@ PIXART = SplitPlan(
     inputs={"transformer_blocks.0": {"hidden_states": image(1)}, "transformer_blocks.*": {"attention_mask": image(-1)}},
     outputs={"proj_out": image(1)},
     attention={"attn2": (LOCAL,)},
+    least=2,
     lent=("norm1.emb",),  # of the first block, which DiT asks for the conditioning of its output
 )
 

@@ -9,7 +9,6 @@ from ...parallel.split_plan import Attend, SplitPlan, image, text, tokens
 QWEN = SplitPlan(
     order=("text", "image"),
     either=("text",),
-    needs_tokens=True,
     blocks=("transformer_blocks",),
     inputs={
         "": {"controlnet_block_samples": image(1)},

@@ -88,7 +88,6 @@ SANA_VIDEO = SplitPlan(
     attention={"attn2": (LOCAL,)},
     processors={"attn1": sum_linear},
     halos={"ff.conv_temp": Halo("image", 2, 1)},
-    needs_tokens=True,
 )
 
 FRAMES = Along(2, ("frames",))  # as many to a rank as it has of the image
@@ -113,7 +112,6 @@ SANA_WM = SplitPlan(
         **dict.fromkeys(("attn.attn", "attn.cam_attn"), over_frames),
         **{f"conv_{name}": over_frames for name in ("q", "k", "v", "q_cam", "k_cam", "v_cam")},
     },
-    needs_tokens=True,
 )
 
 PLANS: dict[str, SplitPlan] = {

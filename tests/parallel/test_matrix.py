@@ -9,7 +9,7 @@ import pytest
 
 from cells import ZOO, texts, variants, verdict
 from latentloom.pipelines.split_plans import REFUSED, SPLIT_PLANS
-from matrix import PLANS
+from matrix import PLANS, few
 from ranks import RankError
 from zoo.cases import CASES
 
@@ -32,6 +32,23 @@ def test_sharded_equals_one_process(ranks: Any, name: str) -> None:
         text = modes[turn % len(modes)]
         full = plan if text == "auto" else f"{plan},text={text}"
         assert verdict(ranks.run("cells:cell", name, shape, full)) == "ok", f"{full} in shape {shape}"
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "plan"),
+    [
+        ("wan_ti2v", "few1", "ulysses=4"),
+        ("ltx", "few1", "ring=3"),
+        ("cosmos", "few1", "ulysses=4"),
+        ("lumina2", "few2", "allgather=3"),
+        ("allegro", "few1", "ulysses=2"),
+        ("pixart_picture_mask", "few2", "ulysses=2"),
+        ("flux", "few3", "ulysses=2,ring=2"),
+    ],
+)
+def test_more_ranks_than_tokens_are_refused_by_name_on_every_rank(ranks: Any, name: str, case: str, plan: str) -> None:
+    told = [each for each in ranks.run("cells:few", name, case, plan) if each is not None]
+    assert few(told) == "ok" and all("lower the plan's degrees" in each for each in told)
 
 
 def test_the_subset_meets_every_plan_in_every_shape() -> None:

@@ -20,6 +20,7 @@ def test_a_plan_prints_as_it_is_read(plan: str) -> None:
     ("plan", "said"),
     [
         ("usp=2", "'usp=2' is no axis.*cfg=2,ulysses=2,ring=2"),
+        ("auto", "auto is a word of --plan and of the node Parallel Plan.*name the axes here, like cfg=2,ulysses=2"),
         ("ulyses=2", "did you mean ulysses"),
         ("ulysses", "'ulysses' is no axis"),
         ("ring=2,ring=2", "ring is given twice"),

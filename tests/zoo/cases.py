@@ -29,6 +29,14 @@ class Case:
         return self.rows * self.columns * self.frames
 
 
+FEW = (
+    Case("few1", rows=1, columns=1),
+    Case("few2", rows=1, columns=2),
+    Case("few3", rows=3, columns=1),
+    Case("few1_masked", rows=1, columns=1, masked=True, batch=2),
+    Case("few2_masked", rows=1, columns=2, masked=True, batch=2),
+)
+"""So few tokens in a frame that some ranks may hold none: right, or refused by name."""
 CASES = {
     case.name: case
     for case in (
@@ -40,6 +48,7 @@ CASES = {
         Case("heads3", heads=3),
         Case("masked", masked=True, batch=2),
         Case("masked_odd", masked=True, batch=2, rows=3, columns=5, text=7),
+        *FEW,
     )
 }
 

@@ -1,0 +1,78 @@
+"""Who uses which components now: several threads at a time in one condition, in the order in which they asked."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping
+
+ASK_S = 0.1
+"""Between looks at whether a waiting job was cancelled; a loan that ends is heard of at once."""
+
+Wanted = Mapping[Hashable, Hashable]
+"""{component: the condition it has to be in while it is used}; `ALONE()` is a condition that nobody shares."""
+
+ALONE = object
+
+
+class Loans:
+    """Threads that want a component in one condition use it together; one that wants another waits until they are done.
+
+    All of a request is given at once or nothing is, so that two that hold what the other wants cannot be. Who asked
+    first goes first, where both cannot, so that no stream of others keeps a request waiting. Whoever holds a loan may
+    ask for more, but for no component a second time.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._lent: dict[Hashable, tuple[Hashable, int]] = {}
+        """The condition of each component in use, and how many use it."""
+        self._asking: list[Wanted] = []
+        """Those that wait, the first of them first."""
+
+    @contextlib.contextmanager
+    def of(self, wanted: Wanted, check: Callable[[], None]) -> Iterator[None]:
+        """Within it nobody has these components in another condition; `check` may raise, to end the wait."""
+        self._take(wanted, check)
+        try:
+            yield
+        finally:
+            with self._changed:
+                for name, condition in wanted.items():
+                    num_users = self._lent.pop(name)[1] - 1
+                    if num_users:
+                        self._lent[name] = (condition, num_users)
+                self._changed.notify_all()
+
+    def is_lent(self, name: Hashable) -> bool:
+        return name in self._lent
+
+    def _take(self, wanted: Wanted, check: Callable[[], None]) -> None:
+        with self._changed:
+            self._asking.append(wanted)
+        try:
+            while True:
+                with self._changed:
+                    if self._is_free(wanted):
+                        for name, condition in wanted.items():
+                            self._lent[name] = (condition, self._lent.get(name, (condition, 0))[1] + 1)
+                        return
+                    self._changed.wait(ASK_S)
+                check()  # outside: it may take locks of its own
+        finally:
+            with self._changed:
+                self._asking = [each for each in self._asking if each is not wanted]
+                self._changed.notify_all()
+
+    def _is_free(self, wanted: Wanted) -> bool:
+        earlier: list[Wanted] = []
+        for each in self._asking:
+            if each is wanted:
+                break
+            earlier.append(each)
+        held = {name: condition for name, (condition, _) in self._lent.items()}
+        return not any(_conflicts(wanted, each) for each in (held, *earlier))
+
+
+def _conflicts(one: Wanted, other: Wanted) -> bool:
+    return any(name in other and other[name] != condition for name, condition in one.items())
