@@ -1,3 +1,4 @@
+import itertools
 import logging
 import os
 import shutil
@@ -11,6 +12,7 @@ import pytest
 import torch
 from pool_processes import field, is_gone, server_of, spare_of, wait_until
 
+from latentloom.parallel import shortage
 from latentloom.parallel.border import Border
 from latentloom.parallel.job import RankFailed
 from latentloom.parallel.limits import Limits
@@ -236,6 +238,20 @@ def test_server_and_spare_killed_at_once_are_started_anew(pool: Pool, monkeypatc
     wait_until(lambda: all(map(is_gone, killed)))
     assert not {each["pid"] for each in before} & {each["pid"] for each in memories(pool)}
     assert not killed & {server_of(pool), spare_of(pool)}
+
+
+@pytest.mark.parametrize("parent", [False, True])
+def test_a_rank_or_server_that_the_system_ended_for_want_of_memory_is_told_so(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parent: bool
+) -> None:
+    spare_of(pool)
+    counts = itertools.count(1 << 40)
+    monkeypatch.setattr(shortage, "num_memory_kills", lambda root: next(counts))
+    monkeypatch.setattr(shortage, "tightest_memory", lambda root: (450 << 20, 448 << 20))
+    border = Phases()
+    pool.call("pool_bodies:die_once", {**once(tmp_path / "flag"), "parent": parent}, border, num_ranks=3)
+    who = "was ended with the fork server, which" if parent else "rank 1 (cpu)"
+    assert any(f"{who} was ended by the system for want of memory: the limit here is 450 MiB" in x for x in border.told)
 
 
 def test_a_device_that_cannot_be_had_is_told(start_pool: Callable[..., Pool]) -> None:
