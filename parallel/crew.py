@@ -207,8 +207,10 @@ class Crew:
         code = self._server.close()
         how = how_it_ended(code, log=self._server_log, starved=self._memory_kills.reason())
         self._server = None
-        if (spare := self._spare.take()) is not None:
-            logger.warning("the fork server %s; its spare, process %d, goes on in its place", how, spare.pid)
+        if (spare := self._spare.take()) is None:
+            logger.warning("the fork server %s; another is started, and imports what ranks need", how)
+        else:
+            logger.warning("the fork server %s; its spare goes on in its place", how)
             self._take(spare)
         if not any(rank.has_begun for rank in self.ranks):
             self._fail(f"ranks do not start: the fork server {how}")

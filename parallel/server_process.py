@@ -172,7 +172,7 @@ def last_line(log: Path) -> str:
 def how_it_ended(code: int | None, *, log: Path, starved: str | None) -> str:
     """For the user: a verb and what follows. `starved` is what `MemoryKills` says of the moment; no code is unknown."""
     if code in (None, -signal.SIGKILL) and starved:
-        return f"was ended by the system for want of memory: {starved}"
+        return f"was ended by the system for want of memory ({starved})"
     if code is None:
         return f"was killed, or ended: {last_line(log)}"
     if code == -signal.SIGKILL:

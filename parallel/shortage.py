@@ -49,11 +49,11 @@ class MemoryKills:
 
 def _memory(root: Path) -> str:
     """The limit that was met, and what to do."""
-    cure = "use fewer ranks, or a smaller model or picture"
+    cure = "or use fewer ranks, a smaller model or a smaller picture"
     if (tightest := tightest_memory(root)) is not None:
         limit, most = tightest
         used = "" if most is None else f", and {_mib(most)} were in use"
-        return f"the limit here is {_mib(limit)}{used}; raise the limit, {cure}"
+        return f"the limit here is {_mib(limit)}{used}; raise it, {cure}"
     lines = (line.split() for line in _lines(root / "proc/meminfo"))
     sizes = {words[0]: int(words[1]) * 1024 for words in lines if len(words) > 1 and words[1].isdecimal()}
     if "MemTotal:" not in sizes or "MemAvailable:" not in sizes:

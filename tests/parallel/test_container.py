@@ -72,7 +72,7 @@ NO_GROUP = {
     "proc/vmstat": "pgfault 9\noom_kill 0",
     "proc/meminfo": f"MemTotal: {8 << 20} kB\nMemFree: 1 kB\nMemAvailable: {1 << 20} kB",
 }
-LIMITED = "the limit here is 450 MiB, and 448 MiB were in use; raise the limit, use fewer ranks,"
+LIMITED = "the limit here is 450 MiB, and 448 MiB were in use; raise it, or use fewer ranks,"
 FREE = "of 8192 MiB here 1024 MiB are free without it; end other processes,"
 NUMBERS = [
     (VERSION_2, LIMITED),
@@ -87,7 +87,7 @@ def test_an_end_for_want_of_memory_is_told_with_the_numbers(files: dict[str, str
     assert kills.reason() == ""
     write(tmp_path, {name: text.replace("oom_kill 0", "oom_kill 2") for name, text in files.items()})
     told = [how_it_ended(-9, log=tmp_path / "log", starved=kills.reason()) for _ in range(2)]
-    assert told[0] == told[1] and told[0].startswith(f"was ended by the system for want of memory: {words}")
+    assert told[0] == told[1] and told[0].startswith(f"was ended by the system for want of memory ({words}")
 
 
 @pytest.mark.parametrize(

@@ -251,7 +251,7 @@ def test_a_rank_or_server_that_the_system_ended_for_want_of_memory_is_told_so(
     border = Phases()
     pool.call("pool_bodies:die_once", {**once(tmp_path / "flag"), "parent": parent}, border, num_ranks=3)
     who = "was ended with the fork server, which" if parent else "rank 1 (cpu)"
-    assert any(f"{who} was ended by the system for want of memory: the limit here is 450 MiB" in x for x in border.told)
+    assert any(f"{who} was ended by the system for want of memory (the limit here is 450 MiB" in x for x in border.told)
 
 
 def test_a_device_that_cannot_be_had_is_told(start_pool: Callable[..., Pool]) -> None:
