@@ -23,6 +23,15 @@ OK, FAILED, BAD, CANCELLED = 0, 1, 2, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code; a user's mistake is one sentence on stderr."""
     arguments = parser().parse_args(argv)
+    code = _run(arguments)
+    if getattr(arguments, "cluster", ""):
+        from .pipelines.cluster_head import leave
+
+        leave(code)
+    return code
+
+
+def _run(arguments: argparse.Namespace) -> int:
     try:
         return arguments.command(arguments)
     except ValueError as error:
