@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from pool_processes import alive_with, server_of, spare_of
 
 from drill_work import DEADLINE_S, Moment, Work
-from latentloom.parallel.pool_folder import PREFIX, PoolFolder
+from latentloom.parallel.pool_folder import FAILED, PREFIX, PoolFolder
 
 MARK = "LATENTLOOM_DRILL"
 GONE_S = 1.0
@@ -103,10 +103,11 @@ def _living(
 
 
 def _swept(folder: str) -> list[str]:
-    """What is left of pools after the next one has started and ended."""
+    """What is left of pools after the next one has started and ended; logs of failures are meant to be."""
     old, tempfile.tempdir = tempfile.tempdir, folder
     try:
         PoolFolder().remove()
     finally:
         tempfile.tempdir = old
-    return [each.name for each in Path(folder).iterdir() if PREFIX in each.name]
+    left = [each for each in Path(folder).iterdir() if PREFIX in each.name]
+    return [each.name for each in left if not (each / FAILED).exists()]
