@@ -34,6 +34,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     arguments = parser().parse_args(argv)
+    code = _run(arguments)
+    if getattr(arguments, "cluster", ""):
+        from .pipelines.cluster_head import leave
+
+        leave(code)
+    return code
+
+
+def _run(arguments: argparse.Namespace) -> int:
     try:
         code = arguments.command(arguments)
         print(end="", flush=True)  # nothing is left to say when the process ends

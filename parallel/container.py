@@ -43,6 +43,25 @@ def used_memory_bytes(root: Path = Path("/")) -> int | None:
     return None
 
 
+def tightest_memory(root: Path = Path("/")) -> tuple[int, int | None] | None:
+    """The lowest limit of all groups that this process is in, and the most that was in use there at once."""
+    limited = [(limit, folder) for folder in _groups(root) for name in MEMORY if (limit := _number(folder / name))]
+    if not limited:
+        return None
+    limit, folder = min(limited)
+    return limit, next((most for name in MOST if (most := _number(folder / name)) is not None), None)
+
+
+def num_memory_kills(root: Path = Path("/")) -> int | None:
+    """How many processes of our group the system has ended for want of memory, or of the machine where no group counts.
+
+    None where nobody does.
+    """
+    files = [folder / name for folder in _groups(root) for name in EVENTS]
+    counts = (_entry(file, "oom_kill") for file in (*files, root / "proc/vmstat"))
+    return next((count for count in counts if count is not None), None)
+
+
 def num_cores() -> int:
     """The processor cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
@@ -59,6 +78,8 @@ def num_free_cores() -> int:
 MEMORY = ("memory.max", "memory.limit_in_bytes")
 """The file of version 2, and that of version 1."""
 USED = ("memory.current", "memory.usage_in_bytes")
+MOST = ("memory.peak", "memory.max_usage_in_bytes")
+EVENTS = ("memory.events", "memory.oom_control")
 
 
 def _groups(root: Path) -> Iterator[Path]:
@@ -89,10 +110,15 @@ def _processes_left(folder: Path) -> int | None:
 
 
 def _droppable(folder: Path) -> int:
-    words = _words(folder / "memory.stat")
-    pairs = dict(zip(words[::2], words[1::2], strict=False))
-    found = pairs.get("total_inactive_file", pairs.get("inactive_file", "0"))  # version 1 has both, one for all within
-    return int(found) if found.isdecimal() else 0
+    file = folder / "memory.stat"
+    return _entry(file, "total_inactive_file") or _entry(file, "inactive_file") or 0  # version 1: all within, and own
+
+
+def _entry(path: Path, name: str) -> int | None:
+    """A number in a file of names and numbers."""
+    words = _words(path)
+    found = dict(zip(words[::2], words[1::2], strict=False)).get(name, "")
+    return int(found) if found.isdecimal() else None
 
 
 def _number(path: Path) -> int | None:

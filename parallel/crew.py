@@ -16,8 +16,9 @@ from .limits import Limits
 from .message import Channel, Closed, Message
 from .pool_folder import keep_logs
 from .rank_process import RankProcess
-from .server_process import ServerProcess, last_line
-from .shortage import advice
+from .server_process import ServerProcess, how_it_ended, last_line
+from .shortage import MemoryKills, advice
+from .spare import Spare
 
 logger = logging.getLogger("latentloom")
 MAX_FAILURES = 3
@@ -59,6 +60,9 @@ class Crew:
         self._preload = preload
         self._limits = limits
         self._server: ServerProcess | None = None
+        self._server_log = folder / "server.log"
+        self._spare = Spare(listen=self._listen, ignore=self._ignore)
+        self._memory_kills = MemoryKills()
         self._num_failures = 0
         self._next_time = 0.0
         self._codes: dict[int, int] = {}
@@ -69,15 +73,15 @@ class Crew:
         return all(rank.channel is not None for rank in self.ranks)
 
     def keep(self) -> None:
-        """Start what is missing."""
-        if self.is_whole or time.monotonic() < self._next_time:
-            return
+        """Start what is missing: the spare before the ranks, because a server that has none is slow to replace."""
+        can_start = time.monotonic() >= self._next_time
         try:
-            if self._server is None:
-                self._server = ServerProcess(self._folder, self._preload)
-                self._listen(self._server.channel, self._on_server)
+            if self._server is None and can_start:
+                self._take(ServerProcess.start(self._server_log, self._preload))
+            if self._server is not None:
+                self._spare.keep(self._server)
             for rank in self.ranks:
-                if rank.channel is None:
+                if self._server is not None and rank.channel is None and can_start:
                     self._start(self._server, rank)
         except OSError as error:
             self._fail(f"no rank can be started: {advice(error)}")
@@ -88,6 +92,7 @@ class Crew:
         """End every process; returns when they have gone."""
         for rank in self.ranks:
             rank.kill("the pool was closed")
+        self._spare.close()
         if self._server is not None:
             self._server.close()
         for rank in self.ranks:
@@ -109,10 +114,18 @@ class Crew:
             elif rank.has_begun and silence > self._limits.silence_s:
                 frozen = ": its process is stopped" if rank.is_frozen() else ""
                 rank.kill(f"was silent for {self._limits.silence_s:g} s{frozen}")
-            elif rank.channel is not None and not rank.has_begun and silence > self._limits.start_s:
-                self._fail(f"rank {rank.number} did not start in {self._limits.start_s:g} s: {last_line(rank.log)}")
-                self._lose_server()
+            elif rank.channel is not None and not rank.has_begun and (why := self._why_late(rank, silence)):
+                self._fail(f"rank {rank.number} did not start in {silence:.0f} s: {why}")
+                if self._server is not None:
+                    self._server.kill()
+                    self._lose_server()
                 return
+
+    def _why_late(self, rank: RankProcess, silence_s: float) -> str:
+        """Why a rank that should have said hello by now has not; empty while there is time."""
+        if self._server is not None and silence_s > self._limits.silence_s and self._server.is_frozen():
+            return "the fork server is stopped"
+        return last_line(rank.log) if silence_s > self._limits.start_s else ""
 
     def _insist(self, rank: RankProcess, now: float) -> None:
         """It waits in a driver, perhaps for ever; those who wait for it are told, now and again."""
@@ -130,7 +143,14 @@ class Crew:
         assert rank.channel is not None, "it was started"
         self._listen(rank.channel, lambda: self._on_rank(rank))
 
+    def _take(self, server: ServerProcess) -> None:
+        self._server = server
+        self._listen(server.channel, self._on_server)
+
     def _fail(self, reason: str) -> None:
+        """What fails before the next attempt has failed with the last."""
+        if time.monotonic() < self._next_time:
+            return
         pause = FIRST_PAUSE_S * 4 ** min(self._num_failures, MAX_FAILURES)
         self._next_time = time.monotonic() + min(pause, LONGEST_PAUSE_S)
         self._num_failures += 1
@@ -157,7 +177,12 @@ class Crew:
 
     def _hear_server(self, message: Message) -> None:
         header = message.header
-        if header["kind"] == "ended":
+        if header["kind"] == "ready":
+            assert self._server is not None, "it has spoken"
+            self._server.hear_ready(message)
+        elif header["kind"] == "no_spare":
+            self._spare.refuse(header["message"])
+        elif header["kind"] == "ended":
             if any(rank.pid == header["pid"] for rank in self.ranks):
                 self._codes[header["pid"]] = header["code"]
         elif header["kind"] in ("forked", "not_forked"):
@@ -176,16 +201,22 @@ class Crew:
                 self._listen(rank.pidfd, lambda: self.lose(rank))
 
     def _lose_server(self) -> None:
-        """Its ranks die with it, by the kernel."""
+        """Its ranks die with it, by the kernel. Its spare, if it has one, goes on in its place."""
         assert self._server is not None, "it was there"
         self._ignore(self._server.channel)
-        self._server.close()
+        code = self._server.close()
+        how = how_it_ended(code, log=self._server_log, starved=self._memory_kills.reason())
         self._server = None
+        if (spare := self._spare.take()) is None:
+            logger.warning("the fork server %s; another is started, and imports what ranks need", how)
+        else:
+            logger.warning("the fork server %s; its spare goes on in its place", how)
+            self._take(spare)
         if not any(rank.has_begun for rank in self.ranks):
-            self._fail(f"ranks do not start: {last_line(self._folder / 'server.log')}")
+            self._fail(f"ranks do not start: the fork server {how}")
         for rank in self.ranks:
             if rank.channel is not None:
-                rank.why_killed = rank.why_killed or "was ended with the fork server"
+                rank.why_killed = rank.why_killed or f"was ended with the fork server, which {how}"
                 rank.kill(rank.why_killed)
                 if not rank.is_gone:
                     self._tell_loss(rank, rank.why_killed)
@@ -203,6 +234,8 @@ class Crew:
 
     def _miss(self, rank: RankProcess) -> None:
         reason = self._reason(rank)
+        if rank.is_gone:  # that it was lost with the server was found out meanwhile
+            return
         if not rank.has_begun:
             self._fail(f"rank {rank.number} ({rank.device}) {reason}")
         self._tell_loss(rank, reason)
@@ -229,14 +262,20 @@ class Crew:
             poll = select.poll()
             poll.register(self._server.channel.fileno(), select.POLLIN)
             left_s = end - time.monotonic()
-            if left_s <= 0 or not poll.poll(1000 * left_s) or not self._read_server():
+            if left_s <= 0 or not poll.poll(1000 * left_s):
                 break
-        return rank.death(self._codes.get(rank.pid))
+            if not self._read_server():
+                self._lose_server()
+        return rank.death(self._codes.get(rank.pid), starved=self._memory_kills.reason())
 
     def _on_rank(self, rank: RankProcess) -> None:
         if self._read(rank):
             return
-        if rank.pidfd < 0:
+        if rank.pidfd < 0 and not self._read_server():
+            self._lose_server()  # which was to fork it
+        elif rank.channel is None:
+            pass  # the server has told that it could not
+        elif rank.pidfd < 0:
             self.lose(rank)  # it died before the server told of its birth
         else:
             self._miss(rank)

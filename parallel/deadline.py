@@ -14,6 +14,8 @@ from .border import Border
 from .job import RankFailed
 
 T = TypeVar("T")
+CHECK_S = 0.2
+"""Between questions whether to go on waiting."""
 KILL_S = 1.0
 """For a killed command to go; one that waits inside a driver stays, and is left behind."""
 
@@ -38,8 +40,11 @@ def output_of(command: Sequence[str], *, timeout_s: float) -> str:
     return output
 
 
-def within(function: Callable[[], T], *, timeout_s: float) -> T:
-    """The function's answer, or TimeoutError; a function that is late goes on in a thread that nothing waits for."""
+def within(function: Callable[[], T], *, timeout_s: float, check: Callable[[], None] = lambda: None) -> T:
+    """The function's answer, or TimeoutError; a function that is late goes on in a thread that nothing waits for.
+
+    What `check` raises, which is asked now and again, ends the wait too.
+    """
     answers: queue.SimpleQueue[tuple[bool, T | BaseException]] = queue.SimpleQueue()
 
     def run() -> None:
@@ -49,10 +54,15 @@ def within(function: Callable[[], T], *, timeout_s: float) -> T:
             answers.put((False, error))
 
     threading.Thread(target=run, name="latentloom deadline", daemon=True).start()
-    try:
-        is_answer, answer = answers.get(timeout=timeout_s)
-    except queue.Empty:
-        raise TimeoutError(f"no answer in {timeout_s:g} s") from None
+    end = time.monotonic() + timeout_s
+    while True:
+        try:
+            is_answer, answer = answers.get(timeout=max(0.0, min(CHECK_S, end - time.monotonic())))
+            break
+        except queue.Empty:
+            check()
+            if time.monotonic() >= end:
+                raise TimeoutError(f"no answer in {timeout_s:g} s") from None
     if not is_answer:
         assert isinstance(answer, BaseException), "what a function raised"
         raise answer

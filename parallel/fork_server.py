@@ -2,6 +2,13 @@
 
 Started with `subprocess` by `server_process.py`, never by multiprocessing, which would run a host's main module again.
 It computes nothing and touches no accelerator, so that its children may. A lost rank is back without an import.
+
+So is a lost server: before any rank it forks a spare, which shares its pages and serves a connection of its own, on
+which nothing is asked while the server lives. Ranks die with the server that forked them, its spare does not:
+
+    host -+- server -+- rank, rank, ...     killed: its ranks die with it, by the kernel
+          |          +- spare               asked for a spare of its own, then for ranks; neither imports anything
+          +- (watched by all, so that nobody outlives it)
 """
 
 from __future__ import annotations
@@ -39,6 +46,7 @@ def main(fd: int, host: int, preload: Sequence[str]) -> None:
     host_pidfd = os.pidfd_open(host)
     if os.getppid() != host:
         os._exit(1)
+    guard.wake_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's
     os.environ.update(ENVIRONMENT)
     for name in TORCHRUN:
@@ -72,61 +80,82 @@ def check_untouched() -> None:
 
 
 class Server:
-    """Serves one host."""
+    """Serves one host. It has one thread, also as a spare: a fork takes no other along, nor a lock that one holds."""
 
     def __init__(self, channel: Channel, host_pidfd: int) -> None:
         self.channel = channel
         self.host_pidfd = host_pidfd
+        self.own_pidfd = os.pidfd_open(os.getpid())
+        self.server_pidfd = -1
+        """Of the server that this one is, or was, the spare of."""
         self.poll = select.poll()
         self.children: dict[int, int] = {}
         """Their pids, by pidfd."""
 
-    def serve(self) -> None:
-        self.channel.send({"kind": "ready"})
-        self.poll.register(self.channel.fileno(), select.POLLIN)
-        self.poll.register(self.host_pidfd, select.POLLIN)
+    def serve(self) -> NoReturn:
         while True:
-            for fd, _ in self.poll.poll():
-                if fd == self.host_pidfd:
-                    self._end()
-                elif fd == self.channel.fileno():
-                    self._answer()
-                elif fd in self.children:
-                    pid, status = self._reap(fd)
-                    self.channel.send({"kind": "ended", "pid": pid, "code": os.waitstatus_to_exitcode(status)})
+            self.poll.register(self.channel.fileno(), select.POLLIN)
+            self.poll.register(self.host_pidfd, select.POLLIN)
+            try:
+                self.channel.send({"kind": "ready", "pid": os.getpid()}, [self.own_pidfd])
+                while not any(self._turn(fd) for fd, _ in self.poll.poll()):
+                    pass  # until this process is the spare, with a connection of its own
+            except Closed:
+                self._end()
 
-    def _answer(self) -> None:
-        try:
-            message = self.channel.receive()
-        except Closed:
+    def _turn(self, fd: int) -> bool:
+        """Do what a descriptor asks for. True in a new spare, for which none of the other descriptors are."""
+        if fd == self.host_pidfd:
+            if self.server_pidfd >= 0:  # it may be stopped
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self.server_pidfd, signal.SIGKILL)
             self._end()
+        elif fd == self.channel.fileno():
+            return self._answer()
+        elif fd in self.children:
+            pid, status = self._reap(fd)
+            self.channel.send({"kind": "ended", "pid": pid, "code": os.waitstatus_to_exitcode(status)})
+        return False
+
+    def _answer(self) -> bool:
+        message = self.channel.receive()
         assert message is not None, "this end waits"
+        order = message.header
         try:
-            self.fork(message.header, message.fds)
+            if order["kind"] == "fork":
+                self.fork(order, message.fds)
+            elif self.fork_spare(message.fds):
+                return True
         except OSError as error:
-            told = {name: message.header[name] for name in ("rank", "birth")}
-            self.channel.send({"kind": "not_forked", **told, "message": error.strerror or str(error)})
+            told = {name: order[name] for name in ("rank", "birth") if name in order}
+            kind = "not_forked" if told else "no_spare"
+            self.channel.send({"kind": kind, **told, "message": error.strerror or str(error)})
         for fd in message.fds:
             os.close(fd)
+        return False
+
+    def fork_spare(self, fds: Sequence[int]) -> bool:
+        """True in the spare, whose connection to the host is in `fds`."""
+        _prepare(fds)
+        pid = os.fork()
+        if pid:
+            self._adopt(pid)
+            return False
+        try:
+            self._become_spare(fds[0])
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        return True
 
     def fork(self, config: dict[str, Any], fds: Sequence[int]) -> None:
         """`fds`: the rank's connection to the host, and its log. No child is left where it fails."""
-        if not fds:
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        sys.stdout.flush()
-        sys.stderr.flush()
+        _prepare(fds)
         server = os.getpid()
         pid = os.fork()
         if not pid:
             self._become_rank(server, config, fds)
-        try:
-            pidfd = os.pidfd_open(pid)  # of our own child, which is not reaped before, so that it cannot be another's
-        except OSError:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            raise
-        self.children[pidfd] = pid
-        self.poll.register(pidfd, select.POLLIN)
+        pidfd = self._adopt(pid)
         told = {"kind": "forked", "rank": config["rank"], "birth": config["birth"], "pid": pid}
         try:
             self.channel.send(told, [pidfd])
@@ -142,8 +171,8 @@ class Server:
             connection, log = fds
             os.dup2(log, 1)
             os.dup2(log, 2)
-            for fd in (log, self.channel.fileno(), *self.children):
-                os.close(fd)
+            os.close(log)
+            self._close_all()
             from .rank import main
 
             main(Channel(socket.socket(fileno=connection)), self.host_pidfd, config)
@@ -151,6 +180,33 @@ class Server:
             traceback.print_exc()  # into its log
         finally:
             os._exit(1)
+
+    def _become_spare(self, connection: int) -> None:
+        guard.wake_with_parent()
+        own, self.own_pidfd = self.own_pidfd, -1
+        self._close_all()
+        self.server_pidfd, self.own_pidfd = own, os.pidfd_open(os.getpid())
+        self.channel = Channel(socket.socket(fileno=connection))
+        self.poll, self.children = select.poll(), {}
+
+    def _close_all(self) -> None:
+        """What is the server's own, in a child of it."""
+        self.channel.close()
+        for fd in (self.own_pidfd, self.server_pidfd, *self.children):
+            if fd >= 0:
+                os.close(fd)
+
+    def _adopt(self, pid: int) -> int:
+        """The pidfd of our own child, which is not reaped before, so that it cannot be another's."""
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
+        self.children[pidfd] = pid
+        self.poll.register(pidfd, select.POLLIN)
+        return pidfd
 
     def _reap(self, pidfd: int) -> tuple[int, int]:
         """Its pid and status."""
@@ -166,3 +222,11 @@ class Server:
         for pid in self.children.values():
             os.waitpid(pid, 0)
         os._exit(0)
+
+
+def _prepare(fds: Sequence[int]) -> None:
+    """Before a fork: the child writes nothing that is ours, and has what it needs."""
+    if not fds:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    sys.stdout.flush()
+    sys.stderr.flush()

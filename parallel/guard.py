@@ -13,9 +13,22 @@ PR_SET_PDEATHSIG = 1
 
 def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when the thread that forked it ends. `parent` is the pid it was forked by."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _ask_at_parents_end(signal.SIGKILL)
     if os.getppid() != parent:  # it died before the kernel was asked
         os._exit(1)
+
+
+def wake_with_parent() -> None:
+    """Have the kernel resume this process, should it be stopped, when the thread that started it ends.
+
+    So that it sees what has happened; a process that is not stopped notices nothing.
+    """
+    _ask_at_parents_end(signal.SIGCONT)
+
+
+def _ask_at_parents_end(number: int) -> None:
+    """A child of this process has to ask for itself: the kernel forgets at a fork."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
 
 
 class Watcher:

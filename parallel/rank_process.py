@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .message import Channel, Closed
-from .server_process import ServerProcess, last_line
+from .server_process import ServerProcess, how_it_ended, is_stopped, reap
 
 
 class RankProcess:
@@ -79,25 +79,15 @@ class RankProcess:
         if self.channel is not None:
             self.channel.close()
         if self.pidfd >= 0:
+            reap(self.pidfd)
             os.close(self.pidfd)
         self.channel, self.pid, self.pidfd, self.end_time = None, 0, -1, None
         self.has_begun, self.is_gone = False, False
 
     def is_frozen(self) -> bool:
-        """Whether its process is stopped, as SIGSTOP or a debugger does."""
-        try:
-            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
-        except OSError:
-            return False
+        """Whether its process is stopped."""
+        return is_stopped(self.pid)
 
-    def death(self, code: int | None) -> str:
+    def death(self, code: int | None, *, starved: str | None = None) -> str:
         """Why it is gone, for the user."""
-        if self.why_killed:
-            return self.why_killed
-        if code is None:
-            return f"was killed, or ended: {last_line(self.log)}"
-        if code == -signal.SIGKILL:
-            return "was killed (SIGKILL), as the system does when memory runs out"
-        if code < 0:
-            return f"was ended by signal {-code} ({signal.strsignal(-code)}): {last_line(self.log)}"
-        return f"ended with exit code {code}: {last_line(self.log)}"
+        return self.why_killed or how_it_ended(code, log=self.log, starved=starved)

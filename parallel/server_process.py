@@ -1,17 +1,19 @@
-"""The host's side of the fork server: starting it, asking it for ranks, ending it."""
+"""The host's side of a fork server: starting it, asking it for a spare and for ranks, ending it."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .message import Channel, Closed
+from .message import Channel, Closed, Message
 
 START = """
 import importlib.util, json, os, sys
@@ -33,53 +35,129 @@ END_S = 5.0
 
 
 class ServerProcess:
-    """A running fork server. Its death is the death of its ranks, by the kernel."""
+    """A running fork server: one that was started, or the spare that another has forked.
 
-    def __init__(self, folder: Path, preload: Sequence[str]) -> None:
-        self.log = folder / "server.log"
-        self.channel, theirs = Channel.pair()
+    Its death is the death of its ranks, by the kernel.
+    """
+
+    def __init__(self, channel: Channel, process: subprocess.Popen[bytes] | None = None) -> None:
+        self.channel = channel
+        self.channel.socket.setblocking(False)
+        self.pid = 0 if process is None else process.pid
+        """0 for a spare until it has said that it is ready."""
+        self._pidfd = -1
+        self._process = process
+        """None where it is no child of ours."""
+
+    @classmethod
+    def start(cls, log: Path, preload: Sequence[str]) -> ServerProcess:
+        """A new one, which imports first. Raises `OSError`."""
+        channel, theirs = Channel.pair()
         package = (__package__ or "").split(".")[0]
         root = str(Path(__file__).resolve().parent.parent)
         order = json.dumps([package, root, theirs.fileno(), os.getpid(), list(preload)])
         try:
-            with self.log.open("ab") as log:
-                self.process = subprocess.Popen(
+            with log.open("ab") as file:
+                process = subprocess.Popen(
                     [sys.executable, "-P", "-c", START, order],  # no module is taken from the current folder
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
+                    stdout=file,
+                    stderr=file,
                     start_new_session=True,  # a Ctrl-C in the terminal reaches the host, which decides
                 )
         except BaseException:
-            self.channel.close()
+            channel.close()
             raise
         finally:
             theirs.close()
-        self.channel.socket.setblocking(False)
+        return cls(channel, process)
+
+    def spare(self) -> ServerProcess:
+        """Ask for a spare. Raises `OSError` or `Closed`."""
+        return ServerProcess(self._ask({"kind": "spare"}))
 
     def fork(self, config: Mapping[str, Any], *, log: Path) -> Channel:
         """Ask for a rank; it says hello on the channel given back. Raises `OSError` or `Closed`."""
+        shorten(log)
+        with log.open("ab") as file:
+            channel = self._ask({"kind": "fork", **config}, file.fileno())
+        channel.socket.setblocking(False)
+        return channel
+
+    def _ask(self, order: Mapping[str, Any], *fds: int) -> Channel:
+        """The host's end of a connection to the process that is asked for."""
         mine, theirs = Channel.pair()
         try:
-            shorten(log)
-            with log.open("ab") as file:
-                self.channel.send({"kind": "fork", **config}, [theirs.fileno(), file.fileno()])
+            self.channel.send(order, [theirs.fileno(), *fds])
         except (OSError, Closed):
             mine.close()
             raise
         finally:
             theirs.close()
-        mine.socket.setblocking(False)
         return mine
 
-    def close(self) -> None:
-        """End it and its ranks; returns when it is gone."""
+    def hear_ready(self, message: Message) -> bool:
+        """Whether it can be ended from now on, whatever it does: without a child or a descriptor nobody else can."""
+        self.pid = message.header["pid"]
+        self._pidfd = message.fds[0] if message.fds else -1
+        return self._process is not None or self._pidfd >= 0
+
+    def is_frozen(self) -> bool:
+        return is_stopped(self.pid)
+
+    def kill(self) -> None:
+        """Whatever it does."""
+        if self._process is not None:
+            self._process.kill()
+        elif self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def close(self) -> int | None:
+        """End it and its ranks; returns when it is gone, with its exit code where that can be known."""
         self.channel.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(END_S)
-        self.process.kill()
-        self.process.wait()
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_S)
+            self._process.kill()
+            self._process.wait()
+        elif self._pidfd >= 0 and not has_ended(self._pidfd, wait_s=END_S):
+            self.kill()
+            has_ended(self._pidfd, wait_s=END_S)
+        code = self._process.returncode if self._process is not None else reap(self._pidfd)
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+        return code
+
+
+def has_ended(pidfd: int, *, wait_s: float) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(1000 * wait_s))
+
+
+def reap(pidfd: int) -> int | None:
+    """The exit code of a dead process that was no child of ours, but is now.
+
+    So it is where we are the one to whom orphans go, as the first process of a container is; elsewhere there is none.
+    """
+    try:
+        found = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
+    except OSError:
+        return None
+    if found is None:
+        return None
+    return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+
+def is_stopped(pid: int) -> bool:
+    """As SIGSTOP or a debugger does."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
+    except OSError:
+        return False
 
 
 def last_line(log: Path) -> str:
@@ -89,6 +167,20 @@ def last_line(log: Path) -> str:
     except OSError:
         lines = []
     return lines[-1][:300] if lines else "it said nothing"
+
+
+def how_it_ended(code: int | None, *, log: Path, starved: str | None) -> str:
+    """For the user: a verb and what follows. `starved` is what `MemoryKills` says of the moment; no code is unknown."""
+    if code in (None, -signal.SIGKILL) and starved:
+        return f"was ended by the system for want of memory ({starved})"
+    if code is None:
+        return f"was killed, or ended: {last_line(log)}"
+    if code == -signal.SIGKILL:
+        why = "as the system does when memory runs out" if starved is None else "not by the kernel for want of memory"
+        return f"was killed (SIGKILL), {why}"
+    if code < 0:
+        return f"was ended by signal {-code} ({signal.strsignal(-code)}): {last_line(log)}"
+    return f"ended with exit code {code}: {last_line(log)}"
 
 
 def shorten(log: Path) -> None:

@@ -18,8 +18,9 @@ from ..parallel.border import SILENT, Border
 from ..parallel.job import Lane, RankFailed
 from ..parallel.pool import CHECK_S, check_platform
 from .cluster_agent import pack
+from .cluster_head import check_head, connect, count_gpus, machines_alive
 from .cluster_job import ClusterJob, Part
-from .cluster_machine import Machine, MachineLost, connect, count_gpus, machines_alive, plain_answer, share
+from .cluster_machine import Machine, MachineLost, plain_answer, share
 from .values import Place
 
 logger = logging.getLogger("latentloom")
@@ -70,6 +71,7 @@ class Cluster:
             "answers": True,
         }
         subject = f"{function} {request.get('stage', '')}"
+        check_head()
         reference = share(pack(request))
         num_machines = max(1, num_ranks // self.size)
         lost: Machine | None = None
@@ -125,6 +127,7 @@ class Cluster:
         deadline = time.monotonic() + START_S
         while True:
             border.check()
+            check_head()
             self._look()
             with self._lock:
                 working = self._working()

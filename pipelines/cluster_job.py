@@ -12,6 +12,7 @@ from typing import Any
 from ..parallel.border import Border, RankWork
 from ..parallel.job import RankFailed, RankOutOfMemory
 from ..parallel.pool import CHECK_S
+from .cluster_head import check_head, has_head
 from .cluster_machine import Machine, MachineLost, plain_answer, ready
 
 LISTEN_S = 0.25
@@ -84,6 +85,7 @@ class ClusterJob:
         try:
             while self._is_going():
                 border.check()
+                check_head()
                 for told in self._hear():
                     _relay(told, border)
                 if any(part.end is not None and part.end["state"] != "done" for part in self._parts):
@@ -109,10 +111,15 @@ class ClusterJob:
         return heard
 
     def _stop(self) -> None:
-        """Cancel what is going on, and wait for its end; a part whose machine is lost has none."""
+        """Cancel what is going on, and wait for its end; a part whose machine is lost has none.
+
+        Without a head nobody knows which machines are: agents end what no host listens to.
+        """
+        for part in self._parts:
+            part.cancel()
         for part in self._parts:
             with contextlib.suppress(MachineLost):
-                while part.end is None:
+                while part.end is None and has_head():
                     part.cancel()
                     part.hear(ready(part.references, timeout_s=CHECK_S))
 

@@ -1,14 +1,12 @@
 """A machine of a Ray cluster as the host sees it: its agent, asked by name, and Ray's errors in our words.
 
-Only this module knows Ray. It starts nothing but actors, which end with this process.
+Only this module and `cluster_head.py` know Ray. It starts nothing but actors, which end with this process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-import logging
-import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,20 +16,16 @@ from typing import Any
 from ..parallel.deadline import within
 from ..parallel.job import RankFailed
 from .cluster_agent import unpack, versions
+from .cluster_head import count_gpus
 
-MISSING = "--cluster needs Ray, which is not installed; run: pip install 'latentloom[ray]'"
-PROBE_S = 5.0
-"""For a cluster's address to take a connection."""
-CONNECT_S = 60.0
 ANSWER_S = 30.0
 """For an agent that is there to answer a question."""
 AGAIN_S = 0.2
 """Between attempts to reach an agent that Ray is starting again."""
+KILL_S = 5.0
+"""For Ray to take the order to end an agent."""
 MAX_CALLS = 64
 """Of an agent at a time: two for each job, and cancels."""
-_connecting = threading.Lock()
-_joined: set[str] = set()
-"""The address by which this process has joined its cluster: Ray tells another one, where it was localhost."""
 
 
 class MachineLost(Exception):
@@ -88,16 +82,14 @@ class Machine:
         lost.machine = self
         self.is_ready, self.done = False, set()
         if is_silent:
-            import ray
-
-            ray.kill(self._actor, no_restart=False)
+            _kill(self._actor, no_restart=False)
         return lost
 
     def close(self) -> None:
         import ray
 
         if ray.is_initialized():
-            ray.kill(self._actor)
+            _kill(self._actor, no_restart=True)
 
     def _meet(self, hello: str) -> None:
         if not hello.startswith("{"):
@@ -109,52 +101,6 @@ class Machine:
                 self.problem = f"{self.name} has {name} {theirs}, and this one has {ours}; install the same"
                 return
         self.is_ready = told["is_ready"]
-
-
-def connect(address: str) -> None:
-    """Join the cluster, once in a process. Raises ValueError where that cannot be, in a minute at the latest."""
-    try:
-        import ray
-    except ImportError:
-        raise ValueError(MISSING) from None
-    with _connecting:
-        if ray.is_initialized():
-            if address not in _joined:
-                _check_same(address)
-            return
-        _probe(address)
-        _silence()
-        try:
-            within(
-                lambda: ray.init(address=address, namespace="latentloom", log_to_driver=False, configure_logging=False),
-                timeout_s=CONNECT_S,
-            )
-        except Exception as error:  # Ray raises what its parts raise
-            reason = " ".join(str(error).split())[:300]
-            raise ValueError(
-                f"cluster {address} cannot be joined ({reason}); this machine must be one of it: "
-                "run `ray start --address=HOST:PORT` here, or give --cluster ray://HOST:10001"
-            ) from None
-        _joined.clear()
-        _joined.add(address)
-
-
-def machines_alive(devices: Sequence[str]) -> list[dict[str, Any]]:
-    """What Ray says of each machine that may work for us: it is there, and has CPUs and as many GPUs as are named."""
-    import ray
-
-    try:
-        nodes = within(ray.nodes, timeout_s=ANSWER_S)
-    except Exception as error:  # Ray raises what its parts raise
-        raise RankFailed(
-            f"the cluster's head does not answer ({' '.join(str(error).split())[:200]}); is it up?"
-        ) from None
-    needs = {"CPU": 1.0, "GPU": float(count_gpus(devices))}
-    return [
-        node
-        for node in nodes
-        if node["Alive"] and all(node["Resources"].get(name, 0.0) >= least for name, least in needs.items())
-    ]
 
 
 def ready(references: Sequence[Any], *, timeout_s: float) -> list[Any]:
@@ -205,6 +151,14 @@ def share(data: bytes) -> Any:
         ) from None
 
 
+def _kill(actor: Any, *, no_restart: bool) -> None:
+    """As far as the head can be asked to."""
+    import ray
+
+    with contextlib.suppress(TimeoutError):
+        within(lambda: ray.kill(actor, no_restart=no_restart), timeout_s=KILL_S)
+
+
 def _start_agent(node: str, *, num_gpus: int, config: Mapping[str, Any]) -> Any:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -250,42 +204,6 @@ def _boot() -> type:
             return self.problem or getattr(self.agent, method)(*args)
 
     return Boot
-
-
-def _check_same(address: str) -> None:
-    import ray
-
-    present = ray.get_runtime_context().gcs_address
-    if "://" not in address and address not in ("auto", present):
-        raise ValueError(f"this process works with the cluster at {present} already; give --cluster {present}")
-
-
-def _probe(address: str) -> None:
-    """Find out soon whether somebody listens there: Ray itself tries for long."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if address == "auto":
-        return
-    if not host or not port.isdigit():
-        raise ValueError(f"--cluster is {address!r}; give auto, HOST:PORT such as 10.0.0.1:6379, or ray://HOST:10001")
-    try:
-        socket.create_connection((host, int(port)), timeout=PROBE_S).close()
-    except (OSError, OverflowError) as error:
-        raise ValueError(
-            f"no Ray cluster answers at {address} ({error}); start one with `ray start --head`, "
-            "or give the address that it printed"
-        ) from None
-
-
-def _silence() -> None:
-    """Ray speaks of lost workers on stdout, which may carry our JSON; we tell of them ourselves."""
-    import ray._private.worker as worker
-
-    worker._worker_logs_enabled = False  # no public switch covers what a driver hears of raylets (2.60)
-    logging.getLogger("ray").setLevel(logging.CRITICAL)
-
-
-def count_gpus(devices: Sequence[str]) -> int:
-    return sum(device.startswith("cuda") for device in devices)
 
 
 def _renumbered(devices: Sequence[str]) -> list[str]:

@@ -90,7 +90,7 @@ def num_groups(place: Place) -> int:
     """How many jobs can work at a time: one in each replica, of each machine. Joins the cluster that is named."""
     if not place.cluster:
         return place.replicas
-    from .cluster_machine import connect, machines_alive
+    from .cluster_head import connect, machines_alive
 
     connect(place.cluster)
     return place.replicas * max(1, len(machines_alive(place.devices)))

@@ -70,7 +70,7 @@ def make_group(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, 
 
 
 def die_once(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, Any]:
-    """One rank gets a signal after the first step, the first time."""
+    """One rank gets a signal after the first step, the first time; with `parent` it is the fork server that does."""
     flag = Path(request["flag"])
     value = request["tensor"].clone()
     for step in range(4):
@@ -79,7 +79,8 @@ def die_once(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, An
         border.step(step + 1, 4)
         if step == 0 and seat.rank == request["rank"] and not flag.exists():
             flag.touch()
-            os.kill(os.getpid(), request["signal"])
+            os.kill(os.getppid() if request.get("parent") else os.getpid(), request["signal"])
+            time.sleep(60 if request.get("parent") else 0)  # ended by then, as a child
     return {"tensor": value}
 
 

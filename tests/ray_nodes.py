@@ -18,6 +18,24 @@ ATTEMPTS = 3
 @contextlib.contextmanager
 def two_nodes() -> Iterator[str]:
     """The cluster's address; its processes end with the context, and agents find this folder's modules."""
+    with _head() as nodes:
+        _patiently(lambda: nodes.add_node(**OPTIONS))
+        yield nodes.address
+
+
+@contextlib.contextmanager
+def one_node() -> Iterator[tuple[str, int]]:
+    """The address of a cluster that is a head and no more, and the process that it stands and falls with."""
+    with _head() as nodes:
+        yield nodes.address, head_process(nodes)
+
+
+def head_process(nodes: Any) -> int:
+    return nodes.head_node.all_processes["gcs_server"][0].process.pid
+
+
+@contextlib.contextmanager
+def _head() -> Iterator[Any]:
     environment = {
         "RAY_USAGE_STATS_ENABLED": "0",
         "PYTHONPATH": f"{TESTS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
@@ -29,10 +47,10 @@ def two_nodes() -> Iterator[str]:
 
     nodes = _patiently(lambda: Cluster(initialize_head=True, head_node_args=OPTIONS))
     try:
-        _patiently(lambda: nodes.add_node(**OPTIONS))
-        yield nodes.address
+        yield nodes
     finally:
-        ray.shutdown()
+        if ray.is_initialized() and ray.get_runtime_context().gcs_address == nodes.address:
+            ray.shutdown()
         with warnings.catch_warnings():  # Ray leaves its daemons' pipes and logs to the garbage collector
             warnings.simplefilter("ignore", ResourceWarning)
             nodes.shutdown()

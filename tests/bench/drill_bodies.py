@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch.distributed as dist
+
 from latentloom.parallel.border import Border
 from latentloom.parallel.seat import Seat
 from latentloom.pipelines import placement
@@ -11,6 +13,7 @@ from latentloom.pipelines.components import store
 from latentloom.pipelines.values import Model, from_plain
 
 PAGE = 4096
+CHUNK = 16 << 20
 
 
 def out_of_memory(request: Mapping[str, Any], border: Any, seat: Seat) -> dict[str, Any]:
@@ -37,6 +40,14 @@ class _Full(Border):
 
     def spread(self, plan: str, ranks: Any) -> None:
         self._inner.spread(plan, ranks)
+
+
+def swallow(request: Mapping[str, Any], border: Any, seat: Seat) -> None:
+    """{rank, num_bytes}: that rank writes to so much memory, while the others wait for it."""
+    held = []
+    while seat.rank == request["rank"] and len(held) * CHUNK < request["num_bytes"]:
+        held.append(bytes([1]) * CHUNK)
+    dist.barrier()
 
 
 def nothing(request: Mapping[str, Any], border: Any, seat: Seat) -> None:

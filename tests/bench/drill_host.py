@@ -1,5 +1,6 @@
-"""The drill in which the host process itself is killed, with a job under way."""
+"""The drills in which the host process itself is killed with a job under way, alone or with all it stands on."""
 
+import contextlib
 import os
 import random
 import signal
@@ -7,82 +8,106 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from pool_processes import alive_with, server_of, spare_of
+
 from drill_work import DEADLINE_S, Moment, Work
-from latentloom.parallel.pool_folder import PREFIX, PoolFolder
+from latentloom.parallel.pool_folder import FAILED, PREFIX, PoolFolder
 
 MARK = "LATENTLOOM_DRILL"
-START_S = 300.0
+GONE_S = 1.0
 
 
 def live(ranks: int, *, steps: int, size: int) -> NoReturn:
-    """Make pictures for ever, and say which stage begins."""
+    """Make pictures for ever; say who the server and its spare are, once, and then which stage begins."""
 
     class Telling(Moment):
         def enter(self, stage: str) -> None:
             print(stage, flush=True)
 
     work, border = Work(ranks, steps=steps, size=size, is_measured=False), Telling()
+    print(server_of(work.pool), spare_of(work.pool), flush=True)
     while True:
         work.picture(0, border)
 
 
-def host(times: int, *, ranks: int, steps: int, size: int) -> list[dict[str, Any]]:
+def host(times: int, *, ranks: int, steps: int, size: int, seed: int = 0) -> list[dict[str, Any]]:
     """SIGKILL a host at a random moment: its processes, folders and shared memory go, and the next one starts."""
-    chance = random.Random(0)
-    return [_once(chance, ranks, steps=steps, size=size) for _ in range(times)]
+    chance = random.Random(seed)
+    return [_once(chance, lambda pids: pids[:1], ranks=ranks, steps=steps, size=size) for _ in range(times)]
 
 
-def _once(chance: random.Random, ranks: int, *, steps: int, size: int) -> dict[str, Any]:
-    shared, mark = set(Path("/dev/shm").iterdir()), f"{os.getpid()}-{time.monotonic_ns()}"
-    options = ["live", "--ranks", str(ranks), "--steps", str(steps), "--size", str(size)]
+def all_at_once(times: int, *, ranks: int, steps: int, size: int, seed: int = 0) -> list[dict[str, Any]]:
+    """SIGKILL host, server and spare in any order, now and then with some stopped before: no rank is left either."""
+    chance = random.Random(seed)
+
+    def order(pids: list[int]) -> list[int]:
+        for pid in pids[1:]:
+            if chance.random() < 0.25:
+                os.kill(pid, signal.SIGSTOP)
+        return chance.sample(pids, len(pids))
+
+    return [_once(chance, order, ranks=ranks, steps=steps, size=size) for _ in range(times)]
+
+
+def _once(
+    chance: random.Random, order: Callable[[list[int]], list[int]], *, ranks: int, steps: int, size: int
+) -> dict[str, Any]:
+    """`order` says who of host, server and spare is killed, and who first."""
+    shared = set(Path("/dev/shm").iterdir())
+    mark = f"{MARK}={os.getpid()}-{time.monotonic_ns()}"
     with tempfile.TemporaryDirectory() as folder:
-        process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("drills.py")), *options],
-            env={**os.environ, MARK: mark, "TMPDIR": folder},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        assert process.stdout is not None, "it was asked for"
-        try:
-            start = time.monotonic()
-            stage = process.stdout.readline().strip()
-            start_s = time.monotonic() - start
+        with _living(mark, folder, ranks=ranks, steps=steps, size=size) as (process, others, start_s):
             time.sleep(chance.random())
-        finally:
-            process.kill()
-            process.communicate()
-        killed = time.monotonic()
-        while (left := _marked(mark)) and time.monotonic() < killed + DEADLINE_S:
+            victims = order([process.pid, *others])
+            killed = time.monotonic()
+            for pid in victims:
+                os.kill(pid, signal.SIGKILL)
+        while (left := alive_with(mark)) and time.monotonic() < killed + DEADLINE_S:
             time.sleep(0.005)
         gone = time.monotonic() - killed
         for pid in left:
             os.kill(pid, signal.SIGKILL)
         folders = _swept(folder)
-    is_clean = bool(stage) and gone <= 1 and not folders and set(Path("/dev/shm").iterdir()) <= shared
+    is_clean = gone <= GONE_S and not folders and set(Path("/dev/shm").iterdir()) <= shared
     return {"moment": "running", "start s": start_s, "gone ms": 1000 * gone, "equal": is_clean}
 
 
+@contextlib.contextmanager
+def _living(
+    mark: str, folder: str, *, ranks: int, steps: int, size: int
+) -> Iterator[tuple[subprocess.Popen[str], list[int], float]]:
+    """A host at work, its server and spare, and the seconds until it was."""
+    options = ["live", "--ranks", str(ranks), "--steps", str(steps), "--size", str(size)]
+    name, _, value = mark.partition("=")
+    start = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("drills.py")), *options],
+        env={**os.environ, name: value, "TMPDIR": folder},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None, "it was asked for"
+        others = [int(pid) for pid in process.stdout.readline().split()]
+        assert process.stdout.readline(), "a stage has begun"
+        yield process, others, time.monotonic() - start
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def _swept(folder: str) -> list[str]:
-    """What is left of pools after the next one has started and ended."""
+    """What is left of pools after the next one has started and ended; logs of failures are meant to be."""
     old, tempfile.tempdir = tempfile.tempdir, folder
     try:
         PoolFolder().remove()
     finally:
         tempfile.tempdir = old
-    return [each.name for each in Path(folder).iterdir() if PREFIX in each.name]
-
-
-def _marked(mark: str) -> list[int]:
-    """Processes, of any age, that were started with this mark; the dead that nobody has buried count too."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        try:
-            if folder.name.isdigit() and f"{MARK}={mark}".encode() in (folder / "environ").read_bytes():
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
+    left = [each for each in Path(folder).iterdir() if PREFIX in each.name]
+    return [each.name for each in left if not (each / FAILED).exists()]

@@ -5,10 +5,13 @@ import dataclasses
 import itertools
 import logging
 import os
+import random
+import signal
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,10 @@ PLANS = {1: "", 2: "ulysses=2", 3: "allgather=3", 4: "cfg=2,allgather=2"}
 DEADLINE_S = 120.0
 """For every wait of a drill: whatever takes longer hangs."""
 SEEDS = 3
+LOAD_S = 0.5
+"""From the beginning of a denoise, what new ranks load by then."""
+NOTICE_S = 10.0
+MOMENTS = ("load", "encode", "step", "decode", "idle")
 
 
 class Moment(Border):
@@ -58,6 +65,16 @@ class Log(logging.Handler):
 
     def last(self, words: str, *, since: float) -> float | None:
         return next((when for when, line in reversed(self.lines) if when >= since and words in line), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Struck:
+    """A picture during which something was done."""
+
+    time: float
+    is_equal: bool
+    """Whether every byte is as it is undisturbed."""
+    took_s: float
 
 
 class Work:
@@ -133,6 +150,42 @@ class Work:
             "seed": seed,
             "steps": self.num_steps,
         }
+
+    def struck(self, moment: str, seed: int, strike: Callable[[], None], *, chance: random.Random) -> "Struck":
+        """A picture, and what is done at a random time within one of its stages; `load` is that of the denoise."""
+        border, times = Moment(), list[float]()
+
+        def act() -> None:
+            times.append(time.monotonic())
+            strike()
+
+        if moment == "load":
+            self.forget()
+        stage = "step" if moment == "load" else moment
+        wait_s = chance.random() * (LOAD_S if moment == "load" else self.durations.get(stage, 0.0))
+        border.hooks[stage] = lambda: (later(wait_s, act), None)[1]
+        start = time.monotonic()
+        pixels = self.result(self.start(seed, border))
+        took_s = time.monotonic() - start
+        while not times:  # the stage was over sooner than thought
+            time.sleep(0.001)
+        return Struck(time=times[0], is_equal=pixels == self.expected[seed], took_s=took_s)
+
+    def forget(self) -> None:
+        """Replace all ranks, so that the next job loads."""
+        since = time.monotonic()
+        for state in self.pool.states():
+            os.kill(state.pid, signal.SIGKILL)
+        self.wait_ready(since)
+
+    def noticed(self, words: str, *, since: float) -> float:
+        """When the pool said so; waits for it, as the job itself may have."""
+        end = max(since, time.monotonic()) + NOTICE_S
+        while (found := self.log.first(words, since=since)) is None:
+            said = [line for _, line in self.log.lines[-5:]]
+            assert time.monotonic() < end, f"{words!r} was not said in {NOTICE_S:g} s; the pool said {said}"
+            time.sleep(0.001)
+        return found
 
     def wait_ready(self, since: float = 0.0) -> float:
         """Until all ranks are there and have joined one another after `since`; when they had."""

@@ -1,6 +1,10 @@
 """Break a pool at random moments while it makes real pictures, and print what it noticed, mended and lost.
 
-python tests/bench/drills.py kill --ranks 2 --times 200     also: stop, cancel, oom, host; `all` runs each in turn
+python tests/bench/drills.py kill --ranks 2 --times 200 --seed 1
+
+In a pool that lives on: kill, server, spare, stop, cancel, oom. With a host of its own each time: host, all (with its
+fork server and spare), memory (in a control group that is too small, which takes root). `every` runs each in turn. What
+is random comes from the seed.
 """
 
 import argparse
@@ -15,66 +19,41 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from drill_host import host, live
-from drill_work import Moment, Work, later
+from drill_memory import memory, starve
+from drill_server import server, spare, spare_memory
+
+from drill_host import all_at_once, host, live
+from drill_work import MOMENTS, Moment, Work, later
 from latentloom.parallel.border import Cancelled
 from latentloom.parallel.job import RankOutOfMemory
 from latentloom.parallel.limits import Limits
 
-MOMENTS = ("load", "encode", "step", "decode", "idle")
 Row = dict[str, Any]
 
 
 def kill(work: Work, times: int, *, seed: int = 0) -> list[Row]:
     """SIGKILL each rank in turn, one for each job, at a random time within a stage."""
     chance, rows = random.Random(seed), []
+    usual = sum(work.durations[name] for name in ("encode", "step", "decode"))
     for number in range(times):
         moment, rank = MOMENTS[number % len(MOMENTS)], number // len(MOMENTS) % work.num_ranks
-        if moment == "load":
-            forget(work)
-        rows.append(kill_once(work, moment, rank, number % len(work.expected), chance))
+        struck = work.struck(
+            moment,
+            number % len(work.expected),
+            lambda rank=rank: os.kill(work.pool.states()[rank].pid, signal.SIGKILL),
+            chance=chance,
+        )
+        noticed = work.noticed(f"rank {rank} (cpu) was killed", since=struck.time)
+        rows.append(
+            {
+                "moment": moment,
+                "noticed ms": 1000 * (noticed - struck.time),
+                "group whole ms": 1000 * (work.wait_ready(noticed) - struck.time),
+                "extra s": max(0.0, struck.took_s - usual),
+                "equal": struck.is_equal,
+            }
+        )
     return rows
-
-
-def kill_once(work: Work, moment: str, rank: int, seed: int, chance: random.Random) -> Row:
-    border, killed = Moment(), list[float]()
-
-    def strike() -> None:
-        killed.append(time.monotonic())
-        os.kill(work.pool.states()[rank].pid, signal.SIGKILL)
-
-    stage = "step" if moment == "load" else moment
-    wait_s = chance.random() * (0.5 if moment == "load" else work.durations.get(stage, 0.0))
-    border.hooks[stage] = lambda: (later(wait_s, strike), None)[1]
-    start = time.monotonic()
-    found = work.result(work.start(seed, border))
-    took = time.monotonic() - start
-    while not killed:  # the stage was over sooner than thought
-        time.sleep(0.001)
-    noticed = None
-    end = max(killed[0], time.monotonic()) + 10  # the job itself may have taken longer
-    while noticed is None and time.monotonic() < end:
-        noticed = work.log.first(f"rank {rank} (cpu) was killed", since=killed[0])
-        time.sleep(0.001)
-    said = [line for _, line in work.log.lines[-5:]]
-    assert noticed is not None, f"the death of rank {rank} ({moment}) was not noticed in 10 s; the pool said {said}"
-    back = work.wait_ready(noticed)
-    usual = sum(work.durations[name] for name in ("encode", "step", "decode"))
-    return {
-        "moment": moment,
-        "noticed ms": 1000 * (noticed - killed[0]),
-        "group back ms": 1000 * (back - killed[0]),
-        "extra s": max(0.0, took - usual),
-        "equal": found == work.expected[seed],
-    }
-
-
-def forget(work: Work) -> None:
-    """Replace all ranks, so that the next job loads."""
-    since = time.monotonic()
-    for state in work.pool.states():
-        os.kill(state.pid, signal.SIGKILL)
-    work.wait_ready(since)
 
 
 def stop(work: Work, times: int, *, seed: int = 0) -> list[Row]:
@@ -98,7 +77,7 @@ def stop(work: Work, times: int, *, seed: int = 0) -> list[Row]:
             {
                 "moment": "step",
                 "found ms after deadline": 1000 * ((late or since) - since - work.limits.silence_s),
-                "group back ms": 1000 * (back - (late or since)),
+                "group whole ms": 1000 * (back - (late or since)),
                 "equal": found == work.expected[number % len(work.expected)] and late is not None,
             }
         )
@@ -192,32 +171,48 @@ def machine() -> str:
 
 DRILLS: dict[str, tuple[Callable[..., list[Row]], int, Limits]] = {
     "kill": (kill, 200, Limits()),
+    "server": (server, 50, Limits()),
+    "spare": (spare, 20, Limits()),
     "stop": (stop, 20, Limits(silence_s=3)),
     "cancel": (cancel, 200, Limits()),
     "oom": (oom, 100, Limits()),
 }
+"""In a pool that lives on: what is done, how often, and the pool's limits."""
+HOSTS: dict[str, tuple[Callable[..., list[Row]], int]] = {
+    "host": (host, 50),
+    "all": (all_at_once, 20),
+    "memory": (memory, 3),
+}
+"""Each time with a host of its own."""
+PARTS: dict[str, Callable[..., Any]] = {"live": live, "starve": starve}
+"""What those hosts are."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("drill", choices=[*DRILLS, "host", "all", "live"])
+    parser.add_argument("drill", choices=[*DRILLS, *HOSTS, "every", *PARTS])
     parser.add_argument("--ranks", type=int, default=2, choices=(2, 3, 4))
     parser.add_argument("--times", type=int)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--size", type=int, default=64)
     asked = parser.parse_args()
-    if asked.drill == "live":  # what `host` kills
-        live(asked.ranks, steps=asked.steps, size=asked.size)
+    if asked.drill in PARTS:
+        PARTS[asked.drill](asked.ranks, steps=asked.steps, size=asked.size)
     print(machine(), flush=True)
     is_good = True
-    for name in [*DRILLS, "host"] if asked.drill == "all" else [asked.drill]:
-        if name == "host":
-            rows = host(asked.times or 50, ranks=asked.ranks, steps=asked.steps, size=asked.size)
+    for name in [*DRILLS, *HOSTS] if asked.drill == "every" else [asked.drill]:
+        options = {"seed": asked.seed}
+        if name in HOSTS:
+            drill, times = HOSTS[name]
+            rows = drill(asked.times or times, ranks=asked.ranks, steps=asked.steps, size=asked.size, **options)
         else:
             drill, times, limits = DRILLS[name]
             with Work(asked.ranks, steps=asked.steps, size=asked.size, limits=limits) as work:
-                rows = drill(work, asked.times or times)
-        print(table(rows, f"{name}, {asked.ranks} ranks"), flush=True)
+                if name == "spare":
+                    print(spare_memory(work), flush=True)
+                rows = drill(work, asked.times or times, **options)
+        print(table(rows, f"{name}, {asked.ranks} ranks, seed {asked.seed}"), flush=True)
         is_good = is_good and all(row["equal"] for row in rows)
     return 0 if is_good else 1
 

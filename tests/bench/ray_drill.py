@@ -1,8 +1,9 @@
-"""Kill agents of a Ray cluster of two nodes in the middle of jobs, and print a table of what came of it.
+"""Kill agents of a Ray cluster of two nodes in the middle of jobs, or its head, and print a table of what came of it.
 
-python tests/bench/ray_drill.py [--kills 3] [--address HOST:PORT]
+python tests/bench/ray_drill.py [agents|head] [--kills 3] [--seed 0] [--address HOST:PORT]
 
 Without an address it starts two nodes on this machine. A job is a gloo all-reduce a step, on one machine or on both.
+What loses its head is a `latentloom run` in a process of its own.
 """
 
 import argparse
@@ -11,13 +12,16 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -82,11 +86,47 @@ def cancel_one(cluster: Cluster, num_ranks: int) -> tuple[float, float, bool]:
     return took, took, torch.equal(cluster.call(BODY, request(0.0), num_ranks=num_ranks)["tensor"], undisturbed)
 
 
+def kill_head(chance: random.Random, folder: Path) -> tuple[float, float, bool]:
+    """Seconds until the run told of it, and until its process had ended; whether it did with 1 and in a sentence."""
+    with two_nodes() as address:
+        heads = [each.pid for each in psutil.Process().children(recursive=True) if each.name() == "gcs_server"]
+        workflow = Path(__file__).resolve().parents[2] / "workflows" / "first_picture.json"
+        command = [sys.executable, "-m", "latentloom", "run", str(workflow), "--no-cache", "--json", "--devices", "cpu"]
+        command += ["--cluster", address, "--out", str(folder), "--set", "denoise.steps=1000"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            assert process.stdout is not None, "it was asked for"
+            killed = told = 0.0
+            reason = ""
+            for line in process.stdout:
+                event = json.loads(line)
+                if event["kind"] == "progress" and not killed:
+                    time.sleep(chance.random())
+                    os.kill(heads[0], signal.SIGKILL)
+                    killed = time.monotonic()
+                elif event["kind"] == "failed":
+                    told, reason = time.monotonic(), event["message"]
+        end = time.monotonic()
+    return told - killed, end - killed, process.returncode == 1 and "head" in reason and "is lost" in reason
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("drill", nargs="?", default="agents", choices=("agents", "head"))
+    parser.add_argument("--seed", type=int, default=0, help="of the random moments")
     parser.add_argument("--kills", type=int, default=3, help="of each kind")
     parser.add_argument("--address", default="", help="of a running cluster of at least two machines of this host")
     arguments = parser.parse_args()
+    random.seed(arguments.seed)
+    if arguments.drill == "head":
+        with tempfile.TemporaryDirectory() as folder:
+            chance = random.Random(arguments.seed)
+            found = [kill_head(chance, Path(folder)) for _ in range(arguments.kills)]
+        told, ended, well = zip(*found, strict=True)
+        print(
+            f"head killed: {sum(well)} of {len(found)} told in a sentence, exit code 1; the most: told after ", end=""
+        )
+        print(f"{max(told):.1f} s, process gone after {max(ended):.1f} s")
+        return
     start = time.monotonic()
     with contextlib.nullcontext(arguments.address) if arguments.address else two_nodes() as address:
         print(f"cluster of two nodes up in {time.monotonic() - start:.1f} s")

@@ -2,7 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.parallel.container import Container, num_cores, read_container
+from latentloom.parallel.container import Container, num_cores, num_memory_kills, read_container
+from latentloom.parallel.server_process import how_it_ended
+from latentloom.parallel.shortage import MemoryKills
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -51,3 +53,55 @@ def test_no_limit_is_none(limit: str, tmp_path: Path) -> None:
 def test_this_process_has_cores_and_its_limits_can_be_read() -> None:
     assert num_cores() >= 1
     assert read_container().num_processes_left != 0
+
+
+VERSION_2 = {
+    "proc/self/cgroup": "0::/job",
+    "sys/fs/cgroup/job/memory.events": "low 0\nmax 7\noom 1\noom_kill 0",
+    "sys/fs/cgroup/job/memory.max": str(450 << 20),
+    "sys/fs/cgroup/job/memory.peak": str(448 << 20),
+}
+VERSION_1 = {
+    "proc/self/cgroup": "4:memory:/job",
+    "sys/fs/cgroup/memory/job/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 0",
+    "sys/fs/cgroup/memory/job/memory.limit_in_bytes": str(450 << 20),
+    "sys/fs/cgroup/memory/job/memory.max_usage_in_bytes": str(448 << 20),
+}
+NO_GROUP = {
+    "proc/self/cgroup": "0::/",
+    "proc/vmstat": "pgfault 9\noom_kill 0",
+    "proc/meminfo": f"MemTotal: {8 << 20} kB\nMemFree: 1 kB\nMemAvailable: {1 << 20} kB",
+}
+LIMITED = "the limit here is 450 MiB, and 448 MiB were in use; raise it, or use fewer ranks,"
+FREE = "of 8192 MiB here 1024 MiB are free without it; end other processes,"
+NUMBERS = [
+    (VERSION_2, LIMITED),
+    (VERSION_1, LIMITED),
+    (NO_GROUP, FREE),
+]
+
+
+@pytest.mark.parametrize(("files", "words"), NUMBERS, ids=["version 2", "version 1", "no group"])
+def test_an_end_for_want_of_memory_is_told_with_the_numbers(files: dict[str, str], words: str, tmp_path: Path) -> None:
+    kills = MemoryKills(write(tmp_path, files))
+    assert kills.reason() == ""
+    write(tmp_path, {name: text.replace("oom_kill 0", "oom_kill 2") for name, text in files.items()})
+    told = [how_it_ended(-9, log=tmp_path / "log", starved=kills.reason()) for _ in range(2)]
+    assert told[0] == told[1] and told[0].startswith(f"was ended by the system for want of memory ({words}")
+
+
+@pytest.mark.parametrize(
+    ("code", "starved", "words"),
+    [
+        (-9, "", "was killed (SIGKILL), not by the kernel for want of memory"),
+        (-9, None, "was killed (SIGKILL), as the system does when memory runs out"),
+        (-11, "of 8192 MiB", "was ended by signal 11 (Segmentation fault): it said nothing"),
+        (None, "", "was killed, or ended: it said nothing"),
+    ],
+)
+def test_other_ends_are_not_blamed_on_memory(code: int, starved: str | None, words: str, tmp_path: Path) -> None:
+    assert how_it_ended(code, log=tmp_path / "log", starved=starved) == words
+
+
+def test_where_nobody_counts_ends_for_want_of_memory_nothing_is_known(tmp_path: Path) -> None:
+    assert num_memory_kills(tmp_path) is None and MemoryKills(tmp_path).reason() is None

@@ -1,3 +1,4 @@
+import itertools
 import logging
 import os
 import shutil
@@ -9,7 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+from pool_processes import field, is_gone, server_of, spare_of, wait_until
 
+from latentloom.parallel import shortage
 from latentloom.parallel.border import Border
 from latentloom.parallel.job import RankFailed
 from latentloom.parallel.limits import Limits
@@ -177,15 +180,78 @@ def test_a_member_lost_during_a_job_of_fewer_ranks_is_missed_by_the_next_of_all(
     assert kept == [True, True, False]
 
 
-def test_the_fork_servers_death_is_mended(pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")]))
-    before = memories(pool)
-    status = Path(f"/proc/{before[0]['pid']}/status").read_text()
-    server = int(status.partition("PPid:")[2].split()[0])
-    os.kill(server, signal.SIGKILL)
+def test_the_spare_takes_the_place_of_a_killed_fork_server_and_nothing_is_imported(pool: Pool, tmp_path: Path) -> None:
     (tmp_path / "done").touch()
-    pool.call("pool_bodies:die_once", once(tmp_path / "done"), num_ranks=3)
+    undisturbed = pool.call("pool_bodies:die_once", once(tmp_path / "done"), num_ranks=3)["tensor"]
+    spare, border = spare_of(pool), Phases()
+    request = {**once(tmp_path / "flag"), "parent": True}
+    found = pool.call("pool_bodies:die_once", request, border, num_ranks=3)["tensor"]
+    assert torch.equal(found, undisturbed)
+    again = [each for each in border.told if each.startswith("starting again")]
+    assert len(again) == 1 and "was ended with the fork server, which was killed (SIGKILL)" in again[0]
+    assert server_of(pool) == spare != spare_of(pool)
+
+
+def test_spares_follow_one_another_when_fork_servers_die_in_a_row(pool: Pool) -> None:
+    for _ in range(4):
+        server, spare = server_of(pool), spare_of(pool)
+        os.kill(server, signal.SIGKILL)
+        wait_until(lambda server=server: is_gone(server))
+        assert len(memories(pool)) == 3 and server_of(pool) == spare
+
+
+def test_a_lost_spare_is_forked_anew_and_a_stopped_one_does_no_harm(pool: Pool) -> None:
+    before, lost = memories(pool), spare_of(pool)
+    os.kill(lost, signal.SIGKILL)
+    wait_until(lambda: is_gone(lost))
+    spare = spare_of(pool)
+    os.kill(spare, signal.SIGSTOP)
+    after = memories(pool)
+    assert [each["pid"] for each in after] == [each["pid"] for each in before]
+    server = server_of(pool)
+    os.kill(server, signal.SIGKILL)  # which the kernel tells the stopped spare with a SIGCONT
+    wait_until(lambda: is_gone(server))
+    assert len(memories(pool)) == 3 and server_of(pool) == spare
+
+
+def test_server_and_spare_have_one_thread_and_the_spare_next_to_no_memory_of_its_own(pool: Pool) -> None:
+    server, spare = server_of(pool), spare_of(pool)
+    assert field(server, "Threads") == field(spare, "Threads") == "1"
+    lines = [line.split() for line in Path(f"/proc/{spare}/smaps_rollup").read_text().splitlines()]
+    private = sum(int(line[1]) for line in lines if line[0].startswith("Private_"))
+    assert private < 30 << 10, "KiB"
+
+
+def test_a_stopped_fork_server_that_is_needed_is_replaced_by_its_spare(pool: Pool) -> None:
+    server, spare = server_of(pool), spare_of(pool)
+    os.kill(server, signal.SIGSTOP)
+    os.kill(pool.states()[1].pid, signal.SIGKILL)
+    assert len(memories(pool)) == 3 and server_of(pool) == spare
+    assert is_gone(server)
+
+
+def test_server_and_spare_killed_at_once_are_started_anew(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")]))
+    before, killed = memories(pool), {server_of(pool), spare_of(pool)}
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: all(map(is_gone, killed)))
     assert not {each["pid"] for each in before} & {each["pid"] for each in memories(pool)}
+    assert not killed & {server_of(pool), spare_of(pool)}
+
+
+@pytest.mark.parametrize("parent", [False, True])
+def test_a_rank_or_server_that_the_system_ended_for_want_of_memory_is_told_so(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parent: bool
+) -> None:
+    spare_of(pool)
+    counts = itertools.count(1 << 40)
+    monkeypatch.setattr(shortage, "num_memory_kills", lambda root: next(counts))
+    monkeypatch.setattr(shortage, "tightest_memory", lambda root: (450 << 20, 448 << 20))
+    border = Phases()
+    pool.call("pool_bodies:die_once", {**once(tmp_path / "flag"), "parent": parent}, border, num_ranks=3)
+    who = "was ended with the fork server, which" if parent else "rank 1 (cpu)"
+    assert any(f"{who} was ended by the system for want of memory (the limit here is 450 MiB" in x for x in border.told)
 
 
 def test_a_device_that_cannot_be_had_is_told(start_pool: Callable[..., Pool]) -> None:

@@ -1,6 +1,7 @@
 """What a whole host process does to its pool, and its machine to both; each host is a process of its own."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from pool_processes import alive_with, wait_until
 
 from latentloom.parallel.pool_folder import PREFIX, PoolFolder
 
@@ -79,6 +81,26 @@ pool.call("pool_bodies:total", {"tensor": torch.ones(9), "steps": 10_000, "pause
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     PoolFolder().remove()
     assert not [each for each in tmp_path.iterdir() if PREFIX in each.name]
+
+
+@pytest.mark.parametrize("killed", ["spare server host", "host"])
+def test_no_process_is_left_when_host_server_and_spare_are_killed_or_stopped(tmp_path: Path, killed: str) -> None:
+    program = """
+from pool_processes import server_of, spare_of
+print(server_of(pool), spare_of(pool), flush=True)
+pool.call("pool_bodies:total", {"tensor": torch.ones(9), "steps": 10_000, "pause_s": 0.01}, num_ranks=2)
+"""
+    with subprocess.Popen(command(program), env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        server, spare = map(int, process.stdout.readline().split())
+        pids = {"host": process.pid, "server": server, "spare": spare}
+        assert len(alive_with(str(tmp_path))) == 5
+        for name, pid in pids.items():
+            if name not in killed:
+                os.kill(pid, signal.SIGSTOP)
+        for name in killed.split():
+            os.kill(pids[name], signal.SIGKILL)
+    wait_until(lambda: not alive_with(str(tmp_path)))
 
 
 def test_a_folder_whose_host_lives_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The processes that a pool is made of, one by one."""
 
+import errno
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from latentloom.parallel import fork_server, pool_folder, rank, server_process
+from latentloom.parallel import fork_server, pool_folder, rank, server_process, spare
 from latentloom.parallel.container import Container, num_free_cores
 from latentloom.parallel.message import Channel
 from latentloom.parallel.pool_folder import PoolFolder, keep_logs
@@ -47,6 +48,29 @@ def test_the_fork_server_is_the_hosts_own_copy(tmp_path: Path) -> None:
         text=True,
     )
     assert done.stdout == "own\n", done.stderr
+
+
+def test_a_spare_that_cannot_be_had_is_tried_at_growing_pauses_and_the_reason_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now, asked = [100.0], list[float]()
+    monkeypatch.setattr(spare.time, "monotonic", lambda: now[0])
+    waiting = spare.Spare(listen=lambda *_: None, ignore=lambda _: None)
+
+    class Full(server_process.ServerProcess):
+        def spare(self) -> server_process.ServerProcess:
+            asked.append(now[0])
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    mine, theirs = Channel.pair()
+    server = Full(mine)
+    for _ in range(1500):
+        waiting.keep(server)
+        now[0] += 0.125
+    assert [each - 100 for each in asked] == [0, 0.25, 1.125, 4.375, 17.25, 68.5, 128.5]
+    assert "cannot be had: Too many open files; close other files" in caplog.text
+    mine.close()
+    theirs.close()
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")

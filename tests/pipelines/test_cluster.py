@@ -4,11 +4,14 @@ import importlib.util
 import json
 import os
 import signal
+import socket
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,13 +22,15 @@ from latentloom.parallel.container import num_free_cores
 from latentloom.parallel.job import RankFailed
 from latentloom.pipelines import placement
 from latentloom.pipelines.cluster import Cluster, too_few
-from latentloom.pipelines.cluster_job import Part
-from latentloom.pipelines.cluster_machine import MISSING, Machine, MachineLost, answer, connect
+from latentloom.pipelines.cluster_head import MISSING, Head, connect
+from latentloom.pipelines.cluster_job import ClusterJob, Part
+from latentloom.pipelines.cluster_machine import Machine, MachineLost, answer
 from latentloom.pipelines.values import Place, to_plain
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 pytestmark = pytest.mark.timeout(600)  # agents and ranks import torch and diffusers, each for itself
 BODY = "pool_bodies:total"
+TESTS = Path(__file__).resolve().parent.parent
 
 
 class Watcher(Border):
@@ -212,6 +217,55 @@ def test_a_second_cluster_in_one_process_is_refused(cluster: Cluster) -> None:
         connect("127.0.0.1:1")
 
 
+@needs_ray
+def test_a_lost_head_is_told_and_the_process_ends_at_once_with_its_own_code() -> None:
+    from ray_nodes import one_node
+
+    program = f"""
+import sys, time
+sys.path.insert(0, {str(TESTS)!r})
+import conftest
+from latentloom.pipelines.cluster_head import check_head, connect, leave
+connect(sys.argv[1])
+print("joined", flush=True)
+try:
+    for _ in range(1000):
+        check_head()
+        time.sleep(0.05)
+except RuntimeError as error:
+    print(error)
+leave(7)
+"""
+    with one_node() as (address, head):
+        command = [sys.executable, "-c", program, address]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None and process.stdout.readline() == "joined\n"
+            os.kill(head, signal.SIGKILL)
+            told, _ = process.communicate(timeout=60)
+    assert process.returncode == 7
+    assert told.startswith(f"the cluster's head at {address} is lost (Connection refused)")
+
+
+def test_a_job_whose_head_is_lost_does_not_wait_for_its_machines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    head = Head("10.0.0.1:6379")
+    head.problem = "Connection refused"
+    monkeypatch.setattr("latentloom.pipelines.cluster_head._heads", [head])
+    machine = Returned()
+    job = ClusterJob([Part(machine, {}, b"")])
+    with pytest.raises(RankFailed, match=r"head at 10\.0\.0\.1:6379 is lost \(Connection refused\)"):
+        job.run(Border())
+    assert "cancel" in machine.asked
+
+
+def test_a_head_that_takes_no_connection_says_why() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        assert Head(address)._knock() == ""
+    assert Head(address)._knock() == "Connection refused"
+
+
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ValueError, match=r"pip install 'latentloom\[ray\]'"):
@@ -224,8 +278,10 @@ class Returned(Machine):
 
     def __init__(self) -> None:
         self.name, self.is_ready, self.done = "machine 10.0.0.7", True, {"a stage"}
+        self.asked: list[str] = []
 
     def ask(self, method: str, *args: Any) -> Any:
+        self.asked.append(method)
         return "latentloom is not installed there"
 
 

@@ -21,7 +21,7 @@ def drills() -> Iterator[Any]:
         import drills
 
         yield drills
-        for name in ("drills", "drill_work", "drill_host", "drill_bodies"):
+        for name in ("drills", "drill_work", "drill_host", "drill_server", "drill_memory", "drill_bodies"):
             sys.modules.pop(name, None)
 
 
@@ -39,12 +39,19 @@ def test_a_rank_killed_in_each_moment_costs_no_picture(drills: Any, work: Any) -
     assert all(row["equal"] for row in rows), drills.table(rows, "kill")
 
 
-@pytest.mark.parametrize(("drill", "times"), [("stop", 1), ("cancel", 3), ("oom", 3)])
+def test_a_fork_server_killed_in_each_moment_costs_no_picture_and_no_import(drills: Any, work: Any) -> None:
+    rows = drills.server(work, 5, seed=3)
+    assert [row["moment"] for row in rows] == list(drills.MOMENTS)
+    assert all(row["equal"] for row in rows), drills.table(rows, "server")
+
+
+@pytest.mark.parametrize(("drill", "times"), [("spare", 2), ("stop", 1), ("cancel", 3), ("oom", 3)])
 def test_what_stops_a_rank_costs_no_picture(drills: Any, work: Any, drill: str, times: int) -> None:
     rows = getattr(drills, drill)(work, times)
     assert all(row["equal"] for row in rows), drills.table(rows, drill)
 
 
-def test_a_killed_host_leaves_nothing(drills: Any) -> None:
-    rows = drills.host(1, ranks=2, **SMALL)
+@pytest.mark.parametrize("drill", ["host", "all_at_once"])
+def test_a_killed_host_leaves_nothing(drills: Any, drill: str) -> None:
+    rows = getattr(drills, drill)(1, ranks=2, **SMALL)
     assert rows[0]["gone ms"] < 10_000 and rows[0]["start s"] > 0

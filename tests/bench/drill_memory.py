@@ -1,0 +1,75 @@
+"""The drill in which a rank takes more memory than its control group may, so that the kernel ends it; it takes root."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from drill_work import DEADLINE_S, Work
+from latentloom.parallel.job import RankFailed
+
+LIMIT = 2 << 30
+MIB = 1 << 20
+
+
+def starve(ranks: int, *, steps: int, size: int) -> NoReturn:
+    """What the drill starts in a group: says how a job ends that takes all memory, and whether the next is done."""
+    with Work(ranks, steps=steps, size=size, is_measured=False) as work:
+        before = work.picture(0)
+        start = time.monotonic()
+        try:
+            work.pool.call("drill_bodies:swallow", {"rank": ranks - 1, "num_bytes": LIMIT}, num_ranks=ranks)
+        except RankFailed as error:
+            print(time.monotonic() - start, str(error).splitlines()[0], flush=True)
+        print(work.picture(0) == before, flush=True)
+    sys.exit()
+
+
+def memory(times: int, *, ranks: int, steps: int, size: int, seed: int = 0) -> list[dict[str, Any]]:
+    """The kernel ends the rank both times it tries; the caller is told why, with the limit, and the pool lives on."""
+    words = f"rank {ranks - 1} (cpu) was ended by the system for want of memory (the limit here is {LIMIT // MIB} MiB, "
+    rows = []
+    for _ in range(times):
+        with _group(LIMIT) as group, tempfile.TemporaryDirectory() as folder:
+            options = ["--ranks", str(ranks), "--steps", str(steps), "--size", str(size)]
+            done = subprocess.run(
+                [sys.executable, str(Path(__file__).with_name("drills.py")), "starve", *options],
+                env={**os.environ, "TMPDIR": folder},
+                stdout=subprocess.PIPE,
+                text=True,
+                timeout=3 * DEADLINE_S,
+                preexec_fn=lambda group=group: (group / "cgroup.procs").write_text(str(os.getpid())),
+            )
+        told, alive = (*done.stdout.splitlines(), "", "")[:2]
+        seconds, _, reason = told.partition(" ")
+        print(reason, flush=True)
+        rows.append({"moment": "job", "told s": float(seconds or "nan"), "equal": words in reason and alive == "True"})
+    return rows
+
+
+@contextlib.contextmanager
+def _group(limit: int) -> Iterator[Path]:
+    """A control group below ours, of either version."""
+    lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    own = {controllers: path.lstrip("/") for _, controllers, path in lines}
+    is_old = "memory" in own
+    parent = Path("/sys/fs/cgroup", "memory" if is_old else "", own["memory" if is_old else ""])
+    group = parent / f"latentloom-drill-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / ("memory.limit_in_bytes" if is_old else "memory.max")).write_text(str(limit))
+    except OSError as error:
+        raise SystemExit(f"no control group can be made here ({error}); run as root, outside of a container") from None
+    try:
+        yield group
+    finally:
+        end = time.monotonic() + 10
+        while group.exists() and time.monotonic() < end:
+            with contextlib.suppress(OSError):  # processes are still ending
+                group.rmdir()
+            time.sleep(0.05)

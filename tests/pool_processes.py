@@ -1,0 +1,68 @@
+"""The processes behind a pool's ranks, as the kernel knows them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+WAIT_S = 60.0
+
+
+def server_of(pool: Any) -> int:
+    """The pid of the fork server, the parent of the ranks; waits until all are there."""
+    wait_until(lambda: all(state.is_ready for state in pool.states()))
+    return int(field(pool.states()[0].pid, "PPid"))
+
+
+def spare_of(pool: Any) -> int:
+    """The pid of the server's spare, its only child that is no rank; waits for it."""
+    spares = set[int]()
+
+    def is_there() -> bool:
+        others = children_of(server_of(pool)) - {state.pid for state in pool.states()}
+        spares.update(pid for pid in others if not is_gone(pid))
+        return bool(spares)
+
+    wait_until(is_there)
+    return spares.pop()
+
+
+def children_of(pid: int) -> set[int]:
+    """Also the dead that nobody has buried."""
+    pids = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+    return {each for each in pids if field(each, "PPid") == str(pid)}
+
+
+def field(pid: int, name: str) -> str:
+    """A line of what the kernel says of a process; "" where there is none."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(f"{name}:")), "")
+
+
+def alive_with(words: str) -> list[int]:
+    """Processes that were started with these words in their environment, or whose parents were."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and words.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return [pid for pid in found if not is_gone(pid)]
+
+
+def is_gone(pid: int) -> bool:
+    """Whether it has ended; somebody may yet have to bury it."""
+    return field(pid, "State")[:1] in ("", "Z")
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not is_so():
+        assert time.monotonic() < end, f"not so after {WAIT_S:g} s"
+        time.sleep(0.01)
