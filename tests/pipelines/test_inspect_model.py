@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from latentloom.pipelines import tensor_file
+from latentloom.pipelines.auto_plan import transformers
 from latentloom.pipelines.card_file import read_card
+from latentloom.pipelines.describe import describe_model
 from latentloom.pipelines.inspect_model import find_family, inspect_model, read_config
 from latentloom.pipelines.model_facts import family_size_multiple
+from latentloom.pipelines.pools import preloads
 from latentloom.pipelines.tensor_file import read_tensor_file
 
 
@@ -45,7 +48,9 @@ def test_an_unknown_pipeline_is_refused_with_the_list() -> None:
         ({"vae": ["diffusers", "os.system"]}, "names no class"),
         ({"vae": ["diffusers"]}, r"not \[library, class\]"),
         ({"../vae": ["diffusers", "AutoencoderKL"]}, r"not \[library, class\]"),
-        ({"vae": {"a": 1}}, "not an object"),
+        ({"vae": {"a": 1}}, r"'vae' is \{'a': 1\}, not \[library, class\]"),
+        ({"vae": [8, 16]}, r"'vae' is \[8, 16\], not \[library, class\]"),
+        ({"_class_name": ["pipeline", "MyPipeline"]}, "code of the model's own"),
         ({"_class_name": 3}, "does not name its pipeline"),
         ({"vae": [None, None]}, "lacks vae"),
     ],
@@ -53,6 +58,26 @@ def test_an_unknown_pipeline_is_refused_with_the_list() -> None:
 def test_a_model_index_that_asks_for_more_is_refused(copy: Path, values: dict[str, Any], words: str) -> None:
     change(copy / "model_index.json", **values)
     with pytest.raises(ValueError, match=words):
+        inspect_model(copy)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0.5, 3, True, None, "cosine", [1, 2, 3], [0.9, 0.1], [], ["a", "b", "c"], ["en", "de"], [[1], [2]], {"a": 1}],
+)
+def test_plain_values_in_a_model_index_are_the_pipelines_own(copy: Path, value: Any) -> None:
+    """Krea 2 keeps `text_encoder_select_layers` there, Qwen-Image 2.1 Turbo `sample_sigmas`."""
+    change(copy / "model_index.json", text_encoder_select_layers=value, transformer_size=value)
+    files = inspect_model(copy)
+    assert files.index["text_encoder_select_layers"] == value
+    assert "text_encoder_select_layers" not in files.components
+    assert list(transformers(copy)) == ["transformer"]
+    assert all("select" not in name for name in preloads(describe_model(str(copy), device="cpu")))
+
+
+def test_a_modular_model_is_refused_by_name(copy: Path) -> None:
+    (copy / "model_index.json").rename(copy / "modular_model_index.json")
+    with pytest.raises(ValueError, match=r"is a modular model .*; take the repository that has model_index\.json"):
         inspect_model(copy)
 
 
