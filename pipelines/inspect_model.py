@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from .component_config import Limits, check_config
-from .json_file import read_bytes, read_object
+from .json_file import parse_object, read_bytes, read_object
 from .source import PICKLES, is_allowed
-from .tensor_file import TensorFile, content_mark, read_tensor_file
+from .tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, TensorFile, check_counts, content_mark, read_tensor_file
 
 if TYPE_CHECKING:
     from .families.family import Family
@@ -272,7 +272,9 @@ def _read_weights(folder: Path, name: str, *, stem: str, files: frozenset[str]) 
                 "get the safetensors version of the model"
             )
         raise ValueError(f"component {name}: {folder} has no {single}; copy or pull the model again")
-    weight_map = read_object(folder / index, what=f"index of {name}", max_bytes=MAX_CONTENT_BYTES).get("weight_map")
+    listed = read_bytes(folder / index, what=f"index of {name}", max_bytes=MAX_HEADER_BYTES)
+    check_counts(folder / index, listed, texts=2, marks=1)
+    weight_map = parse_object(listed, what=f"index of {name} {folder / index}").get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise ValueError(f"component {name}: {folder / index} lists no weights; copy the model again")
     shards: dict[str, TensorFile] = {}
@@ -281,6 +283,8 @@ def _read_weights(folder: Path, name: str, *, stem: str, files: frozenset[str]) 
             raise ValueError(f"component {name}: shard {str(shard)[:100]!r} is not in {folder}; pull the model again")
         if shard not in shards:
             shards[shard] = read_tensor_file(folder / shard)
+            if sum(len(file.tensors) for file in shards.values()) > MAX_TENSORS:
+                raise ValueError(f"component {name}: {folder} holds more than {MAX_TENSORS:,} tensors; pull it again")
         if tensor not in shards[shard].tensors:
             raise ValueError(f"component {name}: shard {shard} lacks {tensor[:100]!r}; pull the model again")
     return list(shards.values())
