@@ -101,10 +101,10 @@ def read_tensor_file(path: Path) -> TensorFile:
 
 
 def _keep(file: TensorFile) -> None:
-    """Drops the oldest beyond as many tensors as one file may have."""
+    """Drops the oldest beyond as many tensors as two files may have."""
     with _lock:
         _read[file.path, file.size_bytes, file.stamps] = file
-        while sum(len(each.tensors) for each in _read.values()) > MAX_TENSORS:
+        while sum(len(each.tensors) for each in _read.values()) > 2 * MAX_TENSORS:
             del _read[next(iter(_read))]
 
 

@@ -357,9 +357,9 @@ def test_a_header_is_parsed_once_until_its_file_changes(tmp_path: Path, monkeypa
     assert len(read_tensor_file(path).tensors) == 3
 
 
-def test_no_more_headers_are_kept_than_one_may_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_headers_are_kept_than_two_files_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensor_file, "SETTLED_NS", -(2**62))
-    monkeypatch.setattr(tensor_file, "MAX_TENSORS", 5)
+    monkeypatch.setattr(tensor_file, "MAX_TENSORS", 2)
     paths = [write_header(tmp_path / str(number), empty_tensors(2)) for number in range(3)]
     first, second, third = [read_tensor_file(path) for path in paths]
     assert read_tensor_file(paths[2]) is third and read_tensor_file(paths[1]) is second
