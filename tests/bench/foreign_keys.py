@@ -1,6 +1,7 @@
 """Set every key of every component's config to a repository, a path and a URL, and watch what loading it does.
 
-python tests/bench/foreign_keys.py --seed 0             all cases (some minutes); --cases 200 takes so many at random
+python tests/bench/foreign_keys.py --seed 0             all cases (some minutes); `--cases 200`: every class and every
+key once, and so many more at random
 """
 
 import argparse
@@ -11,7 +12,7 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,18 @@ def cases(components: Mapping[str, Any], values: tuple[str, ...]) -> Iterator[Ca
                 texts = {key for key, value in plain.items() if isinstance(value, str)}
                 for key in sorted(texts | named | class_texts(component) if not place else texts | named):
                     yield from (Case(component, path.name, place, key, value) for value in values)
+
+
+def covering(found: Sequence[Case], chance: random.Random, most: int) -> list[Case]:
+    """`most` of them at random, and before these such that every class, file and key is among them."""
+    shuffled, covered = chance.sample(found, len(found)), set[str]()
+    needed = [
+        case
+        for case in shuffled
+        if not {case.component.class_name, case.file, case.key} <= covered
+        and not covered.update((case.component.class_name, case.file, case.key))
+    ]
+    return [*needed, *chance.sample(found, most)]
 
 
 def objects(plain: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
@@ -217,7 +230,7 @@ def run(scratch: Path, *, seed: int, most: int | None) -> dict[str, Any]:
     check_the_watch(watch, components["CLIPTextModel"])
     chosen = list(cases(components, values))
     if most is not None:
-        chosen = random.Random(seed).sample(chosen, most)
+        chosen = covering(chosen, random.Random(seed), most)
     outcomes, offences = collections.Counter[str](), list[str]()
     for number, case in enumerate(chosen):
         outcome, seen = try_once(case, scratch / "copies" / str(number), watch, expected)
