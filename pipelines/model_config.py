@@ -58,13 +58,13 @@ def _kinds(kind: Any, plain: Any) -> Iterator[Any]:
     from transformers import CONFIG_MAPPING, PreTrainedConfig
 
     plain = plain if isinstance(plain, dict) else {}
-    if not issubclass(kind, PreTrainedConfig):
-        named = plain.get("model_type")
-        if not isinstance(named, str) or named not in CONFIG_MAPPING:
-            return
-        kind = CONFIG_MAPPING[named]
-    yield kind
-    for key, part in kind.sub_configs.items():
+    named = plain.get("model_type")
+    is_config = issubclass(kind, PreTrainedConfig)
+    if not is_config and (not isinstance(named, str) or named not in CONFIG_MAPPING):
+        return
+    chosen: Any = kind if is_config else CONFIG_MAPPING[named]
+    yield chosen
+    for key, part in chosen.sub_configs.items():
         yield from _kinds(part, plain.get(key))
 
 

@@ -141,9 +141,7 @@ def content_mark(file: TensorFile) -> str:
 def _read_entries(path: Path, plain: Mapping[str, Any], data_bytes: int) -> dict[str, TensorEntry]:
     tensors, spans = {}, []
     for name, entry in plain.items():
-        if type(entry) is not dict:
-            raise ValueError(f"{path} describes tensor {name[:100]!r} wrongly; copy it again")
-        dtype, shape, span = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
+        dtype, shape, span = _fields(entry)
         is_right = type(dtype) is str and dtype in BITS and type(shape) is list and type(span) is list
         if not is_right or list(map(type, span)) != [int, int]:
             raise ValueError(f"{path} describes tensor {name[:100]!r} wrongly; copy it again")
@@ -165,3 +163,9 @@ def _read_entries(path: Path, plain: Mapping[str, Any], data_bytes: int) -> dict
             f"{path} is damaged: it should hold {reached} bytes of tensors and has {data_bytes}; copy it again"
         )
     return tensors
+
+
+def _fields(entry: Any) -> tuple[Any, Any, Any]:
+    if not isinstance(entry, dict):
+        return None, None, None
+    return entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
