@@ -9,7 +9,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..pipelines.describe import card_of, check_lora, describe_model, find_lora, pick_device
+from ..pipelines.describe import card_of, describe_model, find_lora, pick_device
+from ..pipelines.lora_file import check_lora
 from ..pipelines.place import placed
 from ..pipelines.shape import empty_canvas
 from ..pipelines.tensor_file import read_tensor_file

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..parallel.plan import ParallelPlan
-from .inspect_model import read_config, read_index
+from .inspect_model import components_of, read_config, read_index
 from .split_plans import REFUSED, SPLIT_PLANS
 from .values import Model
 
@@ -93,8 +93,8 @@ def _holds(is_refused: Any, config: SimpleNamespace) -> bool:
 
 def transformers(folder: Path) -> dict[str, str]:
     """The classes of the model's transformers, by their names in model_index.json."""
-    entries = {name: entry for name, entry in read_index(folder).items() if name.startswith("transformer")}
-    return {name: entry[1] for name, entry in entries.items() if isinstance(entry, list) and None not in entry}
+    named = components_of(read_index(folder))
+    return {name: class_name for name, (_, class_name) in named.items() if name.startswith("transformer")}
 
 
 def num_heads(folder: Path) -> int:

@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .json_file import read_object
 
-FILE_KEYS = ("vocab_file", "merges_file", "tokenizer_file", "spm_file")
 FOREIGN_KEYS = {
     "auto_map": "names code of its own",
-    "quantization_config": "is already quantized; use the plain weights and choose quantization when loading",
-    "transformers_weights": "names weights elsewhere",
     "custom_pipelines": "names code of its own",
+    "trust_remote_code": "asks that code of its own be run",
+    # transformers fetches kernels by repository and runs them
+    "use_kernels": "asks for kernels, which are code from elsewhere",
+    "kernel_config": "names kernels, which are code from elsewhere",
+    "allow_all_kernels": "asks for kernels, which are code from elsewhere",
+    "quantization_config": "is already quantized; use the plain weights and choose quantization when loading",
+    # other files than those that were checked
+    "configuration_files": "names another config",
+    "fast_tokenizer_files": "names another vocabulary",
+    "transformers_weights": "names weights elsewhere",
+    "gguf_file": "names weights elsewhere",
+    "model_file": "names a vocabulary elsewhere",
+    "model_proto": "brings a vocabulary of its own",
+    "init_inputs": "gives arguments without their names, such as paths",
+    # other models, which their classes fetch for themselves
+    "backbone": "names a model elsewhere",
+    "audio_tokenizer": "names a model elsewhere",
 }
+"""Key -> what a config says with it, at any depth, unless its value is empty. None of a supported model has one."""
+FILE_KEYS = ("vocab_file", "merges_file", "tokenizer_file", "spm_file")
+DATA_KEYS = ("vocab", "merges")
+"""A tokenizer opens these where they are text."""
+ATTENTION = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3", "flash_attention_4")
+EXPERTS = ("eager", "batched_mm", "grouped_mm")
+IMPLEMENTATIONS = {
+    "attn_implementation": ATTENTION,
+    "_attn_implementation": ATTENTION,
+    "_attn_implementation_internal": ATTENTION,
+    "experts_implementation": EXPERTS,
+    "_experts_implementation": EXPERTS,
+    "_experts_implementation_internal": EXPERTS,
+}
+"""Key -> transformers' own names; any other is a repository of kernels. Whatever a config says, `model_config` has the
+last word."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,22 +63,47 @@ def check_config(path: Path, name: str, *, limits: Limits | None) -> None:
 
     `limits` is for the configs that say how many layers of which size there are.
     """
-    pending: list[tuple[str, Any]] = list(read_object(path, what=f"config of {name}").items())
-    while pending:
-        key, value = pending.pop()
-        if key in FOREIGN_KEYS and value:
-            raise ValueError(f"component {name}: {path} {FOREIGN_KEYS[key]} ({key}), which is refused")
-        if key in FILE_KEYS and isinstance(value, str) and Path(value).name != value:
-            raise ValueError(f"component {name}: {path} points at a file elsewhere ({key}), which is refused")
+    plain = read_object(path, what=f"config of {name}")
+    if reason := foreign_entry(plain):
+        raise ValueError(f"component {name}: {path} {reason}, which is refused")
+    for key, value in _entries(plain):
         if limits is not None and not _is_sane(key, value, limits):
             raise ValueError(
                 f"component {name}: {path} has {key[:64]} = {str(value)[:40]}, which is out of range; "
                 "copy the model again"
             )
+
+
+def foreign_entry(plain: dict[str, Any]) -> str:
+    """What settings say that is refused, as a verb, its object and the key; "" where they say nothing of the kind."""
+    found = (f"{reason} ({key})" for key, value in _entries(plain) if (reason := _foreign(key, value)))
+    return next(found, "")
+
+
+def _entries(plain: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """All keys with their values, at any depth; the members of a list stand under its key."""
+    pending: list[tuple[str, Any]] = list(plain.items())
+    while pending:
+        key, value = pending.pop()
+        yield key, value
         if isinstance(value, dict):
-            pending.extend(value.items())
+            inside = value.items()  # of implementations the keys are parts of the model
+            pending.extend((key, item) for _, item in inside) if key in IMPLEMENTATIONS else pending.extend(inside)
         elif isinstance(value, list):
             pending.extend((key, item) for item in value)
+
+
+def _foreign(key: str, value: Any) -> str:
+    """What is wrong with an entry, as a verb and its object; "" where nothing is."""
+    if key in FOREIGN_KEYS and value:
+        return FOREIGN_KEYS[key]
+    if not isinstance(value, str):
+        return ""
+    if key in DATA_KEYS or (key in FILE_KEYS and Path(value).name != value):
+        return "points at a file elsewhere"
+    if value not in IMPLEMENTATIONS.get(key, (value,)):
+        return f"names kernels, {value[:100]!r}, which are code from elsewhere"
+    return ""
 
 
 def _is_sane(key: str, value: Any, limits: Limits) -> bool:

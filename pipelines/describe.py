@@ -15,8 +15,9 @@ from .card import Card
 from .card_file import read_card
 from .file_hash import sha256_of
 from .inspect_model import ModelFiles, families, inspect_model
+from .lora_file import check_lora
 from .source import PICKLES, exists, is_allowed, resolve_source
-from .tensor_file import TensorFile, content_mark, read_tensor_file
+from .tensor_file import content_mark, read_tensor_file
 from .values import Dtype, Lora, Model, Quantization
 
 logger = logging.getLogger("latentloom")
@@ -161,15 +162,6 @@ def find_lora(path: str, roots: Sequence[Path] | None) -> Path:
     if found is None:
         raise ValueError(f"LoRA {path[:300]!r} does not exist; check the path")
     return found.absolute()
-
-
-def check_lora(file: TensorFile) -> None:
-    """Refuse a file whose tensor names are not those of a LoRA (diffusers, PEFT or kohya names)."""
-    if not any("lora" in name or "lokr" in name for name in file.tensors):
-        some = ", ".join(sorted(file.tensors)[:2]) or "nothing"
-        raise ValueError(
-            f"{file.path} is no LoRA: it holds {some[:200]}; use it as a model source, or give a LoRA file"
-        )
 
 
 def _adapter_name(file: Path, others: Sequence[Lora]) -> str:

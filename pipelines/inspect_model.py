@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from .component_config import Limits, check_config
-from .json_file import read_bytes, read_object
+from .json_file import parse_object, read_bytes, read_object
 from .source import PICKLES, is_allowed
-from .tensor_file import TensorFile, content_mark, read_tensor_file
+from .tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, TensorFile, check_counts, content_mark, read_tensor_file
 
 if TYPE_CHECKING:
     from .families.family import Family
@@ -24,6 +24,7 @@ Kind = Literal["model", "scheduler", "tokenizer", "processor"]
 
 LIBRARIES = ("diffusers", "transformers")
 TOP_FILES = ("model_index.json", "latentloom.json")
+MODULAR_INDEX = "modular_model_index.json"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 CLASS = re.compile(r"[A-Z][A-Za-z0-9_]{0,99}")
 CONFIGS: Mapping[Kind, tuple[str, ...]] = {
@@ -87,13 +88,16 @@ def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> Model
             raise ValueError(f"{folder / file} links to a place outside the allowed folders; copy the file there")
     index = read_index(folder)
     family = find_family(str(index["_class_name"]))
+    named = components_of(index)
+    names = {name for names in family.components.values() for name in names}
+    for name in sorted({name.rstrip("?") for name in names} & index.keys() - named.keys()):
+        if index[name] not in (None, [None, None]):
+            raise ValueError(_no_component(folder / TOP_FILES[0], name, index[name]))
     components = {
-        name: inspect_component(folder, name, library=entry[0], class_name=entry[1], roots=allowed)
-        for name, entry in index.items()
-        if isinstance(entry, list) and None not in entry
+        name: inspect_component(folder, name, library=library, class_name=class_name, roots=allowed)
+        for name, (library, class_name) in named.items()
     }
-    needed = {name for names in family.components.values() for name in names if not name.endswith("?")}
-    if missing := sorted(needed - components.keys()):
+    if missing := sorted({name for name in names if not name.endswith("?")} - components.keys()):
         raise ValueError(f"model {folder} lacks {', '.join(missing)}, which {family.title} needs; copy the model again")
     return ModelFiles(
         folder=folder,
@@ -122,24 +126,51 @@ def find_family(pipeline: str) -> Family:
 
 
 def read_index(folder: Path) -> dict[str, Any]:
-    """`model_index.json`: settings, and components as [library, class] of diffusers or transformers only."""
-    path = folder / "model_index.json"
+    """`model_index.json`: the pipeline's own values, and components as [library, class] of diffusers or transformers.
+
+    A list of anything else is a value of the pipeline, as diffusers takes it (Krea 2: `text_encoder_select_layers`).
+    """
+    path = folder / TOP_FILES[0]
     if not os.path.lexists(path):
+        if os.path.lexists(folder / MODULAR_INDEX):
+            raise ValueError(
+                f"{folder} is a modular model ({MODULAR_INDEX}): its components lie in other repositories, "
+                "which this version does not read; take the repository that has model_index.json"
+            )
         raise ValueError(f"{folder} is no model: it has no model_index.json; give a folder in diffusers format")
     index = read_object(path, what="model index")
-    if not isinstance(index.get("_class_name"), str):
+    pipeline = index.get("_class_name")
+    if isinstance(pipeline, list):
+        raise ValueError(f"{path}: pipeline {str(pipeline)[:100]} is code of the model's own, which is refused")
+    if not isinstance(pipeline, str):
         raise ValueError(f"{path} does not name its pipeline (_class_name); copy the model again")
     for name, entry in index.items():
-        if isinstance(entry, list):
+        if _is_component(entry):
             _check_entry(path, name, entry)
-        elif isinstance(entry, dict):
-            raise ValueError(f"{path}: {name[:64]!r} should be [library, class], not an object; copy the model again")
     return index
 
 
+def components_of(index: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """(library, class) of the components that the model has, by name, from what `read_index` gave."""
+    return {name: (entry[0], entry[1]) for name, entry in index.items() if _is_component(entry) and None not in entry}
+
+
+def _is_component(entry: Any) -> bool:
+    """Whether it is meant as [library, class]: it names one of the libraries, or a pair that ends like a class."""
+    match entry:
+        case [str(library), *_] if library in LIBRARIES:
+            return True
+        case [str() | None, None] | [None, str()]:
+            return True
+        case [str(), str(class_name)]:
+            return CLASS.fullmatch(class_name) is not None
+        case _:
+            return False
+
+
 def _check_entry(path: Path, name: str, entry: list[Any]) -> None:
-    if not NAME.fullmatch(name) or len(entry) != 2 or not all(isinstance(e, str | None) for e in entry):
-        raise ValueError(f"{path}: component {name[:64]!r} is {str(entry)[:100]}, not [library, class]; copy it again")
+    if not NAME.fullmatch(name) or len(entry) != 2:
+        raise ValueError(_no_component(path, name, entry))
     library, class_name = entry
     if library is None or class_name is None:
         return
@@ -152,12 +183,16 @@ def _check_entry(path: Path, name: str, entry: list[Any]) -> None:
         raise ValueError(f"{path}: component {name} names no class ({class_name[:64]!r}); copy the model again")
 
 
+def _no_component(path: Path, name: str, entry: Any) -> str:
+    return f"{path}: component {name[:64]!r} is {str(entry)[:100]}, not [library, class]; copy it again"
+
+
 def read_config(folder: Path, name: str) -> dict[str, Any]:
     """The config of one component, by its name; {} when the model has no such component."""
-    entry = read_index(folder).get(name)
-    if not isinstance(entry, list) or None in entry:
+    found = components_of(read_index(folder)).get(name)
+    if found is None:
         return {}
-    return read_object(_config_path(folder / name, _kind(entry[1]), name), what=f"config of {name}")
+    return read_object(_config_path(folder / name, _kind(found[1]), name), what=f"config of {name}")
 
 
 def _kind(class_name: str) -> Kind:
@@ -237,7 +272,9 @@ def _read_weights(folder: Path, name: str, *, stem: str, files: frozenset[str]) 
                 "get the safetensors version of the model"
             )
         raise ValueError(f"component {name}: {folder} has no {single}; copy or pull the model again")
-    weight_map = read_object(folder / index, what=f"index of {name}", max_bytes=MAX_CONTENT_BYTES).get("weight_map")
+    listed = read_bytes(folder / index, what=f"index of {name}", max_bytes=MAX_HEADER_BYTES)
+    check_counts(folder / index, listed, texts=2, marks=1)
+    weight_map = parse_object(listed, what=f"index of {name} {folder / index}").get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise ValueError(f"component {name}: {folder / index} lists no weights; copy the model again")
     shards: dict[str, TensorFile] = {}
@@ -246,6 +283,8 @@ def _read_weights(folder: Path, name: str, *, stem: str, files: frozenset[str]) 
             raise ValueError(f"component {name}: shard {str(shard)[:100]!r} is not in {folder}; pull the model again")
         if shard not in shards:
             shards[shard] = read_tensor_file(folder / shard)
+            if sum(len(file.tensors) for file in shards.values()) > MAX_TENSORS:
+                raise ValueError(f"component {name}: {folder} holds more than {MAX_TENSORS:,} tensors; pull it again")
         if tensor not in shards[shard].tensors:
             raise ValueError(f"component {name}: shard {shard} lacks {tensor[:100]!r}; pull the model again")
     return list(shards.values())

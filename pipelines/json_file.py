@@ -15,8 +15,10 @@ MAX_BYTES = 4 << 20
 MAX_DEPTH = 32
 MAX_DIGITS = 40
 
-# A string, or a run of brackets. Possessive, and the closing quote is optional, so that it never goes back.
-_BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]++|[\]}]++', re.DOTALL)
+# Possessive, and the closing quote is optional, so that neither goes back.
+_TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_NO_BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[^"\[\]{}]++', re.DOTALL)
+_RUNS = re.compile(r"[\[{]++|[\]}]++")
 
 
 class JsonFault(ValueError):
@@ -82,16 +84,27 @@ def parse_strict(source: str | bytes, *, max_depth: int = MAX_DEPTH, takes_nan: 
     return data
 
 
+def without_texts(data: bytes, *, max_texts: int) -> bytes:
+    """What of JSON lies between its strings, to count before parsing. Raises `JsonFault` beyond `max_texts` strings."""
+    # A string has two quotes without a backslash before them, or one where it ends in a backslash of its own.
+    if data.count(b'"') - data.count(b'\\"') > 2 * max_texts:
+        raise JsonFault("too_many", f"it holds more than {max_texts:,} texts")
+    between, num_texts = _TEXTS.subn(b"", data)
+    if num_texts > max_texts:
+        raise JsonFault("too_many", f"it holds more than {max_texts:,} texts")
+    return between
+
+
 def _check_depth(text: str, max_depth: int) -> None:
-    depth = 0
-    for match in _BRACKETS.finditer(text):
+    brackets = _NO_BRACKETS.sub("", text)
+    for _ in range(max_depth):  # each turn takes away the innermost: much faster than to walk through a large text
+        brackets = brackets.replace("[]", "").replace("{}", "")
+    depth = max_depth if "[]" in brackets or "{}" in brackets else 0
+    for match in _RUNS.finditer(brackets):  # empty now, but for what is too deep or no JSON
         run = match.group()
-        if run[0] in "[{":
-            depth += len(run)
-            if depth > max_depth:
-                raise JsonFault("too_deep", f"it nests more than {max_depth} levels")
-        elif run[0] in "]}":
-            depth -= len(run)
+        depth += len(run) if run[0] in "[{" else -len(run)
+        if depth > max_depth:
+            raise JsonFault("too_deep", f"it nests more than {max_depth} levels")
 
 
 def _check_surrogates(data: Any) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from . import skeleton
+from . import model_config, skeleton
 from .inspect_model import ComponentFiles
 from .out_of_memory import OutOfMemory, is_out_of_memory, shortage
 from .prompt import one_call_at_a_time
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("latentloom")
 
 MAX_REASON = 300
+_INSTALLING = threading.Lock()
 
 
 def load_component(files: ComponentFiles, *, dtype: Dtype, device: str = "cpu", checkpoint: Path | None = None) -> Any:
@@ -33,9 +35,9 @@ def load_component(files: ComponentFiles, *, dtype: Dtype, device: str = "cpu", 
     from .default_dtype import kept_to_this_thread
 
     cls = component_class(files)
-    with one_sentence(files, checkpoint), quiet_libraries(), kept_to_this_thread():
+    with one_sentence(files, checkpoint), quiet_libraries(), offline(), kept_to_this_thread():
         if files.kind != "model":
-            component = cls.from_pretrained(str(files.folder), local_files_only=True)
+            component = _load_settings(cls, files)
             return one_call_at_a_time(component) if files.kind == "tokenizer" else component
         if checkpoint:
             component = _load_file(cls, files, checkpoint, dtype=dtype, device=device)
@@ -79,6 +81,16 @@ def torch_dtype(dtype: Dtype) -> torch.dtype:
     return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
 
 
+def _load_settings(cls: Any, files: ComponentFiles) -> Any:
+    """A scheduler, tokenizer or processor. Of a tokenizer, keys that it does not know are data that nothing reads."""
+    from transformers import BaseImageProcessor
+
+    if issubclass(cls, BaseImageProcessor):
+        plain, _ = cls.get_image_processor_dict(str(files.folder), local_files_only=True)
+        return cls.from_dict(model_config.processor_settings(cls, plain))
+    return cls.from_pretrained(str(files.folder), local_files_only=True)
+
+
 def _load_folder(cls: Any, files: ComponentFiles, *, dtype: Dtype, device: str) -> Any:
     if files.library == "diffusers" and device != "cpu":
         component = skeleton.load(cls, files, dtype=torch_dtype(dtype), device=device)
@@ -86,7 +98,10 @@ def _load_folder(cls: Any, files: ComponentFiles, *, dtype: Dtype, device: str) 
             return component
     # Without dtype= transformers keeps the file's own format and diffusers takes fp32: parts that do not fit.
     # With device_map transformers casts and moves a few tensors at a time; diffusers would add hooks of accelerate.
-    options: dict[str, Any] = {"low_cpu_mem_usage": True} if files.library == "diffusers" else {"device_map": device}
+    options: dict[str, Any] = {"low_cpu_mem_usage": True}
+    if files.library == "transformers":
+        config = model_config.model_config(cls, files.folder, name=files.name)
+        options = {"device_map": device, "config": config, "trust_remote_code": False, "use_kernels": False}
     component, info = cls.from_pretrained(
         str(files.folder),
         dtype=torch_dtype(dtype),
@@ -152,6 +167,34 @@ def out_of_memory(name: str, place: str, short: str) -> str:
 def one_reason(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= MAX_REASON else text[:MAX_REASON] + "..."
+
+
+class _Offline:
+    """Stands for the hub client's HF_HUB_OFFLINE: true within `offline()` of this thread, else as it was."""
+
+    def __init__(self, before: Any) -> None:
+        self.before = before
+        self.thread = threading.local()
+
+    def __bool__(self) -> bool:
+        return getattr(self.thread, "depth", 0) > 0 or bool(self.before)
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Within it this thread asks no hub, whatever a model's files or a library's code would have. Other threads may:
+    in a host they are others' work."""
+    from huggingface_hub import constants
+
+    with _INSTALLING:
+        if not isinstance(constants.HF_HUB_OFFLINE, _Offline):
+            setattr(constants, "HF_HUB_OFFLINE", _Offline(constants.HF_HUB_OFFLINE))  # noqa: B010 (a bool by its type)
+    thread = cast("_Offline", constants.HF_HUB_OFFLINE).thread
+    thread.depth = getattr(thread, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        thread.depth -= 1
 
 
 @contextmanager

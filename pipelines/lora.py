@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from .file_hash import sha256_of
-from .loading import one_reason, quiet_libraries
+from .loading import offline, one_reason, quiet_libraries
+from .lora_file import check_lora
 from .out_of_memory import is_out_of_memory
+from .tensor_file import read_tensor_file
 from .values import Lora
 
 logger = logging.getLogger("latentloom")
@@ -84,14 +86,15 @@ def _mixin(pipeline: str) -> Any:
 def _load(component: Any, name: str, *, lora: Lora, mixin: Any) -> bool:
     """Whether the file had something for this component."""
     _check_unchanged(lora)
-    with _one_sentence(lora):
+    check_lora(read_tensor_file(Path(lora.path)))
+    with _one_sentence(lora), offline():
         read = _read(lora, mixin)
     _check_match(read, lora, mixin)
     part = "transformer" if name == "transformer_2" else name
     if not _is_for(lora, name) or not read.num_layers(part):
         return False
     shapes = _shapes(component)
-    with _one_sentence(lora), quiet_libraries(), warnings.catch_warnings():
+    with _one_sentence(lora), quiet_libraries(), offline(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # several LoRAs are meant
         if name.startswith("text_encoder"):
             _load_text_encoder(component, name, lora=lora, mixin=mixin, read=read)

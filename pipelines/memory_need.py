@@ -25,7 +25,7 @@ from typing import Any
 from ..parallel.plan import ParallelPlan
 from .component_memory import DTYPE_BITS
 from .families import FAMILIES
-from .inspect_model import read_config, read_index
+from .inspect_model import components_of, read_config, read_index
 from .model_weights import Weights, weights_of
 from .placement import SPLIT_PIXELS
 from .shape import size_multiple
@@ -165,8 +165,8 @@ def _num_tokens(model: Model, canvas: Latents) -> int:
 
 
 def _is_joint(model: Model) -> bool:
-    entry = read_index(Path(model.folder)).get("transformer")
-    split = SPLIT_PLANS.get(entry[1]) if isinstance(entry, list) and isinstance(entry[1], str) else None
+    _, class_name = components_of(read_index(Path(model.folder))).get("transformer", ("", ""))
+    split = SPLIT_PLANS.get(class_name)
     return split is not None and "text" in split.order
 
 

@@ -20,7 +20,7 @@ from ..parallel.pool import Pool
 from ..parallel.seat import Seat
 from .auto_plan import auto_plan
 from .describe import card_of
-from .inspect_model import read_index
+from .inspect_model import components_of, read_index
 from .out_of_memory import OutOfMemory
 from .place import named_plan
 from .pools import POOLS, preloads
@@ -176,5 +176,4 @@ def _ranks_to_decode(model: Model, latents: Latents) -> int:
 
 
 def _vae_class(model: Model) -> str:
-    entry = read_index(Path(model.folder)).get("vae")
-    return str(entry[1]) if isinstance(entry, list) else ""
+    return components_of(read_index(Path(model.folder))).get("vae", ("", ""))[1]

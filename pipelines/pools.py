@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..parallel.pool import Pool
 from .families import FAMILIES
-from .inspect_model import read_index
+from .inspect_model import components_of, read_index
 from .values import Model
 
 MAX_IDLE = 2
@@ -77,8 +77,8 @@ POOLS = Pools()
 
 def preloads(model: Model) -> list[str]:
     """What ranks will need for this model: imported once, before they are forked."""
-    classes = [entry for entry in read_index(Path(model.folder)).values() if isinstance(entry, list)]
-    known = [f"{entry[0]}:{entry[1]}" for entry in classes if entry[0] in ("diffusers", "transformers")]
+    named = components_of(read_index(Path(model.folder)))
+    known = [f"{library}:{class_name}" for library, class_name in named.values()]
     family = FAMILIES[model.family]
     blocks = f"diffusers:{family.pipelines[0]}"  # its module imports what the family's modular blocks do
     return [".pipelines.stages", f".pipelines.families.{family.name}", ".pipelines.compiling", "ftfy", blocks, *known]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from .inspect_model import find_family, inspect_model, read_index
+from .inspect_model import MODULAR_INDEX, components_of, find_family, inspect_model, read_index
 from .source import HUB_ID, REVISION
 
 logger = logging.getLogger("latentloom")
@@ -79,6 +79,11 @@ def _hub() -> Hub:
 
 def _check_pipeline(model_id: str, files: dict[str, int]) -> None:
     if "model_index.json" not in files:
+        if MODULAR_INDEX in files:
+            raise ValueError(
+                f"{model_id} is a modular model ({MODULAR_INDEX}): its components lie in other repositories, "
+                "which this version does not read; pull the repository that has model_index.json"
+            )
         raise ValueError(
             f"{model_id} is not in diffusers format (no model_index.json); look for its diffusers version on the hub"
         )
@@ -95,8 +100,7 @@ def _patterns(folder: Path) -> list[str]:
     """The files of the components that model_index.json names; a repository may hold the weights twice."""
     index = read_index(folder)
     find_family(str(index["_class_name"]))
-    components = [name for name, entry in index.items() if isinstance(entry, list) and None not in entry]
-    return [*TOP_LEVEL, *(f"{name}/*{suffix}" for name in sorted(components) for suffix in SUFFIXES)]
+    return [*TOP_LEVEL, *(f"{name}/*{suffix}" for name in sorted(components_of(index)) for suffix in SUFFIXES)]
 
 
 def _is_wanted(file: str, patterns: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ from ..parallel.shard import shard
 from . import skeleton
 from .inspect_model import ComponentFiles, inspect_component
 from .json_file import read_object
-from .loading import component_class, one_sentence, quiet_libraries, torch_dtype
+from .loading import component_class, offline, one_sentence, quiet_libraries, torch_dtype
 from .sharding import Handle, attend_to, mesh_over, split_plan_of
 from .values import Dtype
 
@@ -37,7 +37,7 @@ def load_share(files: ComponentFiles, mesh: Mesh, *, dtype: Dtype, device: str) 
     Raises ValueError naming what does not fit.
     """
     plan = mesh.plan
-    with one_sentence(files, None), quiet_libraries():
+    with one_sentence(files, None), quiet_libraries(), offline():
         transformer = skeleton.build(component_class(files), files.folder, dtype=torch_dtype(dtype))
         if wrong := skeleton.misfits(transformer, files):
             raise ValueError(f"{len(wrong)} tensors are missing or have another shape, first {wrong[0][:100]}")

@@ -1,22 +1,36 @@
 """The header of a safetensors file, checked without reading a tensor.
 
 Format: https://github.com/huggingface/safetensors#format (8 bytes little-endian header length, JSON header, data).
+Not by that project's own reader: it takes one name twice, parses what nobody has counted, and maps the file, so that
+one that is cut short meanwhile ends the process.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+import os
 import stat
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .file_hash import sha256_of
-from .json_file import parse_object
+from .json_file import JsonFault, parse_object, without_texts
 
 MAX_HEADER_BYTES = 32 << 20
+MAX_TENSORS = 100_000
+"""Of one file; the largest models have some thousands."""
+TEXTS_PER_TENSOR = 5
+"""Its name, three keys and its dtype."""
+MARKS_PER_TENSOR = 16
+"""Three brackets, and commas: six for a tensor of four dims."""
+MAX_METADATA_TEXTS = 20_000
+SETTLED_NS = 2_000_000_000
+"""A file that changed less than this ago may change again within one tick of its file system's clock."""
 MAX_HASHED_BYTES = 64 << 20
 """Larger files are told apart by what the file system says of them: reading a whole model takes minutes."""
 BITS = {
@@ -52,26 +66,63 @@ class TensorFile:
     metadata: Mapping[str, str]
 
 
+_read: dict[tuple[Path, int, tuple[int, int, int]], TensorFile] = {}
+"""What was read last, by path, size and stamps: one load asks for a header several times."""
+_lock = threading.Lock()
+
+
 def read_tensor_file(path: Path) -> TensorFile:
-    """Raises `ValueError` when the header lies: length, JSON, types, or offsets that overlap or leave the file."""
+    """Raises `ValueError` when the header lies: length, JSON, types, or offsets that overlap or leave the file; and for
+    one of more than 100,000 tensors, which are counted before it is parsed."""
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(path.stat().st_mode):
             raise ValueError(f"{path} is not a file; a safetensors file should be here, copy the model again")
         with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            stamps = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+            if known := _read.get((path, status.st_size, stamps)):
+                return known
             length = int.from_bytes(file.read(8), "little")
             if status.st_size < 8 or length > min(MAX_HEADER_BYTES, status.st_size - 8):
                 raise ValueError(f"{path} is truncated or no safetensors file (header length); copy it again")
             header = file.read(length)
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror}); copy it again") from None
+    check_counts(path, header, texts=TEXTS_PER_TENSOR, marks=MARKS_PER_TENSOR)
     plain = parse_object(header, what=f"the header of {path}")
     metadata = plain.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(item, str) for item in metadata.values()):
         raise ValueError(f"{path} has metadata that is not text; copy it again")
     tensors = _read_entries(path, plain, status.st_size - 8 - length)
-    stamps = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-    return TensorFile(path, header, status.st_size, stamps, tensors, metadata)
+    found = TensorFile(path, header, status.st_size, stamps, tensors, metadata)
+    if time.time_ns() - max(stamps[:2]) > SETTLED_NS:
+        _keep(found)
+    return found
+
+
+def _keep(file: TensorFile) -> None:
+    """Drops the oldest beyond as many tensors as two files may have."""
+    with _lock:
+        _read[file.path, file.size_bytes, file.stamps] = file
+        while sum(len(each.tensors) for each in _read.values()) > 2 * MAX_TENSORS:
+            del _read[next(iter(_read))]
+
+
+def check_counts(path: Path, data: bytes, *, texts: int, marks: int) -> None:
+    """Refuse JSON with more in it than 100,000 tensors need, so many texts, brackets and commas each, before anything
+    is made of it: what costs three bytes to write must not cost a microsecond and a hundred bytes to read."""
+    try:
+        between = without_texts(data, max_texts=texts * MAX_TENSORS + MAX_METADATA_TEXTS)
+    except JsonFault:
+        is_too_much = True
+    else:
+        num_tensors = between.count(b"{") - 1 - (b'"__metadata__"' in data)
+        num_marks = sum(map(between.count, (b"{", b"[", b",")))
+        is_too_much = num_tensors > MAX_TENSORS or num_marks > marks * MAX_TENSORS + MAX_METADATA_TEXTS
+    if is_too_much:
+        raise ValueError(
+            f"{path} describes more than {MAX_TENSORS:,} tensors, the most that one component may have; copy it again"
+        )
 
 
 def content_mark(file: TensorFile) -> str:
@@ -90,13 +141,14 @@ def content_mark(file: TensorFile) -> str:
 def _read_entries(path: Path, plain: Mapping[str, Any], data_bytes: int) -> dict[str, TensorEntry]:
     tensors, spans = {}, []
     for name, entry in plain.items():
-        match entry:
-            case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [int(start), int(end)]} if dtype in BITS:
-                pass
-            case _:
-                raise ValueError(f"{path} describes tensor {name[:100]!r} wrongly; copy it again")
-        if not all(type(size) is int and 0 <= size < 1 << 40 for size in shape):
-            raise ValueError(f"{path}: tensor {name[:100]!r} has an impossible shape; copy it again")
+        dtype, shape, span = _fields(entry)
+        is_right = type(dtype) is str and dtype in BITS and type(shape) is list and type(span) is list
+        if not is_right or list(map(type, span)) != [int, int]:
+            raise ValueError(f"{path} describes tensor {name[:100]!r} wrongly; copy it again")
+        for size in shape:
+            if type(size) is not int or not 0 <= size < 1 << 40:
+                raise ValueError(f"{path}: tensor {name[:100]!r} has an impossible shape; copy it again")
+        start, end = span
         if (end - start) * 8 != math.prod(shape) * BITS[dtype]:
             raise ValueError(f"{path}: tensor {name[:100]!r} has a size that is not its shape's; copy it again")
         tensors[name] = TensorEntry(dtype, tuple(shape))
@@ -111,3 +163,9 @@ def _read_entries(path: Path, plain: Mapping[str, Any], data_bytes: int) -> dict
             f"{path} is damaged: it should hold {reached} bytes of tensors and has {data_bytes}; copy it again"
         )
     return tensors
+
+
+def _fields(entry: Any) -> tuple[Any, Any, Any]:
+    if not isinstance(entry, dict):
+        return None, None, None
+    return entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from latentloom.pipelines import tensor_file
+from latentloom.pipelines.auto_plan import transformers
 from latentloom.pipelines.card_file import read_card
+from latentloom.pipelines.describe import describe_model
 from latentloom.pipelines.inspect_model import find_family, inspect_model, read_config
 from latentloom.pipelines.model_facts import family_size_multiple
+from latentloom.pipelines.pools import preloads
 from latentloom.pipelines.tensor_file import read_tensor_file
 
 
@@ -45,7 +48,9 @@ def test_an_unknown_pipeline_is_refused_with_the_list() -> None:
         ({"vae": ["diffusers", "os.system"]}, "names no class"),
         ({"vae": ["diffusers"]}, r"not \[library, class\]"),
         ({"../vae": ["diffusers", "AutoencoderKL"]}, r"not \[library, class\]"),
-        ({"vae": {"a": 1}}, "not an object"),
+        ({"vae": {"a": 1}}, r"'vae' is \{'a': 1\}, not \[library, class\]"),
+        ({"vae": [8, 16]}, r"'vae' is \[8, 16\], not \[library, class\]"),
+        ({"_class_name": ["pipeline", "MyPipeline"]}, "code of the model's own"),
         ({"_class_name": 3}, "does not name its pipeline"),
         ({"vae": [None, None]}, "lacks vae"),
     ],
@@ -53,6 +58,26 @@ def test_an_unknown_pipeline_is_refused_with_the_list() -> None:
 def test_a_model_index_that_asks_for_more_is_refused(copy: Path, values: dict[str, Any], words: str) -> None:
     change(copy / "model_index.json", **values)
     with pytest.raises(ValueError, match=words):
+        inspect_model(copy)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0.5, 3, True, None, "cosine", [1, 2, 3], [0.9, 0.1], [], ["a", "b", "c"], ["en", "de"], [[1], [2]], {"a": 1}],
+)
+def test_plain_values_in_a_model_index_are_the_pipelines_own(copy: Path, value: Any) -> None:
+    """Krea 2 keeps `text_encoder_select_layers` there, Qwen-Image 2.1 Turbo `sample_sigmas`."""
+    change(copy / "model_index.json", text_encoder_select_layers=value, transformer_size=value)
+    files = inspect_model(copy)
+    assert files.index["text_encoder_select_layers"] == value
+    assert "text_encoder_select_layers" not in files.components
+    assert list(transformers(copy)) == ["transformer"]
+    assert all("select" not in name for name in preloads(describe_model(str(copy), device="cpu")))
+
+
+def test_a_modular_model_is_refused_by_name(copy: Path) -> None:
+    (copy / "model_index.json").rename(copy / "modular_model_index.json")
+    with pytest.raises(ValueError, match=r"is a modular model .*; take the repository that has model_index\.json"):
         inspect_model(copy)
 
 
@@ -65,6 +90,24 @@ def test_a_model_index_that_asks_for_more_is_refused(copy: Path, values: dict[st
         ("text_encoder/config.json", {"transformers_weights": "../x.safetensors"}, "names weights elsewhere"),
         ("transformer/config.json", {"quantization_config": {"quant_method": "x"}}, "already quantized"),
         ("tokenizer/tokenizer_config.json", {"vocab_file": "/etc/passwd"}, "points at a file elsewhere"),
+        ("text_encoder/config.json", {"_attn_implementation": "org/kernel"}, r"kernels, 'org/kernel', .*_attn_impl"),
+        (
+            "text_encoder/config.json",
+            {"attn_implementation": {"": "sdpa", "text_config": "o/k"}},
+            "names kernels, 'o/k'",
+        ),
+        ("text_encoder/config.json", {"text_config": {"_attn_implementation_internal": "o/k@1:f"}}, "names kernels"),
+        ("text_encoder/config.json", {"experts_implementation": "sonicmoe"}, "names kernels"),
+        ("text_encoder/config.json", {"a": [{"use_kernels": True}]}, "asks for kernels"),
+        ("text_encoder/config.json", {"kernel_config": {"RMSNorm": "o/k:RMSNorm"}}, "names kernels"),
+        ("text_encoder/config.json", {"trust_remote_code": True}, "asks that code of its own be run"),
+        ("text_encoder/config.json", {"configuration_files": ["config.4.0.0.json"]}, "names another config"),
+        ("text_encoder/config.json", {"backbone": "org/name"}, "names a model elsewhere"),
+        ("tokenizer/tokenizer_config.json", {"gguf_file": "x.gguf"}, "names weights elsewhere"),
+        ("tokenizer/tokenizer_config.json", {"vocab": "x.json"}, r"points at a file elsewhere \(vocab\)"),
+        ("tokenizer/tokenizer_config.json", {"sp_model_kwargs": {"model_file": "x"}}, "names a vocabulary elsewhere"),
+        ("tokenizer/tokenizer_config.json", {"init_inputs": ["/etc/passwd"]}, "arguments without their names"),
+        ("tokenizer/tokenizer_config.json", {"fast_tokenizer_files": ["tokenizer.1.json"]}, "another vocabulary"),
         ("transformer/config.json", {"num_layers": 10**7}, "out of range"),
         ("text_encoder/config.json", {"num_hidden_layers": 5000}, "out of range"),
         ("transformer/config.json", {"axes_dims_rope": [1] * 5000}, "out of range"),
@@ -269,3 +312,82 @@ def test_a_header_that_lies_is_refused(tmp_path: Path, entry: Any, data: int, wo
         return
     with pytest.raises(ValueError, match=words):
         read_tensor_file(path)
+
+
+def write_header(path: Path, header: bytes, *, data: int = 0) -> Path:
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(data))
+    return path
+
+
+def empty_tensors(count: int) -> bytes:
+    entry = b'"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
+    return b'{"__metadata__":{"a":"{{{"},' + b",".join(entry % number for number in range(count)) + b"}"
+
+
+def test_a_header_may_describe_100_000_tensors_counted_before_it_is_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(read_tensor_file(write_header(tmp_path / "most", empty_tensors(100_000))).tensors) == 100_000
+    monkeypatch.setattr(tensor_file, "parse_object", None)
+    for count in (100_001, 200_000):
+        with pytest.raises(ValueError, match=r"more describes more than 100,000 tensors, the most .*; copy it again"):
+            read_tensor_file(write_header(tmp_path / "more", empty_tensors(count)))
+
+
+@pytest.mark.parametrize("filler", [b'"",', b'"\\\\",', b'"\\"\\"",', b"[],", b"{},", b"0,", b'"\\u007b":{},'])
+def test_a_header_full_of_small_things_is_refused_before_it_is_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filler: bytes
+) -> None:
+    monkeypatch.setattr(tensor_file, "parse_object", None)
+    path = write_header(tmp_path / "x", b'{"a":[' + filler * 2_000_000 + b"0]}")
+    with pytest.raises(ValueError, match=r"more than 100,000 tensors"):
+        read_tensor_file(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        (b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"w":{}}', "the key 'w' is there twice"),
+        (b'{"w":' + b"[" * 50_000 + b"]" * 50_000 + b"}", "nests more than 32 levels"),
+        (b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}}', "not its shape's"),
+        (b'{"w":{"dtype":"U8","shape":[-1],"data_offsets":[1,0]}}', "impossible shape"),
+        (b'{"w":{"dtype":"U8","shape":[0],"data_offsets":[-1,-1]}}', "overlap or leave gaps"),
+        (
+            b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}',
+            "overlap or leave gaps",
+        ),
+        (b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1.0]}}', "wrongly"),
+    ],
+)
+def test_a_header_of_one_meaning_only(tmp_path: Path, header: bytes, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read_tensor_file(write_header(tmp_path / "x", header, data=1))
+
+
+def test_a_header_is_parsed_once_until_its_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_header(tmp_path / "x", empty_tensors(2))
+    monkeypatch.setattr(tensor_file, "SETTLED_NS", 2**62)  # just written: it may be written again in the same tick
+    assert read_tensor_file(path) is not read_tensor_file(path)
+    monkeypatch.setattr(tensor_file, "SETTLED_NS", -(2**62))
+    first = read_tensor_file(path)
+    assert read_tensor_file(path) is first
+    write_header(tmp_path / "y", empty_tensors(3)).replace(path)
+    assert len(read_tensor_file(path).tensors) == 3
+
+
+def test_no_more_headers_are_kept_than_two_files_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_file, "SETTLED_NS", -(2**62))
+    monkeypatch.setattr(tensor_file, "MAX_TENSORS", 2)
+    paths = [write_header(tmp_path / str(number), empty_tensors(2)) for number in range(3)]
+    first, second, third = [read_tensor_file(path) for path in paths]
+    assert read_tensor_file(paths[2]) is third and read_tensor_file(paths[1]) is second
+    assert read_tensor_file(paths[0]) is not first
+
+
+def test_an_index_of_more_than_100_000_tensors_is_refused(copy: Path) -> None:
+    shard = "diffusion_pytorch_model-00001-of-00001.safetensors"
+    (copy / "vae" / "diffusion_pytorch_model.safetensors").rename(copy / "vae" / shard)
+    index = copy / "vae" / "diffusion_pytorch_model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {str(number): shard for number in range(130_000)}}))
+    with pytest.raises(ValueError, match=r"index\.json describes more than 100,000 tensors"):
+        inspect_model(copy)

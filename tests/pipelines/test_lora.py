@@ -1,4 +1,5 @@
 import dataclasses
+import json
 import logging
 import warnings
 from collections.abc import Callable
@@ -230,3 +231,63 @@ def test_bf16_transformers_take_fp32_loras(flux: Model, style: Path) -> None:
     part = transformer_of(add_lora(dataclasses.replace(flux, dtype="bf16"), str(style)))
     layer: Any = next(iter(adapted(part).values()))
     assert layer(torch.randn(2, layer.in_features).bfloat16()).dtype == torch.bfloat16
+
+
+def with_settings(file: Path, **settings: Any) -> Path:
+    """The file with what diffusers and peft keep about a LoRA in its metadata."""
+    plain = {f"transformer.{key}": value for key, value in settings.items()}
+    save_file(load_file(file), file, metadata={"lora_adapter_metadata": json.dumps(plain)})
+    return file
+
+
+def test_what_a_lora_says_of_itself_equals_the_stock_pipeline(flux: Model, style: Path) -> None:
+    names = {"base_model_name_or_path": "org/name", "megatron_config": None, "megatron_core": "megatron.core"}
+    layers = sorted({name.removeprefix("transformer.").partition(".lora_")[0] for name in load_file(style)})
+    with_settings(style, r=2, lora_alpha=6, use_rslora=True, target_modules=layers, init_lora_weights=True, **names)
+    stock: Any = diffusers.FluxPipeline.from_pretrained(flux.folder, dtype=torch.float32, local_files_only=True)
+    stock.load_lora_weights(str(style), adapter_name="style")
+    expected, ours = outputs(stock.transformer), outputs(transformer_of(add_lora(flux, str(style))))
+    assert expected.keys() == ours.keys() and len(ours) > 1
+    assert all(torch.equal(expected[name], ours[name]) for name in expected)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"r": 10**9}, r"asks for transformer\.r = 1000000000, but its tensors have ranks up to 2"),
+        ({"r": "2"}, r"asks for transformer\.r = 2, but"),
+        ({"r": 2, "rank_pattern": {"to_q": 10**9}}, r"transformer\.rank_pattern = .* ranks up to 2"),
+        ({"megatron_config": {"a": 1}, "megatron_core": "evil"}, r"names a package to import \(megatron_config\)"),
+        ({"auto_mapping": {"base_model_class": "Evil"}}, "names code of its own"),
+        ({"corda_config": {"cache_file": "/tmp/x"}}, "names files of its own"),
+        ({"init_lora_weights": "pissa"}, "changes the model's own weights"),
+        ({"layer_replication": [[0, 2]]}, "changes the model's layers"),
+        ({"runtime_config": {"auto_map": {"A": "b"}}}, "names code of its own"),
+    ],
+)
+def test_a_lora_that_asks_for_more_than_its_tensors_is_refused(
+    flux: Model, style: Path, settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        add_lora(flux, str(with_settings(style, **settings)))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "words"),
+    [
+        ((2, 64), (64, 3), "its other half has"),
+        ((2, 64), (0, 10**9), r"its other half has \(0, 1000000000\)"),
+        ((2, 64), None, "its other half is missing"),
+        (None, (1, 10**6), "its other half is missing"),
+    ],
+)
+def test_a_lora_whose_halves_do_not_match_is_refused(
+    flux: Model, tmp_path: Path, a: tuple[int, ...] | None, b: tuple[int, ...] | None, words: str
+) -> None:
+    """Its missing half would be made of noise, and as large as the rank says."""
+    shapes = {"lora_A": a, "lora_B": b}
+    layer = "transformer.transformer_blocks.0.attn.to_q"
+    weights = {f"{layer}.{half}.weight": torch.ones(shape) for half, shape in shapes.items() if shape}
+    save_file(weights, tmp_path / "x.safetensors")
+    with pytest.raises(ValueError, match=words):
+        add_lora(flux, str(tmp_path / "x.safetensors"))
