@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from .answers import Id, User, nothing, plain
 from .api_graphs import FileName, file_name
 from .files import KEEP, picture, send
+from .paging import FIRST_ROWS, Before, Limit
 from .server import Server
 from .shapes import ResultShape, Uploaded, answers, sends, takes
 
@@ -23,10 +24,10 @@ def add_routes(router: APIRouter, server: Server) -> None:
         user: User,
         search: Annotated[str, Query(max_length=200)] = "",
         batch: Annotated[str, Query(max_length=64)] = "",
-        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-        before: Annotated[str, Query(max_length=64)] = "",
+        limit: Limit = FIRST_ROWS,
+        before: Before = "",
     ) -> Response:
-        """Pictures and videos, newest first; `before` is the last id of the page before."""
+        """Pictures and videos, newest first, with the beginning of what long texts they were made from."""
         return plain(results.list(user, search=search, batch=batch, limit=limit, before=before))
 
     @router.delete("/results/{id}", status_code=204)

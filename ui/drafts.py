@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from ..nodes.atomic import write_atomic
 from .errors import NotHere
+from .paging import FIRST_ROWS, page_of
 from .user_files import read_record, user_folder
 
 KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -41,10 +42,11 @@ class Drafts:
         self._heads: dict[str, dict[str, Plain]] = {}
         """All but their graphs, by user and key; read when the user first asks."""
 
-    def list(self, user: str) -> list[Plain]:
-        """Newest first, without their graphs."""
+    def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> list[Plain]:
+        """Newest first, without their graphs, behind the one whose key is `before`. Raises `NotHere`."""
         with self._lock:
-            return sorted(self._heads_of(user).values(), key=lambda head: head["updated"], reverse=True)
+            heads = sorted(self._heads_of(user).values(), key=lambda head: head["updated"], reverse=True)
+        return page_of(heads, lambda head: head["key"], limit=limit, before=before)
 
     def get(self, user: str, key: str) -> Plain:
         """With its graph as it was put. Raises `NotHere`."""

@@ -15,6 +15,7 @@ from .drafts import Drafts
 from .errors import Conflict, NotHere
 from .live import Live
 from .names import MAX_NAME, checked_folder, checked_name
+from .paging import FIRST_ROWS, page_of, shortened
 from .settings import Settings
 from .shares import Shares
 from .user_files import checked_id, fresh_id, nothing, user_folder
@@ -41,16 +42,16 @@ class Library:
         self._heads: dict[str, dict[str, Head]] = {}
         """By user, read when the user first asks."""
 
-    def list(self, user: str) -> list[Plain]:
-        """Newest first."""
+    def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> list[Plain]:
+        """Newest first, at most `limit`, behind the one whose id is `before`. Raises `NotHere`."""
         with self._lock:
-            return [self._plain(user, head) for head in self._newest(user)]
+            heads = page_of(self._newest(user), lambda head: head.id, limit=limit, before=before)
+            return [self._plain(user, head) for head in heads]
 
-    def runnable(self, user: str) -> list[Plain]:
-        """`{id, name, description, params}` of each, newest first, without opening any."""
+    def heads(self, user: str) -> list[Head]:
+        """Of all workflows, newest first, without opening any."""
         with self._lock:
-            names = {"id", "name", "description", "params"}
-            return [head.model_dump(include=names) for head in self._newest(user)]
+            return self._newest(user)
 
     def get(self, user: str, id: str, version: int | None = None) -> Plain:
         """With its graph. Raises `NotHere`."""
@@ -204,7 +205,7 @@ class Library:
             "id": head.id,
             "name": head.name,
             "folder": head.folder,
-            "description": head.description,
+            "summary": shortened(head.description),
             "updated": head.updated,
             "version": head.version,
             "num_nodes": head.versions[-1].num_nodes,

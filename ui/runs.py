@@ -23,10 +23,11 @@ from ..nodes.watch import Token
 from ..pipelines.values import Place, from_plain, to_plain
 from .live import Live
 from .made_files import is_own_file, made_by, thumbnail_path
+from .paging import FIRST_ROWS, page_of
 from .previews import Previews
 from .run_book import RunBook
 from .run_records import RunRecords
-from .run_state import NodeState, Outcome, Run
+from .run_state import NodeState, Outcome, Run, State
 from .run_workers import RunWorkers
 from .settings import Settings
 from .uploads import inputs_folder
@@ -102,9 +103,17 @@ class Runs:
         self._workers.wake()
         return Batch(id=batch, runs=tuple(run.id for run in runs))
 
-    def list(self, user: str) -> list[Run]:
-        """Newest first; those that are over without their nodes."""
-        return self.book.of(user)
+    def list(
+        self, user: str, *, states: Sequence[State] = (), batch: str = "", limit: int = FIRST_ROWS, before: str = ""
+    ) -> list[Run]:
+        """Newest first, behind the one whose id is `before`; those that are over without nodes. Raises `NotHere`."""
+        found = [
+            run
+            for run in self.book.of(user)
+            # the last row that was seen is a place in the list, whatever its state is by now
+            if run.id == before or ((not states or run.state in states) and (not batch or run.batch == batch))
+        ]
+        return page_of(found, lambda run: run.id, limit=limit, before=before)
 
     def get(self, user: str, id: str) -> dict[str, Any]:
         """With its nodes, its workflow as it was run, and the versions that made it. Raises `NotHere`."""

@@ -68,7 +68,8 @@ class Workflow(_Shape):
     id: str
     name: str
     folder: str
-    description: str
+    summary: str
+    """The beginning of its description."""
     updated: float
     version: int
     num_nodes: int
@@ -106,8 +107,8 @@ class Submitted(_Shape):
     runs: list[str]
 
 
-class RunShape(_Shape):
-    """One run. Times are seconds since the epoch, `seconds` and `left_s` are durations."""
+class RunRow(_Shape):
+    """One run in a list. Times are seconds since the epoch, `seconds` and `left_s` are durations."""
 
     id: str
     batch: str
@@ -123,13 +124,14 @@ class RunShape(_Shape):
     left_s: float
     error: str
     note: str
-    overrides: dict[str, Any]
     varied: dict[str, Any]
-    targets: list[str] | None
+    """Its values in its batch; in a list of long texts the beginning."""
     plan: str
 
 
-class RunWithGraph(RunShape):
+class RunWithGraph(RunRow):
+    overrides: dict[str, Any]
+    targets: list[str] | None
     nodes: dict[str, NodeState]
     graph: dict[str, Any] | None
     """The workflow with this run's values; null where it was lost."""
