@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from ..nodes.problems import GraphError, short
 from ..pipelines.json_file import JsonFault, parse_strict
 from .auth import user_of
-from .errors import Conflict, NotHere, NotLoggedIn
+from .errors import Conflict, NoRoom, NotHere, NotLoggedIn
 
 logger = logging.getLogger("latentloom")
 
@@ -90,7 +90,7 @@ def error_answer(error: Exception, where: str) -> Response:
         return _invalid(error)
     if isinstance(error, ClientDisconnect):  # nobody is there to read it
         return plain({"error": "the request was cut off; send it again"}, 400)
-    for kind, status in ((NotLoggedIn, 401), (NotHere, 404), (Conflict, 409), (ValueError, 400)):
+    for kind, status in ((NotLoggedIn, 401), (NotHere, 404), (Conflict, 409), (NoRoom, 507), (ValueError, 400)):
         if isinstance(error, kind):
             return plain({"error": str(error.args[0]) if error.args else str(error)}, status)
     logger.error("%s failed", where, exc_info=error)

@@ -11,7 +11,7 @@ from .api_graphs import FileName, file_name
 from .files import KEEP, picture, send
 from .paging import FIRST_ROWS, Before, Limit
 from .server import Server
-from .shapes import ResultShape, Uploaded, answers, sends, takes
+from .shapes import ResultShape, Uploaded, UploadRow, answers, sends, takes
 
 Upload = Annotated[str, Path(max_length=200, description="What `POST /uploads` called it.")]
 
@@ -52,6 +52,17 @@ def add_routes(router: APIRouter, server: Server) -> None:
         """Keep a picture (the body) as an input; `path` is what Load Image takes."""
         async with intake.body(request) as file:
             return plain(await intake.look(uploads.add, user, file_name(x_name), file), 201)
+
+    @router.get("/uploads", responses=answers(list[UploadRow]))
+    def list_uploads(user: User, limit: Limit = FIRST_ROWS, before: Before = "") -> Response:
+        """Newest first."""
+        return plain(uploads.list(user, limit=limit, before=before))
+
+    @router.delete("/uploads/{path}", status_code=204)
+    def delete_upload(path: Upload, user: User) -> Response:
+        """Workflows that load it can no longer run."""
+        uploads.delete(user, path)
+        return nothing()
 
     @router.get("/uploads/{path}/thumb", responses=sends("image/webp"))
     async def upload_thumbnail(path: Upload, user: User) -> Response:

@@ -24,6 +24,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--plan", default="", help="how a denoise uses them: cfg=2,ulysses=2 or auto")
     add("--replicas", type=int, default=1, metavar="N", help="groups of devices that work on separate runs")
     add("--root-path", default="", metavar="PATH", help="the path or URL under which a proxy shows the page")
+    add("--user-quota", type=float, default=20, metavar="GIB", help="what one user may keep (default: 20)")
     add(
         "--trusted-proxy",
         action="append",
@@ -54,6 +55,7 @@ def read_settings(
         cache_dir=cache_dir,
         place=place,
         root_path=arguments.root_path.rstrip("/"),
+        user_bytes=int(arguments.user_quota * 1024**3),
         trusted_proxies=tuple(arguments.trusted_proxy),
     )
 

@@ -15,7 +15,7 @@ MAX_TEXT = 500
 """Characters of a text that a user wrote, in a row of a list."""
 
 Limit = Annotated[int, Query(ge=1, le=MAX_ROWS, description="Rows at most.")]
-Before = Annotated[str, Query(max_length=64, description="The last row of the page before.")]
+Before = Annotated[str, Query(max_length=128, description="The last row of the page before.")]
 
 Row = TypeVar("Row")
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from ..pipelines.values import Place
 from .address import read_network
 from .origin import is_loopback
+from .quota import USER_BYTES
 
 SCRATCH = "loom-scratch"
 """The folder in the data folder for files that are being looked at; emptied at every start."""
@@ -34,6 +35,8 @@ class Settings:
     place: Place = field(default_factory=Place)
     root_path: str = ""
     """Where a proxy in front shows the page: a path such as /studio, or a whole URL."""
+    user_bytes: int = USER_BYTES
+    """That one user may keep."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses or networks of proxies that tell in X-Forwarded-For who asks."""
 
@@ -54,6 +57,8 @@ class Settings:
             raise ValueError(
                 f"--root-path {self.root_path} is a path of the server's own; choose another, such as /studio"
             )
+        if self.user_bytes <= 0:
+            raise ValueError("--user-quota is not above 0; give GiB, such as 20")
         for proxy in self.trusted_proxies:
             read_network(proxy)
 

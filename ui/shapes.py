@@ -162,6 +162,14 @@ class ResultShape(_Shape):
     varied: dict[str, Any]
 
 
+class UploadRow(_Shape):
+    """`path` is what Load Image takes."""
+
+    path: str
+    bytes: int
+    time: float
+
+
 class Uploaded(_Shape):
     """`path` is what Load Image takes."""
 
@@ -182,6 +190,8 @@ ERRORS: Responses = {
         (408, "The rest of the body stopped coming."),
         (413, "The body is too large."),
         (415, "The body is not marked as JSON."),
+        (429, "Too much at a time from one address."),
+        (507, "As much is kept as may be; the sentence says what to delete."),
     )
 }
 CONFLICT: Responses = {409: {"model": ErrorShape, "description": "The thing is not as the caller believes."}}
