@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ from .origin import Door
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+logger = logging.getLogger("latentloom")
 
 PREFIX = "/loom"
 MIB = 1 << 20
@@ -39,8 +42,8 @@ BODY_LIMITS = (
     (re.compile(r"/loom/workflows/[^/]+/thumb"), THUMB_BYTES),
     (re.compile(r"(?!/loom/).*", re.DOTALL), GRADIO_BYTES),
 )
-UNUSED = re.compile(r"(/gradio_api)?/upload/?")
-"""Gradio's own way to send files: no view of ours uses it, and nothing counts what it keeps."""
+UNUSED = re.compile(r"(/gradio_api)?/(upload/?|proxy=.*)", re.DOTALL)
+"""Gradio's own way to send files, which nothing counts, and to fetch from elsewhere: no view of ours uses them."""
 MAX_ASKING = 512
 """Requests of one address that are being answered, streams and websockets included."""
 BODY_WAIT_S = 60.0
@@ -60,6 +63,7 @@ class Refusal:
 
 
 CROWDED = Refusal(429, f"{MAX_ASKING} requests of your address are being answered; wait for one of them")
+UNREADABLE = Refusal(400, "the request cannot be read; send what the page or gradio_client sends")
 STALLED = Refusal(408, f"the rest of the request stopped coming for {BODY_WAIT_S:.0f} seconds; send it again")
 
 
@@ -104,6 +108,9 @@ class Gate:
             await counted.finish()
         except ClientDisconnect:  # nobody is there to read an answer
             pass
+        except (ValueError, RecursionError) as error:  # ours answer themselves; Gradio's parse what strangers send
+            logger.warning("%s %s cannot be answered: %s", scope["method"], scope["path"][:100], str(error)[:200])
+            await counted.refuse(UNREADABLE)
 
     def _refusal(self, scope: Scope, limit: int) -> Refusal | None:
         headers = Headers(scope=scope)
@@ -116,8 +123,10 @@ class Gate:
         if origin is not None and not self.door.takes_origin(origin, host=host):
             sentence = f"the request comes from a page of {origin[:100]!r}; only this server's own page may send it"
             return Refusal(403, sentence)
+        if "\0" in scope["path"]:  # Gradio's own routes would fail on it
+            return Refusal(400, "the address holds a NUL, which no name may; leave it out")
         if UNUSED.fullmatch(_own_path(scope)):
-            return Refusal(404, f"files are not sent to {scope['path'][:50]!r}; send pictures to {PREFIX}/uploads")
+            return Refusal(404, f"{scope['path'][:50]!r} is not served here; send pictures to {PREFIX}/uploads")
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or len(length) > 18:
             return Refusal(400, f"Content-Length is {length[:40]!r}; give the number of bytes")
@@ -184,6 +193,10 @@ class _Counted:
         if not self._has_begun and self._refusal is not None:
             self._has_begun = True
             await _answer(self._send, self._refusal)
+
+    async def refuse(self, refusal: Refusal) -> None:
+        self._refusal = refusal
+        await self.finish()
 
     def _cut_off(self, refusal: Refusal) -> CutOff:
         self._refusal = refusal

@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
+from fastapi import Request
 
 from latentloom.ui import limits
 from latentloom.ui.intake import AT_A_TIME
@@ -460,7 +461,24 @@ def test_an_address_that_asks_for_too_much_at_a_time_waits_and_others_do_not() -
     assert asyncio.run(statuses()) == [200, 200, 429, 429, *[200] * 6]
 
 
-@pytest.mark.parametrize("path", ["/gradio_api/upload", "/upload", "/gradio_api/upload?upload_id=x"])
+@pytest.mark.parametrize(
+    ("path", "body"), [("/gradio_api/queue/join", b"\xff"), ("/gradio_api/queue/join", b"[" * 100_000), ("/a%00", b"")]
+)
+def test_what_gradio_cannot_read_is_no_failure_of_the_server(
+    app: Any, path: str, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def parse(request: Request) -> Any:
+        return json.loads((await request.body()).decode())
+
+    app.add_api_route("/gradio_api/queue/join", parse, methods=["POST"])
+    [answer] = refused(app, [Asked(method="POST", target=path, body=body)])
+    assert answer.status == 400 and len(answer.json()["error"]) > 20
+    assert not any(record.exc_info for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    "path", ["/gradio_api/upload", "/upload", "/gradio_api/proxy=http://a/", "/gradio_api/upload?upload_id=x"]
+)
 def test_nothing_is_sent_to_gradios_own_uploads_which_nobody_counts(app: Any, path: str) -> None:
     for other in ("/gradio_api/upload", "/upload"):
         app.add_api_route(other, lambda: "taken", methods=["POST"])
