@@ -128,9 +128,9 @@ class Quota:
             )
         if kind != "results" and own.num_bytes + num_bytes > most.num_bytes:
             return f"your {most.words} take {_of(own.num_bytes, most.num_bytes)}; delete some, then try again"
-        parts = {each: kept[each].num_bytes for each in self._kinds()}
+        parts: dict[Kind, int] = {each: kept[each].num_bytes for each in self._kinds()}
         if sum(parts.values()) + num_bytes > self._user_bytes:
-            largest = max(parts, key=lambda each: parts[each])
+            largest: Kind = max(self._kinds(), key=lambda each: parts[each])
             return (
                 f"all that you keep takes {_of(sum(parts.values()), self._user_bytes)}, {_size(parts[largest])} of it "
                 f"are {KEPT[largest].words}; delete some of these, then try again"

@@ -1,5 +1,6 @@
 """The page as a process of its own, with two users, and what a drill asks of it after each attack."""
 
+import asyncio
 import contextlib
 import hashlib
 import http.client
@@ -25,6 +26,22 @@ USERS = ("ann", "bob")
 START_S, SETTLE_S = 180.0, 40.0
 SPARE_FILES, SPARE_BYTES = 12, 256 << 20
 """More than at first, that may still be open or in use after an attack."""
+
+
+@dataclass
+class Tally:
+    """What became of one attack."""
+
+    attempts: int = 0
+    held: int = 0
+    lost: list[str] = field(default_factory=list)
+    note: str = ""
+
+    def count(self, is_held: bool, why: str) -> None:
+        self.attempts += 1
+        self.held += is_held
+        if not is_held:
+            self.lost.append(why)
 
 
 @dataclass
@@ -169,6 +186,12 @@ def hosting(folder: Path, *options: str, descriptors: int = 0) -> Iterator[Host]
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+async def opened(port: int, source: str, data: bytes = b"") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0)), 20)
+    writer.write(data)
+    return reader, writer
 
 
 def picture(seed: int, side: int = 96) -> bytes:
