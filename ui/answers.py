@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from ..nodes.problems import GraphError, short
 from ..pipelines.json_file import JsonFault, parse_strict
 from .auth import user_of
-from .errors import Conflict, NotHere, NotLoggedIn
+from .errors import Conflict, NoRoom, NotHere, NotLoggedIn
 
 logger = logging.getLogger("latentloom")
 
@@ -44,6 +45,8 @@ class LoomRoute(APIRoute):
         async def answer(request: Request) -> Response:
             try:
                 request.state.user = user_of(request)
+                if self.include_in_schema:
+                    self._check_query(request)
                 if self.body_field is not None and not _is_json(request):
                     raise HTTPException(415, "the body is not marked as JSON; send Content-Type: application/json")
                 return await handle(StrictRequest(request.scope, request.receive))
@@ -51,6 +54,17 @@ class LoomRoute(APIRoute):
                 return error_answer(error, f"{request.method} {self.path}")
 
         return answer
+
+    def _check_query(self, request: Request) -> None:
+        """A misspelt one would be ignored, and the answer taken for what was asked. Raises `HTTPException`."""
+        known = {field.alias for field in self.dependant.query_params}
+        for name in request.query_params:
+            if name not in known:
+                nearest = difflib.get_close_matches(name, known, 1)
+                right = f"did you mean {nearest[0]}? " if nearest else ""
+                there = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+                sentence = f"{short(name)} is no query parameter of {request.method} {self.path}; {right}{there}"
+                raise HTTPException(400, sentence)
 
 
 def _is_json(request: Request) -> bool:
@@ -76,7 +90,7 @@ def error_answer(error: Exception, where: str) -> Response:
         return _invalid(error)
     if isinstance(error, ClientDisconnect):  # nobody is there to read it
         return plain({"error": "the request was cut off; send it again"}, 400)
-    for kind, status in ((NotLoggedIn, 401), (NotHere, 404), (Conflict, 409), (ValueError, 400)):
+    for kind, status in ((NotLoggedIn, 401), (NotHere, 404), (Conflict, 409), (NoRoom, 507), (ValueError, 400)):
         if isinstance(error, kind):
             return plain({"error": str(error.args[0]) if error.args else str(error)}, status)
     logger.error("%s failed", where, exc_info=error)

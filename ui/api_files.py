@@ -9,8 +9,9 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from .answers import Id, User, nothing, plain
 from .api_graphs import FileName, file_name
 from .files import KEEP, picture, send
+from .paging import FIRST_ROWS, Before, Limit
 from .server import Server
-from .shapes import ResultShape, Uploaded, answers, sends, takes
+from .shapes import ResultShape, Uploaded, UploadRow, answers, sends, takes
 
 Upload = Annotated[str, Path(max_length=200, description="What `POST /uploads` called it.")]
 
@@ -23,10 +24,10 @@ def add_routes(router: APIRouter, server: Server) -> None:
         user: User,
         search: Annotated[str, Query(max_length=200)] = "",
         batch: Annotated[str, Query(max_length=64)] = "",
-        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-        before: Annotated[str, Query(max_length=64)] = "",
+        limit: Limit = FIRST_ROWS,
+        before: Before = "",
     ) -> Response:
-        """Pictures and videos, newest first; `before` is the last id of the page before."""
+        """Pictures and videos, newest first, with the beginning of what long texts they were made from."""
         return plain(results.list(user, search=search, batch=batch, limit=limit, before=before))
 
     @router.delete("/results/{id}", status_code=204)
@@ -51,6 +52,17 @@ def add_routes(router: APIRouter, server: Server) -> None:
         """Keep a picture (the body) as an input; `path` is what Load Image takes."""
         async with intake.body(request) as file:
             return plain(await intake.look(uploads.add, user, file_name(x_name), file), 201)
+
+    @router.get("/uploads", responses=answers(list[UploadRow]))
+    def list_uploads(user: User, limit: Limit = FIRST_ROWS, before: Before = "") -> Response:
+        """Newest first."""
+        return plain(uploads.list(user, limit=limit, before=before))
+
+    @router.delete("/uploads/{path}", status_code=204)
+    def delete_upload(path: Upload, user: User) -> Response:
+        """Workflows that load it can no longer run."""
+        uploads.delete(user, path)
+        return nothing()
 
     @router.get("/uploads/{path}/thumb", responses=sends("image/webp"))
     async def upload_thumbnail(path: Upload, user: User) -> Response:

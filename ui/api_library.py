@@ -10,6 +10,7 @@ from ..nodes.graph import graph_from_plain, graph_text
 from .answers import Id, User, nothing, plain
 from .bodies import DraftBody, Empty, NewWorkflowBody, RenameBody, SaveBody
 from .files import HEADERS, attachment, picture
+from .paging import FIRST_ROWS, Before, Limit
 from .server import Server
 from .shapes import (
     CONFLICT,
@@ -38,9 +39,9 @@ def _add_workflows(router: APIRouter, server: Server) -> None:
     library = server.library
 
     @router.get("/workflows", responses=answers(list[Workflow]))
-    def list_workflows(user: User) -> Response:
+    def list_workflows(user: User, limit: Limit = FIRST_ROWS, before: Before = "") -> Response:
         """The user's workflows, newest first."""
-        return plain(library.list(user))
+        return plain(library.list(user, limit=limit, before=before))
 
     @router.post("/workflows", status_code=201, responses=answers(Workflow, 201))
     def create_workflow(body: NewWorkflowBody, user: User) -> Response:
@@ -79,8 +80,8 @@ def _add_parts(router: APIRouter, server: Server) -> None:
         return plain(library.versions(user, id))
 
     @router.get("/workflows/{id}/thumb", responses=sends("image/png"))
-    def read_thumb(id: Id, user: User) -> Response:
-        """PNG."""
+    def read_thumb(id: Id, user: User, v: Annotated[str, Query(max_length=40)] = "") -> Response:
+        """PNG; `v` is for the browser's sake only."""
         return picture(library.thumbnail(user, id), "image/png")
 
     @router.put("/workflows/{id}/thumb", status_code=204, openapi_extra=takes("image/*"))
@@ -112,8 +113,9 @@ def _add_drafts(router: APIRouter, server: Server) -> None:
     drafts = server.library.drafts
 
     @router.get("/drafts", responses=answers(list[Draft]))
-    def list_drafts(user: User) -> Response:
-        return plain(drafts.list(user))
+    def list_drafts(user: User, limit: Limit = FIRST_ROWS, before: Before = "") -> Response:
+        """Newest first."""
+        return plain(drafts.list(user, limit=limit, before=before))
 
     @router.get("/drafts/{key}", responses=answers(DraftWithGraph))
     def get_draft(key: Id, user: User) -> Response:

@@ -14,8 +14,13 @@ from .bodies import Empty, MoveBody, RunBody
 from .devices import accelerators, devices_now
 from .errors import NotHere
 from .files import picture
+from .paging import FIRST_ROWS, Before, Limit
+from .run_state import State
 from .server import Server
-from .shapes import CONFLICT, RunShape, RunWithGraph, Submitted, answers, sends
+from .shapes import CONFLICT, RunRow, RunWithGraph, Submitted, answers, sends
+
+States = Annotated[list[State] | None, Query(description="Only runs in one of these states.")]
+BatchId = Annotated[str, Query(max_length=64, description="Only runs that one request started.")]
 
 
 def add_routes(router: APIRouter, server: Server) -> None:
@@ -35,10 +40,13 @@ def add_routes(router: APIRouter, server: Server) -> None:
         )
         return plain({"batch": batch.id, "runs": list(batch.runs)}, 201)
 
-    @router.get("/runs", responses=answers(list[RunShape]))
-    def list_runs(user: User) -> Response:
-        """All runs of the user, newest first, without their nodes."""
-        return plain([run.to_json() for run in runs.list(user)])
+    @router.get("/runs", responses=answers(list[RunRow]))
+    def list_runs(
+        user: User, state: States = None, batch: BatchId = "", limit: Limit = FIRST_ROWS, before: Before = ""
+    ) -> Response:
+        """The user's runs, newest first; `state` may be given several times."""
+        found = runs.list(user, states=state or (), batch=batch, limit=limit, before=before)
+        return plain([run.to_row() for run in found])
 
     @router.get("/runs/{id}", responses=answers(RunWithGraph))
     def get_run(id: Id, user: User) -> Response:

@@ -19,6 +19,8 @@ from .auth import login
 from .bundle import Bundle
 from .canvas import LoomView
 from .client_api import add_endpoints
+from .connections import guard
+from .crowd import Patience
 from .limits import UPLOAD_BYTES, Gate
 from .origin import Door
 from .server import Server
@@ -51,6 +53,7 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
     settings = server.settings
     words = gr.I18n(**{language: _texts(language) for language in LANGUAGES})
     page = build_page(server, bundle=bundle, words=words)
+    door = Door(host=settings.host, public_netloc=settings.public_netloc)
     try:
         page.launch(
             server_name=f"[{settings.host}]" if ":" in settings.host else settings.host,
@@ -59,7 +62,7 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
             auth=login(settings.users) if settings.has_auth else None,
             app_kwargs={
                 "routes": list(make_router(server, bundle).routes),
-                "middleware": [Middleware(Gate, door=Door(host=settings.host, public_netloc=settings.public_netloc))],
+                "middleware": [Middleware(Gate, door=door, trusted=settings.trusted_proxies)],
             },
             i18n=words,
             css=CSS,
@@ -79,7 +82,7 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
         )
     except OSError:
         raise ValueError(_taken(settings.host, settings.port)) from None
-    page.server.config.timeout_graceful_shutdown = GRACE_S
+    guard(page.server, Patience(trusted=settings.trusted_proxies), grace_s=GRACE_S)
     return page
 
 

@@ -18,8 +18,10 @@ from ..nodes.graph import Graph, graph_from_plain
 from ..nodes.resolve import param_values
 from .auth import LOCAL
 from .errors import Conflict, NotHere
+from .paging import FIRST_ROWS, page_of, short_values, shortened
 from .server import Server
 from .templates import templates
+from .workflow_files import Head
 
 MAX_WAIT_S = 86400.0
 POLL_S = 0.2
@@ -41,18 +43,23 @@ class ClientApi:
         self._server = server
         self._copies = copies
 
-    def list_workflows(self, request: gr.Request) -> list[dict[str, Any]]:
-        """The workflows that can be run by name: your own, and the templates.
+    def list_workflows(self, request: gr.Request, limit: int = FIRST_ROWS, before: str = "") -> list[dict[str, Any]]:
+        """The workflows that can be run by name: your own, newest first, and the templates behind them.
+
+        Args:
+            limit: How many at most.
+            before: The id of the last one of the list before, to go on behind it.
 
         Returns:
-            A list of {id, name, description, params}; `params` holds the default of each parameter.
+            A list of {id, name, description, params}; `params` holds the default of each parameter. Of long texts it
+            has the beginning.
         """
-        shipped = [
-            {name: each[name] for name in ("id", "name", "description")}
-            | {"params": param_values(graph_from_plain(each["graph"]), {})}
-            for each in templates()
-        ]
-        return self._server.library.runnable(_user(request)) + shipped
+        own = [_row(head.id, head.name, head.description, head.params) for head in self._heads(request)]
+        with _told():
+            return page_of([*own, *_shipped()], lambda row: row["id"], limit=limit, before=before)
+
+    def _heads(self, request: gr.Request) -> list[Head]:
+        return self._server.library.heads(_user(request))
 
     async def run_workflow(
         self, request: gr.Request, workflow: str, params: dict[str, Any] | None = None, wait: float = 600.0
@@ -111,6 +118,17 @@ class ClientApi:
         files = [file for node in run["nodes"].values() for file in node["files"]]
         results = [{"id": file, "url": f"loom/files/{file}"} for file in files]
         return {"id": id, "state": run["state"], "error": run["error"], "results": results}
+
+
+def _shipped() -> list[dict[str, Any]]:
+    return [
+        _row(each["id"], each["name"], each["description"], param_values(graph_from_plain(each["graph"]), {}))
+        for each in templates()
+    ]
+
+
+def _row(id: str, name: str, description: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": id, "name": name, "description": shortened(description), "params": short_values(params)}
 
 
 @contextlib.contextmanager

@@ -13,10 +13,12 @@ from pydantic import BaseModel
 
 from ..nodes.atomic import write_atomic
 from .errors import NotHere
+from .paging import FIRST_ROWS, page_of
+from .quota import KEPT, Quota, size_of
 from .user_files import read_record, user_folder
 
 KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
-MAX_DRAFTS = 200
+MAX_DRAFTS = KEPT["drafts"].count
 """Of one user; the oldest goes when one more comes."""
 MAX_BYTES = 8 << 20
 
@@ -35,16 +37,18 @@ class _Draft(BaseModel):
 class Drafts:
     """Threads may share it."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, *, quota: Quota | None = None) -> None:
         self._data_dir = data_dir
+        self._quota = quota or Quota(data_dir)
         self._lock = threading.Lock()
         self._heads: dict[str, dict[str, Plain]] = {}
         """All but their graphs, by user and key; read when the user first asks."""
 
-    def list(self, user: str) -> list[Plain]:
-        """Newest first, without their graphs."""
+    def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> list[Plain]:
+        """Newest first, without their graphs, behind the one whose key is `before`. Raises `NotHere`."""
         with self._lock:
-            return sorted(self._heads_of(user).values(), key=lambda head: head["updated"], reverse=True)
+            heads = sorted(self._heads_of(user).values(), key=lambda head: head["updated"], reverse=True)
+        return page_of(heads, lambda head: head["key"], limit=limit, before=before)
 
     def get(self, user: str, key: str) -> Plain:
         """With its graph as it was put. Raises `NotHere`."""
@@ -68,8 +72,10 @@ class Drafts:
         if len(data) > MAX_BYTES:
             raise ValueError(f"the draft has {len(data)} bytes; at most {MAX_BYTES} are kept; make it smaller")
         with self._lock:
-            heads = self._heads_of(user)
-            write_atomic(self._path(user, key), data)
+            heads, path = self._heads_of(user), self._path(user, key)
+            self._quota.check(user, "drafts", num_bytes=len(data) - size_of(path))
+            with self._quota.changing(user, "drafts", path, count=key not in heads):
+                write_atomic(path, data)
             heads[key] = head
             others = [each for each in heads.values() if each is not head]
             if len(heads) > MAX_DRAFTS:
@@ -81,8 +87,10 @@ class Drafts:
             self._drop(user, key)
 
     def _drop(self, user: str, key: str) -> None:
-        self._path(user, key).unlink(missing_ok=True)
-        self._heads_of(user).pop(key, None)
+        path = self._path(user, key)
+        is_known = self._heads_of(user).pop(key, None) is not None
+        with self._quota.changing(user, "drafts", path, count=-is_known):
+            path.unlink(missing_ok=True)
 
     def _heads_of(self, user: str) -> dict[str, Plain]:
         if user not in self._heads:

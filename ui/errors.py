@@ -11,5 +11,9 @@ class Conflict(RuntimeError):
     """The thing is not as the caller believes; the message says how it is and what to do."""
 
 
+class NoRoom(ValueError):
+    """The user, or all together, keep as much as they may; the message says what to delete."""
+
+
 class NotLoggedIn(PermissionError):
     """Nobody is logged in behind this request."""

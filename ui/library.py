@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from pathlib import Path
@@ -15,12 +14,13 @@ from .drafts import Drafts
 from .errors import Conflict, NotHere
 from .live import Live
 from .names import MAX_NAME, checked_folder, checked_name
+from .paging import FIRST_ROWS, page_of, shortened
+from .quota import Quota, size_of
 from .settings import Settings
 from .shares import Shares
-from .user_files import checked_id, fresh_id, nothing, user_folder
+from .user_files import checked_id, fresh_id, graph_bytes, nothing, user_folder
 from .workflow_files import Head, Version, WorkflowFiles
 
-MAX_WORKFLOWS = 10_000
 MAX_VERSIONS = 100
 THUMB_SIDE = 512
 MAX_THUMB_PIXELS = 4096 * 4096
@@ -32,8 +32,9 @@ Plain = dict[str, Any]
 class Library:
     """Threads share it. Everything is on the disk before a method returns."""
 
-    def __init__(self, settings: Settings, live: Live) -> None:
-        self.drafts = Drafts(settings.data_dir)
+    def __init__(self, settings: Settings, live: Live, *, quota: Quota | None = None) -> None:
+        self._quota = quota or Quota(settings.data_dir)
+        self.drafts = Drafts(settings.data_dir, quota=self._quota)
         self._data_dir = settings.data_dir
         self._live = live
         self._shares = Shares(settings.data_dir)
@@ -41,16 +42,16 @@ class Library:
         self._heads: dict[str, dict[str, Head]] = {}
         """By user, read when the user first asks."""
 
-    def list(self, user: str) -> list[Plain]:
-        """Newest first."""
+    def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> list[Plain]:
+        """Newest first, at most `limit`, behind the one whose id is `before`. Raises `NotHere`."""
         with self._lock:
-            return [self._plain(user, head) for head in self._newest(user)]
+            heads = page_of(self._newest(user), lambda head: head.id, limit=limit, before=before)
+            return [self._plain(user, head) for head in heads]
 
-    def runnable(self, user: str) -> list[Plain]:
-        """`{id, name, description, params}` of each, newest first, without opening any."""
+    def heads(self, user: str) -> list[Head]:
+        """Of all workflows, newest first, without opening any."""
         with self._lock:
-            names = {"id", "name", "description", "params"}
-            return [head.model_dump(include=names) for head in self._newest(user)]
+            return self._newest(user)
 
     def get(self, user: str, id: str, version: int | None = None) -> Plain:
         """With its graph. Raises `NotHere`."""
@@ -69,8 +70,6 @@ class Library:
         graph = graph.model_copy(update={"name": checked_name(graph.name if name is None else name)})
         folder = checked_folder(folder)
         with self._lock:
-            if len(self._heads_of(user)) >= MAX_WORKFLOWS:
-                raise ValueError(f"you have {MAX_WORKFLOWS} workflows, the limit; delete some, then save again")
             head = Head(id=fresh_id(), name=graph.name, folder=folder, updated=time.time(), versions=())
             return self._add_version(user, head, graph)
 
@@ -100,7 +99,8 @@ class Library:
         """Raises `NotHere`, and `ValueError` when it cannot be."""
         with self._lock:
             head = self._head(user, id)
-            self._files(user).remove(id)
+            with self._quota.changing(user, "workflows", self._files(user).path(id), count=-1):
+                self._files(user).remove(id)
             self._shares.drop(head.token)
             del self._heads_of(user)[id]
             self._live.count(user, "library")
@@ -114,7 +114,7 @@ class Library:
             copy = self.create(user, self._graph(user, head, None), name=name, folder=head.folder)
             thumb = self._files(user).thumb_path(id)
             if thumb.is_file():
-                shutil.copyfile(thumb, self._files(user).thumb_path(copy["id"]))
+                self._put_thumbnail(user, copy["id"], thumb.read_bytes())
             return self._plain(user, self._head(user, copy["id"]))
 
     def versions(self, user: str, id: str) -> list[Plain]:
@@ -139,7 +139,7 @@ class Library:
             raise ValueError(f"{PICTURE} is {facts.width} x {facts.height}; send a smaller one")
         small = picture_thumbnail(file, side=THUMB_SIDE, name=PICTURE, format="PNG")
         with self._lock:
-            write_atomic(self._files(user).thumb_path(self._head(user, id).id), small)
+            self._put_thumbnail(user, self._head(user, id).id, small)
             self._live.count(user, "library")
 
     def share(self, user: str, id: str) -> str:
@@ -158,19 +158,30 @@ class Library:
             head = self._head(share.user, share.workflow)
             return {"name": head.name, "graph": graph_to_plain(self._graph(share.user, head, None))}
 
+    def _put_thumbnail(self, user: str, id: str, data: bytes) -> None:
+        path = self._files(user).thumb_path(id)
+        self._quota.check(user, "workflows", num_bytes=len(data) - size_of(path))
+        with self._quota.changing(user, "workflows", path):
+            write_atomic(path, data)
+
     def _add_version(self, user: str, head: Head, graph: Graph) -> Plain:
         number = head.version + 1 if head.versions else 1
         version = Version(version=number, time=time.time(), num_nodes=len(graph.nodes))
         kept = (*head.versions, version)
-        files = self._files(user)
-        files.write_version(head.id, number, graph)
-        plain = self._put(user, head.showing(graph, kept[-MAX_VERSIONS:]))
-        for old in kept[:-MAX_VERSIONS]:
-            files.remove_version(head.id, old.version)
+        files, count = self._files(user), 0 if head.versions else 1
+        self._quota.check(user, "workflows", num_bytes=len(graph_bytes(graph)), count=count)
+        changed = [files.version_path(head.id, each.version) for each in (version, *kept[:-MAX_VERSIONS])]
+        with self._quota.changing(user, "workflows", *changed, count=count):
+            files.write_version(head.id, number, graph)
+            plain = self._put(user, head.showing(graph, kept[-MAX_VERSIONS:]))
+            for old in kept[:-MAX_VERSIONS]:
+                files.remove_version(head.id, old.version)
         return plain
 
     def _put(self, user: str, head: Head) -> Plain:
-        self._files(user).write_head(head)
+        files = self._files(user)
+        with self._quota.changing(user, "workflows", files.head_path(head.id)):
+            files.write_head(head)
         self._heads_of(user)[head.id] = head
         self._live.count(user, "library")
         return self._plain(user, head)
@@ -204,7 +215,7 @@ class Library:
             "id": head.id,
             "name": head.name,
             "folder": head.folder,
-            "description": head.description,
+            "summary": shortened(head.description),
             "updated": head.updated,
             "version": head.version,
             "num_nodes": head.versions[-1].num_nodes,

@@ -7,21 +7,30 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
+from .address import address_of, is_trusted
 from .origin import Door
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+logger = logging.getLogger("latentloom")
+
 PREFIX = "/loom"
 MIB = 1 << 20
 JSON_BYTES = 8 * MIB
+GRADIO_BYTES = 1 * MIB
+"""Of a login, or of a call of `gradio_client`: a thousand of these may wait in memory."""
 THUMB_BYTES = 1 * MIB
 UPLOAD_BYTES = 64 * MIB
 OPEN_BYTES = 512 * MIB
@@ -29,9 +38,14 @@ OPEN_BYTES = 512 * MIB
 
 BODY_LIMITS = (
     (re.compile(r"/loom/open"), OPEN_BYTES),
-    (re.compile(r"/loom/uploads|(/gradio_api)?/upload"), UPLOAD_BYTES),
+    (re.compile(r"/loom/uploads"), UPLOAD_BYTES),
     (re.compile(r"/loom/workflows/[^/]+/thumb"), THUMB_BYTES),
+    (re.compile(r"(?!/loom/).*", re.DOTALL), GRADIO_BYTES),
 )
+UNUSED = re.compile(r"(/gradio_api)?/(upload/?|proxy=.*)", re.DOTALL)
+"""Gradio's own way to send files, which nothing counts, and to fetch from elsewhere: no view of ours uses them."""
+MAX_ASKING = 512
+"""Requests of one address that are being answered, streams and websockets included."""
 BODY_WAIT_S = 60.0
 """How long the next piece of a body may take."""
 DEFAULT_HEADERS = (
@@ -48,31 +62,55 @@ class Refusal:
     sentence: str
 
 
+CROWDED = Refusal(429, f"{MAX_ASKING} requests of your address are being answered; wait for one of them")
+UNREADABLE = Refusal(400, "the request cannot be read; send what the page or gradio_client sends")
 STALLED = Refusal(408, f"the rest of the request stopped coming for {BODY_WAIT_S:.0f} seconds; send it again")
 
 
 class Gate:
     """Wraps the whole app."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
+    def __init__(self, app: ASGIApp, door: Door, trusted: Sequence[str] = (), max_asking: int = MAX_ASKING) -> None:
         self.app = app
         self.door = door
+        self.trusted = trusted
+        self.max_asking = max_asking
+        self._asking: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        limit = body_limit(scope["path"], scope.get("root_path", ""))
+        limit = body_limit(_own_path(scope))
         if (refusal := self._refusal(scope, limit)) is not None:
             await _refuse(scope, send, refusal)
-        elif scope["type"] == "websocket":
+            return
+        address = address_of(scope, self.trusted)
+        if self._asking[address] >= self.max_asking and not is_trusted(address, self.trusted):
+            await _refuse(scope, send, CROWDED)
+            return
+        self._asking[address] += 1
+        try:
+            await self._let_in(scope, receive, send, limit)
+        finally:
+            self._asking[address] -= 1
+            if not self._asking[address]:
+                del self._asking[address]
+
+    async def _let_in(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
+        if scope["type"] == "websocket":
             await self.app(scope, receive, send)
-        else:
-            counted = _Counted(receive, send, limit)
-            try:
-                await self.app(scope, counted.receive, counted.send)
-            except CutOff:
-                await counted.finish()
+            return
+        counted = _Counted(receive, send, limit)
+        try:
+            await self.app(scope, counted.receive, counted.send)
+        except CutOff:
+            await counted.finish()
+        except ClientDisconnect:  # nobody is there to read an answer
+            pass
+        except (ValueError, RecursionError) as error:  # ours answer themselves; Gradio's parse what strangers send
+            logger.warning("%s %s cannot be answered: %s", scope["method"], scope["path"][:100], str(error)[:200])
+            await counted.refuse(UNREADABLE)
 
     def _refusal(self, scope: Scope, limit: int) -> Refusal | None:
         headers = Headers(scope=scope)
@@ -85,15 +123,23 @@ class Gate:
         if origin is not None and not self.door.takes_origin(origin, host=host):
             sentence = f"the request comes from a page of {origin[:100]!r}; only this server's own page may send it"
             return Refusal(403, sentence)
+        if "\0" in scope["path"]:  # Gradio's own routes would fail on it
+            return Refusal(400, "the address holds a NUL, which no name may; leave it out")
+        if UNUSED.fullmatch(_own_path(scope)):
+            return Refusal(404, f"{scope['path'][:50]!r} is not served here; send pictures to {PREFIX}/uploads")
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or len(length) > 18:
             return Refusal(400, f"Content-Length is {length[:40]!r}; give the number of bytes")
         return _too_large(limit) if int(length) > limit else None
 
 
-def body_limit(path: str, root_path: str = "") -> int:
+def _own_path(scope: Scope) -> str:
+    """Without the prefix of a proxy in front."""
+    return scope["path"].removeprefix(scope.get("root_path", ""))
+
+
+def body_limit(path: str) -> int:
     """How many bytes a request to this path may carry."""
-    path = path.removeprefix(root_path)
     return next((limit for pattern, limit in BODY_LIMITS if pattern.fullmatch(path)), JSON_BYTES)
 
 
@@ -147,6 +193,10 @@ class _Counted:
         if not self._has_begun and self._refusal is not None:
             self._has_begun = True
             await _answer(self._send, self._refusal)
+
+    async def refuse(self, refusal: Refusal) -> None:
+        self._refusal = refusal
+        await self.finish()
 
     def _cut_off(self, refusal: Refusal) -> CutOff:
         self._refusal = refusal

@@ -26,6 +26,14 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--replicas", type=int, default=1, metavar="N", help="groups of devices that work on separate runs")
     add("--max-pixels", type=int, metavar="N", help="of a picture that is uploaded or resized (default: 64 million)")
     add("--root-path", default="", metavar="PATH", help="the path or URL under which a proxy shows the page")
+    add("--user-quota", type=float, default=20, metavar="GIB", help="what one user may keep (default: 20)")
+    add(
+        "--trusted-proxy",
+        action="append",
+        default=[],
+        metavar="ADDR",
+        help="a proxy, or a network of them, that tells in X-Forwarded-For who asks",
+    )
     add("--open", action="store_true", help="show the page in the browser")
 
 
@@ -48,6 +56,8 @@ def read_settings(
         place=place,
         root_path=arguments.root_path.rstrip("/"),
         max_pixels=pixel_limit(arguments.max_pixels),
+        user_bytes=int(arguments.user_quota * 1024**3),
+        trusted_proxies=tuple(arguments.trusted_proxy),
     )
 
 

@@ -9,13 +9,13 @@ from typing import Any
 from ..nodes.atomic import write_atomic
 from ..nodes.thumbnails import picture_thumbnail, video_thumbnail
 from .errors import NotHere
-from .made_files import is_own_file, thumbnail_path
+from .made_files import MAX_PROMPT, is_own_file, thumbnail_path
+from .paging import FIRST_ROWS, page_of, short_values
 from .run_state import Made, Run
 from .runs import Runs
 from .settings import Settings
 
 THUMB_SIDE = 384
-MAX_LISTED = 1000
 
 Found = tuple[Run, Made]
 
@@ -29,18 +29,16 @@ class Results:
         self._book = runs.book
 
     def list(
-        self, user: str, *, search: str = "", batch: str = "", limit: int = 100, before: str = ""
+        self, user: str, *, search: str = "", batch: str = "", limit: int = FIRST_ROWS, before: str = ""
     ) -> list[dict[str, Any]]:
-        """Newest first, at most `limit`; `before` is the id of the last one of the page before."""
+        """Newest first, at most `limit`, behind the one whose id is `before`. Raises `NotHere`."""
         words = search.casefold().split()
         found = [
             (run, made)
             for run, made in self._all(user)
             if (not batch or run.batch == batch) and all(word in _text(run, made) for word in words)
         ]
-        ids = [made.id for _, made in found]
-        start = ids.index(before) + 1 if before in ids else 0
-        return [_plain(*each) for each in found[start : start + max(1, min(limit, MAX_LISTED))]]
+        return [_plain(*each) for each in page_of(found, lambda each: each[1].id, limit=limit, before=before)]
 
     def path(self, user: str, id: str) -> Path:
         """The picture or video itself. Raises `NotHere`, also when the file is gone or became a link."""
@@ -83,8 +81,8 @@ class Results:
 
 def _plain(run: Run, made: Made) -> dict[str, Any]:
     about = {"run": run.id, "batch": run.batch, "workflow_name": run.name, "workflow_id": run.workflow_id}
-    how = {"params": run.params, "plan": run.plan, "seconds": run.seconds, "varied": run.varied}
-    return made.model_dump(exclude={"path"}) | about | how
+    values = {"params": short_values(run.params, MAX_PROMPT), "varied": short_values(run.varied, MAX_PROMPT)}
+    return made.model_dump(exclude={"path"}) | about | values | {"plan": run.plan, "seconds": run.seconds}
 
 
 def _text(run: Run, made: Made) -> str:

@@ -147,6 +147,7 @@ class RunBook:
             del self._runs[id]
             for made in run.made:
                 self._makers.pop(made.id, None)
+            self._count_made(run, run.model_copy(update={"made": ()}))
             if not any(each.batch == run.batch for each in self._runs.values()):
                 self.records.remove_graph(user, run.batch)
             self._live.remove_run(user, id)
@@ -201,9 +202,15 @@ class RunBook:
 
     def _hold(self, run: Run, *, is_kept: bool = True) -> None:
         """Nodes of runs that are over stay on the disk alone, if they are there."""
+        self._count_made(self._runs.get(run.id), run)
         self._runs[run.id] = run.model_copy(update={"nodes": {}}) if run.is_over and is_kept else run
         self._makers |= {made.id: run.id for made in run.made}
         self._live.put_run(run)
+
+    def _count_made(self, before: Run | None, run: Run) -> None:
+        old = before.made if before else ()
+        num_bytes = sum(made.bytes for made in run.made) - sum(made.bytes for made in old)
+        self.records.quota.add(run.user, "results", num_bytes=num_bytes, count=len(run.made) - len(old))
 
     def _show_queue(self) -> None:
         entries = [*self._cancels, *self._queue.ids]

@@ -9,6 +9,7 @@ from pathlib import Path
 from ..nodes.atomic import write_atomic
 from ..nodes.graph import Graph
 from ..nodes.json_text import parse_json
+from .quota import Quota
 from .run_state import Run
 from .user_files import ID, put_aside, read_graph_file, read_record, user_folder, write_graph_file, write_record
 
@@ -16,17 +17,22 @@ from .user_files import ID, put_aside, read_graph_file, read_record, user_folder
 class RunRecords:
     """Below the server's data folder. Writing raises `ValueError` when the disk does not take it."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, *, quota: Quota | None = None) -> None:
         self._data_dir = data_dir
+        self.quota = quota or Quota(data_dir)
 
     def write(self, run: Run) -> None:
-        write_record(self._path(run.user, run.id), run)
+        path = self._path(run.user, run.id)
+        with self.quota.changing(run.user, "runs", path, count=not path.exists()):
+            write_record(path, run)
 
     def read(self, user: str, id: str) -> Run | None:
         return read_record(self._path(user, id), Run)
 
     def remove(self, user: str, id: str) -> None:
-        self._path(user, id).unlink(missing_ok=True)
+        path = self._path(user, id)
+        with self.quota.changing(user, "runs", path, count=-path.exists()):
+            path.unlink(missing_ok=True)
 
     def all(self) -> Iterator[Run]:
         """Every sound record of every user."""
@@ -40,14 +46,16 @@ class RunRecords:
                 put_aside(path, ValueError("it belongs elsewhere"))
 
     def write_graph(self, user: str, batch: str, graph: Graph) -> None:
-        write_graph_file(self._graph_path(user, batch), graph)
+        with self.quota.changing(user, "runs", path := self._graph_path(user, batch)):
+            write_graph_file(path, graph)
 
     def read_graph(self, user: str, batch: str) -> Graph | None:
         """The workflow of a batch, before the values of its runs are put in."""
         return read_graph_file(self._graph_path(user, batch))
 
     def remove_graph(self, user: str, batch: str) -> None:
-        self._graph_path(user, batch).unlink(missing_ok=True)
+        with self.quota.changing(user, "runs", path := self._graph_path(user, batch)):
+            path.unlink(missing_ok=True)
 
     def write_order(self, ids: Iterable[str]) -> None:
         """The order of the queue, all users together."""

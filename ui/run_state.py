@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from ..nodes.events import Event
+from .paging import short_values
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 NodeStage = Literal["waiting", "running", "done", "cached", "failed", "cancelled", "skipped"]
@@ -104,11 +105,16 @@ class Run(_Value):
 
     def to_json(self) -> dict[str, Any]:
         """The run as the page gets it, without its nodes."""
+        asked = {"overrides": self.overrides, "varied": self.varied, "targets": self.targets and list(self.targets)}
+        return self.to_row() | asked
+
+    def to_row(self) -> dict[str, Any]:
+        """The run in a list: of what was asked only what varies in its batch, and of long texts the beginning."""
         names = ("id", "batch", "name", "workflow_id", "state", "created", "started", "ended", "seconds", "error")
-        plain = {name: getattr(self, name) for name in (*names, "note", "overrides", "varied", "plan")}
+        plain = {name: getattr(self, name) for name in (*names, "note", "plan")}
         if self.is_ending and not self.is_over:
             plain["note"] = STOPPING
-        return plain | progress(self.nodes.values()) | {"targets": self.targets and list(self.targets)}
+        return plain | {"varied": short_values(self.varied)} | progress(self.nodes.values())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,21 +21,23 @@ from ..nodes.spec import NodeSpec
 from ..nodes.sweep import parse_sweep
 from ..nodes.watch import Token
 from ..pipelines.values import Place, from_plain, to_plain
+from .errors import NoRoom
 from .live import Live
 from .made_files import is_own_file, made_by, thumbnail_path
+from .paging import FIRST_ROWS, page_of
 from .previews import Previews
+from .quota import Quota
 from .run_book import RunBook
 from .run_records import RunRecords
-from .run_state import NodeState, Outcome, Run
+from .run_state import NodeState, Outcome, Run, State
 from .run_workers import RunWorkers
 from .settings import Settings
 from .uploads import inputs_folder
-from .user_files import fresh_id
+from .user_files import fresh_id, graph_bytes
 
 logger = logging.getLogger("latentloom")
 
 MAX_WAITING = 1000
-MAX_RUNS = 50_000
 CLOSE_S = 10.0
 
 LOST = "the workflow of this run could not be read again; it was put aside in the data folder; run it anew"
@@ -52,12 +54,15 @@ class Batch:
 class Runs:
     """Threads may share it. `close` it, so that what is running is begun again by the next server."""
 
-    def __init__(self, settings: Settings, live: Live, *, specs: Mapping[str, NodeSpec] = SPECS) -> None:
+    def __init__(
+        self, settings: Settings, live: Live, *, specs: Mapping[str, NodeSpec] = SPECS, quota: Quota | None = None
+    ) -> None:
         self._settings = settings
         self._specs = specs
         self._previews = Previews()
         self._caches = open_caches(settings.cache_dir)
-        self.book = RunBook(RunRecords(settings.data_dir), live)
+        self._quota = quota or Quota(settings.data_dir)
+        self.book = RunBook(RunRecords(settings.data_dir, quota=self._quota), live)
         self._workers = RunWorkers(width_of(settings.place), self.book, self._execute)
 
     def submit(
@@ -77,7 +82,7 @@ class Runs:
         needs = needs_of(graph, self._specs, overrides={**overrides, **points[0]}, targets=targets)
         if not needs.order:
             raise ValueError("the workflow makes nothing: it has no output; add a Save Image node, or run to a node")
-        self._check_room(user, len(points))
+        self._check_waiting(user, len(points))
         batch, now = fresh_id(), time.time()
         runs = [
             Run(
@@ -98,13 +103,24 @@ class Runs:
             )
             for number, varied in enumerate(points)
         ]
+        num_bytes = len(graph_bytes(graph)) + len(runs) * len(runs[0].model_dump_json())
+        self._quota.check(user, "runs", num_bytes=num_bytes, count=len(runs))
+        self._quota.check(user, "results", num_bytes=0, count=1)
         self.book.add(runs, graph)
         self._workers.wake()
         return Batch(id=batch, runs=tuple(run.id for run in runs))
 
-    def list(self, user: str) -> list[Run]:
-        """Newest first; those that are over without their nodes."""
-        return self.book.of(user)
+    def list(
+        self, user: str, *, states: Sequence[State] = (), batch: str = "", limit: int = FIRST_ROWS, before: str = ""
+    ) -> list[Run]:
+        """Newest first, behind the one whose id is `before`; those that are over without nodes. Raises `NotHere`."""
+        found = [
+            run
+            for run in self.book.of(user)
+            # the last row that was seen is a place in the list, whatever its state is by now
+            if run.id == before or ((not states or run.state in states) and (not batch or run.batch == batch))
+        ]
+        return page_of(found, lambda run: run.id, limit=limit, before=before)
 
     def get(self, user: str, id: str) -> dict[str, Any]:
         """With its nodes, its workflow as it was run, and the versions that made it. Raises `NotHere`."""
@@ -146,17 +162,19 @@ class Runs:
     def close(self) -> None:
         self._workers.close(CLOSE_S)
 
-    def _check_room(self, user: str, count: int) -> None:
+    def _check_waiting(self, user: str, count: int) -> None:
         if (waiting := self.book.num_waiting(user)) + count > MAX_WAITING:
             raise ValueError(
                 f"{count} more runs would make {waiting + count} that wait; at most {MAX_WAITING} may; "
                 "sweep fewer values, or wait"
             )
-        if len(self.book.of(user)) + count > MAX_RUNS:
-            raise ValueError(f"{MAX_RUNS} runs are kept; delete some in the gallery first")
 
     def _execute(self, run: Run, tell: Callable[[Event], None], cancel: Token) -> Outcome:
         """In a worker thread."""
+        try:  # what waited before it may have filled the disk
+            self._quota.check(run.user, "results", num_bytes=0, count=1)
+        except NoRoom as error:
+            return Outcome(state="failed", error=str(error))
         graph = self.book.records.read_graph(run.user, run.batch)
         if graph is None:
             return Outcome(state="failed", error=LOST)

@@ -10,6 +10,7 @@ from ..nodes.claim import InUse, claim
 from .intake import Intake
 from .library import Library
 from .live import Live
+from .quota import Quota
 from .results import Results
 from .runs import Runs
 from .settings import SCRATCH, Settings
@@ -31,9 +32,10 @@ class Server:
         remove_leftovers(settings.data_dir)
         self.intake = Intake(self.scratch)
         self.live = Live()
-        self.library = Library(settings, self.live)
-        self.uploads = Uploads(settings.data_dir, max_pixels=settings.max_pixels)
-        self.runs = Runs(settings, self.live)
+        quota = Quota(settings.data_dir, user_bytes=settings.user_bytes, counts_results=settings.has_auth)
+        self.library = Library(settings, self.live, quota=quota)
+        self.uploads = Uploads(settings.data_dir, max_pixels=settings.max_pixels, quota=quota)
+        self.runs = Runs(settings, self.live, quota=quota)
         self.results = Results(settings, self.runs)
 
     def close(self) -> None:

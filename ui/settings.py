@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 
 from ..nodes.picture_files import MAX_PIXELS
 from ..pipelines.values import Place
+from .address import read_network
 from .origin import is_loopback
+from .quota import USER_BYTES
 
 SCRATCH = "loom-scratch"
 """The folder in the data folder for files that are being looked at; emptied at every start."""
@@ -36,6 +38,10 @@ class Settings:
     """Where a proxy in front shows the page: a path such as /studio, or a whole URL."""
     max_pixels: int = MAX_PIXELS
     """Of a picture that a user brings, or that a run reads or makes by resizing."""
+    user_bytes: int = USER_BYTES
+    """That one user may keep."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or networks of proxies that tell in X-Forwarded-For who asks."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.port <= 65535:
@@ -54,6 +60,10 @@ class Settings:
             raise ValueError(
                 f"--root-path {self.root_path} is a path of the server's own; choose another, such as /studio"
             )
+        if self.user_bytes <= 0:
+            raise ValueError("--user-quota is not above 0; give GiB, such as 20")
+        for proxy in self.trusted_proxies:
+            read_network(proxy)
 
     @property
     def has_auth(self) -> bool:

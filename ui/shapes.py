@@ -68,7 +68,8 @@ class Workflow(_Shape):
     id: str
     name: str
     folder: str
-    description: str
+    summary: str
+    """The beginning of its description."""
     updated: float
     version: int
     num_nodes: int
@@ -106,8 +107,8 @@ class Submitted(_Shape):
     runs: list[str]
 
 
-class RunShape(_Shape):
-    """One run. Times are seconds since the epoch, `seconds` and `left_s` are durations."""
+class RunRow(_Shape):
+    """One run in a list. Times are seconds since the epoch, `seconds` and `left_s` are durations."""
 
     id: str
     batch: str
@@ -123,13 +124,14 @@ class RunShape(_Shape):
     left_s: float
     error: str
     note: str
-    overrides: dict[str, Any]
     varied: dict[str, Any]
-    targets: list[str] | None
+    """Its values in its batch; in a list of long texts the beginning."""
     plan: str
 
 
-class RunWithGraph(RunShape):
+class RunWithGraph(RunRow):
+    overrides: dict[str, Any]
+    targets: list[str] | None
     nodes: dict[str, NodeState]
     graph: dict[str, Any] | None
     """The workflow with this run's values; null where it was lost."""
@@ -160,6 +162,14 @@ class ResultShape(_Shape):
     varied: dict[str, Any]
 
 
+class UploadRow(_Shape):
+    """`path` is what Load Image takes."""
+
+    path: str
+    bytes: int
+    time: float
+
+
 class Uploaded(_Shape):
     """`path` is what Load Image takes."""
 
@@ -180,6 +190,8 @@ ERRORS: Responses = {
         (408, "The rest of the body stopped coming."),
         (413, "The body is too large."),
         (415, "The body is not marked as JSON."),
+        (429, "Too much at a time from one address."),
+        (507, "As much is kept as may be; the sentence says what to delete."),
     )
 }
 CONFLICT: Responses = {409: {"model": ErrorShape, "description": "The thing is not as the caller believes."}}

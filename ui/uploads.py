@@ -13,9 +13,10 @@ from ..nodes.picture_files import MAX_PIXELS
 from ..nodes.thumbnails import checked_picture, picture_thumbnail
 from ..pipelines.file_hash import sha256_of
 from .errors import NotHere
+from .paging import FIRST_ROWS, page_of
+from .quota import Quota
 from .user_files import user_folder
 
-MAX_USER_BYTES = 8 << 30
 THUMB_SIDE = 384
 NAME = re.compile(r"[0-9a-f]{16}-[A-Za-z0-9._-]{1,80}")
 ENDINGS = {"PNG": ".png", "JPEG": ".jpg", "WEBP": ".webp", "BMP": ".bmp"}
@@ -26,9 +27,10 @@ def inputs_folder(data_dir: Path, user: str) -> Path:
 
 
 class Uploads:
-    def __init__(self, data_dir: Path, *, max_pixels: int = MAX_PIXELS) -> None:
+    def __init__(self, data_dir: Path, *, max_pixels: int = MAX_PIXELS, quota: Quota | None = None) -> None:
         self._data_dir = data_dir
         self._max_pixels = max_pixels
+        self._quota = quota or Quota(data_dir)
         self._lock = threading.Lock()
 
     def add(self, user: str, name: str, file: Path) -> dict[str, Any]:
@@ -36,27 +38,39 @@ class Uploads:
         shown = "".join(c for c in name if c.isprintable())[:100].strip() or "the picture"
         folder = inputs_folder(self._data_dir, user)
         with self._lock:
-            self._check_room(folder, file.stat().st_size)
+            self._quota.check(user, "uploads", num_bytes=file.stat().st_size, count=1)
             facts, kind = checked_picture(file, name=shown, max_pixels=self._max_pixels)
             path = f"{sha256_of(file)[:16]}-{_safe(shown)}{ENDINGS[kind]}"
-            with replacing(folder / path) as temporary:
-                shutil.copyfile(file, temporary)
+            count = 0 if (folder / path).exists() else 1
+            with self._quota.changing(user, "uploads", folder / path, count=count), replacing(folder / path) as new:
+                shutil.copyfile(file, new)
         return {"path": path, "name": shown, "width": facts.width, "height": facts.height}
 
     def thumbnail(self, user: str, path: str) -> bytes:
         """WebP of the picture that `add` called so. Raises `NotHere`."""
+        return picture_thumbnail(self._file(user, path), side=THUMB_SIDE, name=path)
+
+    def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> list[dict[str, Any]]:
+        """Newest first, behind the one whose path is `before`. Raises `NotHere`."""
+        with self._lock:
+            files = [file for file in inputs_folder(self._data_dir, user).glob("[!.]*") if NAME.fullmatch(file.name)]
+            found = [(file.stat(), file.name) for file in files]
+        rows = [{"path": name, "bytes": info.st_size, "time": info.st_mtime} for info, name in found]
+        rows.sort(key=lambda row: (row["time"], row["path"]), reverse=True)
+        return page_of(rows, lambda row: row["path"], limit=limit, before=before)
+
+    def delete(self, user: str, path: str) -> None:
+        """Workflows that load it can no longer run. Raises `NotHere`."""
+        with self._lock:
+            file = self._file(user, path)
+            with self._quota.changing(user, "uploads", file, count=-1):
+                file.unlink()
+
+    def _file(self, user: str, path: str) -> Path:
         file = inputs_folder(self._data_dir, user) / path
         if not NAME.fullmatch(path) or not file.is_file():
             raise NotHere(f"there is no uploaded picture {path[:100]!r}; upload it again")
-        return picture_thumbnail(file, side=THUMB_SIDE, name=path)
-
-    def _check_room(self, folder: Path, num_bytes: int) -> None:
-        used = sum(file.stat().st_size for file in folder.iterdir() if file.is_file()) if folder.is_dir() else 0
-        if used + num_bytes > MAX_USER_BYTES:
-            raise ValueError(
-                f"your uploaded pictures fill {used >> 20} MiB of {MAX_USER_BYTES >> 20}; "
-                f"ask whoever runs this server to clear {folder.name} in your data folder"
-            )
+        return file
 
 
 def _safe(name: str) -> str:

@@ -89,7 +89,7 @@ def put_aside(path: Path, error: Exception) -> None:
         logger.warning("%s cannot be put aside (%s)", path, failure.strerror)
 
 
-def write_graph_file(path: Path, graph: Graph) -> None:
+def graph_bytes(graph: Graph) -> bytes:
     """As the command line writes it. Raises `ValueError` when it is too large to be read again."""
     try:
         data = graph_text(graph).encode()
@@ -97,7 +97,12 @@ def write_graph_file(path: Path, graph: Graph) -> None:
         raise ValueError("the workflow holds half a character (a lone surrogate); write that text anew") from None
     if len(data) > MAX_BYTES:
         raise ValueError(f"the workflow has {len(data)} bytes; at most {MAX_BYTES} are kept; split it")
-    write_atomic(path, data)
+    return data
+
+
+def write_graph_file(path: Path, graph: Graph) -> None:
+    """Raises `ValueError` when it is too large to be read again, or cannot be written."""
+    write_atomic(path, graph_bytes(graph))
 
 
 def read_graph_file(path: Path) -> Graph | None:

@@ -63,16 +63,26 @@ class WorkflowFiles:
         return {id: head for id, head in found.items() if head is not None}
 
     def write_head(self, head: Head) -> None:
-        write_record(self._folder / head.id / HEAD, head)
+        write_record(self.head_path(head.id), head)
+
+    def path(self, id: str) -> Path:
+        """The folder with all of a workflow."""
+        return self._folder / id
+
+    def head_path(self, id: str) -> Path:
+        return self._folder / id / HEAD
+
+    def version_path(self, id: str, version: int) -> Path:
+        return self._folder / id / f"{version}.json"
 
     def write_version(self, id: str, version: int, graph: Graph) -> None:
-        write_graph_file(self._folder / id / f"{version}.json", graph)
+        write_graph_file(self.version_path(id, version), graph)
 
     def read_version(self, id: str, version: int) -> Graph | None:
-        return read_graph_file(self._folder / id / f"{version}.json")
+        return read_graph_file(self.version_path(id, version))
 
     def remove_version(self, id: str, version: int) -> None:
-        (self._folder / id / f"{version}.json").unlink(missing_ok=True)
+        self.version_path(id, version).unlink(missing_ok=True)
 
     def thumb_path(self, id: str) -> Path:
         return self._folder / id / THUMB

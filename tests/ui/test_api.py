@@ -268,7 +268,7 @@ def test_mistakes_are_told_in_a_sentence(client: Any, method: str, path: str, bo
 def test_what_nobody_foresaw_is_logged_and_not_shown(
     client: Any, server: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(user: str) -> Any:
+    def broken(user: str, **asked: Any) -> Any:
         raise RuntimeError("a secret path")
 
     monkeypatch.setattr(server.runs, "list", broken)
@@ -303,3 +303,43 @@ def test_answers_have_the_described_shape(app: Any, client: Any, copied: dict[st
         answer = client.get(f"/loom{asked}").json()
         assert answer not in ([], {})
         TypeAdapter(shapes[f"/loom{path}"][200]["model"]).validate_python(answer)
+
+
+def test_lists_are_sent_a_page_at_a_time_and_in_small_rows(client: Any, first: dict[str, Any]) -> None:
+    long = first | {"description": "d" * 100_000}
+    made = [client.post("/loom/workflows", json={"graph": long, "name": f"w{n}"}).json()["id"] for n in range(5)]
+    page = client.get("/loom/workflows?limit=3")
+    assert [row["id"] for row in page.json()] == made[:1:-1] and len(page.content) < 2000
+    rest = client.get(f"/loom/workflows?limit=3&before={made[2]}").json()
+    assert [row["id"] for row in rest] == made[1::-1]
+    client.delete(f"/loom/workflows/{made[2]}")
+    gone = client.get(f"/loom/workflows?before={made[2]}")
+    assert gone.status_code == 404 and "from its start" in gone.json()["error"]
+
+
+def test_drafts_are_listed_a_page_at_a_time(client: Any) -> None:
+    for key in ("a", "b", "c"):
+        client.put(f"/loom/drafts/{key}", json={"graph": {}})
+    assert [row["key"] for row in client.get("/loom/drafts?limit=2").json()] == ["c", "b"]
+    assert [row["key"] for row in client.get("/loom/drafts?limit=2&before=b").json()] == ["a"]
+
+
+def test_runs_are_listed_by_state_and_page_without_what_was_asked(client: Any) -> None:
+    path = client.post("/loom/uploads", content=png(8, 8), headers={"X-Name": "a.png"}).json()["path"]
+    made = [client.post("/loom/runs", json={"graph": copying(path)}).json()["runs"][0] for _ in range(3)]
+    for run in made:
+        while client.get(f"/loom/runs/{run}").json()["state"] in ("waiting", "running"):
+            pass
+    rows = client.get("/loom/runs?state=done&limit=2").json()
+    assert [row["id"] for row in rows] == made[:0:-1] and not {"nodes", "overrides", "graph"} & set(rows[0])
+    assert [row["id"] for row in client.get(f"/loom/runs?state=done&before={made[1]}").json()] == made[:1]
+    assert client.get("/loom/runs?state=failed&state=waiting").json() == []
+    assert client.get("/loom/runs?state=gone").status_code == 400
+
+
+@pytest.mark.parametrize("path", ["runs?limits=5", "workflows?sort=name", "me?user=ann", "drafts?limit=5&x"])
+def test_a_query_parameter_that_there_is_not_is_refused(client: Any, path: str) -> None:
+    answer = client.get(f"/loom/{path}")
+    assert answer.status_code == 400 and "is no query parameter of GET /loom/" in answer.json()["error"]
+    if "limits" in path:
+        assert "did you mean limit?" in answer.json()["error"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from starlette.exceptions import HTTPException
 
+from latentloom.ui.address import address_of
 from latentloom.ui.auth import MAX_TRIES, login, read_users
 from latentloom.ui.origin import Door, _own_names, is_loopback
 from latentloom.ui.settings import Settings
@@ -109,6 +110,33 @@ def test_a_public_address_needs_a_login(tmp_path: Path, host: str) -> None:
 def test_a_loopback_address_needs_none(tmp_path: Path, host: str) -> None:
     assert is_loopback(host)
     Settings(host=host, output_dir=tmp_path, data_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("peer", "hops", "address"),
+    [
+        ("192.0.2.1", [], "192.0.2.1"),
+        ("192.0.2.1", ["198.51.100.7"], "192.0.2.1"),
+        ("10.0.0.1", ["198.51.100.7"], "198.51.100.7"),
+        ("10.0.0.1", ["203.0.113.9, 198.51.100.7"], "198.51.100.7"),
+        ("10.0.0.1", ["203.0.113.9", "198.51.100.7:5000"], "198.51.100.7"),
+        ("::ffff:10.0.0.1", ["::ffff:198.51.100.7"], "198.51.100.7"),
+        ("10.0.0.1", ["[2001:db8:0:1::2]:5000"], "2001:db8:0:1::/64"),
+        ("10.0.0.1", [], "10.0.0.1"),
+        ("10.0.0.1", ["unknown"], "10.0.0.1"),
+        ("2001:db8::5", [], "2001:db8::/64"),
+        ("::1", [], "::1"),
+        ("10.1.0.1", ["198.51.100.7"], "10.1.0.1"),
+    ],
+)
+def test_only_a_proxy_that_the_owner_named_tells_who_asks(peer: str, hops: list[str], address: str) -> None:
+    headers = [(b"x-forwarded-for", hop.encode()) for hop in hops]
+    assert address_of({"client": (peer, 5000), "headers": headers}, ("10.0.0.0/16", "2001:db8:ffff::1")) == address
+
+
+def test_a_proxy_that_is_no_address_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"--trusted-proxy is 'nginx' .* such as 10.0.0.1, or a network"):
+        Settings(output_dir=tmp_path, data_dir=tmp_path, trusted_proxies=("127.0.0.1", "nginx"))
 
 
 def test_passwords_are_not_in_the_text_of_the_settings(tmp_path: Path) -> None:

@@ -20,6 +20,15 @@ def test_it_lists_the_workflows_with_their_parameters(caller: Any) -> None:
     assert "prompt" in found["first_picture"]["params"]
 
 
+def test_its_list_goes_on_behind_the_last_one_seen(caller: Any) -> None:
+    every = [each["id"] for each in caller.predict(api_name="/list_workflows")]
+    first = caller.predict(2, api_name="/list_workflows")
+    rest = caller.predict(100, first[-1]["id"], api_name="/list_workflows")
+    assert [each["id"] for each in (*first, *rest)] == every
+    with pytest.raises(Exception, match="read it again from its start"):
+        caller.predict(100, "gone", api_name="/list_workflows")
+
+
 def test_it_runs_a_workflow_and_fetches_its_picture(caller: Any, page_server: Any) -> None:
     values = {"prompt": "a red ring", "denoise.steps": 2}
     run = caller.predict("first_picture", values, 200, api_name="/run_workflow")

@@ -11,8 +11,8 @@ from PIL import Image
 from toy_server import graph, settings_in
 
 from latentloom.nodes.graph import graph_to_plain
-from latentloom.ui import drafts, library, workflow_files
-from latentloom.ui.errors import Conflict, NotHere
+from latentloom.ui import drafts, library, quota, workflow_files
+from latentloom.ui.errors import Conflict, NoRoom, NotHere
 from latentloom.ui.library import Library
 from latentloom.ui.live import Live, Seen
 from latentloom.ui.names import checked_folder, checked_name
@@ -95,7 +95,8 @@ def test_what_a_client_may_run_is_listed_without_opening_it(
     id = shelf.create("ada", graph({"number": ("Number", {"value": "$steps"})}, params=params), name="star")["id"]
     monkeypatch.setattr(library.WorkflowFiles, "read_version", lambda *arguments: 1 / 0)
     for each in (shelf, Library(settings_in(tmp_path), Live())):
-        [found] = each.runnable("ada")
+        [head] = each.heads("ada")
+        found = head.model_dump(include={"id", "name", "description", "params"})
         assert found == {"id": id, "name": "star", "description": "", "params": {"steps": 7, "prompt": None}}
 
 
@@ -182,9 +183,9 @@ def test_folders_are_tidied() -> None:
 
 
 def test_there_is_a_limit_to_workflows(shelf: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "MAX_WORKFLOWS", 1)
+    monkeypatch.setitem(quota.KEPT, "workflows", quota.Most(words="saved workflows", count=1, num_bytes=1 << 30))
     shelf.create("ada", workflow())
-    with pytest.raises(ValueError, match="the limit; delete some"):
+    with pytest.raises(NoRoom, match="you have 1 saved workflows, and 1 are kept; delete some"):
         shelf.create("ada", workflow())
     shelf.create("bob", workflow())
 

@@ -17,9 +17,11 @@ from typing import Any
 
 import psutil
 import pytest
+from fastapi import Request
 
 from latentloom.ui import limits
 from latentloom.ui.intake import AT_A_TIME
+from latentloom.ui.origin import Door
 from raw_requests import Answer, Asked, ask
 
 SECRET = "the secret outside the folders"
@@ -436,3 +438,49 @@ def test_a_run_writes_no_file_outside_its_own_folder(client: Any, tmp_path: Path
             while client.get(f"/loom/runs/{run}").json()["state"] in ("waiting", "running"):
                 pass
     assert [path for path in tmp_path.rglob("*escaped*") if not path.is_relative_to(tmp_path / "output")] == []
+
+
+def test_an_address_that_asks_for_too_much_at_a_time_waits_and_others_do_not() -> None:
+    """Behind a proxy, too, whose connections have no limit."""
+    release = asyncio.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await release.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def statuses() -> list[int]:
+        gate = limits.Gate(slow, Door(host="127.0.0.1"), trusted=("127.0.0.1",), max_asking=2)
+        users = [("x-forwarded-for", "192.0.2.1")] * 4 + [("x-forwarded-for", "192.0.2.2")] + [("x-a", "proxy's")] * 4
+        tasks = [asyncio.create_task(ask(gate, Asked(headers=(user,)))) for user in users]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        release.set()
+        answers = await asyncio.gather(*tasks)
+        return [answer.status for answer in (*answers, await ask(gate, Asked(headers=(users[0],))))]
+
+    assert asyncio.run(statuses()) == [200, 200, 429, 429, *[200] * 6]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/gradio_api/queue/join", b"\xff"), ("/gradio_api/queue/join", b"[" * 100_000), ("/a%00", b"")]
+)
+def test_what_gradio_cannot_read_is_no_failure_of_the_server(
+    app: Any, path: str, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def parse(request: Request) -> Any:
+        return json.loads((await request.body()).decode())
+
+    app.add_api_route("/gradio_api/queue/join", parse, methods=["POST"])
+    [answer] = refused(app, [Asked(method="POST", target=path, body=body)])
+    assert answer.status == 400 and len(answer.json()["error"]) > 20
+    assert not any(record.exc_info for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    "path", ["/gradio_api/upload", "/upload", "/gradio_api/proxy=http://a/", "/gradio_api/upload?upload_id=x"]
+)
+def test_nothing_is_sent_to_gradios_own_uploads_which_nobody_counts(app: Any, path: str) -> None:
+    for other in ("/gradio_api/upload", "/upload"):
+        app.add_api_route(other, lambda: "taken", methods=["POST"])
+    [answer] = refused(app, [Asked(method="POST", target=path, body=b"x")])
+    assert answer.status == 404 and "/loom/uploads" in answer.json()["error"]

@@ -6,12 +6,15 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from latentloom.__main__ import main
+from latentloom.ui.crowd import Patience
 
 
 def get(url: str, **headers: str) -> tuple[int, bytes]:
@@ -127,3 +130,18 @@ def test_behind_a_proxy_with_a_name_the_name_is_taken(start_page: Callable[..., 
     assert get(page.url + "loom/me", Origin="https://media.example.org")[0] == 200
     assert get(page.url + "loom/me", **(own | {"Origin": "https://evil.example"}))[0] == 403
     assert b"https://media.example.org/studio" in get(page.url + "config", **own)[1]
+
+
+def test_the_page_holds_no_more_half_sent_requests_of_an_address_than_it_may(page_server: Any) -> None:
+    port = int(page_server.url.rstrip("/").rpartition(":")[2])
+    with ExitStack() as stack:
+        held = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), 60, ("127.0.0.9", 0)))
+            for _ in range(Patience().per_address + 1)
+        ]
+        for each in held:
+            with suppress(OSError):  # the first one is cut by now
+                each.sendall(b"GET /loom/me HTTP/1.1\r\nX-A: ")
+        with suppress(ConnectionResetError):
+            assert held[0].recv(100) == b""
+        assert httpx.get(f"{page_server.url}loom/me", timeout=60).status_code == 200

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 from toy_server import finished, graph, reset, runs_in
 
-from latentloom.ui import uploads
-from latentloom.ui.errors import NotHere
+from latentloom.ui.errors import NoRoom, NotHere
+from latentloom.ui.quota import Quota
 from latentloom.ui.uploads import Uploads
 
 Add = Callable[..., dict[str, Any]]
@@ -111,11 +111,18 @@ def test_the_thumbnail_is_a_webp_of_own_uploads_only(shelf: Uploads, add: Add) -
             shelf.thumbnail(user, wrong)
 
 
-def test_there_is_a_limit_to_what_a_user_keeps(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
-    add("cat.png", encoded())
-    monkeypatch.setattr(uploads, "MAX_USER_BYTES", 100)
-    with pytest.raises(ValueError, match="your uploaded pictures fill"):
-        add("dog.png", encoded())
+def test_a_full_shelf_of_pictures_has_room_again_once_one_is_deleted(tmp_path: Path) -> None:
+    sent = tmp_path / "sent"
+    sent.write_bytes(encoded(size=(60, 40)))
+    shelf = Uploads(tmp_path / "data", quota=Quota(tmp_path / "data", user_bytes=sent.stat().st_size * 2))
+    first, second = (shelf.add("ada", name, sent)["path"] for name in ("cat.png", "dog.png"))
+    with pytest.raises(NoRoom, match=r"takes .* MiB of .* are uploaded pictures; delete some of these"):
+        shelf.add("ada", "bird.png", sent)
+    assert {row["path"] for row in shelf.list("ada")} == {first, second}
+    shelf.delete("ada", first)
+    shelf.add("ada", "bird.png", sent)
+    with pytest.raises(NotHere, match="no uploaded picture"):
+        shelf.delete("bob", second)
 
 
 def test_load_image_finds_the_users_own_upload_and_nobody_elses(add: Add, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 /** The typed client of the server's API. Every call rejects with an `ApiError` that says why in one sentence. */
 
-import { address, asset, path, request, send } from "./http";
+import { address, ApiError, asset, path, request, send } from "./http";
 import type {
   Catalog,
   Draft,
@@ -16,7 +16,6 @@ import type {
   Problem,
   Result,
   ResultQuery,
-  Run,
   RunRequest,
   RunWithGraph,
   Submitted,
@@ -30,9 +29,34 @@ import type {
 export { ApiError, sentence } from "./http";
 export { LiveSocket } from "./live_socket";
 
+/** The rows of one page of a list, at most. */
+const MAX_ROWS = 1000;
+const MAX_TURNS = 3;
+
 const get = <T>(apiPath: string): Promise<T> => request<T>("GET", apiPath);
 const post = <T>(apiPath: string, json: unknown): Promise<T> => request<T>("POST", apiPath, { json });
 const put = <T>(apiPath: string, json: unknown): Promise<T> => request<T>("PUT", apiPath, { json });
+/** All rows of a list that comes in pages; a row that is gone when the page behind it is asked for starts it anew. */
+async function all<T>(apiPath: string, keyOf: (row: T) => string): Promise<T[]> {
+  for (let turn = 1; ; turn++) {
+    try {
+      return await joined(apiPath, keyOf);
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 404) || turn === MAX_TURNS) throw error;
+    }
+  }
+}
+
+async function joined<T>(apiPath: string, keyOf: (row: T) => string): Promise<T[]> {
+  const rows: T[] = [];
+  for (;;) {
+    const last = rows.at(-1);
+    const page = await get<T[]>(apiPath + query({ limit: MAX_ROWS, before: last && keyOf(last) }));
+    rows.push(...page);
+    if (page.length < MAX_ROWS) return rows;
+  }
+}
+
 const drop = (apiPath: string): Promise<void> => request("DELETE", apiPath);
 
 export const host = {
@@ -41,7 +65,7 @@ export const host = {
   texts: (language: string) => get<Record<string, string>>(asset(`loom.${language}.json`)),
   templates: () => get<Template[]>("/templates"),
 
-  workflows: () => get<Workflow[]>("/workflows"),
+  workflows: () => all<Workflow>("/workflows", (row) => row.id),
   createWorkflow: (graph: GraphFile, at: { name?: string; folder?: string } = {}) =>
     post<Workflow>("/workflows", { graph, ...at }),
   workflow: (id: string, version?: number) => get<WorkflowWithGraph>(path`/workflows/${id}` + query({ version })),
@@ -56,7 +80,7 @@ export const host = {
   shareWorkflow: (id: string) => post<{ token: string }>(path`/workflows/${id}/share`, {}),
   shared: (token: string) => get<NamedGraph>(path`/shared/${token}`),
 
-  drafts: () => get<DraftEntry[]>("/drafts"),
+  drafts: () => all<DraftEntry>("/drafts", (row) => row.key),
   draft: (key: string) => get<Draft>(path`/drafts/${key}`),
   putDraft: (key: string, draft: Draft) => put<unknown>(path`/drafts/${key}`, draft),
   deleteDraft: (key: string) => drop(path`/drafts/${key}`),
@@ -68,7 +92,6 @@ export const host = {
   plan: (asked: PlanRequest) => post<PlanView>("/plan", asked),
 
   submit: (asked: RunRequest) => post<Submitted>("/runs", asked),
-  runs: () => get<Run[]>("/runs"),
   run: (id: string) => get<RunWithGraph>(path`/runs/${id}`),
   deleteRun: (id: string) => drop(path`/runs/${id}`),
   cancelRun: (id: string) => post<void>(path`/runs/${id}/cancel`, {}),

@@ -29,6 +29,23 @@ test("queries leave out what is not given", async () => {
   assert.equal(browser.requests[0]!.url, "http://host/prefix/loom/results?search=a+star+%26+more&limit=5");
 });
 
+test("a long list is read page by page, and anew when a row of it is gone meanwhile", async () => {
+  const { browser } = begin();
+  const rows = Array.from({ length: 1500 }, (_, number) => ({ id: `w${number}` }));
+  let isGone = true;
+  browser.answer((request: Request) => {
+    const before = new URL(request.url).searchParams.get("before");
+    if (before && isGone) {
+      isGone = false;
+      return Response.json({ error: "gone" }, { status: 404 });
+    }
+    const start = before ? rows.findIndex(({ id }) => id === before) + 1 : 0;
+    return Response.json(rows.slice(start, start + 1000));
+  });
+  assert.equal((await host.workflows()).length, 1500);
+  assert.equal(browser.requests.length, 4);
+});
+
 test("a name of any script goes in a header", async () => {
   const { browser } = begin();
   await host.open(new Blob(["{}"]), "Größe 星.json");

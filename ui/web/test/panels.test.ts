@@ -119,7 +119,7 @@ test("the library is found by folder and by every word", () => {
       id: name,
       name,
       folder,
-      description: "for tests",
+      summary: "for tests",
       updated,
       version: 1,
       num_nodes: 1,

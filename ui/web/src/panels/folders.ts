@@ -6,11 +6,11 @@ export function foldersOf(workflows: readonly Workflow[]): string[] {
   return [...new Set(workflows.map((workflow) => workflow.folder))].filter((folder) => folder !== "").sort();
 }
 
-/** Workflows of a folder (null: of all) whose name or description has every word, newest first. */
+/** Workflows of a folder (null: of all) whose name or summary has every word, newest first. */
 export function found(workflows: readonly Workflow[], folder: string | null, search: string): Workflow[] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   return workflows
     .filter((workflow) => folder === null || workflow.folder === folder)
-    .filter(({ name, description }) => words.every((word) => `${name} ${description}`.toLowerCase().includes(word)))
+    .filter(({ name, summary }) => words.every((word) => `${name} ${summary}`.toLowerCase().includes(word)))
     .sort((a, b) => b.updated - a.updated);
 }

@@ -8,11 +8,13 @@ import type { Choice } from "./useChoices";
 interface ChooserProps {
   choices: readonly Choice[];
   chosen: Choice;
+  /** What the chosen workflow says of itself, whole. */
+  about: string;
   onChoose: (key: string) => void;
 }
 
 /** Which workflow the form is made from. */
-export function Chooser({ choices, chosen, onChoose }: ChooserProps) {
+export function Chooser({ choices, chosen, about, onChoose }: ChooserProps) {
   return (
     <header className="ll-simple-head">
       <div className="ll-simple-chooser">
@@ -27,9 +29,9 @@ export function Chooser({ choices, chosen, onChoose }: ChooserProps) {
           onChange={onChoose}
         />
       </div>
-      {chosen.description && (
+      {about && (
         <p className="ll-simple-about">
-          <Words text={chosen.description} />
+          <Words text={about} />
         </p>
       )}
     </header>

@@ -8,6 +8,7 @@ export interface Choice {
   /** "workflow:ID" or "template:ID". */
   key: string;
   name: string;
+  /** Of a workflow of the library its beginning. */
   description: string;
   folder: string;
   /** Of the library; null for a template. */
@@ -50,8 +51,8 @@ function newestFirst(a: Workflow, b: Workflow): number {
 }
 
 function ofLibrary(workflow: Workflow): Choice {
-  const { id, name, description, folder } = workflow;
-  return { key: `workflow:${id}`, name, description, folder, workflow, template: null };
+  const { id, name, summary, folder } = workflow;
+  return { key: `workflow:${id}`, name, description: summary, folder, workflow, template: null };
 }
 
 function ofTemplate(template: Template): Choice {

@@ -28,7 +28,8 @@ export interface Workflow {
   id: string;
   name: string;
   folder: string;
-  description: string;
+  /** The beginning of its description. */
+  summary: string;
   /** Epoch seconds. */
   updated: number;
   version: number;

@@ -35,7 +35,12 @@ function Content() {
   if (!chosen) return <Empty icon="build" title={t("simple.none")} text={t("simple.none_text")} />;
   return (
     <>
-      <Chooser choices={choices} chosen={chosen} onChoose={choose} />
+      <Chooser
+        choices={choices}
+        chosen={chosen}
+        about={opened.graph?.description ?? chosen.description}
+        onChoose={choose}
+      />
       {opened.error && <Notice kind="error">{opened.error}</Notice>}
       {opened.graph && <Maker key={opened.key} choice={chosen} graph={opened.graph} catalog={catalog} />}
     </>

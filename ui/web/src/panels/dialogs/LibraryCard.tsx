@@ -21,7 +21,7 @@ interface LibraryCardProps {
 
 /** One workflow: its picture, its facts, and what can be done with it. */
 export function LibraryCard({ workflow, folders, onDelete, onChange }: LibraryCardProps) {
-  const { id, name, folder, description } = workflow;
+  const { id, name, folder, summary } = workflow;
   const isOpen = useEditor((state) => state.workflow?.id === id);
   const [asking, setAsking] = useState<"name" | "folder" | null>(null);
   const items: MenuItem[] = [
@@ -60,7 +60,7 @@ export function LibraryCard({ workflow, folders, onDelete, onChange }: LibraryCa
             <MenuButton label={t("panels.workflow_menu", { name })} items={items} className="ll-card-menu" />
           </div>
           <p className="ll-quiet">{factsOf(workflow)}</p>
-          {description && <p className="ll-card-text">{description}</p>}
+          {summary && <p className="ll-card-text">{summary}</p>}
         </>
       )}
     </li>

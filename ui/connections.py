@@ -1,0 +1,238 @@
+"""Connections from strangers, and how long each may take to say what it wants.
+
+uvicorn waits for ever for a request to become whole, so that a few hundred half sent headers (slowloris) would keep
+everybody out. Whoever is answered, an event stream and a websocket included, is never cut for being silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from .address import address_of
+from .crowd import Crowd, Patience
+
+ACCEPTED_AT_ONCE = 16
+"""By the event loop in a turn. It takes four turns to look at one and close it, and so many more are open meanwhile."""
+WAITING_TO_BE_ACCEPTED = 2048
+OWN_FILES = 64 + 4 * ACCEPTED_AT_ONCE
+"""Descriptors that are left for all that is no connection: records, models, ranks."""
+WANTED_FILES = 16_384
+START_S = 30.0
+"""For the event loop to change over, on a busy machine."""
+
+Phase = Literal["", "header", "body", "rest"]
+"""What a connection must bring in time; "rest" is a body that is still being sent although it was answered."""
+
+
+class Connection(H11Protocol):
+    """uvicorn's protocol with deadlines."""
+
+    def __init__(self, *, crowd: Crowd, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._crowd = crowd
+        self._patience = crowd.patience
+        self._phase: Phase = ""
+        self._timer: asyncio.TimerHandle | None = None
+        self._unread_timer: asyncio.TimerHandle | None = None
+        self._received = 0
+        self._was_paused = False
+        self.address = ""
+        self.is_websocket = False
+
+    @property
+    def is_idle(self) -> bool:
+        """It asks for nothing: no header came as yet, or the last answer is sent."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        return is_answered and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # so that whoever leaves even the last bytes unread is noticed
+        self.address = address_of({"client": self.client}, ())
+        if self._crowd.admit(self):
+            self._expect("header")
+        else:
+            self._refuse(503, "this server has as many connections as it can take; try again in a moment")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._crowd.leave(self)
+        self._expect("")
+        self._stop_unread_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += len(data)
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        self._crowd.answered(self)
+        super().on_response_complete()
+        if self.conn.their_state is not h11.IDLE:  # else the time for keeping it open runs, until something comes
+            self._look()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._expect("")
+        self._stop_unread_timer()
+        self.is_websocket = True
+        self.transport.set_write_buffer_limits()
+        super().handle_websocket_upgrade(event)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._unread_timer is None:
+            self._watch_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_unread_timer()
+
+    def leave_room(self) -> None:
+        """Make place for another one, at once."""
+        self._crowd.leave(self)
+        self.transport.abort()
+
+    def _look(self) -> None:
+        state = self.conn.their_state
+        if self.transport.is_closing() or self.is_websocket:
+            self._expect("")
+        elif state is h11.IDLE:
+            self._expect("header")
+        elif state is h11.SEND_BODY:
+            self._expect("rest" if self.cycle is not None and self.cycle.response_complete else "body")
+        else:
+            self._expect("")
+
+    def _expect(self, phase: Phase) -> None:
+        """The time for a phase runs from its beginning, whatever dribbles in meanwhile."""
+        if phase == self._phase:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._phase, self._timer = phase, None
+        if phase == "body":
+            self._watch_body()
+        elif phase:
+            self._timer = self.loop.call_later(self._patience.header_s, self._come_late)
+
+    def _come_late(self) -> None:
+        self._refuse(408, f"the request did not come whole within {self._patience.header_s:g} seconds; send it again")
+
+    def _watch_body(self) -> None:
+        self._received, self._was_paused = 0, False
+        self._timer = self.loop.call_later(self._patience.body_window_s, self._end_window)
+
+    def _end_window(self) -> None:
+        """What the server itself did not want to read as yet is not held against the sender."""
+        patience = self._patience
+        is_paused = self.flow.read_paused or self.cycle.waiting_for_100_continue
+        is_slow = self._received < patience.body_rate * patience.body_window_s
+        if is_slow and not is_paused and not self._was_paused:
+            self._refuse(408, f"the body came at less than {patience.body_rate:g} bytes a second; send it again")
+            return
+        self._watch_body()
+        self._was_paused = is_paused
+
+    def _watch_reader(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        self._unread_timer = self.loop.call_later(self._patience.unread_s, self._look_at_reader, unread)
+
+    def _look_at_reader(self, before: int) -> None:
+        if self.transport.get_write_buffer_size() >= before:
+            self.transport.abort()
+        else:
+            self._watch_reader()
+
+    def _stop_unread_timer(self) -> None:
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
+
+    def _refuse(self, status: int, sentence: str) -> None:
+        """Say why, where nothing was said yet, and close."""
+        self._expect("")
+        is_said = self.cycle is not None and self.cycle.response_started and self.conn.their_state is not h11.IDLE
+        if not is_said:
+            self.transport.write(_answer(status, sentence))
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.close()
+
+
+def guard(server: uvicorn.Server, patience: Patience, *, grace_s: int) -> None:
+    """Put a server that listens behind these limits; `grace_s` is how long open connections may hold up its end.
+
+    Gradio starts its server with settings of its own. Whoever came before this has to come again.
+    """
+    given = server.config
+    config = uvicorn.Config(
+        given.app,
+        host=given.host,
+        port=given.port,
+        log_level=given.log_level,
+        timeout_graceful_shutdown=grace_s,
+        proxy_headers=False,  # who asks is told by `address_of` alone: uvicorn would believe every local program
+    )
+    config.load()
+    crowd = Crowd(replace(patience, in_all=min(patience.in_all, _room_for_connections())))
+    loop = server.servers[0].get_loop()
+    asyncio.run_coroutine_threadsafe(_take_over(server, config, crowd), loop).result(timeout=START_S)
+
+
+async def _take_over(server: uvicorn.Server, config: uvicorn.Config, crowd: Crowd) -> None:
+    def connection(_loop: asyncio.AbstractEventLoop | None = None, **_: object) -> Connection:
+        return Connection(
+            crowd=crowd, config=config, server_state=server.server_state, app_state=server.lifespan.state, _loop=_loop
+        )
+
+    if sys.platform == "win32":  # there the loop takes connections one by one, and a socket belongs to one listener
+        server.config.http_protocol_class = connection  # pyright: ignore[reportAttributeAccessIssue]
+        server.config.timeout_graceful_shutdown = config.timeout_graceful_shutdown
+    else:
+        await _listen_anew(server, connection)
+        server.config = config
+    for early in list(server.server_state.connections):
+        early.shutdown()
+
+
+async def _listen_anew(server: uvicorn.Server, connection: Callable[[], Connection]) -> None:
+    """On the same sockets, which take connections all the time: so few at once that descriptors never run out."""
+    loop = asyncio.get_running_loop()
+    before, server.servers = server.servers, []
+    for sock in [sock.dup() for each in before for sock in each.sockets]:
+        server.servers.append(await loop.create_server(connection, sock=sock, backlog=ACCEPTED_AT_ONCE))
+        sock.listen(WAITING_TO_BE_ACCEPTED)
+    for each in before:
+        each.close()
+
+
+def _room_for_connections() -> int:
+    """By the process's limit of open files, which is first raised as far as it may be: each may open a file, too."""
+    if sys.platform == "win32":
+        return WANTED_FILES
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    limit = WANTED_FILES if soft == resource.RLIM_INFINITY else soft
+    return max(16, (limit - OWN_FILES) // 2)
+
+
+def _answer(status: int, sentence: str) -> bytes:
+    body = json.dumps({"error": sentence}).encode()
+    reason = {408: "Request Timeout", 503: "Service Unavailable"}[status]
+    head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}Connection: close\r\n\r\n".encode() + body
