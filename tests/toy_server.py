@@ -63,8 +63,8 @@ def settings_in(folder: Path, **changes: Any) -> Settings:
 
 
 @contextmanager
-def runs_in(folder: Path, live: Live | None = None) -> Iterator[Runs]:
-    runs = Runs(settings_in(folder), live or Live(), specs=SPECS)
+def runs_in(folder: Path, live: Live | None = None, **changes: Any) -> Iterator[Runs]:
+    runs = Runs(settings_in(folder, **changes), live or Live(), specs=SPECS)
     try:
         yield runs
     finally:
