@@ -30,6 +30,13 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--plan", default="", help="how a denoise uses them: cfg=2,ulysses=2 or auto")
     add("--replicas", type=int, default=1, metavar="N", help="groups of devices that work on separate runs")
     add("--root-path", default="", metavar="PATH", help="the path or URL under which a proxy shows the page")
+    add(
+        "--trusted-proxy",
+        action="append",
+        default=[],
+        metavar="ADDR",
+        help="a proxy, or a network of them, that tells in X-Forwarded-For who asks",
+    )
     add("--open", action="store_true", help="show the page in the browser")
 
 
@@ -51,6 +58,7 @@ def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_d
         shared_cache_dir=arguments.cache and arguments.cache.resolve(),
         place=place,
         root_path=arguments.root_path.rstrip("/"),
+        trusted_proxies=tuple(arguments.trusted_proxy),
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ..pipelines.values import Place
+from .address import read_network
 from .origin import is_loopback
 
 SCRATCH = "loom-scratch"
@@ -34,6 +35,8 @@ class Settings:
     place: Place = field(default_factory=Place)
     root_path: str = ""
     """Where a proxy in front shows the page: a path such as /studio, or a whole URL."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or networks of proxies that tell in X-Forwarded-For who asks."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.port <= 65535:
@@ -52,6 +55,8 @@ class Settings:
             raise ValueError(
                 f"--root-path {self.root_path} is a path of the server's own; choose another, such as /studio"
             )
+        for proxy in self.trusted_proxies:
+            read_network(proxy)
 
     @property
     def has_auth(self) -> bool:
