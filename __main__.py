@@ -298,8 +298,7 @@ def ui_command(arguments: argparse.Namespace) -> int:
     from .ui.options import prepare_gradio, read_settings
 
     data_dir = _default_dir("XDG_DATA_HOME", ".local/share") or Path("latentloom-data")
-    place, cache_dir = _place(arguments), _default_cache_dir()
-    settings = read_settings(arguments, place=place, cache_dir=cache_dir, default_data_dir=data_dir)
+    settings = read_settings(arguments, place=_place(arguments), default_data_dir=data_dir)
     prepare_gradio(settings)
     serve(settings, opens_browser=arguments.open)
     return OK

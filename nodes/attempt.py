@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..pipelines.values import Place
-from .cache import MemoryCache
+from .cache import Cache, MemoryCache, Share
 from .comfy_format import to_comfy
 from .disk_cache import DiskCache
 from .events import Sink
@@ -36,8 +36,12 @@ DISK_CACHE_BYTES = 8 << 30
 class Caches:
     """What runs of one process share."""
 
-    memory: MemoryCache
-    disk: DiskCache | None
+    memory: Cache
+    disk: Cache | None
+
+    def of(self, owner: str) -> Caches:
+        """For one of several owners, none of whom may learn what another has made."""
+        return Caches(memory=Share(self.memory, owner), disk=self.disk and Share(self.disk, owner))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,23 @@ class Cache(Protocol):
     def put(self, key: str, value: Any) -> None: ...
 
 
+@dataclass(frozen=True)
+class Share:
+    """One owner's part of a cache: what others keep in it is not there, and takes as long to make as if it were not."""
+
+    cache: Cache
+    owner: str
+
+    def get(self, key: str) -> Any | None:
+        return self.cache.get(self._own(key))
+
+    def put(self, key: str, value: Any) -> None:
+        self.cache.put(self._own(key), value)
+
+    def _own(self, key: str) -> str:
+        return f"{self.owner}\0{key}"
+
+
 def stamps(value: Any) -> dict[str, str]:
     """sha256 of each file that a `Saved` value lists."""
     return {name: sha256_of(Path(name)) for name in value.files} if isinstance(value, Saved) else {}

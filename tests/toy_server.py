@@ -15,6 +15,7 @@ from latentloom.nodes.registry import SPECS as REAL
 from latentloom.nodes.spec import NodeSpec, read_spec
 from latentloom.parallel.border import SILENT, Border
 from latentloom.ui.live import Live
+from latentloom.ui.quota import Quota
 from latentloom.ui.run_state import Run
 from latentloom.ui.runs import Runs
 from latentloom.ui.settings import Settings
@@ -63,8 +64,8 @@ def settings_in(folder: Path, **changes: Any) -> Settings:
 
 
 @contextmanager
-def runs_in(folder: Path, live: Live | None = None, **parts: Any) -> Iterator[Runs]:
-    runs = Runs(settings_in(folder), live or Live(), specs=SPECS, **parts)
+def runs_in(folder: Path, live: Live | None = None, *, quota: Quota | None = None, **changes: Any) -> Iterator[Runs]:
+    runs = Runs(settings_in(folder, **changes), live or Live(), specs=SPECS, quota=quota)
     try:
         yield runs
     finally:

@@ -11,7 +11,9 @@ from fastapi.responses import FileResponse
 
 from .. import __version__
 from ..nodes.catalog import catalog
-from .answers import User, plain
+from .answers import User, nothing, plain
+from .auth import COOKIES, token_of
+from .bodies import Empty
 from .bundle import MEDIA_TYPES, Bundle
 from .errors import NotHere
 from .limits import UPLOAD_BYTES
@@ -57,6 +59,15 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
                 "max_upload_bytes": UPLOAD_BYTES,
             }
         )
+
+    @router.post("/logout", status_code=204)
+    def log_out(request: Request, body: Empty) -> Response:
+        """End this session; the user's others go on."""
+        request.app.tokens.pop(token_of(request), None)
+        answer = nothing()
+        for name in COOKIES:
+            answer.delete_cookie(name.format(request.app.cookie_id))
+        return answer
 
     @router.get("/templates", responses=answers(list[Template]))
     def read_templates() -> Response:

@@ -13,16 +13,18 @@ from typing import Any
 
 import gradio as gr
 from fastapi.middleware import Middleware
+from gradio.routes import templates
 
 from .api import make_router
-from .auth import login
 from .bundle import Bundle
 from .canvas import LoomView
 from .client_api import add_endpoints
 from .connections import guard
 from .crowd import Patience
 from .limits import UPLOAD_BYTES, Gate
+from .login import Guard, login_routes
 from .origin import Door
+from .policy import Policy, mark_scripts
 from .server import Server
 
 VIEWS = ("build", "simple", "gallery", "models")
@@ -54,15 +56,20 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
     words = gr.I18n(**{language: _texts(language) for language in LANGUAGES})
     page = build_page(server, bundle=bundle, words=words)
     door = Door(host=settings.host, public_netloc=settings.public_netloc)
+    mark_scripts(templates.env)
     try:
         page.launch(
             server_name=f"[{settings.host}]" if ":" in settings.host else settings.host,
             server_port=settings.port,
             root_path=settings.root_path,
-            auth=login(settings.users) if settings.has_auth else None,
+            auth=_nobody if settings.has_auth else None,
             app_kwargs={
-                "routes": list(make_router(server, bundle).routes),
-                "middleware": [Middleware(Gate, door=door, trusted=settings.trusted_proxies)],
+                "routes": [*make_router(server, bundle).routes, *login_routes(settings)],
+                "middleware": [
+                    Middleware(Policy),
+                    Middleware(Guard),
+                    Middleware(Gate, door=door, trusted=settings.trusted_proxies),
+                ],
             },
             i18n=words,
             css=CSS,
@@ -97,6 +104,11 @@ def build_page(server: Server, *, bundle: Bundle, words: gr.I18n) -> gr.Blocks:
             view.go(_selected, None, tabs, queue=False, show_progress="hidden", api_visibility="private")
         add_endpoints(server, copies=page.upload_file_set)
     return page.queue(max_size=MAX_CALLS)
+
+
+def _nobody(name: str, password: str) -> bool:
+    """Makes Gradio show its login page; our route, which comes before Gradio's, tries the password."""
+    return False
 
 
 def check_port(host: str, port: int) -> None:

@@ -5,15 +5,11 @@ Gradio's login guards Gradio's own routes only, so ours look its cookie up thems
 
 from __future__ import annotations
 
-import asyncio
-import hmac
 import os
 import re
 import stat
-from collections import Counter
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .errors import NotLoggedIn
 
@@ -22,16 +18,11 @@ if TYPE_CHECKING:
 
 LOCAL = "local"
 """The user where nobody logs in."""
-NOBODY = ""
-"""All names that nobody has share their turn to be tried."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 MAX_FILE_BYTES = 1 << 20
 REMEDY = "give a file of name:password lines"
-WRONG_S = 1.0
-"""How long a wrong password takes. Those for one name are tried one at a time, the right one too: who asks a hundred
-times at once learns no more than who asks once."""
-MAX_TRIES = 20
-"""That wait for one name."""
+COOKIES = ("access-token-{}", "access-token-unsecure-{}")
+"""In which Gradio looks for a session, first to last."""
 
 
 def read_users(file: Path) -> dict[str, str]:
@@ -72,29 +63,10 @@ def _add(users: dict[str, str], line: str, where: str) -> None:
     users[name] = password
 
 
-def login(users: Mapping[str, str]) -> Callable[[str, str], Any]:
-    """What Gradio asks whether a name and a password belong together; it awaits the answer, but does not say so."""
-    from starlette.exceptions import HTTPException
-
-    turns = {name: asyncio.Lock() for name in (*users, NOBODY)}
-    waiting: Counter[str] = Counter()
-
-    async def check(name: str, password: str) -> bool:
-        known = users.get(name)
-        door = name if known is not None else NOBODY
-        if waiting[door] >= MAX_TRIES:
-            raise HTTPException(429, "somebody tries many passwords for this name; wait half a minute, then log in")
-        waiting[door] += 1
-        try:
-            async with turns[door]:
-                is_right = hmac.compare_digest((known or "").encode(), password.encode()) and known is not None
-                if not is_right:
-                    await asyncio.sleep(WRONG_S)
-        finally:
-            waiting[door] -= 1
-        return is_right
-
-    return check
+def token_of(connection: HTTPConnection) -> str:
+    """The session that a request or socket names; empty where it names none."""
+    names = [name.format(connection.app.cookie_id) for name in COOKIES]
+    return next((connection.cookies[name] for name in names if connection.cookies.get(name)), "")
 
 
 def user_of(connection: HTTPConnection) -> str:
@@ -105,8 +77,6 @@ def user_of(connection: HTTPConnection) -> str:
     app = connection.app
     if app.auth is None:
         return LOCAL
-    keys = (f"access-token-{app.cookie_id}", f"access-token-unsecure-{app.cookie_id}")
-    token = next((connection.cookies[key] for key in keys if connection.cookies.get(key)), "")
-    if (user := app.tokens.get(token)) is None:
+    if (user := app.tokens.get(token_of(connection))) is None:
         raise NotLoggedIn("you are not logged in, or the server was started again; open the page and log in")
     return user

@@ -19,7 +19,7 @@ MEDIA_TYPES = {
     ".webm": "video/webm",
 }
 """What a browser may show in the page; anything else is a download."""
-SECURITY = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'"
+SECURITY = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 HEADERS = {"Content-Security-Policy": SECURITY, "X-Content-Type-Options": "nosniff"}
 KEEP = "private, max-age=86400, immutable"
 

@@ -46,12 +46,12 @@ UNUSED = re.compile(r"(/gradio_api)?/(upload/?|proxy=.*)", re.DOTALL)
 """Gradio's own way to send files, which nothing counts, and to fetch from elsewhere: no view of ours uses them."""
 MAX_ASKING = 512
 """Requests of one address that are being answered, streams and websockets included."""
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 BODY_WAIT_S = 60.0
 """How long the next piece of a body may take."""
 DEFAULT_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-resource-policy", b"same-origin"),
-    (b"content-security-policy", b"frame-ancestors 'self'"),
     (b"referrer-policy", b"same-origin"),
 )
 
@@ -113,6 +113,8 @@ class Gate:
             await counted.refuse(UNREADABLE)
 
     def _refusal(self, scope: Scope, limit: int) -> Refusal | None:
+        if CONTROL.search(scope["path"]):
+            return Refusal(400, "the address holds a control character, such as %00; leave it out")
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self.door.takes_host(host):

@@ -21,6 +21,12 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models")
     add("--output-dir", type=Path, default=Path("output"), metavar="DIR", help="where results go (default: output)")
     add("--data-dir", type=Path, metavar="DIR", help="where workflows, drafts and the queue are kept")
+    add(
+        "--cache",
+        type=Path,
+        metavar="DIR",
+        help="where results are kept for the next run, for other servers and commands, too (default: in --data-dir)",
+    )
     add("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
     add("--plan", default="", help="how a denoise uses them: cfg=2,ulysses=2 or auto")
     add("--replicas", type=int, default=1, metavar="N", help="groups of devices that work on separate runs")
@@ -37,9 +43,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--open", action="store_true", help="show the page in the browser")
 
 
-def read_settings(
-    arguments: argparse.Namespace, *, place: Place, cache_dir: Path | None, default_data_dir: Path
-) -> Settings:
+def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_dir: Path) -> Settings:
     """Raises `ValueError` for what cannot be."""
     from ..nodes.picture_files import pixel_limit
     from .auth import read_users
@@ -52,7 +56,7 @@ def read_settings(
         models_dirs=read_models_dirs(arguments.models_dir),
         output_dir=arguments.output_dir.resolve(),
         data_dir=(arguments.data_dir or default_data_dir).resolve(),
-        cache_dir=cache_dir,
+        shared_cache_dir=arguments.cache and arguments.cache.resolve(),
         place=place,
         root_path=arguments.root_path.rstrip("/"),
         max_pixels=pixel_limit(arguments.max_pixels),

@@ -22,7 +22,8 @@ STOPPING = "stopping at the next step"
 WHY_CACHED = {
     "memory": "unchanged since an earlier run; taken from memory",
     "disk": "unchanged since an earlier run; read from the disk cache",
-    "unneeded": "not needed: all that it feeds is unchanged since an earlier run",
+    "shared": "made before, here or by another program; read from the cache folder that they share",
+    "unneeded": "not needed: all that it feeds is there already",
 }
 
 
@@ -41,7 +42,7 @@ class NodeState(_Value):
     left_s: float = 0.0
     phase: str = ""
     message: str = ""
-    cached: Literal["", "memory", "disk", "unneeded"] = ""
+    cached: Literal["", "memory", "disk", "shared", "unneeded"] = ""
     preview: int = 0
     """Counts the previews; 0 before the first."""
     plan: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -194,7 +195,7 @@ class Runs:
                 host="page",
                 max_pixels=self._settings.max_pixels,
             ),
-            caches=self._caches,
+            caches=self._caches.of(run.user) if self._settings.has_auth else self._caches,
             sink=lambda event: self._on_event(run.id, event, tell),
             cancel=cancel,
             previews=True,
@@ -219,6 +220,8 @@ class Runs:
     def _on_event(self, id: str, event: Event, tell: Callable[[Event], None]) -> None:
         if event.preview is not None:
             self._previews.put(id, event.node, event.preview)
+        if (event.kind, event.message) == ("cached", "disk") and self._settings.shared_cache_dir is not None:
+            event = dataclasses.replace(event, message="shared")  # nobody knows whose
         tell(event)
 
 

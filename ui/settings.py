@@ -32,7 +32,8 @@ class Settings:
     output_dir: Path
     data_dir: Path
     """Workflows, drafts, the queue and the index of results; one server at a time."""
-    cache_dir: Path | None = None
+    shared_cache_dir: Path | None = None
+    """Where results are kept for this server and whoever else is told so; without it, in the data folder."""
     place: Place = field(default_factory=Place)
     root_path: str = ""
     """Where a proxy in front shows the page: a path such as /studio, or a whole URL."""
@@ -68,6 +69,10 @@ class Settings:
     @property
     def has_auth(self) -> bool:
         return bool(self.users)
+
+    @property
+    def cache_dir(self) -> Path:
+        return self.shared_cache_dir or self.data_dir / "cache"
 
     @property
     def public_netloc(self) -> str:

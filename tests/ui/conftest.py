@@ -22,10 +22,16 @@ FIRST = json.loads((ROOT / "workflows" / "bobbin" / "first_picture.json").read_t
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Any:
+def changes() -> dict[str, Any]:
+    """Settings of the server that a test asks for, by its own parametrize."""
+    return {}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, changes: dict[str, Any]) -> Any:
     from latentloom.ui.settings import Settings
 
-    return Settings(output_dir=tmp_path / "output", data_dir=tmp_path / "data", port=7860)
+    return Settings(**{"output_dir": tmp_path / "output", "data_dir": tmp_path / "data", "port": 7860, **changes})
 
 
 @pytest.fixture
@@ -39,14 +45,16 @@ def server(settings: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def app(server: Any, tmp_path: Path) -> Any:
-    """Our routes behind our gate, in an app that stands in for Gradio's. Nobody needs to log in."""
+    """Our routes behind our gate, in an app that stands in for Gradio's. Users of the settings need to log in."""
     from fastapi import FastAPI
     from fastapi.middleware import Middleware
 
     from latentloom.ui.api import make_router
     from latentloom.ui.bundle import read_bundle
     from latentloom.ui.limits import Gate
+    from latentloom.ui.login import Guard, login_routes
     from latentloom.ui.origin import Door
+    from latentloom.ui.policy import Policy
 
     static = tmp_path / "static"
     static.mkdir()
@@ -54,13 +62,13 @@ def app(server: Any, tmp_path: Path) -> Any:
     (static / "loom.css").write_text("")
     router = make_router(server, read_bundle(static))
     app = FastAPI(
-        routes=list(router.routes),
-        middleware=[Middleware(Gate, door=Door(host=server.settings.host))],
+        routes=[*router.routes, *login_routes(server.settings)],
+        middleware=[Middleware(Policy), Middleware(Guard), Middleware(Gate, door=Door(host=server.settings.host))],
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
     )
-    app.__dict__.update(auth=None, tokens={}, cookie_id="test")
+    app.__dict__.update(auth=server.settings.users or None, tokens={}, cookie_id="test")
     return app
 
 
@@ -80,9 +88,10 @@ def log_in(app: Any) -> Iterator[Callable[[str], Any]]:
 
     app.auth = {"ann": "secret", "bob": "secret"}
 
-    def client(name: str) -> Any:
-        app.tokens[f"token-of-{name}"] = name
-        cookies = {"access-token-unsecure-test": f"token-of-{name}"} if name else {}
+    def client(name: str, session: str = "") -> Any:
+        token = f"token-of-{name}{session}"
+        app.tokens[token] = name
+        cookies = {"access-token-unsecure-test": token} if name else {}
         return TestClient(app, base_url="http://127.0.0.1:7860", cookies=cookies, raise_server_exceptions=False)
 
     yield client

@@ -1,17 +1,23 @@
 """Who may ask: the file of users, the address, Host, Origin, and a login for each of our routes."""
 
 import asyncio
-import time
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from httpx import ASGITransport, AsyncClient
 from starlette.exceptions import HTTPException
 
 from latentloom.ui.address import address_of
-from latentloom.ui.auth import MAX_TRIES, login, read_users
+from latentloom.ui.auth import read_users
+from latentloom.ui.login import KEY_FILE, KNOWN_S, Browsers, read_key
 from latentloom.ui.origin import Door, _own_names, is_loopback
 from latentloom.ui.settings import Settings
+from latentloom.ui.throttle import AT_ONCE, MAX_PLACES, MAX_STRANGERS, MAX_TRIES, Throttle
 
 LOCAL = Door(host="127.0.0.1")
 PUBLIC = Door(host="0.0.0.0")
@@ -58,45 +64,197 @@ def test_a_missing_or_binary_file_of_users_is_refused(tmp_path: Path) -> None:
         read_users(tmp_path / "users.txt")
 
 
-def test_login_takes_the_right_password_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.ui.auth.WRONG_S", 0.0)
-    tries = [("ann", "secret"), ("ann", "Secret"), ("ann", ""), ("eve", "secret"), ("eve", ""), ("ann", "gehe\u00fcm")]
+@dataclass
+class Held:
+    """Stands in for the clock: a wrong password takes until the test lets it go."""
 
-    async def answers() -> list[bool]:
-        check = login({"ann": "secret"})
-        return [await check(*each) for each in tries]
+    free: asyncio.Event = field(default_factory=asyncio.Event)
+    num: int = 0
+    most: int = 0
 
-    assert asyncio.run(answers()) == [True, False, False, False, False, False]
-
-
-def test_who_tries_many_passwords_at_once_learns_no_more_than_who_tries_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The right one among many does not stand out by its quick answer."""
-    monkeypatch.setattr("latentloom.ui.auth.WRONG_S", 0.05)
-
-    async def seconds() -> tuple[float, float]:
-        check, start = login({"ann": "secret", "bob": "x"}), time.monotonic()
-        guesses = [asyncio.create_task(check("ann", f"guess {number}")) for number in range(6)]
-        right, other = asyncio.create_task(check("ann", "secret")), asyncio.create_task(check("bob", "x"))
-        assert await other
-        others = time.monotonic() - start
-        assert await right and not any([await guess for guess in guesses])
-        return time.monotonic() - start, others
-
-    took, others = asyncio.run(seconds())
-    assert others < 0.05 < 0.3 <= took
+    async def sleep(self, seconds: float) -> None:
+        self.num += 1
+        self.most = max(self.most, self.num)
+        await self.free.wait()
+        self.num -= 1
 
 
-def test_passwords_that_wait_to_be_tried_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.ui.auth.WRONG_S", 0.0)
+class Tries:
+    """Passwords for a throttle whose clock stands still."""
 
-    async def answers() -> list[Any]:
-        check = login({"ann": "secret"})
-        tries = [check("ann", "guess") for _ in range(MAX_TRIES)]
-        return await asyncio.gather(*tries, check("ann", "secret"), return_exceptions=True)
+    def __init__(self) -> None:
+        self.clock = Held()
+        self.throttle = Throttle(self.clock.sleep)
 
-    *wrong, refused = asyncio.run(answers())
-    assert not any(wrong)
-    assert isinstance(refused, HTTPException) and refused.status_code == 429
+    def start(self, name: str, address: str, *, is_right: bool = False, browser: str = "") -> asyncio.Task[bool]:
+        answer = self.throttle.tried(lambda: is_right, name=name, address=address, browser=browser)
+        return asyncio.create_task(answer)
+
+    async def enters(self, name: str, address: str, *, browser: str = "") -> bool:
+        """With the right password, while the clock stands still."""
+        await settled()
+        entering = self.start(name, address, is_right=True, browser=browser)
+        await settled()
+        return entering.done() and entering.result()
+
+    async def end(self, tries: list[asyncio.Task[bool]]) -> list[Any]:
+        await settled()
+        self.clock.free.set()
+        return [getattr(got, "status_code", got) for got in await asyncio.gather(*tries, return_exceptions=True)]
+
+
+async def settled() -> None:
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
+def test_who_guesses_at_one_address_keeps_nobody_out_at_another() -> None:
+    async def play() -> None:
+        tries = Tries()
+        guesses = [tries.start("ann", "10.0.0.1") for _ in range(40)]
+        assert await tries.enters("ann", "10.0.0.2")
+        assert await tries.enters("bob", "10.0.0.3")
+        assert await tries.end(guesses) == [False] * MAX_TRIES + [429] * (40 - MAX_TRIES)
+        assert tries.clock.most == 1
+
+    asyncio.run(play())
+
+
+def test_guesses_from_many_addresses_are_few_at_a_time_and_known_places_still_enter() -> None:
+    async def play() -> None:
+        tries = Tries()
+        assert await tries.enters("ann", "10.9.0.1")
+        guesses = [tries.start("ann", f"10.0.0.{number}") for number in range(100)]
+        assert await tries.enters("ann", "10.9.0.1")  # she has logged in from there
+        assert await tries.enters("ann", "10.0.0.1", browser="hers")
+        assert await tries.enters("bob", "10.9.0.2")
+        answers = await tries.end(guesses)
+        assert (answers.count(False), answers.count(429)) == (MAX_TRIES, 100 - MAX_TRIES)
+        assert tries.clock.most == AT_ONCE
+
+    asyncio.run(play())
+
+
+def test_a_browser_that_is_known_waits_for_its_own_guesses_only() -> None:
+    async def play() -> None:
+        tries = Tries()
+        guesses = [tries.start("ann", "10.0.0.1", browser="lost") for _ in range(3)]
+        assert await tries.enters("ann", "10.0.0.1", browser="hers")
+        assert not await tries.enters("ann", "10.0.0.1", browser="lost")
+        assert await tries.end(guesses) == [False] * 3 and tries.clock.most == 1
+
+    asyncio.run(play())
+
+
+def test_guesses_leave_nothing_behind_and_places_are_few() -> None:
+    async def play() -> None:
+        tries = Tries()
+        guesses = [tries.start(f"nobody{number}", f"10.0.{number}.1") for number in range(MAX_STRANGERS + 50)]
+        assert (await tries.end(guesses)).count(429) == 50
+        for number in range(2 * MAX_PLACES):
+            assert await tries.enters("ann", f"10.1.0.{number}")
+        assert tries.throttle.queues == {} and tries.throttle.num_strangers == 0
+        assert list(tries.throttle.places) == ["ann"] and len(tries.throttle.places["ann"]) == MAX_PLACES
+
+    asyncio.run(play())
+
+
+def test_nobody_waits_for_a_turn_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latentloom.ui.throttle.MAX_WAIT_S", 0.01)
+
+    async def play() -> None:
+        tries = Tries()
+        guess = tries.start("ann", "10.0.0.1")
+        with pytest.raises(HTTPException, match="wait half a minute"):
+            await tries.start("ann", "10.0.0.1", is_right=True)
+        assert await tries.end([guess]) == [False]
+
+    asyncio.run(play())
+
+
+def test_a_browser_is_known_to_one_user_for_a_while_and_until_the_password_changes() -> None:
+    now = [1e9]
+    browsers = Browsers({"ann": "secret", "bob": "secret"}, b"k" * 32, lambda: now[0])
+    key, value = browsers.cookie("ann")
+    id = browsers.known("ann", {key: value})
+    assert id and browsers.cookie("ann", id)[1] == value
+    other, _ = browsers.cookie("bob")
+    assert browsers.known("bob", {other: value}) == "" == browsers.known("eve", {key: value})
+    for wrong in ("", "a", "..", value[:-1] + "x", "x" + value, f"{id}.\u0661.x", f"{id}.2000000000.{value[-64:]}"):
+        assert browsers.known("ann", {key: wrong}) == ""
+    assert Browsers({"ann": "new"}, b"k" * 32, lambda: now[0]).known("ann", {key: value}) == ""
+    now[0] += KNOWN_S
+    assert browsers.known("ann", {key: value}) == ""
+
+
+def test_what_signs_is_made_once_and_read_by_nobody_else(tmp_path: Path) -> None:
+    key = read_key(tmp_path)
+    assert len(key) == 32 and read_key(tmp_path) == key
+    assert (tmp_path / KEY_FILE).stat().st_mode & 0o077 == 0
+    (tmp_path / KEY_FILE).write_bytes(b"cut")
+    assert len(read_key(tmp_path)) == 32
+
+
+PROXY = "10.9.9.9"
+TEAM = {"users": {"ann": "secret", **{f"user{n}": f"p{n}" for n in range(40)}}, "trusted_proxies": (PROXY,)}
+with_team = pytest.mark.parametrize("changes", [TEAM])
+
+
+async def ask_to_log_in(app: Any, name: str, password: str, *, peer: str = PROXY, forwarded: str = "") -> Any:
+    headers = {"X-Forwarded-For": forwarded} if forwarded else {}
+    transport = ASGITransport(app, client=(peer, 5000))
+    async with AsyncClient(transport=transport, base_url="http://127.0.0.1:7860", headers=headers) as client:
+        return await client.post("/login", data={"username": name, "password": password})
+
+
+@with_team
+def test_login_takes_the_right_password_only(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latentloom.ui.throttle.WRONG_S", 0.0)
+    wrong = [("ann", "Secret"), ("ann", ""), ("eve", "secret"), ("", ""), ("ann", "gehe\u00fcm"), ("ann", "x" * 5000)]
+    for name, password in wrong:
+        answer = asyncio.run(ask_to_log_in(app, name, password))
+        assert answer.status_code in (400, 422) and not answer.cookies, name
+    answer = asyncio.run(ask_to_log_in(app, " ann ", "secret"))
+    assert answer.json() == {"success": True} and list(app.tokens.values()) == ["ann"]
+    assert all("HttpOnly" in cookie for cookie in answer.headers.get_list("set-cookie"))
+
+
+@with_team
+def test_forty_users_behind_one_proxy_log_in_while_one_of_them_guesses(
+    app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("latentloom.ui.throttle.WRONG_S", 0.05)
+
+    async def play() -> tuple[list[int], list[int]]:
+        guesses = [ask_to_log_in(app, "ann", f"guess {n}", forwarded="9.9.9.9, 192.0.2.66") for n in range(40)]
+        guessing = asyncio.gather(*guesses)
+        own = [(f"user{n}", f"p{n}", f"198.51.100.{n}") for n in range(40)] + [("ann", "secret", "198.51.100.99")]
+        users = await asyncio.gather(*[ask_to_log_in(app, name, pw, forwarded=hop) for name, pw, hop in own])
+        return [answer.status_code for answer in users], [answer.status_code for answer in await guessing]
+
+    users, guesses = asyncio.run(play())
+    assert users == [200] * 41
+    assert sorted(guesses) == [400] * MAX_TRIES + [429] * (40 - MAX_TRIES)
+
+
+@with_team
+def test_to_log_out_takes_a_request_of_the_page_itself_and_ends_one_session(app: Any, log_in: Any) -> None:
+    phone, desk, bob = log_in("ann", "phone"), log_in("ann", "desk"), log_in("bob")
+    assert desk.get("/logout").status_code == 405
+    assert desk.post("/loom/logout", json={}, headers={"Origin": "https://evil.example"}).status_code == 403
+    assert desk.get("/loom/me").status_code == 200
+    answer = desk.post("/loom/logout", json={}, headers={"Origin": "http://127.0.0.1:7860"})
+    assert answer.status_code == 204 and "access-token-unsecure-test" in answer.headers["set-cookie"]
+    assert [each.get("/loom/me").status_code for each in (desk, phone, bob)] == [401, 200, 200]
+
+
+@with_team
+def test_the_oldest_session_ends_where_there_are_too_many(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latentloom.ui.login.MAX_SESSIONS", 3)
+    app.tokens["bobs"] = "bob"
+    for _ in range(5):
+        assert asyncio.run(ask_to_log_in(app, "ann", "secret")).status_code == 200
+    assert list(app.tokens.values()) == ["bob", "ann", "ann", "ann"]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "media.example.org"])
@@ -208,3 +366,40 @@ def test_the_login_of_gradio_is_ours(log_in: Any) -> None:
     stranger = log_in("")
     stranger.cookies.set("access-token-unsecure-test", "invented")
     assert stranger.get("/loom/me").status_code == 401
+
+
+WITHOUT_A_LOGIN = {
+    *("GET /", "HEAD /", "POST /login", "POST /login/"),
+    *("GET /assets/{path:path}", "GET /static/{path:path}", "GET /theme.css", "GET /favicon.ico", "GET /manifest.json"),
+    *("GET /health", "HEAD /health"),
+}
+"""The login page and its POST, the files that it loads, and whether the server is up."""
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What each route of the whole app, Gradio's own included, answers to a stranger, and some of them to Ann."""
+    script = Path(__file__).parents[1] / "walk_routes.py"
+    command = [sys.executable, str(script), str(tmp_path_factory.mktemp("walk"))]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert made.returncode == 0, made.stderr
+    return json.loads(made.stdout.splitlines()[-1])
+
+
+def test_every_route_but_those_of_the_login_page_needs_a_login(walked: Any) -> None:
+    told = walked["stranger"]
+    assert len(told) > 100 and {"GET /loom/me", "GET /openapi.json", "GET /gradio_api/heartbeat/{session_hash}"} < set(
+        told
+    )
+    assert {route for route, status in told.items() if status != 401} == WITHOUT_A_LOGIN
+    assert told["GET /"] == told["GET /health"] == 200 and walked["health"] == ""
+    assert walked["late"] == 401  # Gradio asks for its start-up events once, before there is a user
+
+
+def test_who_has_logged_in_gets_what_gradio_needs_and_not_what_it_would_end_fetch_or_tell(walked: Any) -> None:
+    told = walked["ann"]
+    assert walked["login"] == 200
+    assert [told[path] for path in ("config", "gradio_api/info", "loom/me", "openapi.json")] == [200] * 4
+    assert told["logout"] == 405
+    assert [told[path] for path in told if "%00" in path or "proxy=" in path] == [400, 404, 404, 400, 400]
+    assert walked["token"] is None  # or a script could read the login, whose cookie is closed to scripts

@@ -49,6 +49,52 @@ def test_without_a_login_there_is_only_the_login_page(
     expect(page.get_by_test_id("canvas")).to_be_visible(timeout=MODEL_MS)
 
 
+def test_who_logs_out_sees_the_login_page_and_his_other_browser_goes_on(
+    guarded: Any, new_profile: Callable[..., BrowserContext], watch: Watch
+) -> None:
+    watch.foresee("401")
+    desk, phone = new_profile().new_page(), new_profile().new_page()
+    for page in (desk, phone):
+        log_in(page, guarded.url, "bob", "secret-of-bob")
+        expect(page.get_by_test_id("canvas")).to_be_visible(timeout=MODEL_MS)
+    assert desk.request.get(f"{guarded.url}logout").status == 405
+    toolbar(desk).get_by_role("button", name="File").click()
+    desk.get_by_role("menuitem", name="Log out (bob)").click()
+    expect(desk.get_by_role("button", name="Login")).to_be_visible()
+    assert desk.request.get(f"{guarded.url}loom/me").status == 401
+    assert phone.request.get(f"{guarded.url}loom/me").json()["user"] == "bob"
+
+
+INJECT = """() => {
+  const script = document.createElement("script");
+  script.textContent = "window.injected = 'a script'";
+  document.body.append(script);
+  const foreign = document.createElement("script");
+  foreign.src = "http://127.0.0.1:1/x.js";
+  document.body.append(foreign);
+  document.body.insertAdjacentHTML("beforeend", `<img src="data:," onerror="window.injected = 'a handler'">`);
+  const link = document.createElement("a");
+  link.href = "javascript:window.injected = 'a link'";
+  document.body.append(link);
+  link.click();
+  const base = document.createElement("base");
+  base.href = "http://127.0.0.1:1/";
+  document.head.append(base);
+}"""
+
+
+def test_a_script_that_is_injected_does_not_run(page_server: Any, open_page: Callable[..., Page], watch: Watch) -> None:
+    page = open_page(page_server.url)
+    for view in ("Simple", "Gallery", "Models", "Build"):
+        page.get_by_role("tab", name=view, exact=True).click()
+    assert watch.unforeseen() == []  # the page itself breaks no rule
+    watch.foresee("Content Security Policy|Content-Security-Policy")
+    with page.expect_console_message(lambda message: "base" in message.text):
+        page.evaluate(INJECT)
+    assert page.evaluate("() => window.injected ?? null") is None
+    assert page.evaluate("() => document.baseURI") == page_server.url
+
+
 def test_users_see_their_own_drafts_only(
     guarded: Any, new_profile: Callable[..., BrowserContext], watch: Watch
 ) -> None:

@@ -53,6 +53,42 @@ def test_what_an_earlier_run_made_is_taken_from_memory_and_the_node_says_why(run
     assert len(run.made) == 1
 
 
+def kept(runs: Runs, user: str) -> str:
+    """Where another run of the user's finds its picture."""
+    node = finished(runs, user, one(runs, pictured(), user)).nodes["picture"]
+    return node.cached if node.state == "cached" else node.state
+
+
+def test_users_who_log_in_find_only_what_they_made_themselves(tmp_path: Path) -> None:
+    reset()
+    users = {"ada": "x", "bob": "x"}
+    with runs_in(tmp_path, users=users) as runs:
+        assert [kept(runs, user) for user in ("ada", "bob", "ada", "bob")] == ["done", "done", "memory", "memory"]
+    with runs_in(tmp_path, users={**users, "eve": "x", "local": "x"}) as runs:  # memory is empty, the disk is not
+        assert [kept(runs, user) for user in ("ada", "bob", "eve", "local")] == ["disk", "disk", "done", "done"]
+
+
+def test_a_fresh_data_folder_has_a_cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reset()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "account"))
+    for name in ("one", "two"):
+        with runs_in(tmp_path / name) as runs:
+            assert kept(runs, "ada") == "done"
+    with runs_in(tmp_path / "one") as runs:
+        assert kept(runs, "ada") == "disk"
+    assert not (tmp_path / "account").exists()
+
+
+def test_a_cache_that_the_owner_shares_does_not_say_whose_it_is(tmp_path: Path) -> None:
+    reset()
+    shared = {"shared_cache_dir": tmp_path / "shared"}
+    with runs_in(tmp_path / "one", **shared) as runs:
+        assert kept(runs, "ada") == "done"
+    with runs_in(tmp_path / "two", **shared) as runs:
+        node = finished(runs, "ada", one(runs, pictured())).nodes["picture"]
+    assert node.cached == "shared" and "here or by another program" in node.message
+
+
 def test_a_failure_is_one_sentence_and_the_rest_is_skipped(runs: Runs) -> None:
     workflow = graph({"bad": ("Fail", {}), "sum": ("Add", {"a": "@bad.float"})}, outputs={"sum": "sum.float"})
     run = finished(runs, "ada", one(runs, workflow))

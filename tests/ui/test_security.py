@@ -13,15 +13,18 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 from fastapi import Request
+from jinja2 import DictLoader, Environment
 
 from latentloom.ui import limits
 from latentloom.ui.intake import AT_A_TIME
 from latentloom.ui.origin import Door
+from latentloom.ui.policy import NONCE, MarkedTemplates
 from raw_requests import Answer, Asked, ask
 
 SECRET = "the secret outside the folders"
@@ -484,3 +487,34 @@ def test_nothing_is_sent_to_gradios_own_uploads_which_nobody_counts(app: Any, pa
         app.add_api_route(other, lambda: "taken", methods=["POST"])
     [answer] = refused(app, [Asked(method="POST", target=path, body=b"x")])
     assert answer.status == 404 and "/loom/uploads" in answer.json()["error"]
+
+
+def test_the_page_says_what_it_may_run_and_only_its_own_scripts_bear_the_nonce(app: Any) -> None:
+    policies = [ask_one(app).headers["content-security-policy"] for _ in range(2)]
+    assert policies[0] != policies[1]
+    rules = {rule.split()[0]: rule.split()[1:] for rule in policies[0].split("; ")}
+    assert rules["script-src"][0] == "'self'" and rules["script-src"][2:] == ["'unsafe-eval'"]
+    assert re.fullmatch(r"'nonce-[A-Za-z0-9_-]{20,}'", rules["script-src"][1])
+    assert rules["connect-src"] == rules["frame-ancestors"] == ["'self'"]
+    assert rules["object-src"] == rules["base-uri"] == ["'none'"]
+    assert not any("*" in source or ":/" in source or source == "https:" for rule in rules.values() for source in rule)
+
+
+def ask_one(app: Any) -> Answer:
+    return refused(app, [Asked()])[0]
+
+
+def test_a_script_in_data_bears_no_nonce() -> None:
+    source = '<base href="./" /><script src="a.js"></script><script>x = {{ data }}</script>'
+    environment = Environment(loader=MarkedTemplates(DictLoader({"page": source})))
+    request = SimpleNamespace(scope={NONCE: "N"})
+    page = environment.get_template("page").render(request=request, data="</script><script>evil()</script>")
+    assert page == (
+        '<script nonce="N" src="a.js"></script><script nonce="N">x = </script><script>evil()</script></script>'
+    )
+
+
+def test_a_control_character_in_a_path_is_refused_before_any_route(app: Any) -> None:
+    app.add_api_route("/gradio_api/proxy={path:path}", lambda path: 1 / 0)
+    for path in ("/gradio_api/proxy=%00", "/%00", "/gradio_api/file=a%00.png", "/loom/files/a%0d%0ab", "/%7f"):
+        assert refused(app, [Asked(target=path)])[0].status == 400

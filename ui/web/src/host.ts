@@ -62,6 +62,7 @@ const drop = (apiPath: string): Promise<void> => request("DELETE", apiPath);
 export const host = {
   catalog: () => get<Catalog>("/catalog"),
   me: () => get<Me>("/me"),
+  logOut: () => post<void>("/logout", {}),
   texts: (language: string) => get<Record<string, string>>(asset(`loom.${language}.json`)),
   templates: () => get<Template[]>("/templates"),
 

@@ -2,16 +2,18 @@ import { t, LANGUAGES, type Language } from "../i18n";
 import { MenuButton, type MenuItem } from "../parts/Menu";
 import { useEditor } from "../store/editor";
 import { openDialog, setLanguage, usePage } from "../store/page";
+import { logOut } from "../store/start";
 import { duplicate, exportComfy, newWorkflow, save, saveToDisk } from "./files";
 import { pickFile } from "./openFile";
 import { hintOf } from "./shortcuts";
 import { useIsNarrow } from "./useIsNarrow";
 
-/** Everything about the workflow as a file. On a narrow page also what the toolbar has no room for. */
+/** Everything about the workflow as a file, and logging out. On a narrow page also what the toolbar has no room for. */
 export function FileMenu() {
   const isSaved = useEditor((state) => state.workflow !== null);
   const isEmpty = useEditor((state) => Object.keys(state.graph.nodes).length === 0);
   const language = usePage((state) => state.language);
+  const me = usePage((state) => state.me);
   const isNarrow = useIsNarrow();
   const items: MenuItem[] = [
     { label: t("panels.new"), icon: "file", onSelect: () => void newWorkflow() },
@@ -34,6 +36,9 @@ export function FileMenu() {
       if (code !== language)
         items.push({ label: name, icon: "language", onSelect: () => setLanguage(code as Language) });
     }
+  }
+  if (me?.has_auth) {
+    items.push("-", { label: t("panels.log_out", { user: me.user }), icon: "lock", onSelect: () => void logOut() });
   }
   return <MenuButton icon="file" label={t("panels.file_menu")} items={items} hasText={!isNarrow} />;
 }

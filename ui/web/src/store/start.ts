@@ -1,6 +1,6 @@
 /** What a page does once, whatever views it shows: read the catalog, open the draft, watch the server. */
 
-import { host, LiveSocket, sentence } from "../host";
+import { ApiError, host, LiveSocket, sentence } from "../host";
 import { setHost, type Trouble } from "../http";
 import { t } from "../i18n";
 import type { LiveMessage } from "../types";
@@ -42,6 +42,20 @@ export async function start(): Promise<void> {
   keepDrafts();
   new LiveSocket({ onMessage, onConnection });
   pageStore.setState({ startup: { state: "ready" } });
+}
+
+/** End this session; the login page takes the place of this one. Work that is not saved is a draft by then. */
+export async function logOut(): Promise<void> {
+  await keep();
+  try {
+    await host.logOut();
+  } catch (error) {
+    if (error instanceof ApiError && error.status !== 401) {
+      toast({ kind: "error", text: sentence(error) });
+      return;
+    }
+  }
+  location.reload();
 }
 
 function onConnection(isOn: boolean, numTries: number): void {

@@ -26,7 +26,7 @@ export interface NodeState {
   phase: string;
   /** The failure's sentence, why it was skipped, or why it was cached. */
   message: string;
-  cached: "memory" | "disk" | "unneeded" | "";
+  cached: "memory" | "disk" | "shared" | "unneeded" | "";
   /** Number of the newest preview; 0 is none. */
   preview: number;
   plan: string;

@@ -1,0 +1,77 @@
+"""A process of its own that serves the page with a login and asks for each of its routes; Gradio leaves much behind.
+
+`python walk_routes.py FOLDER` prints the statuses as JSON: of every route for a stranger, of some for Ann.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ASKED_BY_ANN = (
+    "config",
+    "gradio_api/info",
+    "loom/me",
+    "openapi.json",
+    "logout",
+    "gradio_api/proxy=%00",
+    "gradio_api/proxy=http://[",
+    "gradio_api/proxy=http://127.0.0.1/",
+    "gradio_api/file=%00",
+    "gradio_api/file=a%00.png",
+    "gradio_api/token",
+)
+
+
+def walk(folder: Path) -> dict[str, Any]:
+    from latentloom.ui.bundle import read_bundle
+    from latentloom.ui.options import prepare_gradio
+    from latentloom.ui.server import Server
+    from latentloom.ui.settings import Settings
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    settings = Settings(output_dir=folder / "out", data_dir=folder / "data", users={"ann": "secret"}, port=port)
+    prepare_gradio(settings)
+    from latentloom.ui.app import launch
+
+    with closing(Server(settings)) as server, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        page = launch(server, read_bundle())
+        asked = [(method, route.path) for route in _flat(page.app.routes) for method in _methods(route)]
+        stranger = {
+            f"{method} {path}": client.request(method, re.sub(r"\{[^}]*\}", "0", path)).status_code
+            for method, path in asked
+        }
+        late = client.get("/gradio_api/startup-events").status_code
+        health = client.get("/health").text
+        login = client.post("/login", data={"username": "ann", "password": "secret"}).status_code
+        ann = {path: client.get(f"/{path}") for path in ASKED_BY_ANN}
+        told = {path: answer.status_code for path, answer in ann.items()}
+        page.close(verbose=False)
+    token = ann["gradio_api/token"].json()["token"]
+    return {"stranger": stranger, "late": late, "health": health, "login": login, "ann": told, "token": token}
+
+
+def _flat(routes: Iterable[Any]) -> Iterator[Any]:
+    """Newer FastAPI keeps the routes of a router that was included in that router."""
+    for route in routes:
+        inner = getattr(route, "original_router", None)
+        yield from _flat(inner.routes) if inner is not None else [route]
+
+
+def _methods(route: Any) -> set[str]:
+    """Of a WebSocket or a mounted app, what a plain request would use."""
+    return getattr(route, "methods", None) or {"GET"}
+
+
+if __name__ == "__main__":
+    print(json.dumps(walk(Path(sys.argv[1]))))

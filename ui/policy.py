@@ -1,0 +1,81 @@
+"""What the page may load and run (its Content-Security-Policy): our own files, and Gradio's own inline scripts.
+
+Those are told from injected ones by a nonce, new in each answer. It is written into the source of Gradio's template,
+before any data is, so that a script in the data never bears it.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from jinja2 import BaseLoader, Environment
+from starlette.datastructures import MutableHeaders
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+NONCE = "latentloom.nonce"
+"""Its name in the scope of a request."""
+POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        # gr.HTML makes functions of text: its templates and `js_on_load`. Without it, drop 'unsafe-eval'.
+        "script-src 'self' 'nonce-{nonce}' 'unsafe-eval'",
+        # Gradio and React Flow write styles into elements
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "media-src 'self' blob:",
+        "font-src 'self' data:",
+        # 'self' means our WebSocket, too, in all browsers since 2022
+        "connect-src 'self'",
+        "worker-src 'self' blob:",
+        "object-src 'none'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'self'",
+    )
+)
+SCRIPT = re.compile(r"<script(?=[\s>])")
+MARKED = f"<script nonce=\"{{{{ request.scope['{NONCE}'] }}}}\""
+BASE = re.compile(r"<base\s[^>]*>")
+"""`./`, which is what it would be without, and which base-uri forbids."""
+
+
+class Policy:
+    """A middleware that sends the policy with each answer that has none of its own."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        nonce = scope[NONCE] = secrets.token_urlsafe(16)
+
+        async def send_with_policy(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).setdefault("Content-Security-Policy", POLICY.format(nonce=nonce))
+            await send(message)
+
+        await self.app(scope, receive, send_with_policy)
+
+
+class MarkedTemplates(BaseLoader):
+    """Templates whose scripts bear the nonce of the answer; `inner` finds them."""
+
+    def __init__(self, inner: BaseLoader) -> None:
+        self.inner = inner
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str | None, Callable[[], bool] | None]:
+        source, name, is_fresh = self.inner.get_source(environment, template)
+        return BASE.sub("", SCRIPT.sub(MARKED, source)), name, is_fresh
+
+
+def mark_scripts(environment: Environment) -> None:
+    """Once for Gradio's templates, which all its apps of this process share."""
+    if environment.loader is not None and not isinstance(environment.loader, MarkedTemplates):
+        environment.loader = MarkedTemplates(environment.loader)
