@@ -120,7 +120,7 @@ class RunShape(_Shape):
     seconds: float
     done: int
     total: int
-    left_s: float
+    left_s: float | None
     error: str
     note: str
     overrides: dict[str, Any]
