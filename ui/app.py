@@ -23,7 +23,7 @@ from gradio.exceptions import ServerFailedToStartError
 
 from .api import make_router
 from .auth import login
-from .bundle import Bundle
+from .bundle import STATIC, Bundle
 from .canvas import LoomView
 from .client_api import MISUSES, CheckedBlocks, add_endpoints
 from .limits import UPLOAD_BYTES, Gate
@@ -101,6 +101,7 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
             },
             i18n=words,
             css=CSS,
+            favicon_path=STATIC / "icon.svg",
             max_file_size=UPLOAD_BYTES,
             # it blocks nothing, prints nothing, and opens nothing of Gradio's
             prevent_thread_lock=True,
