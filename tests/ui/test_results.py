@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 from toy_server import SPECS, finished, graph, pictured, reset, runs_in, settings_in
 
+from latentloom.nodes.graph import Link
 from latentloom.nodes.records import NodeRecord, RunResult
 from latentloom.nodes.show import shown
 from latentloom.nodes.workspace import Workspace
@@ -131,6 +132,17 @@ def test_prompt_and_seed_are_those_behind_the_node() -> None:
     workflow = read_graph(root / "workflows" / "first_picture.json")
     assert behind(workflow, "save", REAL) == ("a red star", 7)
     assert behind(workflow, "load_model", REAL) == ("", None)
+
+
+def test_a_seed_that_was_left_as_it_is_is_told() -> None:
+    from latentloom.nodes.registry import SPECS as REAL
+    from latentloom.ui.made_files import behind
+
+    prompt = {"prompt": "a blue cube"}
+    latents = {"latents": Link(node="denoise", socket="latents")}
+    wired = {"conditioning": Link(node="encode_text", socket="conditioning")}
+    nodes = {"encode_text": ("LoomEncodeText", prompt), "denoise": ("LoomDenoise", wired)}
+    assert behind(graph(nodes | {"decode": ("LoomDecode", latents)}), "decode", REAL) == ("a blue cube", 0)
 
 
 def test_values_of_nodes_that_no_node_saved_become_files(tmp_path: Path) -> None:
