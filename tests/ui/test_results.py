@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 from toy_server import SPECS, finished, graph, pictured, reset, runs_in, settings_in
 
-from latentloom.nodes.graph import Link
 from latentloom.nodes.records import NodeRecord, RunResult
 from latentloom.nodes.show import shown
 from latentloom.nodes.workspace import Workspace
@@ -138,11 +137,10 @@ def test_a_seed_that_was_left_as_it_is_is_told() -> None:
     from latentloom.nodes.registry import SPECS as REAL
     from latentloom.ui.made_files import behind
 
-    prompt = {"prompt": "a blue cube"}
-    latents = {"latents": Link(node="denoise", socket="latents")}
-    wired = {"conditioning": Link(node="encode_text", socket="conditioning")}
-    nodes = {"encode_text": ("LoomEncodeText", prompt), "denoise": ("LoomDenoise", wired)}
-    assert behind(graph(nodes | {"decode": ("LoomDecode", latents)}), "decode", REAL) == ("a blue cube", 0)
+    denoise = {"conditioning": {"from": "encode_text.conditioning"}}
+    nodes = {"encode_text": ("LoomEncodeText", {"prompt": "a blue cube"}), "denoise": ("LoomDenoise", denoise)}
+    workflow = graph(nodes | {"decode": ("LoomDecode", {"latents": {"from": "denoise.latents"}})})
+    assert behind(workflow, "decode", REAL) == ("a blue cube", 0)
 
 
 def test_values_of_nodes_that_no_node_saved_become_files(tmp_path: Path) -> None:
