@@ -45,8 +45,8 @@ class Event:
     """A phase's name, a failure's sentence, or why a node was skipped or taken from the cache."""
     seconds: float = 0.0
     """How long a finished node took, or the step that is done."""
-    left_s: float = 0.0
-    """Of a step: how long the rest will take, as far as the steps so far tell; 0 where they do not."""
+    left_s: float | None = None
+    """Of a step: how long the rest will take, as far as the steps so far tell; None where they do not."""
     preview: Tensor | None = None
     """uint8 H W 3."""
     ranks: tuple[RankWork, ...] = ()
@@ -57,7 +57,9 @@ class Event:
         names = ("kind", "run", "node", "time_s", "done", "total", "message", "seconds", "left_s")
         plain: dict[str, Any] = {name: getattr(self, name) for name in names}
         plain["ranks"] = [dataclasses.asdict(rank) for rank in self.ranks]
-        return {k: round(v, 4) if isinstance(v, float) else v for k, v in plain.items() if v not in ("", 0, 0.0, [])}
+        return {
+            k: round(v, 4) if isinstance(v, float) else v for k, v in plain.items() if v not in ("", 0, 0.0, [], None)
+        }
 
 
 Sink = Callable[[Event], None]

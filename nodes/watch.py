@@ -14,6 +14,9 @@ from .events import Event, Kind, Sink
 
 logger = logging.getLogger("latentloom")
 
+TRUSTED_STEPS = 2
+"""Steps to be timed, after the one that warms up, before anything is said of the rest: one alone may be a hiccup."""
+
 
 class Token(Protocol):
     """A `threading.Event`, or anything that can say whether the user wants the run to end."""
@@ -92,11 +95,12 @@ class NodeBorder(Border):
         self.plan, self.ranks = plan or self.plan, tuple(ranks)
         self._watch.tell("spread", self._node, message=self.plan, ranks=self.ranks)
 
-    def _pace(self, done: int, total: int) -> tuple[float, float]:
-        """Seconds of this step, and of all that are left."""
+    def _pace(self, done: int, total: int) -> tuple[float, float | None]:
+        """Seconds of this step, and of all that are left where enough steps tell and some are left."""
         now = time.perf_counter()
         seconds, self._last = now - self._last, now
         if self._first is None:
             self._first = (done, now)
         first, start = self._first
-        return seconds, (now - start) / (done - first) * (total - done) if done > first else 0.0
+        is_known = done - first >= TRUSTED_STEPS and done < total
+        return seconds, (now - start) / (done - first) * (total - done) if is_known else None

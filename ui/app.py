@@ -5,20 +5,27 @@ Imported by the `ui` command only: Gradio takes seconds to load.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from fastapi.middleware import Middleware
+from gradio import http_server
+from gradio.exceptions import ServerFailedToStartError
 from gradio.routes import templates
 
 from .api import make_router
-from .bundle import Bundle
+from .bundle import STATIC, Bundle
 from .canvas import LoomView
-from .client_api import add_endpoints
+from .client_api import MISUSES, CheckedBlocks, add_endpoints
 from .connections import guard
 from .crowd import Patience
 from .limits import UPLOAD_BYTES, Gate
@@ -34,6 +41,9 @@ MAX_CALLS = 1000
 """Of `gradio_client` that wait; one more is refused."""
 CLEAN_S, KEPT_S = 3600, 86400
 """How often Gradio looks through its copies of files, and how old they get."""
+START_S = 180.0
+"""How long the page may take to answer for the first time; Gradio gives a busy machine 5 seconds, and 3 for a look."""
+LOOK_S = 0.05
 GRACE_S = 1
 """How long open connections may hold up the end of the server; a page keeps one open all the time."""
 CSS = """
@@ -47,10 +57,37 @@ CSS = """
 """
 
 
+class PatientServer(http_server.Server):
+    """Waits until the page answers, so that nothing that Gradio asks it afterwards meets a server that is not up."""
+
+    def run_in_thread(self) -> None:
+        self.thread = threading.Thread(target=self.run, name="page", daemon=True)
+        self.thread.start()
+        end = time.monotonic() + START_S
+        while not (self.started and answers(self.config.host, self.config.port, end - time.monotonic())):
+            if not self.thread.is_alive():
+                raise ServerFailedToStartError(_taken(self.config.host, self.config.port))
+            if time.monotonic() > end:
+                self.should_exit = True
+                raise ValueError(_silent(self.config.host, self.config.port))
+            time.sleep(LOOK_S)
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Gradio makes its server by this name, with no way to give another one."""
+    usual, http_server.Server = http_server.Server, PatientServer
+    try:
+        yield
+    finally:
+        http_server.Server = usual
+
+
+@_patience()
 def launch(server: Server, bundle: Bundle) -> gr.Blocks:
     """Serve the page; returns once it answers. `close()` of what is returned ends that, not the server's runs.
 
-    Raises `ValueError` where the port cannot be had.
+    Raises `ValueError` where the port cannot be had, and where nothing answers on it within `START_S`.
     """
     settings = server.settings
     words = gr.I18n(**{language: _texts(language) for language in LANGUAGES})
@@ -70,9 +107,11 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
                     Middleware(Guard),
                     Middleware(Gate, door=door, trusted=settings.trusted_proxies),
                 ],
+                "exception_handlers": MISUSES,
             },
             i18n=words,
             css=CSS,
+            favicon_path=STATIC / "icon.svg",
             max_file_size=UPLOAD_BYTES,
             # it blocks nothing, prints nothing, and opens nothing of Gradio's
             prevent_thread_lock=True,
@@ -86,6 +125,7 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
             pwa=False,
             enable_monitoring=False,
             num_workers=0,
+            _frontend=False,  # it would look once, and then ask the user to share the page with the world
         )
     except OSError:
         raise ValueError(_taken(settings.host, settings.port)) from None
@@ -95,7 +135,7 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
 
 def build_page(server: Server, *, bundle: Bundle, words: gr.I18n) -> gr.Blocks:
     """The tabs, and the endpoints for `gradio_client`."""
-    with gr.Blocks(
+    with CheckedBlocks(
         title="latentloom", analytics_enabled=False, fill_height=True, fill_width=True, delete_cache=(CLEAN_S, KEPT_S)
     ) as page:
         with gr.Tabs(selected=VIEWS[0]) as tabs:
@@ -121,6 +161,27 @@ def check_port(host: str, port: int) -> None:
             probe.bind((host.strip("[]"), port))
         except OSError as error:
             raise ValueError(_taken(host, port, error.strerror or str(error))) from None
+
+
+def answers(host: str, port: int, timeout_s: float) -> bool:
+    """Whether a server there answers a request, with whatever status, by no proxy."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    connection = http.client.HTTPConnection(reached, port, timeout=max(timeout_s, LOOK_S))
+    try:
+        connection.request("HEAD", "/")
+        connection.getresponse()
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def _silent(host: str, port: int) -> str:
+    return (
+        f"nothing answered on {host}, port {port} within {START_S:.0f} s of the start; the machine may be too busy, or "
+        "a firewall keeps this program from reaching itself: start it again, or give another --host or --port"
+    )
 
 
 def _taken(host: str, port: int, reason: str = "another program has it") -> str:

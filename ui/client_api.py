@@ -4,17 +4,23 @@
 
 import asyncio
 import contextlib
+import logging
+import math
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gradio as gr
+from fastapi import Request
+from fastapi.responses import JSONResponse
 from gradio.events import api
 from gradio.processing_utils import save_file_to_cache
+from gradio.route_utils import FnIndexInferError
 from gradio.utils import get_upload_folder
 from starlette.concurrency import run_in_threadpool
 
 from ..nodes.graph import Graph, graph_from_plain
+from ..nodes.problems import short
 from ..nodes.resolve import param_values
 from .auth import LOCAL
 from .errors import Conflict, NotHere
@@ -23,6 +29,15 @@ from .server import Server
 from .templates import templates
 from .workflow_files import Head
 
+logger = logging.getLogger("latentloom")
+
+TAKES = {
+    "list_workflows": "takes nothing",
+    "run_workflow": "takes workflow (text), params (an object, or null) and wait (seconds), in this order",
+    "get_run": "takes run (text)",
+    "fetch_result": "takes result (text)",
+}
+"""The endpoints, each with what its callers have to give."""
 MAX_WAIT_S = 86400.0
 POLL_S = 0.2
 AT_A_TIME = 64
@@ -34,6 +49,43 @@ def add_endpoints(server: Server, *, copies: set[str]) -> None:
     client = ClientApi(server, copies)
     for endpoint in (client.list_workflows, client.run_workflow, client.get_run, client.fetch_result):
         api(endpoint, api_name=endpoint.__name__, concurrency_limit=AT_A_TIME)
+
+
+class CheckedBlocks(gr.Blocks):
+    """Blocks that tell the caller of an endpoint what it takes, where Gradio writes a traceback and says nothing."""
+
+    async def preprocess_data(self, block_fn: Any, inputs: list[Any], *rest: Any, **named: Any) -> Any:
+        if (name := block_fn.api_name) not in TAKES:
+            return await super().preprocess_data(block_fn, inputs, *rest, **named)
+        if (given := len(inputs)) != (wanted := len(block_fn.inputs)):
+            raise gr.Error(f"{given} instead of {wanted} arguments were given; {usage(name)}", print_exception=False)
+        try:
+            return await super().preprocess_data(block_fn, inputs, *rest, **named)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            raise gr.Error(f"the arguments cannot be read; {usage(name)}", print_exception=False) from None
+
+
+def usage(name: str) -> str:
+    """What an endpoint takes, or which endpoints there are."""
+    return f"{name} {TAKES[name]}" if name in TAKES else f"there is no endpoint {short(name)}; there is {_names()}"
+
+
+async def misused(request: Request, error: Exception) -> JSONResponse:
+    """The answer to a call that Gradio cannot match to an endpoint; an error of another request is not hidden."""
+    if "/gradio_api/" not in request.url.path or request.method != "POST":
+        raise error
+    logger.info("a call to %s was refused: %r", request.url.path, error)
+    name = request.path_params.get("api_name")
+    said = f"the call is not understood; {usage(name)}" if name else f"there is no such endpoint; there is {_names()}"
+    return JSONResponse({"error": said}, 400)
+
+
+MISUSES = {FnIndexInferError: misused, KeyError: misused, TypeError: misused, RecursionError: misused}
+"""What Gradio's routes raise for an unknown endpoint, and for named arguments that are wrong."""
+
+
+def _names() -> str:
+    return ", ".join(TAKES)
 
 
 class ClientApi:
@@ -74,8 +126,11 @@ class ClientApi:
         Returns:
             The run as {id, state, error, results}; each result has an id for fetch_result, and a url on this server.
         """
-        user, end = _user(request), time.monotonic() + min(max(wait, 0.0), MAX_WAIT_S)
+        user = _user(request)
         with _told():
+            _check_text("workflow", workflow)
+            _check_params(params)
+            end = time.monotonic() + _seconds(wait)
             id = await run_in_threadpool(self._submit, user, workflow, params or {})
             while not self._server.runs.book.get(user, id).is_over and time.monotonic() < end:
                 await asyncio.sleep(POLL_S)
@@ -91,7 +146,7 @@ class ClientApi:
             The run as {id, state, error, results}.
         """
         with _told():
-            return self._run(_user(request), run)
+            return self._run(_user(request), _check_text("run", run))
 
     def fetch_result(self, request: gr.Request, result: str) -> dict[str, Any]:
         """The file of a result; the client downloads it and gives its path.
@@ -100,7 +155,7 @@ class ClientApi:
             result: Its id.
         """
         with _told():
-            path = self._server.results.path(_user(request), result)
+            path = self._server.results.path(_user(request), _check_text("result", result))
         copy = save_file_to_cache(path, get_upload_folder())
         self._copies.add(copy)
         return {"path": copy, "orig_name": path.name, "meta": {"_type": "gradio.FileData"}}
@@ -138,6 +193,23 @@ def _told() -> Iterator[None]:
         yield
     except (ValueError, NotHere, Conflict) as error:
         raise gr.Error(str(error), print_exception=False) from None
+
+
+def _check_text(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError(f"{name} is {short(value)}; it takes text, such as an id that another call gave")
+
+
+def _check_params(params: Any) -> None:
+    if params is not None and not isinstance(params, dict):
+        raise ValueError(f"params is {short(params)}; it takes values by name, such as {{'prompt': 'a red star'}}")
+
+
+def _seconds(wait: Any) -> float:
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not (math.isfinite(wait) and wait >= 0):
+        raise ValueError(f"wait is {short(wait)}; it takes a number of seconds, 0 for not waiting")
+    return min(float(wait), MAX_WAIT_S)
 
 
 def _user(request: gr.Request) -> str:

@@ -81,17 +81,21 @@ def behind(graph: Graph, node: str, specs: Specs) -> tuple[str, int | None]:
 
 
 def _values(graph: Graph, node: str, specs: Specs) -> Iterator[tuple[str, str, Any]]:
-    """(socket, widget, value) of all values behind a node, the nearest first."""
+    """(socket, widget, value) of all values behind a node, the nearest first; what is not set has its default."""
     params = param_values(graph, {})
     seen = {node}
     waiting = [node]
     while waiting:
         name = waiting.pop(0)
         spec = specs.get(graph.nodes[name].type)
-        for socket, entry in graph.nodes[name].inputs.items():
+        inputs = graph.nodes[name].inputs
+        for socket, entry in inputs.items():
             if not isinstance(entry, Link):
                 known = spec.input(socket) if spec else None
                 yield socket, known.widget if known else "", plain_value(entry, params)
             elif entry.node not in seen and entry.node in graph.nodes:
                 seen.add(entry.node)
                 waiting.append(entry.node)
+        for unset in spec.inputs if spec else ():
+            if unset.name not in inputs:
+                yield unset.name, unset.widget, unset.default

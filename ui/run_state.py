@@ -39,7 +39,8 @@ class NodeState(_Value):
     done: int = 0
     total: int = 0
     seconds: float = 0.0
-    left_s: float = 0.0
+    left_s: float | None = None
+    """Of its steps; None until there is a number to trust."""
     phase: str = ""
     message: str = ""
     cached: Literal["", "memory", "disk", "shared", "unneeded"] = ""
@@ -129,17 +130,20 @@ class Outcome:
     made: tuple[Made, ...] = ()
 
 
-def progress(nodes: Iterable[NodeState]) -> dict[str, float]:
-    """Steps done and in all, a node without steps being one, and the seconds left of the node that takes longest."""
+def progress(nodes: Iterable[NodeState]) -> dict[str, float | None]:
+    """Steps done and in all, a node without steps being one, and the seconds left of the node that takes longest.
+
+    These seconds are the least that the run takes: nodes that wait have not told how much they do.
+    """
     done = total = 0
-    left_s = 0.0
+    left_s: float | None = None
     for node in nodes:
         size = max(1, node.total)
         total += size
         done += size if node.state in ENDED else node.done
-        if node.state == "running":
-            left_s = max(left_s, node.left_s)
-    return {"done": done, "total": total, "left_s": round(left_s, 2)}
+        if node.state == "running" and node.left_s is not None:
+            left_s = max(left_s or 0.0, node.left_s)
+    return {"done": done, "total": total, "left_s": left_s}
 
 
 def after(node: NodeState, event: Event, *, now: float) -> NodeState:
@@ -152,9 +156,10 @@ def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
         case "started":
             return {"state": "running", "started": round(now, 3)}
         case "phase":
-            return {"phase": event.message, "left_s": 0.0}
+            return {"phase": event.message, "left_s": None}
         case "progress":
-            return {"phase": "", "done": event.done, "total": event.total, "left_s": round(event.left_s, 2)}
+            left_s = event.left_s and round(event.left_s, 2)
+            return {"phase": "", "done": event.done, "total": event.total, "left_s": left_s}
         case "preview":
             return {"preview": node.preview + 1}
         case "spread":
@@ -163,10 +168,10 @@ def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
             return {"state": "cached", "cached": event.message, "message": WHY_CACHED.get(event.message, event.message)}
         case "finished":
             seconds = round(event.seconds, 4)
-            return {"state": "done", "seconds": seconds, "done": node.total, "left_s": 0.0, "phase": ""}
+            return {"state": "done", "seconds": seconds, "done": node.total, "left_s": None, "phase": ""}
         case "failed" | "cancelled" | "skipped":
             seconds = round(event.seconds, 4)
-            return {"state": event.kind, "seconds": seconds, "left_s": 0.0, "phase": "", "message": event.message}
+            return {"state": event.kind, "seconds": seconds, "left_s": None, "phase": "", "message": event.message}
         case _:
             return {}
 
@@ -185,7 +190,7 @@ def ended(run: Run, outcome: Outcome, *, now: float) -> Run:
 
 
 def _skipped(node: NodeState, why: str) -> NodeState:
-    return node.model_copy(update={"state": "skipped", "left_s": 0.0, "phase": "", "message": why})
+    return node.model_copy(update={"state": "skipped", "left_s": None, "phase": "", "message": why})
 
 
 def _rounded(rank: dict[str, Any]) -> dict[str, Any]:

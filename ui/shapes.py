@@ -121,7 +121,7 @@ class RunRow(_Shape):
     seconds: float
     done: int
     total: int
-    left_s: float
+    left_s: float | None
     error: str
     note: str
     varied: dict[str, Any]

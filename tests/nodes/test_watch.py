@@ -28,11 +28,23 @@ def test_steps_tell_how_long_they_took_and_what_is_left(told: list[Event], clock
     border = NodeBorder("denoise", Watch(told.append, threading.Event(), previews=False))
     clock["s"] = 10.0
     border.phase("denoising")
-    for done, now in ((1, 15.0), (2, 17.0), (3, 19.0)):
+    for done, now in ((1, 15.0), (2, 17.0), (3, 19.0), (4, 22.0), (5, 24.0)):
         clock["s"] = now
         border.step(done, 5)
     steps = [(event.done, event.seconds, event.left_s) for event in told if event.kind == "progress"]
-    assert steps == [(1, 5.0, 0.0), (2, 2.0, 6.0), (3, 2.0, 4.0)]  # the first step warms up and predicts nothing
+    # the first step warms up and predicts nothing, one more may be a hiccup, and after the last none is left
+    assert steps == [(1, 5.0, None), (2, 2.0, None), (3, 2.0, 4.0), (4, 3.0, 7 / 3), (5, 2.0, None)]
+    assert "left_s" not in told[1].to_plain()  # rather than 0
+
+
+def test_another_phase_is_timed_anew(told: list[Event], clock: dict[str, float]) -> None:
+    border = NodeBorder("denoise", Watch(told.append, threading.Event(), previews=False))
+    for offset in (0.0, 100.0):
+        border.phase("denoising")
+        for done in (1, 2, 3):
+            clock["s"] = offset + done * (1 + offset)
+            border.step(done, 9)
+    assert [event.left_s for event in told if event.kind == "progress"] == [None, None, 6.0, None, None, 606.0]
 
 
 def test_a_cancel_is_raised_by_a_look_too(told: list[Event]) -> None:

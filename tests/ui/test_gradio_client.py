@@ -1,5 +1,9 @@
 """The endpoints for `gradio_client`, on the page as it is served."""
 
+import json
+import re
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +86,63 @@ def test_a_login_is_asked_for_and_its_user_owns_the_runs(start_page: Any, tmp_pa
     run = ann.predict("first_picture", {"denoise.steps": 1}, 0, api_name="/run_workflow")
     with pytest.raises(Exception, match="there is no run"):
         bob.predict(run["id"], api_name="/get_run")
+
+
+NESTED = {"a": [[{"b": [None]}]]}
+FILE = {"path": "/etc/hostname", "meta": {"_type": "gradio.FileData"}}
+NO_TEXTS: tuple[Any, ...] = (None, 1, -1.5, True, [], ["x"], {}, NESTED, FILE, float("nan"))
+WRONG: list[tuple[str, list[Any]]] = [
+    *(("get_run", [value]) for value in NO_TEXTS),
+    *(("fetch_result", [value]) for value in NO_TEXTS),
+    *(("run_workflow", [value, {}, 0]) for value in NO_TEXTS),
+    *(("run_workflow", ["first_picture", value, 0]) for value in (1, True, "x", "", [], [["seed", 1]], FILE, NESTED)),
+    *(("run_workflow", ["first_picture", {}, value]) for value in (None, "x", "", True, [1], {}, -1, float("nan"))),
+    *(("run_workflow", ["first_picture", {"prompt": value}, 0]) for value in (None, 1, [], NESTED, FILE)),
+    *(("run_workflow", count) for count in ([], ["first_picture"], ["first_picture", {}], ["first_picture", {}, 0, 0])),
+    *((name, count) for name in ("get_run", "fetch_result") for count in ([], ["x", "y"])),
+    *(("list_workflows", count) for count in ([None], ["x", 1])),
+]
+
+
+def test_wrong_arguments_are_told_in_a_sentence_and_leave_no_traceback(page_server: Any) -> None:
+    for endpoint, values in WRONG:
+        status, said = post(page_server, f"call/{endpoint}", {"data": values})
+        assert status == 200, (endpoint, values, said)
+        with urllib.request.urlopen(
+            f"{page_server.url}gradio_api/call/{endpoint}/{said['event_id']}", timeout=60
+        ) as answer:
+            event, data = answer.read().decode().strip().split("\n", 1)
+        error = json.loads(data.removeprefix("data: "))["error"]
+        assert event == "event: error" and re.search("take|there is|has no value", error or ""), (
+            endpoint,
+            values,
+            error,
+        )
+    assert len(WRONG) >= 50
+    assert "Traceback" not in page_server.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "says"),
+    [
+        ("call/nothing", {"data": []}, "there is no endpoint 'nothing'; there is list_workflows, run_workflow"),
+        ("call/v2/get_run", {"id": "x"}, r"get_run takes run \(text\)"),
+        ("call/v2/run_workflow", {}, "run_workflow takes workflow"),
+        ("queue/join", {"data": [], "fn_index": 999, "session_hash": "x"}, "there is list_workflows"),
+        ("run/get_run", {"data": [], "fn_index": 999}, "get_run takes run"),
+    ],
+)
+def test_a_call_that_fits_no_endpoint_is_refused(page_server: Any, path: str, body: Any, says: str) -> None:
+    status, said = post(page_server, path, body)
+    assert status == 400 and re.search(says, said["error"])
+    assert "Traceback" not in page_server.log.read_text()
+
+
+def post(page: Any, path: str, body: Any) -> tuple[int, Any]:
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{page.url}gradio_api/{path}", data=json.dumps(body).encode(), headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read() or b"{}") if error.code != 500 else error.read().decode()

@@ -3,8 +3,9 @@
 import asyncio
 import threading
 
+from latentloom.nodes.events import Event
 from latentloom.ui.live import KEPT_NODES, KEPT_REMOVALS, KEPT_RUNS, Live, QueueEntry, Seen
-from latentloom.ui.run_state import NodeState, Run
+from latentloom.ui.run_state import NodeState, Run, after
 
 DEADLINE_S = 20.0
 
@@ -29,6 +30,18 @@ def test_the_first_message_is_full_and_the_next_only_what_changed() -> None:
     assert not second["full"] and set(second["runs"]) == {"two"} and set(second["runs"]["two"]["nodes"]) == {"b"}
     assert (second["runs"]["two"]["done"], second["runs"]["two"]["total"]) == (1, 5)
     assert "queue" not in second and second["seq"] > first["seq"]
+
+
+def test_seconds_left_are_told_only_where_they_are_known() -> None:
+    live, seen = Live(), Seen()
+    live.put_run(run("one"))
+    begun = after(NodeState(), Event(kind="started", run="one"), now=1.0)
+    for left_s, told in ((None, None), (40.004, 40.0), (None, None)):
+        begun = after(begun, Event(kind="progress", run="one", done=1, total=16, left_s=left_s), now=2.0)
+        live.put_node("one", "a", begun)
+        message = live.changes("ada", seen)
+        assert message is not None
+        assert (message["runs"]["one"]["left_s"], message["runs"]["one"]["nodes"]["a"]["left_s"]) == (told, told)
 
 
 def test_a_slow_page_gets_the_newest_state_only() -> None:

@@ -236,7 +236,7 @@ def test_copies_go_from_one_workflow_to_another(page_server: Any, open_page: Cal
     page.keyboard.press("Space")
     page.keyboard.press("Control+c")
     choose(page, "File", "New")
-    page.get_by_role("alertdialog").get_by_role("button", name="Discard changes").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Go on without saving").click()
     page.get_by_test_id("canvas").focus()
     page.keyboard.press("Control+v")
     expect(card(page, "encode_text").get_by_role("textbox", name="prompt", exact=True)).to_have_value("a red star")

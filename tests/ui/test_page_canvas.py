@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from playwright.sync_api import expect
 
 from browser import MODEL_MS, card, enter, file_graph, middle, on_canvas, socket
@@ -153,3 +154,80 @@ def test_fields_take_what_their_socket_takes(page_server: Any, open_page: Callab
     assert inputs["guidance"] > 0
     assert inputs["step_cache"] != "none"
     assert graph["params"]["seed"]["default"] != 7
+
+
+# --- what is typed after something was made ---
+
+
+def add_comment_by_mouse(page: Page) -> None:
+    page.get_by_test_id("canvas").click(button="right", position={"x": 500, "y": 650})
+    page.get_by_role("menuitem", name="Add comment").click()
+
+
+def add_comment_by_tools(page: Page) -> None:
+    page.get_by_role("toolbar", name="Canvas tools").get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name="Add comment").click()
+
+
+def add_comment_by_palette(page: Page) -> None:
+    page.get_by_test_id("canvas").focus()
+    page.keyboard.press("/")
+    enter(page, "comment")
+
+
+@pytest.mark.parametrize("add_comment", [add_comment_by_mouse, add_comment_by_tools, add_comment_by_palette])
+def test_what_is_typed_after_a_comment_was_added_stands_in_it(
+    page_server: Any, open_page: Callable[..., Page], add_comment: Callable[[Page], None]
+) -> None:
+    page = open_page(page_server.url, graph=FIRST)
+    before = file_graph(page)["layout"]
+    add_comment(page)
+    page.keyboard.type("hello for lots of folk.")
+    expect(page.get_by_role("textbox", name="Comment")).to_have_value("hello for lots of folk.")
+    layout = file_graph(page)["layout"]
+    assert [note["text"] for note in layout.pop("$notes")] == ["hello for lots of folk."]
+    assert layout == before  # nothing was arranged, and the outline is not open
+    expect(page.get_by_role("tree", name="Outline")).to_have_count(0)
+
+
+def test_letters_go_into_the_comment_that_is_chosen(page_server: Any, open_page: Callable[..., Page]) -> None:
+    graph = json.loads(json.dumps(FIRST))
+    graph["layout"]["$notes"] = [{"id": "n", "text": "", "color": "yellow", "rect": [400, 620, 220, 120]}]
+    page = open_page(page_server.url, graph=graph)
+    page.locator('[data-id="c:n"]').focus()
+    page.keyboard.press("Space")
+    page.keyboard.type("look")
+    expect(page.get_by_role("textbox", name="Comment")).to_have_value("look")
+    layout = file_graph(page)["layout"]
+    assert layout.pop("$notes")[0]["text"] == "look"
+    assert layout == {name: at for name, at in graph["layout"].items() if name != "$notes"}
+
+
+def test_a_new_group_asks_for_its_title(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=FIRST)
+    on_canvas(page, "denoise").focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Control+g")
+    page.keyboard.type("loud follow-up")
+    page.keyboard.press("Enter")
+    layout = file_graph(page)["layout"]
+    assert [group["title"] for group in layout.pop("$groups")] == ["loud follow-up"]
+    assert layout == FIRST["layout"]
+
+
+def test_letters_after_a_node_was_added_go_into_its_text_until_something_else_is_chosen(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(page_server.url, graph=FIRST)
+    page.get_by_test_id("canvas").focus()
+    page.keyboard.press("/")
+    enter(page, "encode text")
+    expect(on_canvas(page, "encode_text_2")).to_be_focused()
+    page.keyboard.type("little owl")
+    prompt = card(page, "encode_text_2").get_by_role("textbox", name="prompt", exact=True)
+    expect(prompt).to_have_value("little owl")
+    on_canvas(page, "denoise").focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("o")
+    expect(page.get_by_role("tree", name="Outline")).to_be_visible()  # letters are shortcuts again
+    assert file_graph(page)["nodes"]["encode_text_2"]["inputs"]["prompt"] == "little owl"

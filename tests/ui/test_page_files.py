@@ -80,6 +80,38 @@ def test_a_picture_that_is_dropped_opens_the_workflow_that_made_it(
     expect(prompt).to_have_value("a blue ring")
 
 
+def test_saving_first_goes_on_to_the_template_that_was_asked_for(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(page_server.url, graph=small(name="never named"))
+    choose(page, "File", "Templates")
+    page.get_by_role("button", name="Compare guidance").click()
+    question = page.get_by_role("alertdialog", name="Save your changes?")
+    expect(question).to_contain_text("it stays a draft, which Open… lists")
+    question.get_by_role("button", name="Save", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Save as a new workflow")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("dialog", name="Templates")).to_be_visible()  # nothing is forgotten
+    page.get_by_role("button", name="Compare guidance").click()
+    question.get_by_role("button", name="Save", exact=True).click()
+    dialog.get_by_label("Name").fill("Named at last")
+    dialog.get_by_label("Name").press("Enter")
+    expect(toolbar(page).get_by_role("textbox", name="Name")).to_have_value("compare_guidance")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert "Named at last" in [each["name"] for each in call(page_server.url, "workflows")]
+
+
+def test_what_is_not_saved_is_among_the_drafts(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=small(name="left behind"))
+    choose(page, "File", "New")
+    page.get_by_role("alertdialog").get_by_role("button", name="Go on without saving").click()
+    expect(page.locator(".react-flow__node-card")).to_have_count(0)
+    choose(page, "File", "Open…")
+    page.get_by_role("tab", name="Drafts").or_(page.get_by_text("Drafts (")).first.click()
+    page.get_by_role("button", name="left behind", exact=True).click()
+    expect(page.locator(".react-flow__node-card")).to_have_count(len(FIRST["nodes"]))
+
+
 def test_a_plain_picture_may_become_a_node(page_server: Any, open_page: Callable[..., Page], watch: Watch) -> None:
     watch.foresee("400 .*loom/open")  # it is no workflow
     plain = BytesIO()
@@ -108,7 +140,7 @@ def test_the_export_for_comfyui_opens_again(page_server: Any, open_page: Callabl
     prompt = Path(download.value.path()).read_bytes()
     assert {node["class_type"] for node in json.loads(prompt).values()} >= {"LoomDenoise", "LoomDecode"}
     choose(page, "File", "New")
-    page.get_by_role("alertdialog").get_by_role("button", name="Discard changes").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Go on without saving").click()
     drop(page, prompt)
     expect(page.locator(".react-flow__node-card")).to_have_count(len(FIRST["nodes"]))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from browser import MODEL_MS, call, card, say, tab, toolbar, visit
+from browser import MODEL_MS, call, card, on_canvas, say, tab, toolbar, visit
 from conftest import ROOT
 
 if TYPE_CHECKING:
@@ -83,6 +83,24 @@ def test_a_run_shows_progress_preview_and_picture(page_server: Any, open_page: C
     assert picture.evaluate("async (img) => { await img.decode(); return img.naturalWidth; }") > 0
 
 
+def test_what_is_changed_after_a_run_no_longer_looks_done(page_server: Any, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_server.url, graph=steps(1, seed=110))
+    start(page)
+    expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
+    card(page, "encode_text").get_by_role("textbox", name="negative prompt").fill("blue")
+    on_canvas(page, "save").focus()
+    changed = page.get_by_test_id("canvas").get_by_text("Changed since this run")
+    expect(changed).to_have_count(4)  # the text, and what it feeds: denoise, decode, save
+    expect(card(page, "load_model")).not_to_contain_text("Changed")
+    card(page, "save").get_by_role("button", name="Open the result of Save Image in the gallery").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("canvas")).to_be_visible()  # back where one came from
+    start(page)
+    expect(changed).to_have_count(0)
+    expect(page).to_have_title(re.compile("first_picture · latentloom$"))
+
+
 def test_what_did_not_change_is_kept_and_says_why(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=steps(2, seed=102))
     start(page)
@@ -103,6 +121,22 @@ def test_a_run_is_cancelled(page_server: Any, open_page: Callable[..., Page]) ->
     expect(say(page, "first_picture was cancelled.")).to_be_visible()
     expect(entry(page, "running")).to_have_count(0)
     expect(page.get_by_role("button", name="Cancel run", exact=True)).to_be_disabled()
+
+
+def test_a_failure_is_no_longer_told_once_the_workflow_was_made(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(page_server.url)
+    graph = steps(1)
+    failing = json.loads(json.dumps(graph))
+    failing["nodes"]["load_image"] = {"type": "LoomLoadImage", "inputs": {"path": "none.png"}}
+    failing["nodes"]["save"]["inputs"]["image"] = {"from": "load_image.image"}
+    call(page_server.url, "runs", {"graph": failing})
+    messages = page.get_by_role("region", name="Messages")
+    expect(messages.get_by_role("alert")).to_contain_text("first_picture failed: ")
+    call(page_server.url, "runs", {"graph": graph})
+    expect(say(page, "first_picture is done.")).to_be_visible(timeout=MODEL_MS)
+    assert messages.get_by_role("alert").count() == 0  # at once: after a while it goes by itself
 
 
 def test_runs_wait_in_an_order_that_can_be_changed(page_server: Any, open_page: Callable[..., Page]) -> None:

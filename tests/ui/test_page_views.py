@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from browser import MODEL_MS, PHONE, card, choose, file_graph, made, say, tab, toolbar
+from browser import MODEL_MS, PHONE, call, card, choose, file_graph, made, say, tab, toolbar
 from conftest import ROOT
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator, Page
 
 FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 
@@ -127,6 +127,69 @@ def test_a_sweep_fills_a_grid_that_is_downloaded_as_one_picture(
         grid.get_by_role("button", name="Download as one PNG").click()
     with Image.open(Path(download.value.path())) as picture:
         assert picture.width > 100
+
+
+def in_sweep_dialog(page: Page) -> Locator:
+    page.get_by_role("button", name="More ways to run").click()
+    page.get_by_role("menuitem", name="Run a sweep").click()
+    return page.get_by_role("dialog", name="Run a sweep")
+
+
+def test_a_sweep_keeps_what_was_typed_and_says_what_is_missing(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(page_server.url, graph=small(name="typed first"))
+    dialog = in_sweep_dialog(page)
+    run = dialog.get_by_role("button", name="Run", exact=True)
+    dialog.get_by_role("button", name="Vary one more").click()
+    expect(dialog.get_by_role("status")).to_have_text("Choose what to vary in row 2, or remove it.")
+    expect(run).to_be_disabled()
+    expect(run).to_have_attribute("title", "Choose what to vary in row 2, or remove it.")
+    dialog.get_by_role("textbox", name="Values of").nth(1).fill("a red ring\na blue cube")
+    dialog.get_by_role("combobox", name="What to vary").nth(1).click()
+    page.get_by_role("option", name="prompt").first.click()
+    expect(dialog.get_by_role("textbox", name="Values of prompt")).to_have_value("a red ring\na blue cube")
+    expect(dialog.get_by_role("status")).to_have_text("8 runs")
+    dialog.get_by_role("textbox", name="Values of seed").fill(" ")
+    expect(dialog.get_by_role("status")).to_have_text("Give values for seed, such as 1..4 or a,b,c.")
+    expect(run).to_be_disabled()
+
+
+def by_hand(name: str, *, seed: int | None = None, steps: int = 1) -> dict[str, Any]:
+    """A workflow without params, as one builds it on the canvas."""
+    graph = small(name=name, params={})
+    graph["nodes"]["encode_text"]["inputs"] |= {"prompt": "a red star", "negative_prompt": ""}
+    graph["nodes"]["denoise"]["inputs"] |= {"steps": steps, "seed": seed}
+    if seed is None:
+        del graph["nodes"]["denoise"]["inputs"]["seed"]
+    return graph
+
+
+def test_a_comparison_tells_every_input_that_differs(page_server: Any, open_page: Callable[..., Page]) -> None:
+    graph = by_hand("varied", seed=9)
+    two = made(page_server.url, graph, **{"denoise.steps": 2}), made(page_server.url, by_hand("by hand", seed=7))
+    page = open_page(page_server.url)
+    in_gallery(page, *two)
+    page.get_by_role("button", name="Compare", exact=True).click()
+    rows = page.get_by_role("region", name="What differs").get_by_role("row")
+    expect(rows).to_have_count(4)  # the first one has the names
+    expect(rows.filter(has_text="denoise.steps")).to_have_text(re.compile("denoise.steps(12|21)$"))
+    expect(rows.filter(has_text="Seed")).to_have_text(re.compile("Seed(79|97)$"))
+
+
+def test_a_result_built_by_hand_tells_its_prompt_its_seed_and_what_was_set(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    result = made(page_server.url, by_hand("no params"), **{"denoise.steps": 2})
+    told = next(each for each in call(page_server.url, "results") if each["id"] == result)
+    assert (told["prompt"], told["seed"], told["params"]) == ("a red star", 0, {})
+    page = open_page(page_server.url)
+    tab(page, "Gallery").click()
+    page.get_by_test_id(f"result-{result}").get_by_role("button").click()
+    facts = page.get_by_role("dialog", name="no params").locator(".ll-fact")
+    expect(facts.filter(has_text="Seed")).to_contain_text("0")
+    expect(facts.filter(has_text="denoise.steps")).to_have_text("denoise.steps2")
+    expect(facts.filter(has_text="load_model.source")).to_contain_text("builtin:bobbin")
 
 
 # --- simple, models, plan ---

@@ -133,6 +133,16 @@ def test_prompt_and_seed_are_those_behind_the_node() -> None:
     assert behind(workflow, "load_model", REAL) == ("", None)
 
 
+def test_a_seed_that_was_left_as_it_is_is_told() -> None:
+    from latentloom.nodes.registry import SPECS as REAL
+    from latentloom.ui.made_files import behind
+
+    denoise = {"conditioning": {"from": "encode_text.conditioning"}}
+    nodes = {"encode_text": ("LoomEncodeText", {"prompt": "a blue cube"}), "denoise": ("LoomDenoise", denoise)}
+    workflow = graph(nodes | {"decode": ("LoomDecode", {"latents": {"from": "denoise.latents"}})})
+    assert behind(workflow, "decode", REAL) == ("a blue cube", 0)
+
+
 def test_values_of_nodes_that_no_node_saved_become_files(tmp_path: Path) -> None:
     import torch
 

@@ -3,6 +3,8 @@
 import json
 import signal
 import socket
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -145,3 +147,50 @@ def test_the_page_holds_no_more_half_sent_requests_of_an_address_than_it_may(pag
         with suppress(ConnectionResetError):
             assert held[0].recv(100) == b""
         assert httpx.get(f"{page_server.url}loom/me", timeout=60).status_code == 200
+
+
+BUSY = """
+import socket, sys
+import gradio.networking
+from latentloom.__main__ import main
+from latentloom.ui import app
+gradio.networking.url_ok = lambda url: False
+{}
+with socket.create_server(("127.0.0.1", 0)) as probe:
+    port = probe.getsockname()[1]
+sys.exit(main(["ui", "--port", str(port), *sys.argv[1:]]))
+"""
+
+
+def start_busy(tmp_path: Path, how: str) -> subprocess.Popen[str]:
+    """The page on a machine where Gradio's one look at itself comes to nothing."""
+    folders = ["--output-dir", str(tmp_path / "output"), "--data-dir", str(tmp_path / "data")]
+    command = [sys.executable, "-c", BUSY.format(how), *folders]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
+
+
+def test_a_machine_too_busy_for_gradios_look_at_itself_gets_its_page(tmp_path: Path) -> None:
+    late = "real, looks = app.answers, []\napp.answers = lambda *to: looks.append(to) or looks[3:] and real(*to)"
+    with start_busy(tmp_path, late) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert " is at http" in process.stdout.readline(), process.stderr.read()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
+def test_a_page_that_never_answers_is_told_in_our_words(tmp_path: Path) -> None:
+    with start_busy(tmp_path, "app.START_S, app.answers = 0.0, lambda *to: False") as process:
+        said, error = process.communicate(timeout=120)
+    assert (process.returncode, said, error.count("\n")) == (2, "", 1)
+    assert error.startswith("latentloom: nothing answered on 127.0.0.1, port ")
+    assert "share" not in error and "give another --host or --port" in error
+
+
+def test_a_server_that_says_nothing_does_not_answer() -> None:
+    from latentloom.ui.app import answers
+
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        assert not answers("127.0.0.1", silent.getsockname()[1], 0.1)  # nobody listens
+        silent.listen()
+        assert not answers("127.0.0.1", silent.getsockname()[1], 0.1)  # nobody accepts

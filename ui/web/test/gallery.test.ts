@@ -2,12 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { changeable, inputOf, valueOf } from "../src/gallery/changes";
 import { differing } from "../src/gallery/differing";
+import { inputsBehind } from "../src/gallery/inputs";
 import { cellSize } from "../src/gallery/gridPicture";
 import { byDay, matching, neighbour, sweeps, withNewest, withOlder } from "../src/gallery/paging";
 import { pixelDifference } from "../src/gallery/pixels";
 import { heading, sweepTable } from "../src/gallery/sweep";
 import { actualSize, panned, place, WHOLE, zoomed } from "../src/gallery/zoom";
-import type { GraphFile, Json, Result, Run } from "../src/types";
+import { fromFile } from "../src/graph/file";
+import type { Catalog, GraphFile, Json, Result, Run } from "../src/types";
 
 const ids = (items: readonly { id: string }[]) => items.map((item) => item.id).join(" ");
 const items = ["e", "d", "c", "b", "a"].map((id) => result(id));
@@ -89,6 +91,49 @@ test("only what differs is told, and a declared param is not told again as a fac
       { name: "gallery.plan", a: "", b: "ulysses=2" },
     ],
   );
+});
+
+const CATALOG = {
+  nodes: [{ id: "Denoise", inputs: [{ name: "steps", default: 0 }] }],
+} as unknown as Catalog;
+
+function maker(nodes: GraphFile["nodes"], node = "save") {
+  return { graph: fromFile({ format: 1, name: "toy", nodes } as GraphFile), node };
+}
+
+function madeBy(inputs: Record<string, unknown>, name = "denoise", save = "save"): GraphFile["nodes"] {
+  const link = { from: `${name}.latents` };
+  return { [name]: { type: "Denoise", inputs }, [save]: { type: "Save", inputs: { image: link } } } as never;
+}
+
+test("the nodes' inputs that differ are told too, and what is not set is what its node takes", () => {
+  const [a, b] = [result("a", { seed: 7, varied: { "denoise.steps": 5 } }), result("b", { seed: 9 })];
+  const makers = {
+    a: maker(madeBy({ seed: 7, steps: 5, guidance: 2 })),
+    b: maker(madeBy({ seed: 9, guidance: 2 })),
+    catalog: CATALOG,
+  };
+  const rows = differing(a, b, (key) => key, makers);
+  assert.deepEqual(rows, [
+    { name: "gallery.seed", a: "7", b: "9" },
+    { name: "denoise.steps", a: "5", b: "0" },
+  ]);
+  assert.deepEqual(
+    differing(a, b, (key) => key).map((row) => row.name),
+    ["gallery.seed", "denoise.steps"],
+  );
+});
+
+test("two results of one run differ in the nodes that made them", () => {
+  const nodes = { ...madeBy({ guidance: 1 }, "weak", "one"), ...madeBy({ guidance: 7 }, "strong", "two") };
+  const makers = { a: maker(nodes, "one"), b: maker(nodes, "two"), catalog: CATALOG };
+  const rows = differing(result("a"), result("b"), (key) => key, makers);
+  assert.deepEqual(rows, [{ name: "weak.guidance / strong.guidance", a: "1", b: "7" }]);
+});
+
+test("what is set on the nodes behind a result is told, params and other branches are not", () => {
+  const nodes = { ...madeBy({ steps: 5, seed: { param: "seed" } }), ...madeBy({ steps: 9 }, "other", "elsewhere") };
+  assert.deepEqual(inputsBehind(maker(nodes)), [{ name: "denoise.steps", value: "5" }]);
 });
 
 test("a difference counts its largest step and the share of pixels, and amplifies what it shows", () => {

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { announce } from "../src/store/announce";
-import { applyMessage, EMPTY_LIVE, endedRuns, newestActive, type LiveState } from "../src/store/live_state";
+import { move, setMode } from "../src/graph/edit";
+import { formatLeft } from "../src/parts/format";
+import { toyGraph } from "./graphs";
+import { changedNodes } from "../src/store/ran";
+import { titleOf } from "../src/store/tab_title";
+import { announce, announceNew } from "../src/store/announce";
+import { applyMessage, EMPTY_LIVE, endedRuns, newestActive, newRuns, type LiveState } from "../src/store/live_state";
 import { dismissToast, pageStore } from "../src/store/page";
 import type { LiveMessage, NodeState, Run } from "../src/types";
 
@@ -95,7 +100,29 @@ test("a batch is told once, when its last run is done; a failure is told at once
   for (const id of ["a", "b"]) announce(runs("running")[id]!, runs("running"));
   assert.deepEqual(texts(), ["x failed: no memory"]);
   for (const id of ["c", "d"]) announce(runs("done")[id]!, runs("done"));
-  assert.deepEqual(texts().slice(1), ["x: 2 runs are done.", "alone is done."]);
+  assert.deepEqual(texts(), ["x: 2 done, 1 failed: no memory", "alone is done."]); // a success hides no failure beside it
+  pageStore.getState().toasts.forEach(({ id }) => dismissToast(id));
+});
+
+test("a failure is no longer told once the workflow is run again, or was made", () => {
+  const failed = full({ a: { name: "x", workflow_id: "w", batch: "1", state: "failed", error: "no memory" } });
+  const numToasts = () => pageStore.getState().toasts.length;
+  announce(failed.runs.a!, failed.runs);
+  assert.equal(numToasts(), 1);
+  const after = applyMessage(failed, message({ b: { name: "x", workflow_id: "w", batch: "2", state: "waiting" } }));
+  assert.deepEqual(
+    newRuns(failed, after).map((run) => run.id),
+    ["b"],
+  );
+  newRuns(failed, after).forEach(announceNew);
+  assert.equal(numToasts(), 0);
+  announce(failed.runs.a!, failed.runs);
+  const done = full({ c: { name: "renamed", workflow_id: "w", batch: "3", state: "done" } });
+  announce(done.runs.c!, done.runs);
+  assert.deepEqual(
+    pageStore.getState().toasts.map(({ kind }) => kind),
+    ["success"],
+  );
   pageStore.getState().toasts.forEach(({ id }) => dismissToast(id));
 });
 
@@ -107,4 +134,25 @@ test("runs that ended since are told once; those that were over before are not",
     ["a"],
   );
   assert.deepEqual(endedRuns(after, after), []);
+});
+
+test("the tab tells how far the run is, else what is being edited", () => {
+  const run = full({ a: { name: "stars", state: "running", done: 3, total: 8 } }).runs.a!;
+  assert.equal(titleOf("cats", run), "37 % · stars · latentloom");
+  assert.equal(titleOf("cats", { ...run, state: "waiting" }), "stars · latentloom");
+  assert.equal(titleOf("cats", null), "cats · latentloom");
+});
+
+test("what was changed since a run is that node and all that it feeds; moving one is no change", () => {
+  const before = toyGraph();
+  const [first, second] = Object.keys(before.nodes);
+  const moved = move(before, { [`n:${first}`]: [500, 500] });
+  assert.deepEqual([...changedNodes(before, moved)], []);
+  const muted = setMode(before, [second!], "mute");
+  const changed = changedNodes(before, muted);
+  assert.ok(changed.has(second!) && !changed.has(first!));
+});
+
+test("seconds that are left are whole, and never none", () => {
+  assert.deepEqual([0.004, 1.2, 59.5].map(formatLeft), ["1 s", "2 s", "1 min"]);
 });

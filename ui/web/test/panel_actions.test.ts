@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, mock, test } from "node:test";
 import { describe } from "../src/graph/edit";
-import { saveAs, overwrite, save } from "../src/panels/files";
+import { saveAs, overwrite, save, type SaveAsked } from "../src/panels/files";
 import { mayLeave } from "../src/panels/guard";
 import { deleteLater, undoDelete } from "../src/panels/lateDeletes";
 import { openFile } from "../src/panels/openFile";
@@ -35,6 +35,12 @@ beforeEach(() => {
   load(toyGraph(), { id: "w1", version: 3, name: "toy" });
 });
 
+/** What a dialog about saving was opened with, once it is there. */
+async function asked(dialog: string): Promise<SaveAsked> {
+  while (pageStore.getState().dialog?.name !== dialog) await Promise.resolve();
+  return pageStore.getState().dialog!.payload as SaveAsked;
+}
+
 function change(): void {
   edit("name", (graph) => describe(graph, { description: `${graph.description}.` }));
 }
@@ -61,17 +67,34 @@ test("what is edited while a save is under way stays unsaved", async () => {
 test("a workflow that another tab saved is not overwritten without a question", async () => {
   change();
   browser.answer(() => Response.json({ error: "saved elsewhere" }, { status: 409 }));
-  assert.equal(await save(), false);
-  assert.deepEqual(pageStore.getState().dialog, { name: "conflict", payload: "saved elsewhere" });
+  const saved = save();
+  const { reason, answer } = await asked("conflict");
+  assert.equal(reason, "saved elsewhere");
   assert.equal(editorStore.getState().isDirty, true);
   browser.answer((request) => Response.json(request.method === "GET" ? { ...SAVED, version: 9, graph: {} } : SAVED));
-  await overwrite();
+  answer(await overwrite());
+  assert.equal(await saved, true);
   assert.equal(
     (await browser.requests.find(({ method, url }) => method === "PUT" && url.endsWith("w1"))!.json()).base_version,
     3,
   );
   assert.equal((await browser.requests.at(-1)!.json()).base_version, 9);
-  assert.equal(pageStore.getState().dialog, null);
+});
+
+test("work without a name is asked for one before another workflow takes its place, and then it does", async () => {
+  load(toyGraph(), null);
+  const before = { name: "templates" };
+  for (const isSaved of [false, true]) {
+    pageStore.setState({ dialog: before });
+    const isFree = mayLeave();
+    const leave = pageStore.getState().dialog!.payload as (isFree: boolean) => void;
+    void save().then(leave);
+    const { answer } = await asked("saveAs");
+    pageStore.setState({ dialog: null });
+    answer(isSaved);
+    assert.equal(await isFree, isSaved);
+    assert.deepEqual(pageStore.getState().dialog, before);
+  }
 });
 
 test("save as gives the workflow its new name", async () => {
@@ -105,6 +128,15 @@ test("a run takes the plan for the next run, once, and is shown on the canvas", 
   );
   assert.equal(panelStore.getState().nextPlan, null);
   assert.equal(liveStore.getState().watched, "r1");
+});
+
+test("a run that is taken ends what was said of the one before", async () => {
+  browser.answer(() => Response.json({ error: "cannot run" }, { status: 400 }));
+  await run();
+  assert.equal(pageStore.getState().toasts[0]?.text, "cannot run");
+  browser.answer(() => Response.json({ batch: "b", runs: ["r1"] }, { status: 201 }));
+  await run();
+  assert.deepEqual(pageStore.getState().toasts, []);
 });
 
 test("a refused run lists its problems", async () => {

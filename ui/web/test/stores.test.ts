@@ -196,11 +196,11 @@ test("a chosen language is read from the server and remembered; one that cannot 
   assert.deepEqual([t("frame.yes"), pageStore.getState().language], ["Yes", "en"]);
 });
 
-test("the same toast is shown once, and at most five are", () => {
+test("the same toast is shown once, and at most three are", () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   assert.equal(toast({ kind: "info", text: "x" }), toast({ kind: "info", text: "x" }));
   for (let i = 0; i < 20; i++) toast({ kind: "info", text: `t${i}` });
-  assert.equal(pageStore.getState().toasts.length, 5);
+  assert.equal(pageStore.getState().toasts.length, 3);
   mock.timers.tick(20_000);
   assert.equal(pageStore.getState().toasts.length, 0);
   mock.timers.reset();

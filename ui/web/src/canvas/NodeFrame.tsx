@@ -1,6 +1,7 @@
 import { memo, type ReactNode } from "react";
 import { t } from "../i18n";
 import { useNodeState } from "../store/live";
+import { useIsChanged } from "../store/ran";
 import { NodePictures } from "./NodePictures";
 import { NodeProgress } from "./NodeProgress";
 
@@ -18,10 +19,15 @@ interface NodeFrameProps {
 export const NodeFrame = memo(function NodeFrame({ name, title, className, head, body, isCollapsed }: NodeFrameProps) {
   const state = useNodeState(name);
   const status = state?.state ?? "idle";
+  const isStale = useIsChanged(name) && (status === "done" || status === "cached");
   return (
-    <div className={`ll-node ll-node-${status} ${className}`} data-testid={`node-${name}`} data-status={status}>
+    <div
+      className={`ll-node ll-node-${isStale ? "stale" : status} ${className}`}
+      data-testid={`node-${name}`}
+      data-status={status}
+    >
       {head}
-      {state && <NodeProgress title={title} state={state} />}
+      {state && <NodeProgress title={title} state={state} isStale={isStale} />}
       {body}
       {state && !isCollapsed && <NodePictures name={name} title={title} state={state} />}
       {state && status === "failed" && (

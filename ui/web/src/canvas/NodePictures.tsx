@@ -32,7 +32,7 @@ function Results({ files, title }: { files: readonly string[]; title: string }) 
           type="button"
           className="ll-made nodrag"
           aria-label={t("canvas.open_result", { node: title })}
-          onClick={() => go("gallery", { result: id })}
+          onClick={() => go("gallery", { result: id, back: "build" })}
         >
           <img src={urls.thumb(id)} alt="" draggable={false} />
         </button>

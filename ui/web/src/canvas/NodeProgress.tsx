@@ -1,5 +1,5 @@
 import { t } from "../i18n";
-import { formatSeconds } from "../parts/format";
+import { formatLeft, formatSeconds } from "../parts/format";
 import { Icon, type IconName } from "../parts/icons";
 import type { NodeState } from "../types";
 
@@ -13,10 +13,10 @@ const ICONS: Partial<Record<NodeState["state"], IconName>> = {
 };
 
 /** What the run does with a node, in one line: the state with its reason, or how far it is. */
-export function NodeProgress({ title, state }: { title: string; state: NodeState }) {
+export function NodeProgress({ title, state, isStale }: { title: string; state: NodeState; isStale: boolean }) {
   const isRunning = state.state === "running";
-  const icon = ICONS[state.state];
-  const words = isRunning ? running(state) : ended(state);
+  const icon = isStale ? "history" : ICONS[state.state];
+  const words = isRunning ? running(state) : isStale ? t("canvas.changed_since") : ended(state);
   return (
     <div className="ll-node-status" title={words}>
       {isRunning && <Bar title={title} state={state} />}
@@ -50,7 +50,7 @@ function running(state: NodeState): string {
   const parts = [
     state.phase || t("canvas.running"),
     state.total > 0 ? t("canvas.steps_done", { done: state.done, total: state.total }) : "",
-    state.left_s === null ? "" : t("canvas.left", { time: formatSeconds(state.left_s) }),
+    state.left_s === null ? "" : t("canvas.left", { time: formatLeft(state.left_s) }),
   ];
   return parts.filter(Boolean).join(" · ");
 }

@@ -1,17 +1,25 @@
 import { NodeResizeControl, type NodeProps } from "@xyflow/react";
-import { memo, useState } from "react";
+import { memo, useLayoutEffect, useRef, useState } from "react";
 import { setNote } from "../graph/edit";
 import { t } from "../i18n";
 import { keepTyping } from "../parts/keys";
 import { edit } from "../store/editor";
 import type { NoteNode } from "./flowNodes";
 import { colorClass } from "./look";
+import { canvasUi, useCanvasUi } from "./uiStore";
 
 /** A comment on the canvas. */
 export const NoteBox = memo(Box, (a, b) => a.data === b.data && a.selected === b.selected);
 
-function Box({ data: { note }, selected }: NodeProps<NoteNode>) {
+function Box({ id, data: { note }, selected }: NodeProps<NoteNode>) {
   const [draft, setDraft] = useState<string | null>(null);
+  const field = useRef<HTMLTextAreaElement>(null);
+  const isNew = useCanvasUi((ui) => ui.renaming === id);
+  useLayoutEffect(() => {
+    if (!isNew) return;
+    field.current?.focus({ preventScroll: true });
+    canvasUi.setState({ renaming: "" });
+  }, [isNew]);
   const settle = () => {
     if (draft !== null && draft !== note.text) {
       edit(t("canvas.edit_comment"), (graph) => setNote(graph, note.id, { text: draft }));
@@ -22,6 +30,7 @@ function Box({ data: { note }, selected }: NodeProps<NoteNode>) {
     <div className={`ll-note ${selected ? "ll-note-selected" : ""} ${colorClass(note.color || "yellow")}`}>
       <div className="ll-note-grip" aria-hidden="true" />
       <textarea
+        ref={field}
         className="nodrag nowheel"
         aria-label={t("canvas.comment")}
         placeholder={t("canvas.comment_placeholder")}

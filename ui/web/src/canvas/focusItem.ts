@@ -20,6 +20,11 @@ export function focusItem(key: string, tries = TRIES): void {
   });
 }
 
+/** Where a comment's or a node's text is written; null where it has none, or shows none from afar. */
+export function textField(key: string): HTMLTextAreaElement | null {
+  return canvasUi.getState().box?.querySelector(`[data-id="${CSS.escape(key)}"] textarea`) ?? null;
+}
+
 /** Select one item, bring it into view and put the focus on it. */
 export function showItem(key: string): void {
   select([key]);

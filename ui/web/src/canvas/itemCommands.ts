@@ -151,7 +151,7 @@ export function groupSelected(at: Point = onCanvas(middle())): void {
     : [...at, 360, 240];
   edit(t("canvas.group"), (last) => addGroup(last, { id, title: t("canvas.group"), color: "", rect }));
   select([itemKey("group", id)]);
-  focusItem(itemKey("group", id));
+  canvasUi.setState({ renaming: itemKey("group", id) });
 }
 
 export function addComment(at: Point = onCanvas(middle())): void {
@@ -159,7 +159,7 @@ export function addComment(at: Point = onCanvas(middle())): void {
   const id = freshName("note", (taken) => graph.notes.some((note) => note.id === taken));
   edit(t("canvas.comment"), (last) => addNote(last, { id, text: "", color: "yellow", rect: [...at, 220, 120] }));
   select([itemKey("note", id)]);
-  focusItem(itemKey("note", id));
+  canvasUi.setState({ renaming: itemKey("note", id) });
 }
 
 /** Open the menu of a thing below a button. */

@@ -9,7 +9,7 @@ import { edit, editorStore, redo, select, undo } from "../store/editor";
 import { pageStore } from "../store/page";
 import type { Point } from "../types";
 import { targetOf } from "./canvasEvents";
-import { alongWire, focusNode, type Direction } from "./focusItem";
+import { alongWire, focusNode, textField, type Direction } from "./focusItem";
 import {
   arrange,
   collapse,
@@ -28,6 +28,7 @@ import { canvasUi, onCanvas, openPopup } from "./uiStore";
 
 const STEP = 10;
 const LONG_STEP = 50;
+const LETTER = /^[\p{L}\p{N}]$/u;
 const ARROWS: Record<string, Point> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 /** With Ctrl or Cmd. */
@@ -79,10 +80,29 @@ const HANDLERS = { onKeyDown, onPaste };
 function onKeyDown(event: Press): void {
   if (event.defaultPrevented || isTyping(event.target) || isOutside(event)) return;
   const item = itemAt(event.target);
+  if (isLetter(event) && startTyping(item)) return;
   const isDone = event.ctrlKey || event.metaKey ? command(event) : plainKey(event, item);
   if (!isDone) return;
   event.preventDefault();
   event.stopPropagation();
+}
+
+/** A letter or digit, where no button takes it. */
+function isLetter(event: Press): boolean {
+  const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey && LETTER.test(event.key);
+  return isPlain && !(event.target instanceof Element && event.target.closest("button, a"));
+}
+
+/** Whoever has chosen a comment, or has just made a node with a text, and presses a letter, wants to write it there. */
+function startTyping(focused: string): boolean {
+  const { selection } = editorStore.getState();
+  const [key = ""] = selection.size === 1 ? selection : [];
+  const { fresh } = canvasUi.getState();
+  const isMeant = parseItem(key)?.kind === "note" || (fresh?.node === key && fresh.selection === selection);
+  if (!key || !isMeant || (focused && focused !== key)) return false;
+  const field = textField(key);
+  field?.focus({ preventScroll: true }); // now, so that the letter goes there
+  return field !== null;
 }
 
 function command(event: Press): boolean {
@@ -105,7 +125,7 @@ function plainKey(event: Press, key: string): boolean {
   if (item?.kind === "node" && event.key === "Enter") return openSockets(event.target, key, item.id);
   if (item?.kind === "node" && event.key === ".") return fold(item.id);
   if (event.key === "F2" && (item?.kind === "node" || item?.kind === "group")) return rename(key);
-  const run = own(KEYS, event.key);
+  const run = event.altKey ? undefined : own(KEYS, event.key);
   run?.();
   return run !== undefined;
 }

@@ -46,8 +46,10 @@ interface CanvasUi {
   said: string;
   /** The wire in hand: dragged, or started by a tap. */
   wire: WireEnd | null;
-  /** Key of the thing whose title is being changed, where that began with a key. */
+  /** Key of the thing whose title is being changed, where that began with a key or as it was made. */
   renaming: string;
+  /** A node that was just made: letters are meant for its text, for as long as this selection lasts. */
+  fresh: { node: string; selection: ReadonlySet<string> } | null;
   /** Why the last wire was refused, where it was dropped. */
   refusal: ({ text: string } & Place) | null;
   /** Wide enough that nodes draw their fields. */
@@ -67,6 +69,7 @@ export const canvasUi = createStore<CanvasUi>(() => ({
   said: "",
   wire: null,
   renaming: "",
+  fresh: null,
   refusal: null,
   isNear: true,
   isTiny: false,

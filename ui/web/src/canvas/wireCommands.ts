@@ -67,6 +67,7 @@ export function putNode(type: string, at: Point, wire: WireEnd | null): void {
   });
   const key = itemKey("node", name);
   select([key]);
+  canvasUi.setState({ fresh: { node: key, selection: editorStore.getState().selection } });
   say(t("canvas.added", { node: spec.title }));
   requestAnimationFrame(() => reveal(key));
   focusItem(key);

@@ -1,17 +1,20 @@
-import { useState, type ReactNode } from "react";
+import { useMemo, useState, type ReactNode } from "react";
+import { fromFile } from "../graph/file";
 import { t } from "../i18n";
 import { Dialog } from "../parts/Dialog";
 import { IconButton } from "../parts/IconButton";
 import { Notice } from "../parts/Notice";
 import { Tabs } from "../parts/Tabs";
+import { useEditor } from "../store/editor";
 import type { Result } from "../types";
 import { ByDifference } from "./ByDifference";
 import { BySide } from "./BySide";
 import { BySlider } from "./BySlider";
-import { differing } from "./differing";
+import { differing, type Makers } from "./differing";
 import { gallery } from "./state";
 import { usePlayback } from "./usePlayback";
 import { PlaybackBar } from "./PlaybackBar";
+import { useRunRecord } from "./useRunRecord";
 import { moment } from "./words";
 import { WHOLE, type View } from "./zoom";
 
@@ -58,9 +61,26 @@ export function Compare({ a, b }: { a: Result; b: Result }) {
   );
 }
 
-/** The params and facts that are not the same, with what each side has. */
+/** What the two were made by; until that is read, and where it is lost, why not. */
+function useMakers(a: Result, b: Result): { makers: Makers | undefined; problem: string } {
+  const [ofA, ofB] = [useRunRecord(a.run), useRunRecord(b.run)];
+  const catalog = useEditor((state) => state.catalog);
+  const [fileA, fileB] = [ofA.run?.graph, ofB.run?.graph];
+  const makers = useMemo(
+    () =>
+      fileA && fileB
+        ? { a: { graph: fromFile(fileA), node: a.node }, b: { graph: fromFile(fileB), node: b.node }, catalog }
+        : undefined,
+    [fileA, fileB, a.node, b.node, catalog],
+  );
+  const isLost = fileA === null || fileB === null;
+  return { makers, problem: ofA.problem || ofB.problem || (isLost ? t("gallery.no_graph") : "") };
+}
+
+/** The params, facts and inputs that are not the same, with what each side has. */
 function Differing({ a, b }: { a: Result; b: Result }) {
-  const rows = differing(a, b, t);
+  const { makers, problem } = useMakers(a, b);
+  const rows = differing(a, b, t, makers);
   const swap = () => gallery.getState().show({ view: "compare", a: b, b: a });
   return (
     <div className="ll-differing" role="region" aria-label={t("gallery.differing")} tabIndex={0}>
@@ -89,7 +109,8 @@ function Differing({ a, b }: { a: Result; b: Result }) {
           ))}
         </tbody>
       </table>
-      {rows.length === 0 && <p>{t("gallery.no_difference")}</p>}
+      {problem && <p className="ll-facts-problem">{problem}</p>}
+      {rows.length === 0 && makers && <p>{t("gallery.no_difference")}</p>}
     </div>
   );
 }

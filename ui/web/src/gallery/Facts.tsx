@@ -1,8 +1,10 @@
-import type { ReactNode } from "react";
+import { useMemo, type ReactNode } from "react";
+import { fromFile } from "../graph/file";
 import { t } from "../i18n";
 import { CopyButton } from "../parts/CopyButton";
 import { formatBytes, formatSeconds } from "../parts/format";
-import type { Result } from "../types";
+import type { Result, RunWithGraph } from "../types";
+import { inputsBehind } from "./inputs";
 import { shown } from "./sweep";
 import { useRunRecord } from "./useRunRecord";
 import { moment, number } from "./words";
@@ -11,7 +13,7 @@ import { Work } from "./Work";
 /** What a result shows and how it was made: prompt, seed, params, size, time, plan, the ranks' work, versions. */
 export function Facts({ result }: { result: Result }) {
   const { run, problem } = useRunRecord(result.run);
-  const params = Object.entries(result.params).filter(([name]) => name !== "prompt" && name !== "seed");
+  const values = useValues(result, run);
   return (
     <>
       {result.prompt && (
@@ -30,9 +32,9 @@ export function Facts({ result }: { result: Result }) {
               <code>{result.seed}</code> <CopyButton text={String(result.seed)} label={t("gallery.copy_seed")} />
             </Fact>
           )}
-          {params.map(([name, value]) => (
+          {values.map(({ name, value }) => (
             <Fact key={name} name={name}>
-              {shown(value) || "–"}
+              {value || "–"}
             </Fact>
           ))}
         </dl>
@@ -64,6 +66,20 @@ export function Facts({ result }: { result: Result }) {
       {run && <Versions versions={run.versions} />}
     </>
   );
+}
+
+/** Params, what a sweep varied, and all that is set on the nodes; the prompt and the seed have places of their own. */
+function useValues(result: Result, run: RunWithGraph | null): { name: string; value: string }[] {
+  return useMemo(() => {
+    const inputs = run?.graph ? inputsBehind({ graph: fromFile(run.graph), node: result.node }) : [];
+    const named = Object.entries({ ...result.params, ...result.varied });
+    const told = [...named.map(([name, value]) => ({ name, value: shown(value) })), ...inputs];
+    const places: Record<string, string> = { prompt: result.prompt, seed: String(result.seed) };
+    return told.filter(({ name, value }, index) => {
+      const isFirst = told.findIndex((other) => other.name === name) === index;
+      return isFirst && places[name.slice(name.lastIndexOf(".") + 1)] !== value;
+    });
+  }, [result, run]);
 }
 
 function Versions({ versions }: { versions: Record<string, string | null> }) {

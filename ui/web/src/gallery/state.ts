@@ -2,12 +2,19 @@
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
 import { host } from "../host";
+import { go, type View } from "../store/page";
 import type { Result } from "../types";
 import { withNewest, withOlder, type Filter } from "./paging";
 
 export type Open =
   /** `among`: where previous and next come from; null is the list of the gallery. */
-  | { view: "detail"; result: Result; among: readonly Result[] | null }
+  | {
+      view: "detail";
+      result: Result;
+      among: readonly Result[] | null;
+      /** The view to go to again once it is closed. */
+      back?: View | undefined;
+    }
   | { view: "compare"; a: Result; b: Result }
   | { view: "sweep"; batch: string };
 
@@ -104,7 +111,11 @@ export const gallery = createStore<GalleryState>()((set, get) => {
     setChoosing: (isChoosing, chosen = []) => set({ isChoosing, chosen: new Set(chosen) }),
     show: (open) =>
       set(({ opened }) => ({ opened: [...opened.slice(0, opened.at(-1)?.view === open.view ? -1 : undefined), open] })),
-    close: (isAll = false) => set(({ opened }) => ({ opened: isAll ? [] : opened.slice(0, -1) })),
+    close: (isAll = false) => {
+      const front = get().opened.at(-1);
+      set(({ opened }) => ({ opened: isAll ? [] : opened.slice(0, -1) }));
+      if (!isAll && front?.view === "detail" && front.back) go(front.back);
+    },
   };
 });
 

@@ -10,6 +10,7 @@ import { Sweep } from "./dialogs/Sweep";
 import { Templates } from "./dialogs/Templates";
 import { Unsaved } from "./dialogs/Unsaved";
 import { Versions, type Named } from "./dialogs/Versions";
+import type { SaveAsked } from "./files";
 import type { PlainPicture } from "./openFile";
 import { useSharedLink } from "./sharedLink";
 import { useShortcuts } from "./shortcuts";
@@ -31,7 +32,7 @@ function contentOf(name: string, payload: unknown): ReactNode {
     case "templates":
       return <Templates />;
     case "saveAs":
-      return <SaveAs reason={typeof payload === "string" ? payload : ""} />;
+      return <SaveAs {...(payload as SaveAsked | undefined)} />;
     case "versions":
       return <Versions of={(payload as Named | undefined) ?? null} />;
     case "share":
@@ -41,7 +42,7 @@ function contentOf(name: string, payload: unknown): ReactNode {
     case "sweep":
       return <Sweep />;
     case "conflict":
-      return <Conflict reason={String(payload)} />;
+      return <Conflict {...(payload as SaveAsked)} />;
     case "unsaved":
       return <Unsaved answer={payload as (mayLeave: boolean) => void} />;
     case "picture":

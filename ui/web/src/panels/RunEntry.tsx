@@ -1,7 +1,7 @@
 import type { DragEvent } from "react";
 import { urls } from "../host";
 import { t } from "../i18n";
-import { formatSeconds } from "../parts/format";
+import { formatLeft, formatSeconds } from "../parts/format";
 import { Icon, type IconName } from "../parts/icons";
 import { IconButton } from "../parts/IconButton";
 import { MenuButton, type MenuItem } from "../parts/Menu";
@@ -119,15 +119,19 @@ function factsOf(run: Run): string {
   const state = t(`panels.state_${run.state}`);
   if (run.state === "running") {
     const steps = run.total > 0 ? ` ${run.done}/${run.total}` : "";
-    return run.left_s
-      ? `${state}${steps}, ${t("panels.left", { time: formatSeconds(run.left_s) })}`
-      : `${state}${steps}`;
+    return run.left_s === null ? `${state}${steps}` : `${state}${steps}, ${leftOf(run, run.left_s)}`;
   }
   if (run.state === "waiting" || !run.ended) return state;
   const when = moment(run.ended);
   return run.started
     ? t("panels.ended", { state, time: formatSeconds(run.ended - run.started), when })
     : `${state}, ${when}`;
+}
+
+/** Nodes that have not begun have not told how much they do. */
+function leftOf(run: Run, seconds: number): string {
+  const isLeast = Object.values(run.nodes).some((node) => node.state === "waiting");
+  return t(isLeast ? "panels.left_at_least" : "panels.left", { time: formatLeft(seconds) });
 }
 
 function menuOf(run: Run): MenuItem[] {

@@ -12,32 +12,41 @@ import { download } from "./download";
 import { mayLeave } from "./guard";
 import { keepThumb } from "./thumbs";
 
-/** Save in the library under its name, or ask for one. Resolves to whether it was saved. */
+/** What a dialog about saving is opened with: why, and who waits to hear whether it was saved. */
+export interface SaveAsked {
+  reason: string;
+  answer: (isSaved: boolean) => void;
+}
+
+/** Save in the library under its name, or ask for one. Resolves to whether it was saved, once that is decided. */
 export async function save(): Promise<boolean> {
   const { graph, workflow } = editorStore.getState();
-  if (!workflow) {
-    openDialog("saveAs");
-    return false;
-  }
+  if (!workflow) return ask("saveAs");
   try {
     return keepSaved(await host.saveWorkflow(workflow.id, toFile(graph), workflow.version), graph);
   } catch (error) {
-    if (error instanceof ApiError && error.status === 409) openDialog("conflict", error.message);
-    else if (error instanceof ApiError && error.status === 404) openDialog("saveAs", error.message);
-    else fail(error);
+    if (error instanceof ApiError && error.status === 409) return ask("conflict", error.message);
+    if (error instanceof ApiError && error.status === 404) return ask("saveAs", error.message);
+    fail(error);
     return false;
   }
 }
 
-/** Save over what another tab saved: the other's work stays as the version before. */
-export async function overwrite(): Promise<void> {
+function ask(dialog: "saveAs" | "conflict", reason = ""): Promise<boolean> {
+  return new Promise((answer) => openDialog(dialog, { reason, answer } satisfies SaveAsked));
+}
+
+/** Save over what another tab saved: the other's work stays as the version before. False where that failed. */
+export async function overwrite(): Promise<boolean> {
   const { graph, workflow } = editorStore.getState();
-  if (!workflow) return;
-  await said(async () => {
+  if (!workflow) return false;
+  try {
     const newest = await host.workflow(workflow.id);
-    keepSaved(await host.saveWorkflow(workflow.id, toFile(graph), newest.version), graph);
-    closeDialog();
-  });
+    return keepSaved(await host.saveWorkflow(workflow.id, toFile(graph), newest.version), graph);
+  } catch (error) {
+    fail(error);
+    return false;
+  }
 }
 
 /** Save as a new workflow. Throws with a sentence, which the dialog shows. */

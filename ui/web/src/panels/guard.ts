@@ -9,6 +9,7 @@ export async function mayLeave(): Promise<boolean> {
   if (!isDirty || Object.keys(graph.nodes).length === 0) return true;
   const before = pageStore.getState().dialog;
   const isFree = await new Promise<boolean>((resolve) => openDialog("unsaved", resolve));
-  if (pageStore.getState().dialog?.name === "unsaved") pageStore.setState({ dialog: before });
+  const { dialog } = pageStore.getState();
+  if (!dialog || dialog.name === "unsaved") pageStore.setState({ dialog: before });
   return isFree;
 }

@@ -6,6 +6,7 @@ import { t } from "../i18n";
 import { editorStore } from "../store/editor";
 import { isOver, watchRun } from "../store/live";
 import { openGraph } from "../store/page";
+import { rememberRan } from "../store/ran";
 import type { Run } from "../types";
 import { said } from "./files";
 import { mayLeave } from "./guard";
@@ -17,6 +18,7 @@ export async function openRun(run: Run): Promise<void> {
     const { graph } = await host.run(run.id);
     if (!graph) throw new Error(t("gallery.no_graph"));
     openGraph(graph, run.name, null);
+    rememberRan(run.id, editorStore.getState().graph);
     watchRun(run.id);
   });
 }

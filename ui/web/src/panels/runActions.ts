@@ -4,8 +4,10 @@ import { toFile } from "../graph/file";
 import { ApiError, host, sentence } from "../host";
 import { plural, t } from "../i18n";
 import { edit, editorStore, setProblems } from "../store/editor";
+import { aboutRuns } from "../store/announce";
 import { isOver, liveStore, watchRun } from "../store/live";
-import { confirm, toast } from "../store/page";
+import { rememberRan } from "../store/ran";
+import { confirm, dismissAbout, toast } from "../store/page";
 import type { Run, RunRequest } from "../types";
 import { withNewSeeds } from "../widgets/seeds";
 import { panelStore, setNextPlan, showTab } from "./panelState";
@@ -33,6 +35,8 @@ export async function run({ targets, sweep, count = 1 }: Asked = {}): Promise<bo
     });
     setNextPlan(null);
     setProblems([]);
+    dismissAbout(aboutRuns({ workflow_id: workflow?.id ?? null, name: graph.name }));
+    if (runs[0]) rememberRan(runs[0], graph);
     watchRun(runs[0] ?? null);
     if (runs.length > 1) toast({ kind: "info", text: t("panels.queued", { count: runs.length }) });
     return true;
@@ -97,11 +101,13 @@ async function quietly(request: Promise<unknown>): Promise<void> {
 }
 
 function refuse(text: string, error?: unknown): false {
+  const { graph, workflow } = editorStore.getState();
+  const about = aboutRuns({ workflow_id: workflow?.id ?? null, name: graph.name });
   if (error instanceof ApiError && error.problems.length > 0) {
     setProblems(error.problems);
     showTab("problems");
     const count = error.problems.length;
-    toast({ kind: "error", text: t(`panels.refused_${plural(count)}`, { count }) });
-  } else toast({ kind: "error", text });
+    toast({ kind: "error", text: t(`panels.refused_${plural(count)}`, { count }), about });
+  } else toast({ kind: "error", text, about });
   return false;
 }

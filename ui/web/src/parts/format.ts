@@ -16,6 +16,11 @@ export function formatBytes(bytes: number): string {
   return `${value.toLocaleString(language(), { maximumFractionDigits: digits })} ${UNITS[unit]}`;
 }
 
+/** Of what is still to come: whole seconds, and never none. */
+export function formatLeft(seconds: number): string {
+  return formatSeconds(Math.max(Math.ceil(seconds), 1));
+}
+
 /** 0.42 -> "0.4 s", 75 -> "1 min 15 s", 3720 -> "1 h 2 min". */
 export function formatSeconds(seconds: number): string {
   if (seconds < 10) return `${Math.max(seconds, 0).toLocaleString(language(), { maximumFractionDigits: 1 })} s`;

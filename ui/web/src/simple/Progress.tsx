@@ -2,7 +2,7 @@ import { useRef, useState } from "react";
 import { host, sentence, urls } from "../host";
 import { t } from "../i18n";
 import { Button } from "../parts/Button";
-import { formatSeconds } from "../parts/format";
+import { formatLeft, formatSeconds } from "../parts/format";
 import { Meter } from "../parts/Meter";
 import { useQueue } from "../store/live";
 import { toast } from "../store/page";
@@ -33,7 +33,7 @@ export function Progress({ run, graph, catalog }: ProgressProps) {
       <Bar key={run.id} part={isWaiting ? null : part} text={what} />
       <p className="ll-hint ll-progress-time">
         <span>{isWaiting ? "" : formatSeconds(Math.floor(elapsed))}</span>
-        <span>{left_s === null ? "" : t("simple.left", { time: formatSeconds(Math.ceil(left_s)) })}</span>
+        <span>{left_s === null ? "" : t("simple.left", { time: formatLeft(left_s) })}</span>
       </p>
       {preview && (
         <img

@@ -86,6 +86,12 @@ export function newestActive(runs: Readonly<Record<string, Run>>): string | null
   return first?.id ?? null;
 }
 
+/** What was put into the queue between two states. */
+export function newRuns(before: LiveState, after: LiveState): Run[] {
+  if (before.runs === after.runs) return [];
+  return Object.values(after.runs).filter((run) => before.runs[run.id] === undefined && !isOver(run.state));
+}
+
 /** What ended between two states: the runs that people should hear of. */
 export function endedRuns(before: LiveState, after: LiveState): Run[] {
   return Object.values(after.runs).filter((run) => {

@@ -18,6 +18,8 @@ export interface Toast {
   text: string;
   /** A run that it tells of. */
   run?: string;
+  /** Of the toasts about one thing only the newest is shown. */
+  about?: string;
   /** "reload": a button that loads the page again. */
   action?: "reload";
   /** It stays until it is dismissed. */
@@ -54,6 +56,7 @@ export interface PageState {
 
 const LANGUAGE_KEY = "loom.language";
 const TOAST_MS = { info: 6000, success: 6000, error: 15_000 };
+const MAX_TOASTS = 3;
 
 export const pageStore = createStore<PageState>(() => ({
   startup: { state: "loading" },
@@ -79,13 +82,19 @@ export function toast(shown: Omit<Toast, "id">): number {
   const same = pageStore.getState().toasts.find((old) => old.text === shown.text && old.run === shown.run);
   if (same) return same.id;
   const id = ++numToasts;
-  pageStore.setState(({ toasts }) => ({ toasts: [...toasts.slice(-4), { ...shown, id }] }));
+  if (shown.about) dismissAbout(shown.about);
+  pageStore.setState(({ toasts }) => ({ toasts: [...toasts.slice(1 - MAX_TOASTS), { ...shown, id }] }));
   if (!shown.action && !shown.isLasting) setTimeout(() => dismissToast(id), TOAST_MS[shown.kind]);
   return id;
 }
 
 export function dismissToast(id: number): void {
   pageStore.setState(({ toasts }) => ({ toasts: toasts.filter((shown) => shown.id !== id) }));
+}
+
+/** What was said of this thing is over. */
+export function dismissAbout(about: string): void {
+  pageStore.setState(({ toasts }) => ({ toasts: toasts.filter((shown) => shown.about !== about) }));
 }
 
 /** Show a view; `mount.tsx` selects its tab in Gradio. */

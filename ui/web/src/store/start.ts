@@ -4,12 +4,13 @@ import { ApiError, host, LiveSocket, sentence } from "../host";
 import { setHost, type Trouble } from "../http";
 import { t } from "../i18n";
 import type { LiveMessage } from "../types";
-import { announce } from "./announce";
+import { announce, announceNew } from "./announce";
 import { keep, keepDrafts, openDraft } from "./drafts";
 import { setCatalog } from "./editor";
 import { liveStore, receive, setConnection } from "./live";
-import { endedRuns } from "./live_state";
+import { endedRuns, newRuns } from "./live_state";
 import { dismissToast, pageStore, setMe, startLanguage, toast } from "./page";
+import { keepTitle } from "./tab_title";
 
 /** After so many tries the live connection is said not to get through. */
 const DEAF_TRIES = 3;
@@ -40,6 +41,7 @@ export async function start(): Promise<void> {
     return;
   }
   keepDrafts();
+  keepTitle();
   new LiveSocket({ onMessage, onConnection });
   pageStore.setState({ startup: { state: "ready" } });
 }
@@ -83,7 +85,9 @@ function onMessage(message: LiveMessage): void {
   receive(message);
   const after = liveStore.getState();
   if (before.server && before.server !== after.server) toast({ kind: "info", text: t("frame.restarted") });
-  if (before.server) endedRuns(before, after).forEach((run) => announce(run, after.runs));
+  if (!before.server) return;
+  newRuns(before, after).forEach(announceNew);
+  endedRuns(before, after).forEach((run) => announce(run, after.runs));
 }
 
 function tell(trouble: Trouble): void {

@@ -12,13 +12,15 @@ import { useResultsRevision } from "../gallery/useResultsRevision";
 import { t } from "../i18n";
 import { Button } from "../parts/Button";
 import { Empty } from "../parts/Empty";
-import { go, usePage } from "../store/page";
+import { go, usePage, type View } from "../store/page";
 import type { Result } from "../types";
 
 interface Asked {
   result?: string;
   run?: string;
   batch?: string;
+  /** The view to go to again once what is asked for is closed. */
+  back?: View;
 }
 
 /** All that this user's runs have made: found, looked at, compared, run again. */
@@ -57,7 +59,7 @@ function useAsked(all: readonly Result[]): void {
     if (!asked || done.current === asked) return;
     const result = all.find((each) => each.id === asked.result || each.run === asked.run);
     if (asked.batch) gallery.getState().show({ view: "sweep", batch: asked.batch });
-    else if (result) gallery.getState().show({ view: "detail", result, among: null });
+    else if (result) gallery.getState().show({ view: "detail", result, among: null, back: asked.back });
     else return;
     done.current = asked;
   }, [asked, all]);

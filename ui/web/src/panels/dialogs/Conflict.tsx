@@ -2,24 +2,30 @@ import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
 import { Dialog } from "../../parts/Dialog";
 import { closeDialog, openDialog } from "../../store/page";
-import { overwrite } from "../files";
+import { overwrite, type SaveAsked } from "../files";
 
 /** Another tab saved this workflow in the meantime. */
-export function Conflict({ reason }: { reason: string }) {
+export function Conflict({ reason, answer }: SaveAsked) {
+  const close = (isSaved: boolean) => {
+    closeDialog();
+    answer(isSaved);
+  };
   return (
     <Dialog
       title={t("panels.conflict")}
       size="small"
       role="alertdialog"
       description={reason}
-      onClose={closeDialog}
+      onClose={() => close(false)}
       footer={
         <>
-          <Button kind="ghost" onClick={closeDialog}>
+          <Button kind="ghost" onClick={() => close(false)}>
             {t("panels.cancel_dialog")}
           </Button>
-          <Button onClick={() => void overwrite()}>{t("panels.overwrite")}</Button>
-          <Button kind="primary" onClick={() => openDialog("saveAs")}>
+          <Button onClick={() => void overwrite().then((isSaved) => isSaved && close(true))}>
+            {t("panels.overwrite")}
+          </Button>
+          <Button kind="primary" onClick={() => openDialog("saveAs", { reason: "", answer } satisfies SaveAsked)}>
             {t("panels.save_copy")}
           </Button>
         </>

@@ -6,12 +6,12 @@ import { Dialog } from "../../parts/Dialog";
 import { Notice } from "../../parts/Notice";
 import { editorStore, useEditor } from "../../store/editor";
 import { closeDialog } from "../../store/page";
-import { saveAs } from "../files";
+import { saveAs, type SaveAsked } from "../files";
 import { foldersOf } from "../folders";
 import { FolderField } from "./FolderField";
 
 /** Save as a new workflow, under a name and in a folder. */
-export function SaveAs({ reason }: { reason: string }) {
+export function SaveAs({ reason = "", answer }: Partial<SaveAsked>) {
   const id = useId();
   const isCopy = useEditor((state) => state.workflow !== null);
   const [name, setName] = useState(() => nameOfCopy(editorStore.getState().graph.name, isCopy));
@@ -26,13 +26,17 @@ export function SaveAs({ reason }: { reason: string }) {
     );
   }, []);
 
+  const close = (isSaved: boolean) => {
+    closeDialog();
+    answer?.(isSaved);
+  };
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     if (!name.trim()) return setError(t("panels.name_missing"));
     setBusy(true);
     try {
       await saveAs(name.trim(), folder.trim());
-      closeDialog();
+      close(true);
     } catch (cause) {
       setError(sentence(cause));
       setBusy(false);
@@ -42,10 +46,10 @@ export function SaveAs({ reason }: { reason: string }) {
     <Dialog
       title={t("panels.save_as_title")}
       size="small"
-      onClose={closeDialog}
+      onClose={() => close(false)}
       footer={
         <>
-          <Button kind="ghost" onClick={closeDialog}>
+          <Button kind="ghost" onClick={() => close(false)}>
             {t("panels.cancel_dialog")}
           </Button>
           <Button kind="primary" icon="save" type="submit" form={id} isBusy={isBusy}>

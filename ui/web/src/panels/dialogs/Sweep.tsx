@@ -11,13 +11,15 @@ import { useEditor } from "../../store/editor";
 import { closeDialog } from "../../store/page";
 import { runCount, runSweep } from "../runActions";
 import { sweepables, type Sweepable } from "../sweepable";
-import { numValues, sweepText } from "../sweepText";
+import { numValues, sweepText, type SweepRow } from "../sweepText";
 
 const MAX_RUNS = 10_000;
 
 interface Row {
   name: string;
   text: string;
+  /** The text was written by hand, and stays whatever is chosen. */
+  isTyped?: boolean;
 }
 
 /** A run for every combination of some values. */
@@ -31,7 +33,8 @@ export function Sweep() {
 
   const filled = rows.map((row) => ({ ...row, type: typeOf(choices, row.name) }));
   const count = filled.reduce((product, row) => product * numValues(row), 1);
-  const isReady = count > 0 && count <= MAX_RUNS && rows.every((row) => row.name !== "");
+  const missing = missingOf(filled, count);
+  const isReady = missing === "";
   const change = (index: number, part: Partial<Row>) => {
     setRows(rows.map((row, at) => (at === index ? { ...row, ...part } : row)));
   };
@@ -51,12 +54,20 @@ export function Sweep() {
       footer={
         <>
           <span className="ll-sweep-count" role="status">
-            {count <= MAX_RUNS ? runCount(count) : t("panels.sweep_many", { count, max: MAX_RUNS })}
+            {choices.length > 0 && (missing || runCount(count))}
           </span>
           <Button kind="ghost" onClick={closeDialog}>
             {t("panels.cancel_dialog")}
           </Button>
-          <Button kind="primary" icon="play" type="submit" form={id} disabled={!isReady} isBusy={isBusy}>
+          <Button
+            kind="primary"
+            icon="play"
+            type="submit"
+            form={id}
+            disabled={!isReady}
+            isBusy={isBusy}
+            title={missing || undefined}
+          >
             {t("panels.run")}
           </Button>
         </>
@@ -67,7 +78,7 @@ export function Sweep() {
       ) : (
         <form id={id} className="ll-sweep" onSubmit={(event) => void submit(event)}>
           {rows.map((row, index) => (
-            <SweepRow
+            <RowOfSweep
               key={index}
               row={row}
               choices={choices}
@@ -92,7 +103,7 @@ interface SweepRowProps {
   onRemove?: () => void;
 }
 
-function SweepRow({ row, choices, onChange, onRemove }: SweepRowProps) {
+function RowOfSweep({ row, choices, onChange, onRemove }: SweepRowProps) {
   const id = useId();
   const chosen = choices.find((choice) => choice.name === row.name);
   return (
@@ -103,7 +114,7 @@ function SweepRow({ row, choices, onChange, onRemove }: SweepRowProps) {
         value={row.name}
         options={choices.map(({ name, label, type }) => ({ value: name, label, detail: type }))}
         placeholder={t("panels.sweep_what")}
-        onChange={(name) => onChange({ name, text: startText(choices, name) })}
+        onChange={(name) => onChange(row.isTyped ? { name } : { name, text: startText(choices, name) })}
       />
       <textarea
         id={id}
@@ -113,12 +124,21 @@ function SweepRow({ row, choices, onChange, onRemove }: SweepRowProps) {
         value={row.text}
         placeholder={chosen?.choices.length ? chosen.choices.join(",") : t("panels.sweep_example")}
         spellCheck={false}
-        onChange={(event) => onChange({ text: event.target.value })}
+        onChange={(event) => onChange({ text: event.target.value, isTyped: event.target.value.trim() !== "" })}
         onKeyDown={keepTyping}
       />
       {onRemove && <IconButton icon="trash" label={t("panels.sweep_remove", { name: row.name })} onClick={onRemove} />}
     </fieldset>
   );
+}
+
+/** Why nothing can be run yet; "" where it can. */
+function missingOf(rows: readonly SweepRow[], count: number): string {
+  const unchosen = rows.findIndex((row) => row.name === "");
+  if (unchosen >= 0) return t("panels.sweep_choose", { row: unchosen + 1 });
+  const empty = rows.find((row) => numValues(row) === 0);
+  if (empty) return t("panels.sweep_values_missing", { name: empty.name });
+  return count > MAX_RUNS ? t("panels.sweep_many", { count, max: MAX_RUNS }) : "";
 }
 
 function typeOf(choices: readonly Sweepable[], name: string): string {

@@ -5,6 +5,7 @@ import { Dialog } from "../../parts/Dialog";
 import { Empty } from "../../parts/Empty";
 import { Notice } from "../../parts/Notice";
 import { Spinner } from "../../parts/Spinner";
+import { Words } from "../../parts/Words";
 import { closeDialog } from "../../store/page";
 import type { Template } from "../../types";
 import { openUnsaved } from "../files";
@@ -42,7 +43,9 @@ export function Templates() {
             >
               {titled(template.name)}
             </button>
-            <p className="ll-quiet">{template.description}</p>
+            <p className="ll-quiet">
+              <Words text={template.description} />
+            </p>
           </li>
         ))}
       </ul>

@@ -1,3 +1,4 @@
+import { useState } from "react";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
 import { Dialog } from "../../parts/Dialog";
@@ -7,6 +8,11 @@ import { save } from "../files";
 /** Asked before another workflow takes the place of one with changes. */
 export function Unsaved({ answer }: { answer: (mayLeave: boolean) => void }) {
   const name = useEditor((state) => state.graph.name);
+  const [isBusy, setBusy] = useState(false);
+  const saveFirst = () => {
+    setBusy(true);
+    void save().then(answer);
+  };
   return (
     <Dialog
       title={t("panels.unsaved")}
@@ -18,10 +24,8 @@ export function Unsaved({ answer }: { answer: (mayLeave: boolean) => void }) {
           <Button kind="ghost" onClick={() => answer(false)}>
             {t("panels.cancel_dialog")}
           </Button>
-          <Button kind="danger" onClick={() => answer(true)}>
-            {t("panels.drop")}
-          </Button>
-          <Button kind="primary" icon="save" onClick={() => void save().then(answer)}>
+          <Button onClick={() => answer(true)}>{t("panels.drop")}</Button>
+          <Button kind="primary" icon="save" isBusy={isBusy} onClick={saveFirst}>
             {t("panels.save")}
           </Button>
         </>

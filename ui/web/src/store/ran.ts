@@ -1,0 +1,51 @@
+/** Which nodes were changed since the run that the canvas shows: what it says of them is no longer true of them. */
+
+import { inOrder, sourcesOf } from "../graph/order";
+import { own } from "../graph/record";
+import { isParamRef } from "../graph/values";
+import type { EditorGraph } from "../types";
+import { useEditor } from "./editor";
+import { useLive } from "./live";
+
+const MOST = 32;
+/** The workflow of each of the last runs, as this page sent or opened it. */
+const ran = new Map<string, EditorGraph>();
+
+export function rememberRan(run: string, graph: EditorGraph): void {
+  const oldest = ran.size >= MOST ? ran.keys().next().value : undefined;
+  if (oldest !== undefined) ran.delete(oldest);
+  ran.set(run, graph);
+}
+
+/** Whether the node, or what feeds it, is no longer as the watched run had it; false where that is not known. */
+export function useIsChanged(node: string): boolean {
+  const before = useLive(({ watched }) => (watched ? ran.get(watched) : undefined));
+  return useEditor(({ graph }) => before !== undefined && changed(before, graph).has(node));
+}
+
+let last: { before: EditorGraph; now: EditorGraph; names: ReadonlySet<string> } | undefined;
+
+/** Asked by every node for the same two graphs: answered once for each pair. */
+function changed(before: EditorGraph, now: EditorGraph): ReadonlySet<string> {
+  if (last?.before !== before || last.now !== now) last = { before, now, names: changedNodes(before, now) };
+  return last.names;
+}
+
+export function changedNodes(before: EditorGraph, now: EditorGraph): ReadonlySet<string> {
+  const names = new Set<string>();
+  if (before === now) return names;
+  for (const name of inOrder(now)) {
+    const isFed = sourcesOf(now, name).some((source) => names.has(source));
+    if (isFed || recipe(before, name) !== recipe(now, name)) names.add(name);
+  }
+  return names;
+}
+
+/** What decides what a node makes, apart from what feeds it. */
+function recipe(graph: EditorGraph, name: string): string {
+  const node = own(graph.nodes, name);
+  if (!node) return "";
+  const params = Object.values(node.inputs).filter(isParamRef);
+  const values = params.map(({ param }) => own(graph.params, param)?.default ?? null);
+  return JSON.stringify([node.type, node.mode, Object.entries(node.inputs).sort(), values]);
+}
