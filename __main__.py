@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     arguments = parser().parse_args(argv)
-    code = _run(arguments)
+    code = _code_of(arguments)
     if getattr(arguments, "cluster", ""):
         from .pipelines.cluster_head import leave
 
@@ -42,7 +42,7 @@ def _run(argv: Sequence[str]) -> int:
     return code
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _code_of(arguments: argparse.Namespace) -> int:
     try:
         code = arguments.command(arguments)
         print(end="", flush=True)  # nothing is left to say when the process ends

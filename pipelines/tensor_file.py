@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import stat
 import threading
 import time
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from typing import Any
 
 from .file_hash import sha256_of
 from .json_file import JsonFault, parse_object, without_texts
+from .regular_file import open_regular
 
 MAX_HEADER_BYTES = 32 << 20
 MAX_TENSORS = 100_000
@@ -75,9 +75,7 @@ def read_tensor_file(path: Path) -> TensorFile:
     """Raises `ValueError` when the header lies: length, JSON, types, or offsets that overlap or leave the file; and for
     one of more than 100,000 tensors, which are counted before it is parsed."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ValueError(f"{path} is not a file; a safetensors file should be here, copy the model again")
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             status = os.fstat(file.fileno())
             stamps = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
             if known := _read.get((path, status.st_size, stamps)):
