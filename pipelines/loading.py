@@ -101,6 +101,7 @@ def _load_folder(cls: Any, files: ComponentFiles, *, dtype: Dtype, device: str) 
     options: dict[str, Any] = {"low_cpu_mem_usage": True}
     if files.library == "transformers":
         config = model_config.model_config(cls, files.folder, name=files.name)
+        model_config.check_size(cls, config, num_held=files.num_parameters)
         options = {"device_map": device, "config": config, "trust_remote_code": False, "use_kernels": False}
     component, info = cls.from_pretrained(
         str(files.folder),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedConfig
 
+ROOM, SPARE = 2, 1 << 20
+"""Weights that a class ties or leaves out of its files may make it larger than they are, by this factor and number."""
 CONSTRUCTORS = ("__init__", "__post_init__", "convert_rope_params_to_dict")
 
 
@@ -35,6 +37,21 @@ def model_config(kind: Any, folder: Path, *, name: str) -> PreTrainedConfig:
     config._attn_implementation = None  # the class's choice; set for its parts as well
     config._experts_implementation = None
     return config
+
+
+def check_size(kind: Any, config: PreTrainedConfig, *, num_held: int) -> None:
+    """Raise `ValueError` for a config of a far larger model than the files hold.
+
+    transformers would fill what is missing with random numbers before it says that it is missing.
+    """
+    import torch
+
+    with torch.device("meta"):
+        num_asked = sum(weight.numel() for weight in kind(config).parameters())
+    if num_asked > ROOM * num_held + SPARE:
+        raise ValueError(
+            f"its config.json asks for {num_asked:,} numbers, and its files hold {num_held:,}; copy the model again"
+        )
 
 
 def processor_settings(kind: Any, plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -177,3 +177,12 @@ def test_an_image_processor_takes_what_its_class_knows(tiny: Callable[[str], Pat
     loaded = load_component(inspected(copy, original), dtype="fp32")
     stock = component_class(original).from_pretrained(original.folder)
     assert loaded.to_dict() == stock.to_dict() and not hasattr(loaded, "unheard_of")
+
+
+def test_a_config_of_a_far_larger_model_than_its_files_is_refused_before_it_is_made(
+    tiny: Callable[[str], Path], tmp_path: Path
+) -> None:
+    original = inspect_model(tiny("flux")).components["text_encoder_2"]
+    copy = changed(tiny("flux"), original.name, tmp_path, d_ff=1 << 30)
+    with pytest.raises(ValueError, match=r"asks for 206,158,443,168 numbers, and its files hold 25,248"):
+        load_component(inspected(copy, original), dtype="fp32")
