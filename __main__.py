@@ -180,9 +180,9 @@ def run_command(arguments: argparse.Namespace) -> int:
 
 
 def _models_dirs(arguments: argparse.Namespace) -> Sequence[Path]:
-    from .ui.options import read_models_dirs
+    from .nodes.workflow_files import models_dirs
 
-    return read_models_dirs(arguments.models_dir)
+    return models_dirs(arguments.models_dir)
 
 
 def _place(arguments: argparse.Namespace) -> Place:
@@ -198,12 +198,14 @@ def check_command(arguments: argparse.Namespace) -> int:
     from .nodes.check import check
     from .nodes.problems import GraphError
     from .nodes.registry import SPECS
-    from .nodes.sweep import parse_set
+    from .nodes.sweep import check_apart, parse_set
     from .nodes.workflow_files import read_workflow
 
     try:
         graph = read_workflow(arguments.file)
-        problems = check(graph, SPECS, parse_set(graph, SPECS, arguments.set))
+        overrides = parse_set(graph, SPECS, arguments.set)
+        check_apart(graph, overrides, [{}])
+        problems = check(graph, SPECS, overrides)
     except GraphError as error:
         problems = list(error.problems)
     if arguments.json:

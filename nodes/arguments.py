@@ -71,9 +71,13 @@ def _argument(socket: InputSpec, value: Any) -> Any:
 
 
 def _plain(socket: InputSpec, value: Any) -> Any:
-    """Numbers of other libraries (numpy's) and paths, as the plain types that sockets take."""
+    """Values of other libraries (numpy's), texts of other classes and paths, as the plain types that sockets take."""
     if type(value) in (bool, int, float, str):
         return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if socket.type == "bool" and type(value).__name__ in ("bool", "bool_") and hasattr(value, "item"):
+        return value.item()
     if socket.type == "int" and isinstance(value, numbers.Integral):
         return operator.index(value)
     if socket.type == "float" and isinstance(value, numbers.Real):

@@ -82,7 +82,12 @@ def _params(graph: Graph, overrides: Overrides) -> Iterator[Problem]:
     for name, param in graph.params.items():
         value = overrides.get(name, param.default)
         if value is None:
-            yield Problem("", name, "missing_param", f"param {name} has no value; give it one, as {name}=...")
+            yield Problem(
+                "",
+                name,
+                "missing_param",
+                f"param {name} has no value; give it a default in the workflow, or a value when it is run",
+            )
         elif found := fault(param_socket(name, param), value):
             yield Problem("", name, found[0], f"param {found[1]}")
 

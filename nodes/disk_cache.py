@@ -22,7 +22,7 @@ from .atomic import sync
 from .cache import is_intact, stamps
 from .spec import VALUE_TYPES
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST, TENSORS = "manifest.json", "tensors.safetensors"
 STALE_S = 3600
 """A temporary folder older than this belongs to a process that died."""

@@ -8,6 +8,7 @@ from ..parallel.border import SILENT, Border
 from ..pipelines.values import Conditioning, Image, Latents, Model, from_plain, to_plain
 from .arguments import checked
 from .sockets import MAX_SEED, Socket
+from .workspace import HERE, SMALLER, Workspace
 
 
 @checked
@@ -52,15 +53,17 @@ def encode_image(
     fps: Annotated[float, Socket(min=0, max=240, help="Frames a second of a video; 0 is the model's own")] = 0.0,
     seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED, advanced=True)] = 0,
     border: Border = SILENT,
+    workspace: Workspace = HERE,
 ) -> Latents:
     """Where denoising starts from: a picture for image to image, the first frame for image to video.
 
     The picture is scaled to cover width x height and its middle is kept.
     """
     from ..pipelines import placement
-    from .resize import cover, size_like
+    from .resize import check_area, cover, size_like
 
     size = size_like(model, image, width=width, height=height)
+    check_area(*size, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
     request = {
         "model": to_plain(model),
         "image": to_plain(Image(pixels=cover(image.pixels, *size))),

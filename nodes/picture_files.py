@@ -123,13 +123,16 @@ def check_numbers(pixels: Tensor, *, what: str) -> None:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """The text chunks of a PNG; empty for other pictures."""
-    with opened(path) as picture:
+    """The text chunks of a PNG; empty for other pictures. Of a very large one those before the pixels, as ours are."""
+    with opened(path, max_pixels=None) as picture:
+        if picture.format != "PNG":
+            return {}
         try:
-            text = getattr(picture, "text", {})  # reads to the end of the file
+            is_large = picture.width * picture.height > MAX_PIXELS
+            text = picture.info if is_large else getattr(picture, "text", {})  # which reads to the end of the file
         except (OSError, SyntaxError, ValueError, EOFError) as error:
             raise ValueError(f"{path} is damaged ({error}); use the file as it was saved") from None
-        return {str(key): str(value) for key, value in text.items()}
+        return {str(key): str(value) for key, value in text.items() if isinstance(value, str)}
 
 
 _FILTERS = threading.Lock()
@@ -156,7 +159,7 @@ def opened(
     with _quietly(), _regular(path, name) as file:
         if (num_bytes := os.fstat(file.fileno()).st_size) > max(most, 1 << 20) * FILE_BYTES_PER_PIXEL:
             raise ValueError(f"{name} has {num_bytes:,} bytes, more than a picture of {most:,} pixels; {remedy}")
-        with _open(file, name) as picture:
+        with _open(file, name, most) as picture:
             if picture.width * picture.height > most:
                 size = f"{picture.width} x {picture.height}"
                 raise ValueError(f"{name} has {size} pixels, and at most {most:,} are taken; {remedy}")
@@ -180,12 +183,16 @@ def _regular(path: Path, name: str) -> BinaryIO:
         raise ValueError(f"{name} cannot be opened ({error.strerror}); give the path of a picture file") from None
 
 
-def _open(file: BinaryIO, name: str) -> Pillow.Image:
+def _open(file: BinaryIO, name: str, most: float) -> Pillow.Image:
     from PIL import Image as Pillow
 
-    limit, Pillow.MAX_IMAGE_PIXELS = Pillow.MAX_IMAGE_PIXELS, None  # `opened` asks, and can be told another limit
+    limit = Pillow.MAX_IMAGE_PIXELS  # the process's: raised only for whom it would keep out, since a host relies on it
+    if limit is not None and most > 2 * limit:
+        Pillow.MAX_IMAGE_PIXELS = None
     try:
         return Pillow.open(file, formats=FORMATS)
+    except Pillow.DecompressionBombError:
+        raise ValueError(f"{name} has far too many pixels, and at most {most:,} are taken; make it smaller") from None
     except (OSError, SyntaxError, ValueError):
         raise ValueError(f"{name} is not a picture that can be read; use {', '.join(FORMATS)}") from None
     finally:

@@ -102,9 +102,9 @@ def image_grid(
     columns = min(columns or math.ceil(math.sqrt(count)), count)
     rows = math.ceil(count / columns)
     sheet_tall, sheet_wide = rows * (tall + gap) - gap, columns * (wide + gap) - gap
-    remedy = f"use fewer or smaller pictures ({SMALLER[workspace.host]})"
     if max(sheet_wide, sheet_tall) > MAX_SIDE * 2:
-        raise ValueError(f"the grid would be {sheet_wide} x {sheet_tall} pixels; {remedy}")
+        raise ValueError(f"the grid would be {sheet_wide} x {sheet_tall} pixels; use fewer or smaller pictures")
+    remedy = f"use fewer or smaller pictures ({SMALLER[workspace.host]})"
     check_area(sheet_wide, sheet_tall, max_pixels=workspace.max_pixels, what="grid", remedy=remedy)
     sheet = torch.ones(1, sheet_tall, sheet_wide, batches[0].shape[3])
     for index, tile in enumerate(itertools.chain.from_iterable(batches)):

@@ -29,7 +29,6 @@ def size_like(model: Model, image: Image, *, width: int, height: int) -> tuple[i
     elif not width or not height:
         raise ValueError(f"width is {width} and height is {height}; set both, or leave both at 0")
     check_size(model, width, height)
-    check_area(width, height)
     return width, height
 
 

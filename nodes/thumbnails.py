@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from .picture_files import MAX_PIXELS, load, opened, turned
+from .video_files import opened_video
 
 if TYPE_CHECKING:
     from PIL import Image as Pillow
@@ -64,30 +65,17 @@ def picture_thumbnail(path: Path, *, side: int, name: str = "", format: Format =
 
 def video_facts(path: Path) -> Facts:
     """Raises `ValueError` for what is no video."""
-    import av
-    from av.error import FFmpegError
-
-    try:
-        with av.open(str(path)) as container:
-            stream = container.streams.video[0]
-            fps = float(stream.average_rate or 0)
-            frames = stream.frames or round(float((stream.duration or 0) * (stream.time_base or 0)) * fps)
-            return Facts(width=stream.width, height=stream.height, frames=frames, fps=fps)
-    except (OSError, FFmpegError, IndexError) as error:
-        raise ValueError(f"{path.name} is not a video that can be read ({error}); use an MP4 file") from None
+    with opened_video(path) as container:
+        stream = container.streams.video[0]
+        fps = float(stream.average_rate or 0)
+        frames = stream.frames or round(float((stream.duration or 0) * (stream.time_base or 0)) * fps)
+        return Facts(width=stream.width, height=stream.height, frames=frames, fps=fps)
 
 
 def video_thumbnail(path: Path, *, side: int) -> bytes:
     """WebP of the first frame. Raises `ValueError` for what is no video."""
-    import av
-    from av.error import FFmpegError
-
-    try:
-        with av.open(str(path)) as container:
-            frame = next(container.decode(video=0))
-            return _small(frame.to_image(), side, "WEBP")
-    except (OSError, FFmpegError, IndexError, StopIteration) as error:
-        raise ValueError(f"{path.name} is not a video that can be read ({error}); use an MP4 file") from None
+    with opened_video(path) as container:
+        return _small(next(container.decode(video=0)).to_image(), side, "WEBP")
 
 
 def _small(picture: Pillow.Image, side: int, format: Format) -> bytes:

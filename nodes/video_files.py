@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,12 @@ from .atomic import replacing
 from .picture_files import check_numbers
 
 if TYPE_CHECKING:
+    from av.container import InputContainer
     from torch import Tensor
+
+MP4, MATROSKA = "mov", "matroska"
+"""What FFmpeg calls the readers of the two containers."""
+MATROSKA_ENDINGS = (".webm", ".mkv")
 
 
 def write_video(pixels: Tensor, target: Path, *, fps: float, quality: int, metadata: Mapping[str, str]) -> None:
@@ -43,11 +49,23 @@ def write_video(pixels: Tensor, target: Path, *, fps: float, quality: int, metad
 
 def read_video_metadata(path: Path) -> dict[str, str]:
     """The container's tags. Raises `ValueError` for what is no video."""
+    with opened_video(path) as container:
+        return dict(container.metadata)
+
+
+@contextlib.contextmanager
+def opened_video(path: Path) -> Iterator[InputContainer]:
+    """A video file, read as what its name says. Raises `ValueError` for what is no video, also while it is read.
+
+    FFmpeg is not asked what it could be: a playlist would make it open, and wait for, whatever files that names.
+    """
     import av
     from av.error import FFmpegError
 
+    format = MATROSKA if path.suffix.lower() in MATROSKA_ENDINGS else MP4
     try:
-        with open_regular(path) as file, av.open(file) as container:
-            return dict(container.metadata)
-    except (OSError, FFmpegError) as error:
-        raise ValueError(f"{path} is not a video that can be read ({error}); use an MP4 file") from None
+        with open_regular(path) as file, av.open(file, format=format) as container:
+            yield container
+    except (OSError, FFmpegError, IndexError, StopIteration) as error:
+        reason = getattr(error, "strerror", "") or "it holds no picture"
+        raise ValueError(f"{path} is not a video that can be read ({reason}); use an MP4 file") from None

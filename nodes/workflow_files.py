@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ..pipelines.source import exists, split_source
 from .comfy_format import from_comfy, is_comfy, read_chunk
 from .graph import Graph, graph_from_plain, read_graph
 from .json_text import parse_json, read_bytes
@@ -22,7 +23,7 @@ SHIPPED = Path(__file__).parent.parent / "workflows"
 def read_workflow(path: Path) -> Graph:
     """The workflow in a file. Raises `GraphError` or `ValueError` in words for the user."""
     ending = path.suffix.lower()
-    if not path.exists():
+    if not exists(path):
         shipped = next((_near(file) for file in shipped_files() if file.name == path.name), "")
         raise ValueError(f"{path} does not exist; {f'did you mean {shipped}?' if shipped else 'check the path'}")
     if ending not in (*PICTURES, *VIDEOS):
@@ -53,13 +54,20 @@ def _near(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
+def models_dirs(folders: Iterable[Path]) -> tuple[Path, ...]:
+    """Folders whose models may be used. Raises `ValueError` for what is none."""
+    folders = tuple(folders)
+    for folder in folders:
+        if not folder.is_dir():
+            raise ValueError(f"--models-dir {folder} is not a folder; give one that exists")
+    return tuple(folder.resolve() for folder in folders)
+
+
 def roots_of(file: Path, values: Iterable[Any], allowed: Iterable[Path]) -> tuple[Path, ...]:
     """The folders that a run from the command line may read: here, the workflow's own, those that
     the user allowed, and those of files that the user named. Built-in and pulled models need none."""
-    from ..pipelines.source import split_source
-
     texts = [part for v in values if isinstance(v, str) and len(v) < 2048 for part in split_source(v)]
     named = [Path(text) for text in texts if text and "\0" not in text]
     folders = [Path.cwd(), file.parent, *allowed]
-    folders += [path if path.is_dir() else path.parent for path in named if path.is_absolute() and path.exists()]
+    folders += [path if path.is_dir() else path.parent for path in named if path.is_absolute() and exists(path)]
     return tuple(dict.fromkeys(folder.resolve() for folder in folders))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +45,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_dir: Path) -> Settings:
     """Raises `ValueError` for what cannot be."""
     from ..nodes.picture_files import pixel_limit
+    from ..nodes.workflow_files import models_dirs
     from .auth import read_users
     from .settings import Settings
 
@@ -53,7 +53,7 @@ def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_d
         host=arguments.host,
         port=arguments.port,
         users=read_users(arguments.auth) if arguments.auth else {},
-        models_dirs=read_models_dirs(arguments.models_dir),
+        models_dirs=models_dirs(arguments.models_dir),
         output_dir=arguments.output_dir.resolve(),
         data_dir=(arguments.data_dir or default_data_dir).resolve(),
         shared_cache_dir=arguments.cache and arguments.cache.resolve(),
@@ -63,14 +63,6 @@ def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_d
         user_bytes=int(arguments.user_quota * 1024**3),
         trusted_proxies=tuple(arguments.trusted_proxy),
     )
-
-
-def read_models_dirs(folders: Sequence[Path]) -> tuple[Path, ...]:
-    """Folders whose models may be used. Raises `ValueError` for what is none."""
-    for folder in folders:
-        if not folder.is_dir():
-            raise ValueError(f"--models-dir {folder} is not a folder; give one that exists")
-    return tuple(folder.resolve() for folder in folders)
 
 
 def prepare_gradio(settings: Settings) -> None:
