@@ -63,8 +63,6 @@ def _code_of(arguments: argparse.Namespace) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    from .ui.options import add_options
-
     top = argparse.ArgumentParser(prog="latentloom", description="Workflow nodes for generative media.")
     top.add_argument("--version", action="version", version=f"latentloom {_version()}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
@@ -135,9 +133,12 @@ def parser() -> argparse.ArgumentParser:
     doctor = _command(commands, "doctor", doctor_command, "say what is wrong with this machine and how to mend it")
     doctor.add_argument("--json", action="store_true")
 
-    ui = _command(commands, "ui", ui_command, "open the page that builds, runs and keeps workflows")
-    add_options(ui)
-    ui.set_defaults(cluster="")
+    if (Path(__file__).parent / "ui").is_dir():  # ComfyUI's registry leaves the page out
+        from .ui.options import add_options
+
+        ui = _command(commands, "ui", ui_command, "open the page that builds, runs and keeps workflows")
+        add_options(ui)
+        ui.set_defaults(cluster="")
     return top
 
 

@@ -9,7 +9,7 @@ from ..pipelines.values import Model
 from .arguments import checked
 from .planning import named_plan
 from .sockets import Socket
-from .workspace import ALLOW, HERE, Workspace, content_hash
+from .workspace import ALLOW, HERE, PULL, Workspace, content_hash
 
 
 @checked
@@ -39,7 +39,7 @@ def load_model(
     """A model by name, described: family, number format, device. Nothing is downloaded and no weights are read yet."""
     from ..pipelines.describe import describe_model
     from ..pipelines.place import placed
-    from ..pipelines.source import OutsideRoots
+    from ..pipelines.source import NotPulled, OutsideRoots
 
     place = workspace.place
     try:
@@ -55,6 +55,10 @@ def load_model(
         )
     except OutsideRoots as error:
         raise ValueError(f"{error.what}; {ALLOW[workspace.host]}") from None
+    except NotPulled as error:
+        if workspace.host not in PULL:
+            raise
+        raise ValueError(f"{error.what}; {PULL[workspace.host]}") from None
     return placed(model, place)
 
 

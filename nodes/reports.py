@@ -100,8 +100,8 @@ class Tally:
 
     @property
     def num_left(self) -> int:
-        """Runs that were not tried, or not to their end."""
-        return self.num_runs - self._counts.total() + self._counts["cancelled"]
+        """Runs that were not tried, or not to their end by this process."""
+        return self.num_runs - self._counts.total() + self._counts["cancelled"] + self._counts["busy"]
 
     @property
     def state(self) -> Literal["ok", "failed", "cancelled"]:

@@ -75,6 +75,8 @@ def print_tally(tally: Tally, *, as_json: bool) -> None:
         lines.append(f"  ... and {num_more} more; each manifest.json says why")
     if tally.why_ended:
         lines.append(f"the sweep ended early, because {tally.why_ended}")
+    if num_busy := tally.count("busy"):
+        lines.append(f"{num_busy} of {tally.num_runs} runs are being made by other processes, and are not done yet")
     if tally.num_left:
         lines.append(f"--resume makes the {tally.num_left} that are left, and tries those that failed once more")
     elif tally.failures:

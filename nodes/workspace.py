@@ -28,6 +28,12 @@ ALLOW: dict[Host, str] = {
     "comfyui": "move or link it there",
 }
 
+PULL: dict[Host, str] = {
+    "comfyui": "download its whole repository with the hub's own command (hf download), or give the path of its folder "
+    "below ComfyUI's models",
+}
+"""For a model that is not here; the other hosts can name our command."""
+
 SMALLER: dict[Host, str] = {
     "python": "make it smaller, or raise the workspace's max_pixels",
     "command line": "make it smaller, or raise the limit with --max-pixels",

@@ -38,6 +38,15 @@ class OutsideRoots(ValueError):
         super().__init__(f"{what}; move it there")
 
 
+class NotPulled(ValueError):
+    """A hub id whose files are not here. A host without our command line has another remedy: `what` goes before it."""
+
+    def __init__(self, name: str, revision: str) -> None:
+        self.what = f"model {name!r} is not on this machine"
+        pull = f"latentloom models pull {name}" + (f" --revision {revision}" if revision else "")
+        super().__init__(f"{self.what}; run `{pull}` first")
+
+
 def resolve_source(source: str, *, revision: str = "", roots: Sequence[Path] | None = None) -> Resolved:
     """Find the files of a folder, `FILE.safetensors@BASE`, hub id in the local cache, or `builtin:NAME`.
 
@@ -142,8 +151,7 @@ def _resolve_hub(name: str, revision: str) -> Resolved:
         )
         folder = Path(found)
     except Exception:  # hub raises its own classes, OSError and ValueError for "not there"
-        pull = f"latentloom models pull {name}" + (f" --revision {revision}" if revision else "")
-        raise ValueError(f"model {name!r} is not on this machine; run `{pull}` first") from None
+        raise NotPulled(name, revision) from None
     return Resolved(kind="hub", folder=folder, id=name, revision=folder.name)
 
 

@@ -209,6 +209,39 @@ def test_prompt_of_no_or_100000_characters_still_makes_a_picture(prompt: str, tm
     assert main(["run", "w.json", "--set", "denoise.steps=1"]) == 0
 
 
+def test_names_that_no_file_system_takes_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "a" * 300 + ".json"]) == 2
+    assert "does not exist" in capsys.readouterr().err
+    assert main(["check", FIRST, "--set", "prompt=/" + "imagine a prompt " * 30]) == 0
+    assert main(["run", FIRST, "--set", "prompt=/" + "imagine a prompt " * 30, "--set", "denoise.steps=1"]) == 0
+
+
+def test_a_picture_beyond_the_limit_still_tells_its_workflow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from PIL import Image, PngImagePlugin
+
+    chunks = PngImagePlugin.PngInfo()
+    chunks.add_text("latentloom", Path(FIRST).read_text())
+    Image.new("1", (9000, 8000)).save(tmp_path / "big.png", pnginfo=chunks)
+    assert main(["show", "big.png"]) == 0
+    assert '"first_picture"' in capsys.readouterr().out
+
+
+def test_a_video_that_is_a_playlist_opens_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "victim.mp4")
+    for ending in ("mp4", "mkv"):
+        (tmp_path / f"list.{ending}").write_text("ffconcat version 1.0\nfile 'victim.mp4'\n")
+        assert main(["show", f"list.{ending}"]) == 2
+        assert "is not a video that can be read" in capsys.readouterr().err
+
+
+def test_check_refuses_what_run_refuses_of_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sets = ["--set", "prompt=a", "--set", "encode_text.prompt=b"]
+    assert main(["run", FIRST, *sets]) == main(["check", FIRST, *sets]) == 2
+    assert capsys.readouterr().err.count("changes nothing") == 2
+
+
 @pytest.mark.parametrize("content", [b"hello", b"\x89PNG\r\n\x1a\n"])
 def test_picture_that_is_none_is_one_sentence(
     content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -158,9 +158,12 @@ spec.loader.exec_module(module)
 print(len(module.NODE_CLASS_MAPPINGS), len(module.NODE_DISPLAY_NAME_MAPPINGS))
 import latentloom
 print(list(latentloom.__path__))
+from latentloom.__main__ import main
+print(main(["check", {str(ROOT / "workflows" / "bobbin" / "first_picture.json")!r}]), main(["nodes", "LoomSeed"]))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["21 21", str([str(tmp_path)])], done.stderr
+    assert done.stdout.splitlines()[:2] == ["21 21", str([str(tmp_path)])], done.stderr
+    assert "no problems" in done.stdout and done.stdout.endswith("0 0\n"), done.stderr
     assert {"ui", "tests"} <= left_out and (tmp_path / "example_workflows").exists()
 
 

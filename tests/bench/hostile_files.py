@@ -34,6 +34,7 @@ SHARES = {
     "comfyui": 3,
 }
 """Of a hundred files."""
+GOOD = ("ok", "refused", "failed in one sentence")
 FRESH_AFTER = 400
 """Files after which a worker is exchanged for a new one."""
 HANG_S = 60.0
@@ -112,7 +113,7 @@ def kinds(count: int, only: str) -> list[tuple[str, int]]:
 
 def faults(row: Row, *, limit_s: float, limit_mib: float) -> list[str]:
     found = [f"code or place: {offence}" for offence in row.get("offences", ())]
-    if row["outcome"] in ("traceback", "unforeseen", "hung") or row["outcome"].startswith("died"):
+    if row["outcome"] not in GOOD:
         found.append(row["outcome"] + (f": {row['said'][:200]}" if row.get("said") else ""))
     if row["seconds"] > limit_s:
         found.append(f"{row['seconds']:.1f} s")

@@ -14,9 +14,11 @@ import pytest
 import torch
 
 import latentloom
+from latentloom.nodes import load_model
 from latentloom.nodes.comfyui import CORE_TITLES, ComfyBorder
 from latentloom.nodes.picture_files import read_metadata
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
+from latentloom.nodes.workspace import Workspace
 from latentloom.parallel.border import Cancelled
 from latentloom.pipelines.values import Video
 
@@ -183,6 +185,14 @@ def test_numbers_are_not_rounded_by_comfyui_s_page(id: str) -> None:
 @pytest.mark.parametrize(("id", "name"), [("LoomDenoise", "seed"), ("LoomEncodeImage", "seed"), ("LoomSeed", "value")])
 def test_seeds_are_comfyui_s_own_64_bits(id: str, name: str) -> None:
     assert NODE_CLASS_MAPPINGS[id].INPUT_TYPES()["optional"][name][1]["max"] == 0xFFFFFFFFFFFFFFFF
+
+
+def test_a_model_that_is_not_here_is_not_pulled_by_a_command_that_comfyui_lacks() -> None:
+    with pytest.raises(ValueError, match="is not on this machine; download its whole repository") as caught:
+        load_model("org/not-here", workspace=Workspace(roots=(), host="comfyui"))
+    assert "latentloom" not in str(caught.value)
+    with pytest.raises(ValueError, match="run `latentloom models pull org/not-here` first"):
+        load_model("org/not-here", workspace=Workspace(roots=(), host="command line"))
 
 
 @pytest.mark.parametrize(
