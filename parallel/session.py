@@ -92,9 +92,7 @@ class Session(TorchFunctionMode):
             is_whole = name in self.replicated or (name in self.split.either and length < count)
             shares = None if is_whole else shares_of(length, count, unit)
             least = max(unit, self.split.least)
-            if shares is not None and min(shares) < least:
-                # Also of classes whose blocks happen to run on no token: a rank without work is no gain, and most
-                # tell sizes by reshape(..., -1), which has no answer without elements.
+            if self.split.least and shares is not None and min(shares) < least:  # blocks may fail, or wait for ever
                 together = f" in parts of {unit} that stay together" if unit > 1 else ""
                 raise ValueError(
                     f"{self.title}: its {name} stream has {length} tokens{together}, too few for the {count} ranks of "

@@ -137,8 +137,10 @@ class SplitPlan:
     """{stream: (arguments of the module that shows its length) -> how many tokens stay together}, such as a row's."""
 
     least: int = 1
-    """Tokens of a stream that each rank must have, or more ranks are refused: 2 where a dim of one is squeezed away, or
-    a mask of one token could be anything."""
+    """Tokens of a stream that each rank must have, or more ranks are refused: most blocks tell sizes by
+    reshape(..., -1), which has no answer without elements. 2 where they squeeze a dim of one away, or a mask of one
+    token could be anything; 0 where they are proven to run on none, as `tests/matrix.py` asks of a class that says so.
+    """
 
     halos: Mapping[str, Halo] = field(default_factory=dict)
     """{end of a module path: halo}: convolutions along the sequence."""

@@ -14,7 +14,7 @@ from diffusers.hooks.sea_cache import SeaCacheRootHook
 from torch import Tensor, nn
 
 from cells import built, mesh_for, outputs
-from latentloom.parallel.border import Cancelled
+from latentloom.parallel.border import Border, Cancelled
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.mesh import _kept as kept_meshes
 from latentloom.parallel.plan import ParallelPlan
@@ -111,11 +111,8 @@ def cancel_and_go_on(rank: int, model: dict[str, Any], plan: str) -> list[int] |
     raise AssertionError("it was not cancelled")
 
 
-class Impatient:
+class Impatient(Border):
     """A border whose user cancels after the fifth step."""
-
-    def phase(self, name: str) -> None:
-        pass
 
     def step(self, done: int, total: int, preview: Any = None) -> None:
         if done == 5:

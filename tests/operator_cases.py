@@ -109,6 +109,7 @@ def session_of(streams: tuple[tuple[str, int, bool], ...], mesh: Mesh, mask: str
     """A session in a forward that has met these streams."""
     names = tuple(name for name, _, _ in streams)
     split = SplitPlan(
+        least=0,
         order=names,
         either=tuple(name for name, _, is_sharded in streams if not is_sharded),
         blocks=(),

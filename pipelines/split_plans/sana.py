@@ -58,6 +58,7 @@ def by_latent_frames(split: SplitPlan, config: Any) -> SplitPlan:
 SANA = SplitPlan(
     blocks=("transformer_blocks",),
     adapt=by_rows,
+    least=0,  # a picture has few rows
     inputs={
         "": {"controlnet_block_samples": image(1)},
         "transformer_blocks.0": {"hidden_states": image(1)},

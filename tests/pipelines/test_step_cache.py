@@ -11,7 +11,7 @@ from diffusers.models.cache_utils import CacheMixin
 from safetensors.torch import save_file
 from torch import nn
 
-from latentloom.parallel.border import Cancelled
+from latentloom.parallel.border import Border, Cancelled
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import step_cache
 from latentloom.pipelines.components import store
@@ -133,10 +133,7 @@ def attributes_of(model: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def test_a_transformer_is_as_it_was_after_a_cancelled_run(described: Any, canvas: Any, paint: Any) -> None:
-    class Impatient:
-        def phase(self, name: str) -> None:
-            pass
-
+    class Impatient(Border):
         def step(self, done: int, total: int, preview: Any = None) -> None:
             raise Cancelled
 
