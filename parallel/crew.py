@@ -179,7 +179,8 @@ class Crew:
         header = message.header
         if header["kind"] == "ready":
             assert self._server is not None, "it has spoken"
-            self._server.hear_ready(message)
+            if not self._server.hear_ready(message):  # it could not be ended, should it be stopped
+                self._lose_server()
         elif header["kind"] == "no_spare":
             self._spare.refuse(header["message"])
         elif header["kind"] == "ended":

@@ -47,7 +47,9 @@ class Spare:
         return process
 
     def refuse(self, message: str) -> None:
-        """The server could not fork it."""
+        """The server could not fork it. Its connection has ended, too, which may have been heard before."""
+        if self._process is None:
+            return
         self._lose(f"could not be started: {message}; end other processes")
 
     def close(self) -> None:

@@ -45,6 +45,8 @@ class Cluster:
         self._machines: dict[str, Machine] = {}
         self._lock = threading.Lock()
         self._look_time = 0.0
+        self._is_asking = False
+        """Whether a thread waits for Ray to say which machines there are."""
         self._is_gathered = False
         connect(address)
         self._look()
@@ -164,10 +166,9 @@ class Cluster:
 
     def _look(self) -> None:
         """Find new machines, forget those that are gone, and hear which agents are ready."""
+        nodes = self._ask_nodes()
         with self._lock:
-            if time.monotonic() - self._look_time > LOOK_S:
-                self._look_time = time.monotonic()
-                nodes = {node["NodeID"]: node for node in machines_alive(self._devices)}
+            if nodes is not None:
                 for gone in self._machines.keys() - nodes.keys():
                     self._machines.pop(gone).is_ready = False
                 for new in sorted(nodes.keys() - self._machines.keys()):
@@ -177,6 +178,17 @@ class Cluster:
                 machine.look()
                 if was_well and machine.problem:
                     logger.warning("%s; it gets no work", machine.problem)
+
+    def _ask_nodes(self) -> dict[str, Any] | None:
+        """Which machines there are, by id; None where that is known well enough, or another thread asks already."""
+        with self._lock:
+            if self._is_asking or time.monotonic() - self._look_time <= LOOK_S:
+                return None
+            self._is_asking, self._look_time = True, time.monotonic()
+        try:  # without the lock: a head that is lost is waited for, and jobs that are done give their machines back
+            return {node["NodeID"]: node for node in machines_alive(self._devices)}
+        finally:
+            self._is_asking = False
 
 
 class Clusters:

@@ -18,6 +18,8 @@ from typing import Any
 from ..parallel.deadline import within
 from ..parallel.job import RankFailed
 
+logger = logging.getLogger("latentloom")
+
 MISSING = "--cluster needs Ray, which is not installed; run: pip install 'latentloom[ray]'"
 PROBE_S = 5.0
 """For a cluster's address to take a connection."""
@@ -107,8 +109,8 @@ def leave(code: int) -> None:
         if has_head():
             within(ray.shutdown, timeout_s=LEAVE_S)
             return
-    except TimeoutError:
-        pass
+    except Exception as error:  # Ray raises what its parts raise
+        logger.warning("the cluster could not be left (%s)", _one_line(error))
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):  # nobody reads any more
             stream.flush()
@@ -118,7 +120,7 @@ def leave(code: int) -> None:
 def lost(address: str, problem: str) -> str:
     return (
         f"the cluster's head at {address} is lost ({problem}), and nothing runs without it; "
-        "start it again with `ray start --head`, then run this again (--resume skips what is complete)"
+        "start it again with `ray start --head`, then run this again"
     )
 
 

@@ -20,7 +20,7 @@ from .component_memory import SMALL_BYTES, Held, bytes_of, default_budget, expec
 from .describe import fingerprint_of
 from .inspect_model import ComponentFiles, ModelFiles, inspect_model
 from .loading import load_component, one_sentence
-from .loans import ALONE, Loans
+from .loans import Loans, unshared
 from .source import split_source
 from .values import Lora, Model
 
@@ -174,9 +174,11 @@ class ComponentStore:
         wanted: dict[Hashable, Hashable] = {}
         for name in (name.rstrip("?") for name in names):
             loras = model.loras if takes_loras(name) else ()
-            wanted[self._key(model, name, mesh)] = ALONE() if _is_transformer(name) and alone else loras
+            wanted[self._key(model, name, mesh)] = unshared() if _is_transformer(name) and alone else loras
         if model.compiled and any(map(_is_transformer, names)):
-            wanted["torch.compile"] = ALONE()  # it promises nothing of threads: its flags of tracing are the process's
+            wanted["torch.compile"] = (
+                unshared()
+            )  # it promises nothing of threads: its flags of tracing are the process's
         return wanted
 
     def _get(

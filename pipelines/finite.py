@@ -22,14 +22,20 @@ CAUSE = (
 def check_finite(tensors: Mapping[str, Tensor | None], parts: Mapping[str, Any], model: Model, *, what: str) -> None:
     """Raise `ValueError` where a value is NaN or infinite; it names the weight that is so itself, if there is one.
 
-    Costs one pass over the tensors and one wait for the device, so it belongs at the end of a stage and not in a step.
+    Costs one pass over the tensors and one wait for the device, so it belongs at the end of a stage and not in a step;
+    no memory while all is well. Only floating point is looked at.
     """
     for name, tensor in tensors.items():
-        if tensor is None or not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()):
+        if tensor is None or not tensor.is_floating_point() or _is_finite(tensor):
             continue
         num_bad = int((~torch.isfinite(tensor)).sum())
         found = f"{num_bad} of {tensor.numel()} values of {what} ({name}) are not finite numbers (NaN or infinity)"
         raise ValueError(f"{found}; {_cause(parts, model)}")
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """By the least and the largest value, which are NaN if any is: `isfinite` of all would take memory like them."""
+    return not tensor.numel() or all(bool(torch.isfinite(end)) for end in torch.aminmax(tensor.detach()))
 
 
 def _cause(parts: Mapping[str, Any], model: Model) -> str:
@@ -39,7 +45,7 @@ def _cause(parts: Mapping[str, Any], model: Model) -> str:
         for weight, tensor in part.named_parameters():
             # neither quantized weights nor a rank's share of one, whose other shares are not known here
             is_plain = type(tensor) is torch.nn.Parameter and tensor.dtype in DTYPES and not tensor.is_meta
-            if not is_plain or bool(torch.isfinite(tensor).all()):
+            if not is_plain or _is_finite(tensor):
                 continue
             if (lora := _lora_of(weight, model)) is not None:
                 return f"the LoRA {lora.path} holds such values itself ({weight}); remove it or get it again"

@@ -133,10 +133,7 @@ def read_index(folder: Path) -> dict[str, Any]:
     path = folder / TOP_FILES[0]
     if not os.path.lexists(path):
         if os.path.lexists(folder / MODULAR_INDEX):
-            raise ValueError(
-                f"{folder} is a modular model ({MODULAR_INDEX}): its components lie in other repositories, "
-                "which this version does not read; take the repository that has model_index.json"
-            )
+            raise ValueError(modular(str(folder)))
         raise ValueError(f"{folder} is no model: it has no model_index.json; give a folder in diffusers format")
     index = read_object(path, what="model index")
     pipeline = index.get("_class_name")
@@ -148,6 +145,14 @@ def read_index(folder: Path) -> dict[str, Any]:
         if _is_component(entry):
             _check_entry(path, name, entry)
     return index
+
+
+def modular(source: str) -> str:
+    """Why a model without model_index.json, but with the index of a modular pipeline, cannot be read."""
+    return (
+        f"{source} is a modular model ({MODULAR_INDEX}): its components lie in other repositories, "
+        f"which this version does not read; take the repository that has {TOP_FILES[0]}"
+    )
 
 
 def components_of(index: Mapping[str, Any]) -> dict[str, tuple[str, str]]:

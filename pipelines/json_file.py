@@ -98,7 +98,8 @@ def without_texts(data: bytes, *, max_texts: int) -> bytes:
 def _check_depth(text: str, max_depth: int) -> None:
     brackets = _NO_BRACKETS.sub("", text)
     for _ in range(max_depth):  # each turn takes away the innermost: much faster than to walk through a large text
-        brackets = brackets.replace("[]", "").replace("{}", "")
+        # a space in between, or one turn would take away "{}" and what it left of "[{}]"
+        brackets = brackets.replace("[]", " ").replace("{}", " ").replace(" ", "")
     depth = max_depth if "[]" in brackets or "{}" in brackets else 0
     for match in _RUNS.finditer(brackets):  # empty now, but for what is too deep or no JSON
         run = match.group()

@@ -10,17 +10,20 @@ ASK_S = 0.1
 """Between looks at whether a waiting job was cancelled; a loan that ends is heard of at once."""
 
 Wanted = Mapping[Hashable, Hashable]
-"""{component: the condition it has to be in while it is used}; `ALONE()` is a condition that nobody shares."""
+"""{component: the condition it has to be in while it is used}."""
 
-ALONE = object
+
+def unshared() -> Hashable:
+    """A condition that nobody shares."""
+    return object()
 
 
 class Loans:
     """Threads that want a component in one condition use it together; one that wants another waits until they are done.
 
-    All of a request is given at once or nothing is, so that two that hold what the other wants cannot be. Who asked
-    first goes first, where both cannot, so that no stream of others keeps a request waiting. Whoever holds a loan may
-    ask for more, but for no component a second time.
+    All of a request is given at once or nothing is, and a thread that holds a loan asks for no other, so that two that
+    hold what the other wants cannot be. Who asked first goes first, where both cannot, so that no stream of others
+    keeps a request waiting.
     """
 
     def __init__(self) -> None:
@@ -29,14 +32,22 @@ class Loans:
         """The condition of each component in use, and how many use it."""
         self._asking: list[Wanted] = []
         """Those that wait, the first of them first."""
+        self._mine = threading.local()
+        """`is_held`: whether this thread holds a loan."""
 
     @contextlib.contextmanager
     def of(self, wanted: Wanted, check: Callable[[], None]) -> Iterator[None]:
         """Within it nobody has these components in another condition; `check` may raise, to end the wait."""
+        assert not getattr(self._mine, "is_held", False), (
+            "a thread that holds a loan asks for another, which could wait for one that waits for it; "
+            "end the first, or ask in another thread"
+        )
         self._take(wanted, check)
+        self._mine.is_held = True
         try:
             yield
         finally:
+            self._mine.is_held = False
             with self._changed:
                 for name, condition in wanted.items():
                     num_users = self._lent.pop(name)[1] - 1

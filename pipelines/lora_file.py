@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,7 +12,13 @@ from .tensor_file import TensorEntry, TensorFile
 
 METADATA = "lora_adapter_metadata"
 """Where diffusers keeps a LoRA's settings, which go to peft as they are, such as `transformer.r`."""
-PAIRS = (("lora_A", "lora_B"), ("lora_down", "lora_up"), (".down.weight", ".up.weight"))
+PAIRS = (
+    ("lora_A", "lora_B"),
+    ("lora_down", "lora_up"),
+    (".down.weight", ".up.weight"),
+    ("lokr_w1_b", "lokr_w1_a"),
+    ("lokr_w2_b", "lokr_w2_a"),
+)
 """Parts of the names of a layer's two tensors: (rank, in) and (out, rank)."""
 FOREIGN_SETTINGS = {
     "auto_mapping": "names code of its own",
@@ -24,6 +31,19 @@ FOREIGN_SETTINGS = {
 }
 INITIAL = ("gaussian",)
 """`init_lora_weights` by name: its weights are then overwritten. Others change the model's own."""
+PATTERNS = (
+    "target_modules",
+    "target_parameters",
+    "exclude_modules",
+    "modules_to_save",
+    "layers_pattern",
+    "rank_pattern",
+    "alpha_pattern",
+)
+"""Settings whose texts peft runs as regular expressions, which can take for ever; `rank_pattern` is also made of the
+names of tensors."""
+LAYER = re.compile(r"\^?[\w.-]+\$?")
+"""A name as a pattern: nothing in it repeats."""
 
 
 def check_lora(file: TensorFile) -> None:
@@ -34,15 +54,18 @@ def check_lora(file: TensorFile) -> None:
         raise ValueError(
             f"{file.path} is no LoRA: it holds {some[:200]}; use it as a model source, or give a LoRA file"
         )
+    if bad := next((name for name in file.tensors if not LAYER.fullmatch(name)), ""):
+        raise ValueError(f"LoRA {file.path}: {bad[:100]!r} is no name of a layer; get the file again")
     ranks = [rank for name, entry in file.tensors.items() if (rank := _rank(file, name, entry))]
-    _check_settings(file, max_rank=max(ranks, default=0))
+    whole = [max(entry.shape, default=0) for name, entry in file.tensors.items() if name.endswith(".lokr_w2")]
+    _check_settings(file, max_rank=max(ranks + whole) if ranks else 0)
 
 
 def _rank(file: TensorFile, name: str, entry: TensorEntry) -> int:
     """The rank of the layer whose tensor this is, which its other tensor must have, too; 0 of any other tensor."""
     if entry.numel == 0:
         raise ValueError(f"LoRA {file.path}: tensor {name[:200]!r} is empty; get the file again")
-    if len(entry.shape) < 2:
+    if len(entry.shape) < 2 or f"{name.partition('.lokr_w2')[0]}.lokr_t2" in file.tensors:  # of a convolution
         return 0
     for down, up in PAIRS:
         if down in name:
@@ -72,12 +95,17 @@ def _check_settings(file: TensorFile, *, max_rank: int) -> None:
         raise ValueError(f"LoRA {file.path}: its {METADATA} is not valid JSON ({fault.reason}); get it again") from None
     if not isinstance(settings, dict):
         raise ValueError(f"LoRA {file.path}: its {METADATA} is no object; get the file again")
-    is_lokr = not max_rank and any("lokr" in name for name in file.tensors)  # beyond a layer's size it has no rank
+    is_whole = not max_rank and any("lokr" in name for name in file.tensors)  # as large as its layers, of any rank
     for key, value in settings.items():
         name = key.rpartition(".")[2]
         if reason := _foreign(name, value) or foreign_entry({name: value}):
             raise ValueError(f"LoRA {file.path} {reason}, which is refused")
-        if not is_lokr and any(not 1 <= rank <= max_rank for rank in _asked_ranks(name, value)):
+        if name in PATTERNS and (bad := next((text for text in _texts(value) if not LAYER.fullmatch(text)), None)):
+            raise ValueError(
+                f"LoRA {file.path} gives {name} a pattern, {bad[:100]!r}, which could take for ever and is refused; "
+                f"list the names of its layers, or remove {METADATA} from the file"
+            )
+        if not is_whole and any(not 1 <= rank <= max_rank for rank in _asked_ranks(name, value)):
             raise ValueError(
                 f"LoRA {file.path} asks for {key[:200]} = {str(value)[:100]}, but its tensors have ranks "
                 f"up to {max_rank}; get the file again"
@@ -88,6 +116,17 @@ def _foreign(name: str, value: Any) -> str:
     if name == "init_lora_weights" and isinstance(value, str) and value not in INITIAL:
         return f"changes the model's own weights ({name})"
     return f"{FOREIGN_SETTINGS[name]} ({name})" if name in FOREIGN_SETTINGS and value else ""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in it, the keys of objects too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for item in value:
+            yield from _texts(item)
+        if isinstance(value, Mapping):
+            yield from _texts(list(value.values()))
 
 
 def _asked_ranks(name: str, value: Any) -> Iterator[int]:

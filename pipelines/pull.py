@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from .inspect_model import MODULAR_INDEX, components_of, find_family, inspect_model, read_index
+from .inspect_model import MODULAR_INDEX, components_of, find_family, inspect_model, modular, read_index
 from .source import HUB_ID, REVISION
 
 logger = logging.getLogger("latentloom")
@@ -80,10 +80,7 @@ def _hub() -> Hub:
 def _check_pipeline(model_id: str, files: dict[str, int]) -> None:
     if "model_index.json" not in files:
         if MODULAR_INDEX in files:
-            raise ValueError(
-                f"{model_id} is a modular model ({MODULAR_INDEX}): its components lie in other repositories, "
-                "which this version does not read; pull the repository that has model_index.json"
-            )
+            raise ValueError(modular(model_id))
         raise ValueError(
             f"{model_id} is not in diffusers format (no model_index.json); look for its diffusers version on the hub"
         )

@@ -16,7 +16,7 @@ from ..parallel.shard import Handle as ShardedModule
 from ..parallel.shard import shard as shard_module
 from ..parallel.split_plan import SplitPlan
 from .cache_decisions import forget_steps, share_decisions
-from .split_guidance import has_guider, require_guider, split_guider
+from .split_guidance import lift_refusal, require_guider, split_guider
 from .split_plans import REFUSED, SPLIT_PLANS
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ class Handle(ShardedModule):
 
     def guider(self, base: Any) -> Any:
         """A guider that does what diffusers' guider `base` does, its branches spread over the plan's cfg axis."""
-        has_guider(self.module)
         return split_guider(base, self.mesh)
 
 
@@ -50,7 +49,8 @@ def shard(
 
     Call it on every rank, with the transformer on the rank's device, then call the transformer as before, with the
     same whole inputs on every rank: each gets the whole output. `handle.remove()` leaves the transformer as it was.
-    With `cfg` over 1 a guider made by `handle.guider()` has to ask it; a forward without one is refused.
+    With `cfg` over 1 a guider made by `handle.guider()` has to ask it; a forward before it does is refused. To let
+    each group run a branch of its own and combine them by hand is not supported, because it looks the same from here.
     `kernel` is `auto`, `sdpa`, `flash_attn` or `sage` (8-bit, not exact).
 
     Raises ValueError if the plan does not fit the ranks or the class cannot be split; then nothing was changed.
@@ -131,7 +131,7 @@ def _check_unparallel(transformer: nn.Module) -> None:
 def attend_to(transformer: nn.Module, handle: Handle) -> None:
     """What diffusers' part of a sharded transformer needs: its step cache and its guider know of the ranks."""
     require_guider(transformer, handle.mesh)
-    handle.on_remove(lambda: has_guider(transformer))
+    handle.on_remove(lambda: lift_refusal(transformer))
     _follow_cache(transformer, handle)
 
 

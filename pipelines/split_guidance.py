@@ -28,10 +28,10 @@ _without_guider: weakref.WeakKeyDictionary[nn.Module, RemovableHandle] = weakref
 
 
 def require_guider(transformer: nn.Module, mesh: Mesh) -> None:
-    """From now on, until `has_guider`, a forward raises ValueError if the plan has a cfg axis.
+    """From now on, until `lift_refusal`, a forward raises ValueError if the plan has a cfg axis.
 
-    Every group would compute the same, and nothing but the time would show it. A hook that is gone once a guider is
-    there costs the forwards after it nothing, compiled ones too.
+    Every group would compute the same, and nothing but the time would show it. A hook that is gone once a guider asks
+    costs the forwards after it nothing, compiled ones too.
     """
 
     def refuse(module: nn.Module, _: Any) -> None:
@@ -45,9 +45,9 @@ def require_guider(transformer: nn.Module, mesh: Mesh) -> None:
         _without_guider[transformer] = transformer.register_forward_pre_hook(refuse, prepend=True)
 
 
-def has_guider(transformer: nn.Module) -> None:
-    """A guider splits the branches of this transformer, or it is sharded no more: it may run."""
-    hook = _without_guider.pop(transformer, None)
+def lift_refusal(transformer: nn.Module) -> None:
+    """Let it run: a guider is about to ask it, or it is sharded no more. What `torch.compile` gave of it will do."""
+    hook = _without_guider.pop(getattr(transformer, "_orig_mod", transformer), None)
     if hook is not None:
         hook.remove()
 
@@ -124,7 +124,7 @@ class _SplitBranches:
         # guiders tell by this count which branch is asked next; they count it up themselves
         self._count_prepared = self.branches.numbers[self.branches.prepared]
         self.branches.prepared += 1
-        has_guider(denoiser)  # a second expert, whose own handle was not asked for a guider
+        lift_refusal(denoiser)  # not before: a guider that was made may never ask
         self.branches.is_cached = getattr(denoiser, "is_cache_enabled", False)
         if not self.is_checked:
             self.is_checked = True

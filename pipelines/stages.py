@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Plain = dict[str, Any]
 
-ALONE = ParallelPlan()
+ONE_RANK = ParallelPlan()
 """Of a stage that one rank does, or this process."""
 
 
@@ -57,7 +57,7 @@ def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     prompt, negative_prompt = text(request, "prompt"), text(request, "negative_prompt") or card.negative_prompt
     with _stage(model, f"encoding the text of {len(prompt)} characters"):
         try:
-            with _loaded(model, "encode_text", border) as parts, measured(ALONE, border, device=model.device):
+            with _loaded(model, "encode_text", border) as parts, measured(ONE_RANK, border, device=model.device):
                 border.phase("encoding text")
                 positive, negative = family_module(model.family).encode_text(
                     parts,
@@ -97,7 +97,7 @@ def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
         _loaded(model, "encode_image", border) as parts,
     ):
         border.phase("encoding picture")
-        with measured(ALONE, border, device=model.device):
+        with measured(ONE_RANK, border, device=model.device):
             tensor, extras = family_module(model.family).encode_image(
                 parts,
                 pixels=pixels.to(model.device, torch.float32),

@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import sys
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,8 @@ TEXTS_PER_TENSOR = 5
 MARKS_PER_TENSOR = 16
 """Three brackets, and commas: six for a tensor of four dims."""
 MAX_METADATA_TEXTS = 20_000
+MAX_KEPT_BYTES = 64 << 20
+"""Of memory for the headers of files read before; one of 100,000 tensors takes about 20 MiB."""
 SETTLED_NS = 2_000_000_000
 """A file that changed less than this ago may change again within one tick of its file system's clock."""
 MAX_HASHED_BYTES = 64 << 20
@@ -65,6 +69,12 @@ class TensorFile:
     tensors: Mapping[str, TensorEntry]
     metadata: Mapping[str, str]
 
+    @cached_property
+    def kept_bytes(self) -> int:
+        """The memory of its texts, of which one strange character makes all of a text four times as wide."""
+        texts = (*self.tensors, *self.metadata, *self.metadata.values())
+        return len(self.header) + sum(map(sys.getsizeof, texts))
+
 
 _read: dict[tuple[Path, int, tuple[int, int, int]], TensorFile] = {}
 """What was read last, by path, size and stamps: one load asks for a header several times."""
@@ -99,10 +109,15 @@ def read_tensor_file(path: Path) -> TensorFile:
 
 
 def _keep(file: TensorFile) -> None:
-    """Drops the oldest beyond as many tensors as two files may have."""
+    """Drops the oldest beyond as many tensors as two files may have, and beyond `MAX_KEPT_BYTES`."""
+    if file.kept_bytes > MAX_KEPT_BYTES:
+        return
     with _lock:
         _read[file.path, file.size_bytes, file.stamps] = file
-        while sum(len(each.tensors) for each in _read.values()) > 2 * MAX_TENSORS:
+        while (
+            sum(len(each.tensors) for each in _read.values()) > 2 * MAX_TENSORS
+            or sum(each.kept_bytes for each in _read.values()) > MAX_KEPT_BYTES
+        ):
             del _read[next(iter(_read))]
 
 

@@ -92,7 +92,7 @@ def conditional_branches(rank: int, plan: str) -> list[bool] | None:
 
 
 def ask_without_guider(rank: int, plan: str, compiled: bool = False) -> list[str] | None:
-    """What each forward says: of the bare transformer, twice, once a guider splits its branches, and when removed."""
+    """What each forward says: bare, after a guider was made, once it has begun to ask, and when removed."""
     parsed = ParallelPlan.parse(plan)
     mesh = mesh_for(parsed)
     if mesh is None:
@@ -111,8 +111,11 @@ def ask_without_guider(rank: int, plan: str, compiled: bool = False) -> list[str
     if compiled:
         model.compile(backend="eager")
     ask()
+    guider = handle.guider(ClassifierFreeGuidance(guidance_scale=3.0))
     ask()
-    handle.guider(ClassifierFreeGuidance(guidance_scale=3.0))
+    guider.set_state(step=0, num_inference_steps=2, timestep=torch.tensor(1.0))
+    guider.prepare_inputs({"text": (inputs["encoder_hidden_states"],) * 2})
+    guider.prepare_models(torch.compile(model, backend="eager") if compiled else model)
     ask()
     handle.remove()
     ask()

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -20,6 +19,7 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.weights import own_bytes
 from latentloom.pipelines.loading import torch_dtype
 from latentloom.pipelines.sharding import shard
+from latentloom.pipelines.split_guidance import lift_refusal
 from latentloom.pipelines.streamed_weights import load_sharded
 from zoo.cases import CASES
 
@@ -39,7 +39,8 @@ def part_of(plan: str) -> Mesh | None:
 
 def shared(model: nn.Module, mesh: Mesh) -> None:
     """Shard it; where the plan splits guidance too, all groups run what they are asked."""
-    shard(model, mesh.plan, mesh).guider(ClassifierFreeGuidance())
+    shard(model, mesh.plan, mesh)
+    lift_refusal(model)
 
 
 def shared_out(rank: int, variant: str, plan: str) -> dict[str, Any] | None:

@@ -67,14 +67,14 @@ def _once(
             killed = time.monotonic()
             for pid in victims:
                 os.kill(pid, signal.SIGKILL)
-        while (left := alive_with(mark)) and time.monotonic() < killed + DEADLINE_S:
+        while (alive := alive_with(mark)) and time.monotonic() < killed + DEADLINE_S:
             time.sleep(0.005)
         gone = time.monotonic() - killed
-        for pid in left:
+        for pid in alive:
             os.kill(pid, signal.SIGKILL)
-        folders = _swept(folder)
-    is_clean = gone <= GONE_S and not folders and set(Path("/dev/shm").iterdir()) <= shared
-    return {"moment": "running", "start s": start_s, "gone ms": 1000 * gone, "equal": is_clean}
+        left = [*(f"process {pid}" for pid in alive), *_swept(folder), *_shared_since(shared)]
+    is_clean = gone <= GONE_S and not left
+    return {"moment": "running", "start s": start_s, "gone ms": 1000 * gone, "left": left, "equal": is_clean}
 
 
 @contextlib.contextmanager
@@ -100,6 +100,14 @@ def _living(
     finally:
         process.kill()
         process.communicate()
+
+
+def _shared_since(before: set[Path]) -> list[str]:
+    """Shared memory that is new and stays; what other programs have for a moment goes meanwhile."""
+    end = time.monotonic() + DEADLINE_S
+    while (new := set(Path("/dev/shm").iterdir()) - before) and time.monotonic() < end:
+        time.sleep(0.05)
+    return sorted(map(str, new))
 
 
 def _swept(folder: str) -> list[str]:

@@ -15,6 +15,11 @@ from latentloom.parallel.job import RankFailed
 
 LIMIT = 2 << 30
 MIB = 1 << 20
+OWN, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+
+
+class NoGroup(Exception):
+    """This process may make no control group."""
 
 
 def starve(ranks: int, *, steps: int, size: int) -> NoReturn:
@@ -55,16 +60,20 @@ def memory(times: int, *, ranks: int, steps: int, size: int, seed: int = 0) -> l
 @contextlib.contextmanager
 def _group(limit: int) -> Iterator[Path]:
     """A control group below ours, of either version."""
-    lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
-    own = {controllers: path.lstrip("/") for _, controllers, path in lines}
-    is_old = "memory" in own
-    parent = Path("/sys/fs/cgroup", "memory" if is_old else "", own["memory" if is_old else ""])
-    group = parent / f"latentloom-drill-{os.getpid()}"
+    group = None
     try:
+        lines = [line.split(":", 2) for line in OWN.read_text().splitlines()]
+        own = {controllers: path.lstrip("/") for _, controllers, path in lines}
+        is_old = "memory" in own
+        parent = Path(GROUPS, "memory" if is_old else "", own["memory" if is_old else ""])
+        group = parent / f"latentloom-drill-{os.getpid()}"
         group.mkdir()
         (group / ("memory.limit_in_bytes" if is_old else "memory.max")).write_text(str(limit))
-    except OSError as error:
-        raise SystemExit(f"no control group can be made here ({error}); run as root, outside of a container") from None
+    except (OSError, KeyError) as error:
+        if group is not None:
+            with contextlib.suppress(OSError):  # where it was not made
+                group.rmdir()
+        raise NoGroup(f"no control group can be made here ({error}); run as root, outside of a container") from None
     try:
         yield group
     finally:

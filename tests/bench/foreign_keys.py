@@ -1,7 +1,7 @@
 """Set every key of every component's config to a repository, a path and a URL, and watch what loading it does.
 
 python tests/bench/foreign_keys.py --seed 0             all cases (some minutes); `--cases 200`: every class and every
-key once, and so many more at random
+key once, keys that name code in all places of transformers, and so many more at random
 """
 
 import argparse
@@ -115,7 +115,12 @@ def cases(components: Mapping[str, Any], values: tuple[str, ...]) -> Iterator[Ca
 
 
 def covering(found: Sequence[Case], chance: random.Random, most: int) -> list[Case]:
-    """`most` of them at random, and before these such that every class, file and key is among them."""
+    """`most` of them at random, and before these such that every class, file and key is among them, and every key that
+    names code with every value, wherever transformers reads it."""
+    from latentloom.pipelines.component_config import IMPLEMENTATIONS
+
+    names_code = {*IMPLEMENTATIONS, "auto_map", "use_kernels", "trust_remote_code"}
+    certain = [case for case in found if case.component.library == "transformers" and case.key in names_code]
     shuffled, covered = chance.sample(found, len(found)), set[str]()
     needed = [
         case
@@ -123,7 +128,7 @@ def covering(found: Sequence[Case], chance: random.Random, most: int) -> list[Ca
         if not {case.component.class_name, case.file, case.key} <= covered
         and not covered.update((case.component.class_name, case.file, case.key))
     ]
-    return [*needed, *chance.sample(found, most)]
+    return [*certain, *needed, *chance.sample(found, most)]
 
 
 def objects(plain: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
@@ -239,7 +244,8 @@ def run(scratch: Path, *, seed: int, most: int | None) -> dict[str, Any]:
         if "other" in outcome:
             offences.append(f"{case}: {outcome}")
     keys = len({(case.component.class_name, case.file, case.place, case.key) for case in chosen})
-    return {"seed": seed, "classes": len(components), "keys": keys, **outcomes, "offences": offences}
+    told = {"seed": seed, "classes": len(components), "cases": len(chosen), "keys": keys}
+    return {**told, **outcomes, "offences": offences}
 
 
 if __name__ == "__main__":

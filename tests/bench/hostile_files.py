@@ -35,7 +35,7 @@ SHARES = {
 }
 """Of a hundred files."""
 GOOD = ("ok", "refused", "failed in one sentence")
-FRESH_AFTER = 400
+FRESH_AFTER = 1000
 """Files after which a worker is exchanged for a new one."""
 HANG_S = 60.0
 START_S = 600.0

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import selectors
 import subprocess
 import sys
 import threading
@@ -14,6 +15,8 @@ import torch
 
 from latentloom.parallel import fork_server, pool_folder, rank, server_process, spare
 from latentloom.parallel.container import Container, num_free_cores
+from latentloom.parallel.crew import Crew
+from latentloom.parallel.limits import Limits
 from latentloom.parallel.message import Channel
 from latentloom.parallel.pool_folder import PoolFolder, keep_logs
 from latentloom.parallel.server_process import LOG_BYTES, START, shorten
@@ -71,6 +74,39 @@ def test_a_spare_that_cannot_be_had_is_tried_at_growing_pauses_and_the_reason_to
     assert "cannot be had: Too many open files; close other files" in caplog.text
     mine.close()
     theirs.close()
+
+
+def test_a_spare_whose_end_was_heard_is_not_refused_once_more(caplog: pytest.LogCaptureFixture) -> None:
+    waiting = spare.Spare(listen=lambda *_: None, ignore=lambda _: None)
+    mine, theirs = Channel.pair()
+    waiting._process = server_process.ServerProcess(mine)
+    theirs.close()
+    waiting._read()
+    waiting.refuse("no room")
+    assert waiting._num_losses == 1
+    assert "has ended" in caplog.text and "no room" not in caplog.text
+
+
+def test_a_spare_in_office_that_could_not_be_ended_gives_way_to_another(tmp_path: Path) -> None:
+    """It says that it is ready, but the host had no descriptor left to take its pidfd with."""
+    mine, theirs = Channel.pair()
+    with selectors.DefaultSelector() as selector:
+        crew = Crew([], Deaf(), selector=selector, folder=tmp_path, preload=(), limits=Limits())
+        crew._take(server_process.ServerProcess(mine))
+        theirs.send({"kind": "ready", "pid": os.getpid()})
+        crew._on_server()
+        assert crew._server is None and mine.fileno() == -1 and not selector.get_map()
+    theirs.close()
+
+
+class Deaf:
+    """A listener whom no rank is told of."""
+
+    def on_message(self, rank: object, message: object) -> None: ...
+
+    def on_loss(self, rank: object, reason: str) -> None: ...
+
+    def on_failure(self, reason: str) -> None: ...
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")

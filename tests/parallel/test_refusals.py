@@ -22,9 +22,7 @@ def test_groups_of_guidance_with_different_latents_are_told_on_every_rank(ranks:
 
 
 @pytest.mark.parametrize(("plan", "compiled"), [("cfg=2", False), ("cfg=2", True), ("cfg=2,ulysses=2", False)])
-def test_a_plan_that_splits_guidance_is_refused_while_no_guider_splits_it(
-    ranks: Any, plan: str, compiled: bool
-) -> None:
+def test_a_plan_that_splits_guidance_is_refused_until_a_guider_asks(ranks: Any, plan: str, compiled: bool) -> None:
     for said in filter(None, ranks.run("guided:ask_without_guider", plan, compiled)):
         assert said[0] == said[1] and said[2:] == ["right"] * 3
         assert f"plan {plan}: no branch of guidance is split, because no guider of this handle asks the Flux" in said[0]

@@ -67,3 +67,14 @@ def picture() -> torch.Tensor:
     pixels = torch.linspace(0, 1, 64).repeat(64, 1)[None, :, :, None].repeat(1, 1, 1, 3)
     pixels[:, 16:40, 20:50] = torch.tensor([0.9, 0.2, 0.1])
     return pixels
+
+
+@pytest.fixture
+def resettable_peak() -> None:
+    """Skips where the system does not let a process count its most memory anew."""
+    from latentloom.pipelines.rank_work import RESET
+
+    try:
+        RESET.write_text("5")
+    except OSError as error:
+        pytest.skip(f"{RESET} cannot be written here ({error.strerror})")

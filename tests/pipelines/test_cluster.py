@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +21,9 @@ import torch
 from latentloom.parallel.border import Border, Cancelled
 from latentloom.parallel.container import num_free_cores
 from latentloom.parallel.job import RankFailed
-from latentloom.pipelines import placement
+from latentloom.pipelines import cluster_head, placement
 from latentloom.pipelines.cluster import Cluster, too_few
-from latentloom.pipelines.cluster_head import MISSING, Head, connect
+from latentloom.pipelines.cluster_head import MISSING, Head, connect, leave
 from latentloom.pipelines.cluster_job import ClusterJob, Part
 from latentloom.pipelines.cluster_machine import Machine, MachineLost, answer
 from latentloom.pipelines.values import Place, to_plain
@@ -30,6 +31,8 @@ from latentloom.pipelines.values import Place, to_plain
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 pytestmark = pytest.mark.timeout(600)  # agents and ranks import torch and diffusers, each for itself
 BODY = "pool_bodies:total"
+LATER_S = 10.0
+"""For what must come."""
 TESTS = Path(__file__).resolve().parent.parent
 
 
@@ -257,6 +260,45 @@ def test_a_job_whose_head_is_lost_does_not_wait_for_its_machines(
     with pytest.raises(RankFailed, match=r"head at 10\.0\.0\.1:6379 is lost \(Connection refused\)"):
         job.run(Border())
     assert "cancel" in machine.asked
+
+
+def test_what_ray_raises_when_it_is_left_ends_the_process_with_its_own_code(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def shutdown() -> None:
+        raise RuntimeError("the raylet died")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True, shutdown=shutdown))
+    monkeypatch.setattr(cluster_head, "_heads", [])
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    with pytest.raises(SystemExit) as ended:
+        leave(7)
+    assert ended.value.code == 7 and "could not be left (the raylet died)" in caplog.text
+
+
+def test_a_head_that_is_late_keeps_no_other_job_from_giving_its_machines_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("latentloom.pipelines.cluster.connect", lambda address: None)
+    monkeypatch.setattr("latentloom.pipelines.cluster.machines_alive", lambda devices: [])
+    cluster, is_asked, may_answer = Cluster("auto", ["cpu"]), threading.Event(), threading.Event()
+
+    def late(devices: object) -> list[Any]:
+        is_asked.set()
+        assert may_answer.wait(LATER_S)
+        return []
+
+    monkeypatch.setattr("latentloom.pipelines.cluster.machines_alive", late)
+    cluster._look_time = -1e9
+    with ThreadPoolExecutor(2) as threads:
+        looks = threads.submit(cluster._look)
+        try:
+            assert is_asked.wait(LATER_S)
+            threads.submit(lambda: (cluster._release([], "main"), cluster._look())).result(LATER_S)
+            assert not looks.done()
+        finally:
+            may_answer.set()
+        looks.result(LATER_S)
 
 
 def test_a_head_that_takes_no_connection_says_why() -> None:

@@ -53,5 +53,30 @@ def test_what_stops_a_rank_costs_no_picture(drills: Any, work: Any, drill: str, 
 
 @pytest.mark.parametrize("drill", ["host", "all_at_once"])
 def test_a_killed_host_leaves_nothing(drills: Any, drill: str) -> None:
-    rows = getattr(drills, drill)(1, ranks=2, **SMALL)
-    assert rows[0]["gone ms"] < 10_000 and rows[0]["start s"] > 0
+    (row,) = getattr(drills, drill)(1, ranks=2, **SMALL)
+    assert row["left"] == []
+
+
+def test_a_drill_that_can_have_no_control_group_leaves_none_and_is_skipped(
+    drills: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import drill_memory
+
+    def refuse(path: Path, text: str) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    groups = tmp_path / "groups"
+    groups.mkdir()
+    (tmp_path / "own").write_text("0::/")
+    monkeypatch.setattr(drill_memory, "OWN", tmp_path / "own")
+    monkeypatch.setattr(drill_memory, "GROUPS", groups)
+    monkeypatch.setattr(Path, "write_text", refuse)
+    with pytest.raises(drill_memory.NoGroup), drill_memory._group(1):
+        pass
+    assert not list(groups.iterdir())
+    monkeypatch.setattr(drills, "DRILLS", {})
+    monkeypatch.setattr(drills, "HOSTS", {"memory": drills.HOSTS["memory"]})
+    monkeypatch.setattr(drills, "machine", str)
+    monkeypatch.setattr(sys, "argv", ["drills.py", "every", "--times", "1"])
+    assert drills.main() == 0
+    assert "memory: skipped (no control group can be made here" in capsys.readouterr().out

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from latentloom.parallel.border import Border, Cancelled
 from latentloom.pipelines import stages
 from latentloom.pipelines.components import ComponentStore, store
 from latentloom.pipelines.describe import add_lora, describe_model
-from latentloom.pipelines.loans import ALONE, Loans
+from latentloom.pipelines.loans import Loans, unshared
 from latentloom.pipelines.values import Model, from_plain, to_plain
 
 SOON_S, LATER_S = 0.3, 20.0
@@ -37,18 +37,24 @@ class At(Border):
             self.then()
 
 
-def asked(loans: Loans, threads: ThreadPoolExecutor, wanted: dict[Any, Any]) -> Future[None]:
+def asked(
+    loans: Loans, threads: ThreadPoolExecutor, wanted: dict[Any, Any], check: Callable[[], None] = nothing
+) -> Future[None]:
     """A thread that takes a loan and gives it back at once."""
 
     def take() -> None:
-        with loans.of(wanted, nothing):
+        with loans.of(wanted, check):
             pass
 
     return threads.submit(take)
 
 
-def has_come(future: Future[Any]) -> bool:
-    return bool(wait([future], SOON_S).done)
+def held_up(loans: Loans, threads: ThreadPoolExecutor, wanted: dict[Any, Any]) -> Future[None]:
+    """The same of a thread that has to wait, once it does."""
+    waits = threading.Event()
+    future = asked(loans, threads, wanted, waits.set)
+    assert waits.wait(LATER_S) and not future.done()
+    return future
 
 
 @pytest.fixture
@@ -60,9 +66,9 @@ def threads() -> Any:
 def test_one_condition_is_shared_and_another_waits(threads: ThreadPoolExecutor) -> None:
     loans = Loans()
     with loans.of({"vae": None, "transformer": "a"}, nothing):
-        assert has_come(asked(loans, threads, {"transformer": "a"}))
-        other = asked(loans, threads, {"transformer": "b"})
-        assert not has_come(other) and loans.is_lent("transformer")
+        asked(loans, threads, {"transformer": "a"}).result(LATER_S)
+        other = held_up(loans, threads, {"transformer": "b"})
+        assert loans.is_lent("transformer")
     other.result(LATER_S)
     assert not loans.is_lent("transformer")
 
@@ -70,33 +76,41 @@ def test_one_condition_is_shared_and_another_waits(threads: ThreadPoolExecutor) 
 def test_who_wants_it_alone_is_not_kept_waiting_by_those_who_come_later(threads: ThreadPoolExecutor) -> None:
     loans = Loans()
     with loans.of({"transformer": "a"}, nothing):
-        alone = asked(loans, threads, {"transformer": ALONE()})
-        assert not has_come(alone)
-        later = asked(loans, threads, {"transformer": "a"})
-        assert not has_come(later), "it would go with the one that has it now, before the one that waits"
-        with loans.of({"vae": None}, nothing):  # as a preview asks, in the middle of a step
-            pass
-    wait([alone, later], LATER_S)
-    assert alone.done() and later.done()
+        alone = held_up(loans, threads, {"transformer": unshared()})
+        later = held_up(loans, threads, {"transformer": "a"})  # not with the one that has it, before the one that waits
+        asked(loans, threads, {"vae": None}).result(LATER_S)  # as another thread decodes meanwhile
+    for future in (alone, later):
+        future.result(LATER_S)
 
 
 def test_two_that_want_the_same_two_in_other_orders_do_not_wait_for_ever(threads: ThreadPoolExecutor) -> None:
     loans = Loans()
-    wanted = [{"a": ALONE(), "b": ALONE()}, {"b": ALONE(), "a": ALONE()}] * 20
-    assert not wait([asked(loans, threads, each) for each in wanted], LATER_S).not_done
+    wanted = [{"a": unshared(), "b": unshared()}, {"b": unshared(), "a": unshared()}] * 20
+    for future in [asked(loans, threads, each) for each in wanted]:
+        future.result(LATER_S)
 
 
-def test_a_cancel_ends_the_wait_for_a_loan_and_leaves_nothing_behind() -> None:
+def test_a_thread_that_holds_a_loan_asks_for_no_other(threads: ThreadPoolExecutor) -> None:
+    """Between it and one that waits for both, each would wait for the other."""
+    loans = Loans()
+    with loans.of({"transformer": "a"}, nothing):
+        with pytest.raises(AssertionError, match="end the first, or ask in another thread"), loans.of({}, nothing):
+            pass
+        asked(loans, threads, {"transformer": "a"}).result(LATER_S)
+    with loans.of({"transformer": "b"}, nothing):
+        pass
+
+
+def test_a_cancel_ends_the_wait_for_a_loan_and_leaves_nothing_behind(threads: ThreadPoolExecutor) -> None:
     loans = Loans()
 
     def cancelled() -> None:
         raise Cancelled
 
     with loans.of({"transformer": "a"}, nothing):
-        with pytest.raises(Cancelled), loans.of({"transformer": "b"}, cancelled):
-            pass
-        with loans.of({"transformer": "a"}, cancelled):  # nobody is in its way
-            pass
+        with pytest.raises(Cancelled):
+            asked(loans, threads, {"transformer": "b"}, cancelled).result(LATER_S)
+        asked(loans, threads, {"transformer": "a"}, cancelled).result(LATER_S)  # nobody is in its way
 
 
 @pytest.fixture

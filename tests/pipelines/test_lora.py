@@ -15,6 +15,8 @@ from latentloom.pipelines.components import ComponentStore
 from latentloom.pipelines.describe import add_lora, describe_model
 from latentloom.pipelines.values import Model, to_plain
 
+ENDLESS = "([a-z_0-9.]+)+!"
+"""A regular expression that takes longer than a life to fail on the name of a layer."""
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 
 
@@ -263,6 +265,17 @@ def test_what_a_lora_says_of_itself_equals_the_stock_pipeline(flux: Model, style
         ({"init_lora_weights": "pissa"}, "changes the model's own weights"),
         ({"layer_replication": [[0, 2]]}, "changes the model's layers"),
         ({"runtime_config": {"auto_map": {"A": "b"}}}, "names code of its own"),
+        *(
+            ({"r": 2, name: value}, rf"gives {name} a pattern, '\(\[a-z_0-9\.\]\+\)\+!', which could take for ever")
+            for name, value in (
+                ("target_modules", ENDLESS),
+                ("exclude_modules", ENDLESS),
+                ("modules_to_save", ["proj_out", ENDLESS]),
+                ("layers_pattern", [ENDLESS]),
+                ("rank_pattern", {"^to_q": 2, ENDLESS: 2}),
+                ("alpha_pattern", {ENDLESS: 2}),
+            )
+        ),
     ],
 )
 def test_a_lora_that_asks_for_more_than_its_tensors_is_refused(
@@ -270,6 +283,34 @@ def test_a_lora_that_asks_for_more_than_its_tensors_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         add_lora(flux, str(with_settings(style, **settings)))
+
+
+@pytest.mark.parametrize("settings", [{"target_modules": "all-linear"}, {"rank_pattern": {"^a.0.to_q$": 2}}])
+def test_names_of_layers_are_no_patterns_that_are_refused(flux: Model, style: Path, settings: dict[str, Any]) -> None:
+    add_lora(flux, str(with_settings(style, r=2, **settings)))
+
+
+def test_the_name_of_a_tensor_is_no_pattern_either(flux: Model, style: Path) -> None:
+    """Where a file tells no settings, diffusers makes rank_pattern from the names of its tensors."""
+    bad = {f"transformer.{ENDLESS}.lora_{half}.weight": torch.ones(3, 3) for half in "AB"}
+    save_file({**bad, **load_file(style)}, style)
+    with pytest.raises(ValueError, match=r"'transformer\.\(\[a-z.* is no name of a layer; get the file again"):
+        add_lora(flux, str(style))
+
+
+@pytest.mark.parametrize(("halves", "rank"), [(("w2_a", "w2_b"), 3), (("w1_a", "w1_b"), 3), ((), 10**6)])
+def test_a_lokr_has_the_ranks_of_its_halves_and_a_whole_one_any(
+    flux: Model, tmp_path: Path, halves: tuple[str, ...], rank: int
+) -> None:
+    layer = "transformer.transformer_blocks.0.attn.to_q.lokr_"
+    shapes = dict(zip(halves, [(16, 2), (2, 16)], strict=False)) or {"w1": (4, 4), "w2": (16, 16)}
+    save_file({layer + part: torch.ones(shape) for part, shape in shapes.items()}, tmp_path / "x.safetensors")
+    if not halves:
+        add_lora(flux, str(with_settings(tmp_path / "x.safetensors", r=rank)))
+        return
+    add_lora(flux, str(with_settings(tmp_path / "x.safetensors", r=2)))
+    with pytest.raises(ValueError, match=r"asks for transformer\.r = 3, but its tensors have ranks up to 2"):
+        add_lora(flux, str(with_settings(tmp_path / "x.safetensors", r=rank)))
 
 
 @pytest.mark.parametrize(

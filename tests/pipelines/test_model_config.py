@@ -148,7 +148,7 @@ def test_every_key_set_to_a_repository_a_path_and_a_url_runs_and_fetches_nothing
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     report = json.loads(done.stdout[done.stdout.index("{") :])
     assert report["classes"] >= 18 and report["keys"] > 100
-    assert report["loaded"] and report["refused when inspected"], report
+    assert report["loaded"] and report["refused when inspected"] > 400, report
 
 
 def test_no_hub_is_asked_while_a_component_loads_in_this_thread(monkeypatch: pytest.MonkeyPatch) -> None:

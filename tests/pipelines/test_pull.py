@@ -121,7 +121,7 @@ def test_an_unsupported_pipeline_is_refused_before_the_weights(hub: FakeHub) -> 
 
 def test_a_modular_repository_is_refused_by_name(hub: FakeHub) -> None:
     (hub.origin / "model_index.json").rename(hub.origin / "modular_model_index.json")
-    with pytest.raises(ValueError, match=r"is a modular model .*; pull the repository that has model_index\.json"):
+    with pytest.raises(ValueError, match=r"is a modular model .*; take the repository that has model_index\.json"):
         pull("org/name", hub=hub, report=lambda line: None)
 
 

@@ -67,7 +67,14 @@ def test_a_stage_of_one_device_tells_its_device_machine_and_memory(events: list[
     assert work.peak_memory_bytes == 7 and work.seconds >= 0
 
 
-def test_the_memory_of_a_stage_on_a_cpu_is_its_process_s() -> None:
+@pytest.mark.usefixtures("resettable_peak")
+def test_the_memory_of_a_stage_on_a_cpu_is_its_process_s_since_it_was_counted_anew() -> None:
+    mib = 1 << 20
+    held = torch.ones(256 * mib, dtype=torch.uint8)
+    high = rank_work.peak("cpu")
+    del held
     rank_work.reset_peak("cpu")
-    held = torch.ones(32 << 20, dtype=torch.uint8)
-    assert rank_work.peak("cpu") > len(held) or not rank_work.STATUS.exists()
+    low = rank_work.peak("cpu")
+    assert high - low > 128 * mib
+    held = torch.ones(64 * mib, dtype=torch.uint8)
+    assert rank_work.peak("cpu") - low > len(held) // 2

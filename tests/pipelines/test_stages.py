@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from latentloom.parallel.border import Border, Cancelled
-from latentloom.pipelines import stages
+from latentloom.pipelines import rank_work, stages
 from latentloom.pipelines.components import store
 from latentloom.pipelines.families import FAMILIES, family_module
+from latentloom.pipelines.finite import check_finite
 from latentloom.pipelines.out_of_memory import OutOfMemory, is_out_of_memory
 from latentloom.pipelines.values import Image, Model, Sampling, from_plain, to_plain
 
@@ -250,6 +251,16 @@ def test_what_is_not_finite_ends_the_stage_and_names_the_weight(
     finally:
         tensor.data.copy_(kept)
     getattr(stages, stage)(requests[stage])
+
+
+@pytest.mark.usefixtures("resettable_peak")
+def test_to_look_whether_all_is_finite_takes_no_memory(model: Any) -> None:
+    tensor = torch.ones(32 << 20)
+    check_finite({"tensor": tensor[:1]}, {}, from_plain(Model, model("flux")), what="what is loaded once")
+    rank_work.reset_peak("cpu")
+    before = rank_work.peak("cpu")
+    check_finite({"tensor": tensor, "empty": tensor[:0]}, {}, from_plain(Model, model("flux")), what="a tensor")
+    assert rank_work.peak("cpu") - before < tensor.nbytes // 8
 
 
 def test_an_overflow_of_sound_weights_is_told_too(model: Any, canvas: Any, paint: Any) -> None:

@@ -1,0 +1,124 @@
+"""A header of a safetensors file has one meaning, and no more in it than tensors need."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latentloom.pipelines import tensor_file
+from latentloom.pipelines.tensor_file import read_tensor_file
+
+
+@pytest.mark.parametrize(
+    ("entry", "data", "words"),
+    [
+        ({"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, 8, ""),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, 7, "damaged"),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, 9, "damaged"),
+        ({"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}, 8, "not its shape's"),
+        ({"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}, 8, "impossible shape"),
+        ({"dtype": "F32", "shape": [True, 2], "data_offsets": [0, 8]}, 8, "impossible shape"),
+        ({"dtype": "Q4", "shape": [2], "data_offsets": [0, 8]}, 8, "wrongly"),
+        ({"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}, 16, "overlap or leave gaps"),
+        ({"dtype": "F32", "shape": [], "data_offsets": [4, 0]}, 8, "not its shape's"),
+        ([1], 8, "wrongly"),
+    ],
+)
+def test_a_header_that_lies_is_refused(tmp_path: Path, entry: Any, data: int, words: str) -> None:
+    header = json.dumps({"w": entry}).encode()
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(data))
+    if not words:
+        assert read_tensor_file(path).tensors["w"].numel == 2
+        return
+    with pytest.raises(ValueError, match=words):
+        read_tensor_file(path)
+
+
+def write_header(path: Path, header: bytes, *, data: int = 0) -> Path:
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(data))
+    return path
+
+
+def empty_tensors(count: int) -> bytes:
+    entry = b'"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
+    return b'{"__metadata__":{"a":"{{{"},' + b",".join(entry % number for number in range(count)) + b"}"
+
+
+def test_a_header_may_describe_100_000_tensors_counted_before_it_is_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(read_tensor_file(write_header(tmp_path / "most", empty_tensors(100_000))).tensors) == 100_000
+    monkeypatch.setattr(tensor_file, "parse_object", None)
+    for count in (100_001, 200_000):
+        with pytest.raises(ValueError, match=r"more describes more than 100,000 tensors, the most .*; copy it again"):
+            read_tensor_file(write_header(tmp_path / "more", empty_tensors(count)))
+
+
+@pytest.mark.parametrize("filler", [b'"",', b'"\\\\",', b'"\\"\\"",', b"[],", b"{},", b"0,", b'"\\u007b":{},'])
+def test_a_header_full_of_small_things_is_refused_before_it_is_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filler: bytes
+) -> None:
+    monkeypatch.setattr(tensor_file, "parse_object", None)
+    path = write_header(tmp_path / "x", b'{"a":[' + filler * 2_000_000 + b"0]}")
+    with pytest.raises(ValueError, match=r"more than 100,000 tensors"):
+        read_tensor_file(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        (b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"w":{}}', "the key 'w' is there twice"),
+        (b'{"w":' + b"[" * 50_000 + b"]" * 50_000 + b"}", "nests more than 32 levels"),
+        (b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}}', "not its shape's"),
+        (b'{"w":{"dtype":"U8","shape":[-1],"data_offsets":[1,0]}}', "impossible shape"),
+        (b'{"w":{"dtype":"U8","shape":[0],"data_offsets":[-1,-1]}}', "overlap or leave gaps"),
+        (
+            b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}',
+            "overlap or leave gaps",
+        ),
+        (b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1.0]}}', "wrongly"),
+    ],
+)
+def test_a_header_of_one_meaning_only(tmp_path: Path, header: bytes, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read_tensor_file(write_header(tmp_path / "x", header, data=1))
+
+
+def test_a_header_is_parsed_once_until_its_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_header(tmp_path / "x", empty_tensors(2))
+    monkeypatch.setattr(tensor_file, "SETTLED_NS", 2**62)  # just written: it may be written again in the same tick
+    assert read_tensor_file(path) is not read_tensor_file(path)
+    monkeypatch.setattr(tensor_file, "SETTLED_NS", -(2**62))
+    first = read_tensor_file(path)
+    assert read_tensor_file(path) is first
+    write_header(tmp_path / "y", empty_tensors(3)).replace(path)
+    assert len(read_tensor_file(path).tensors) == 3
+
+
+def test_no_more_headers_are_kept_than_two_files_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_file, "SETTLED_NS", -(2**62))
+    monkeypatch.setattr(tensor_file, "MAX_TENSORS", 2)
+    paths = [write_header(tmp_path / str(number), empty_tensors(2)) for number in range(3)]
+    first, second, third = [read_tensor_file(path) for path in paths]
+    assert read_tensor_file(paths[2]) is third and read_tensor_file(paths[1]) is second
+    assert read_tensor_file(paths[0]) is not first
+
+
+@pytest.mark.parametrize("text", ["x" * 200, "\N{GRINNING FACE}" + "x" * 50])
+def test_headers_are_kept_by_the_memory_that_they_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(tensor_file, "SETTLED_NS", -(2**62))
+    header = json.dumps({"__metadata__": {"a": text}, "w": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}})
+    paths = [write_header(tmp_path / str(number), header.encode()) for number in range(3)]
+    cost = read_tensor_file(paths[0]).kept_bytes
+    assert cost > 2 * len(text.encode())
+    monkeypatch.setattr(tensor_file, "MAX_KEPT_BYTES", 2 * cost)
+    first, second, third = [read_tensor_file(path) for path in paths]
+    assert read_tensor_file(paths[2]) is third and read_tensor_file(paths[1]) is second
+    assert read_tensor_file(paths[0]) is not first
+    monkeypatch.setattr(tensor_file, "MAX_KEPT_BYTES", cost - 1)
+    assert read_tensor_file(write_header(tmp_path / "3", header.encode())) is not read_tensor_file(tmp_path / "3")
+    assert read_tensor_file(paths[0]) is read_tensor_file(paths[0]), "a file that is not kept drives out no other"
