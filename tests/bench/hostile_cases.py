@@ -45,6 +45,8 @@ ENTRIES = [
     {"tokenizer_file": "../../outside/secret.json"},
     {"transformers_weights": "../../outside/x.safetensors"},
 ]
+ENDLESS = "([a-z_0-9.]+)+!"
+"""A regular expression that takes longer than a life to fail on the name of a layer."""
 CODES = {0: "ok", 1: "failed in one sentence", 2: "refused"}
 NAMES = ["../x", "/tmp/evil", "a/../../x", ".git/hooks/post", "a\0b", "", ".", "a" * 300, "con", "x\n", "ünï/✓", "-rf"]
 
@@ -377,8 +379,11 @@ def lora(bench: Bench, folder: Path, dice: random.Random) -> tuple[str, Callable
     ask = {
         "r": dice.choice([rank, 10**9, -1]),
         "lora_alpha": 10**9,
-        "target_modules": dice.choice([["to_q"], ".*", "(" * 50, "([a-z_0-9.]+)+!"]),
+        "target_modules": dice.choice([["to_q"], ".*", "(" * 50, ENDLESS]),
+        "rank_pattern": {dice.choice(["to_q", "^to_q", ENDLESS]): rank},
     }
+    if dice.random() < 0.1:
+        tensors |= {f"transformer.{ENDLESS}.lora_{half}.weight": torch.ones(rank + 1, rank + 1) for half in "AB"}
     metadata = {"lora_adapter_metadata": json.dumps({f"transformer.{k}": v for k, v in ask.items()})}
     data = save(tensors, metadata if dice.random() < 0.5 else None)
     if dice.random() < 0.35:
