@@ -101,14 +101,13 @@ class Server:
                 while not any(self._turn(fd) for fd, _ in self.poll.poll()):
                     pass  # until this process is the spare, with a connection of its own
             except Closed:
+                self._end_server()
                 self._end()
 
     def _turn(self, fd: int) -> bool:
         """Do what a descriptor asks for. True in a new spare, for which none of the other descriptors are."""
         if fd == self.host_pidfd:
-            if self.server_pidfd >= 0:  # it may be stopped
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(self.server_pidfd, signal.SIGKILL)
+            self._end_server()
             self._end()
         elif fd == self.channel.fileno():
             return self._answer()
@@ -172,10 +171,11 @@ class Server:
             os.dup2(log, 1)
             os.dup2(log, 2)
             os.close(log)
+            own, self.own_pidfd = self.own_pidfd, -1
             self._close_all()
             from .rank import main
 
-            main(Channel(socket.socket(fileno=connection)), self.host_pidfd, config)
+            main(Channel(socket.socket(fileno=connection)), self.host_pidfd, config, server_pidfd=own)
         except BaseException:
             traceback.print_exc()  # into its log
         finally:
@@ -214,6 +214,11 @@ class Server:
         pid = self.children.pop(pidfd)
         os.close(pidfd)
         return os.waitpid(pid, 0)
+
+    def _end_server(self) -> None:
+        """Where this is a spare, and the host is dead: the server may be stopped."""
+        if self.server_pidfd >= 0 and not guard.has_ended(self.server_pidfd, wait_s=0):
+            guard.tell_after(self.host_pidfd, self.server_pidfd, signal.SIGKILL)
 
     def _end(self) -> NoReturn:
         """No child is left, not even a zombie."""

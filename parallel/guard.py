@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import select
@@ -9,6 +10,8 @@ import signal
 import threading
 
 PR_SET_PDEATHSIG = 1
+CLOSED_S = 0.5
+"""Connections of a process that dies are closed a moment before it is dead."""
 
 
 def die_with_parent(parent: int) -> None:
@@ -29,6 +32,23 @@ def wake_with_parent() -> None:
 def _ask_at_parents_end(number: int) -> None:
     """A child of this process has to ask for itself: the kernel forgets at a fork."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
+
+
+def has_ended(pidfd: int, *, wait_s: float) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(1000 * wait_s))
+
+
+def tell_after(host_pidfd: int, pidfd: int, number: int) -> None:
+    """Once the host is dead, signal a process that may be stopped and whose own parent died before, so that the kernel
+    does not wake it; where all who could do so are stopped, they stay.
+
+    For those whose connection to the host has closed; a host that lives is waited for in vain.
+    """
+    if pidfd >= 0 and has_ended(host_pidfd, wait_s=CLOSED_S):
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, number)
 
 
 class Watcher:

@@ -12,6 +12,7 @@ import importlib
 import os
 import queue
 import select
+import signal
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from typing import Any
 
 import torch
 
+from . import guard
 from .message import Channel, Closed, Message, read_body
 from .order import JobOrder
 from .rank_job import RankJob, loses_device
@@ -29,12 +31,13 @@ from .world import Membership
 LANES = ("main", "side")
 
 
-def main(channel: Channel, host_pidfd: int, config: Mapping[str, Any]) -> None:
+def main(channel: Channel, host_pidfd: int, config: Mapping[str, Any], *, server_pidfd: int) -> None:
     """Serve `channel` until the host ends it or is gone; does not return."""
     torch.set_num_threads(config["num_threads"])
     _take(config["device"])  # what this thread aborts is there too
     with contextlib.suppress(Closed):
         Rank(channel, config).listen(host_pidfd)
+    guard.tell_after(host_pidfd, server_pidfd, signal.SIGCONT)
     os._exit(0)  # leaving in good order would wait for others, and for threads in the middle of a step
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .guard import has_ended
 from .message import Channel, Closed, Message
 
 START = """
@@ -130,12 +130,6 @@ class ServerProcess:
             os.close(self._pidfd)
             self._pidfd = -1
         return code
-
-
-def has_ended(pidfd: int, *, wait_s: float) -> bool:
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(1000 * wait_s))
 
 
 def reap(pidfd: int) -> int | None:

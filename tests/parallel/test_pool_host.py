@@ -83,21 +83,30 @@ pool.call("pool_bodies:total", {"tensor": torch.ones(9), "steps": 10_000, "pause
     assert not [each for each in tmp_path.iterdir() if PREFIX in each.name]
 
 
-@pytest.mark.parametrize("killed", ["spare server host", "host"])
-def test_no_process_is_left_when_host_server_and_spare_are_killed_or_stopped(tmp_path: Path, killed: str) -> None:
-    program = """
-from pool_processes import server_of, spare_of
+@pytest.mark.parametrize(
+    ("num_losses", "stopped", "killed"),
+    [(0, "", "spare server host"), (0, "server spare", "host"), (1, "server spare", "host"), (1, "server", "host")],
+)
+def test_no_process_is_left_when_host_server_and_spare_are_killed_or_stopped(
+    tmp_path: Path, num_losses: int, stopped: str, killed: str
+) -> None:
+    """With a loss before, the server is the spare of another, and so not the host's child."""
+    program = f"""
+from pool_processes import server_of, spare_of, wait_until
+for _ in range({num_losses}):
+    server, spare = server_of(pool), spare_of(pool)
+    os.kill(server, 9)
+    wait_until(lambda: server_of(pool) == spare)
 print(server_of(pool), spare_of(pool), flush=True)
-pool.call("pool_bodies:total", {"tensor": torch.ones(9), "steps": 10_000, "pause_s": 0.01}, num_ranks=2)
+pool.call("pool_bodies:total", {{"tensor": torch.ones(9), "steps": 10_000, "pause_s": 0.01}}, num_ranks=2)
 """
     with subprocess.Popen(command(program), env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         server, spare = map(int, process.stdout.readline().split())
         pids = {"host": process.pid, "server": server, "spare": spare}
         assert len(alive_with(str(tmp_path))) == 5
-        for name, pid in pids.items():
-            if name not in killed:
-                os.kill(pid, signal.SIGSTOP)
+        for name in stopped.split():
+            os.kill(pids[name], signal.SIGSTOP)
         for name in killed.split():
             os.kill(pids[name], signal.SIGKILL)
     wait_until(lambda: not alive_with(str(tmp_path)))
