@@ -48,7 +48,8 @@ def read_picture(path: Path, *, max_pixels: int = MAX_PIXELS, remedy: str = "mak
     import torch
 
     array, most = _array(path, max_pixels, remedy)  # H W C
-    return torch.from_numpy(array).float().div_(most).clamp_(0, 1)[None].expand(-1, -1, -1, 3).contiguous()  # 1 H W 3
+    pixels = torch.from_numpy(array).float().div_(most)[None]  # 1 H W C
+    return pixels if pixels.shape[3] == 3 else pixels.clamp_(0, 1).repeat(1, 1, 1, 3)
 
 
 def _array(path: Path, max_pixels: int, remedy: str) -> tuple[np.ndarray, float]:
@@ -92,7 +93,7 @@ def _colours(strip: Pillow.Image) -> np.ndarray:
     if strip.has_transparency_data:
         rgba = strip.convert("RGBA")
         strip = Pillow.alpha_composite(Pillow.new("RGBA", rgba.size, "white"), rgba)
-    return np.asarray(strip.convert("RGB"))
+    return np.asarray(strip if strip.mode == "RGB" else strip.convert("RGB"))
 
 
 def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from ..pipelines.finite import NotFinite
 from .records import RunResult
 
 RunState = Literal["ok", "failed", "cancelled", "resumed", "busy"]
@@ -130,6 +131,7 @@ def _reason(report: Report) -> tuple[str, int]:
     """What makes two failures alike, and how many of those are enough."""
     failure = None if report.result is None else report.result.failure
     cause = failure and failure.__cause__
-    if isinstance(cause, ValueError) and not isinstance(cause.__cause__, OSError):  # the disk was full, say
+    is_cheap = isinstance(cause, ValueError) and not isinstance(cause, NotFinite)
+    if is_cheap and not isinstance(cause.__cause__, OSError):  # the disk was full, say
         return report.error, MOST_REFUSED
     return re.sub(r"\d+", "", failure.sentence if failure else report.error), MOST_FAULTS

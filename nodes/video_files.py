@@ -64,7 +64,7 @@ def opened_video(path: Path) -> Iterator[InputContainer]:
 
     format = MATROSKA if path.suffix.lower() in MATROSKA_ENDINGS else MP4
     try:
-        with open_regular(path) as file, av.open(file, format=format) as container:
+        with open_regular(path) as file, av.open(file, "r", format=format) as container:
             yield container
     except (OSError, FFmpegError, IndexError, StopIteration) as error:
         reason = getattr(error, "strerror", "") or "it holds no picture"

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from .values import Lora, Model
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+DTYPES = ("torch.float32", "torch.float16", "torch.bfloat16")
 CAUSE = (
     "damaged weights, a LoRA of a large scale, or numbers beyond {dtype} do this: load the model in another dtype "
     "(fp32, or bf16 in place of fp16), or leave out its LoRAs"
 )
 
 
+class NotFinite(ValueError):
+    """A stage made what is no number; finding out took all of the stage's time."""
+
+
 def check_finite(tensors: Mapping[str, Tensor | None], parts: Mapping[str, Any], model: Model, *, what: str) -> None:
-    """Raise `ValueError` where a value is NaN or infinite; it names the weight that is so itself, if there is one.
+    """Raise `NotFinite` where a value is NaN or infinite; it names the weight that is so itself, if there is one.
 
     Costs one pass over the tensors and one wait for the device, so it belongs at the end of a stage and not in a step;
     no memory while all is well. Only floating point is looked at.
@@ -28,23 +30,27 @@ def check_finite(tensors: Mapping[str, Tensor | None], parts: Mapping[str, Any],
     for name, tensor in tensors.items():
         if tensor is None or not tensor.is_floating_point() or _is_finite(tensor):
             continue
-        num_bad = int((~torch.isfinite(tensor)).sum())
+        num_bad = tensor.numel() - int(tensor.isfinite().sum())
         found = f"{num_bad} of {tensor.numel()} values of {what} ({name}) are not finite numbers (NaN or infinity)"
-        raise ValueError(f"{found}; {_cause(parts, model)}")
+        raise NotFinite(f"{found}; {_cause(parts, model)}")
 
 
 def _is_finite(tensor: Tensor) -> bool:
     """By the least and the largest value, which are NaN if any is: `isfinite` of all would take memory like them."""
-    return not tensor.numel() or all(bool(torch.isfinite(end)) for end in torch.aminmax(tensor.detach()))
+    import torch
+
+    return not tensor.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(tensor.detach()))).all())
 
 
 def _cause(parts: Mapping[str, Any], model: Model) -> str:
+    import torch
+
     for name, part in parts.items():
         if not isinstance(part, torch.nn.Module):
             continue
         for weight, tensor in part.named_parameters():
             # neither quantized weights nor a rank's share of one, whose other shares are not known here
-            is_plain = type(tensor) is torch.nn.Parameter and tensor.dtype in DTYPES and not tensor.is_meta
+            is_plain = type(tensor) is torch.nn.Parameter and str(tensor.dtype) in DTYPES and not tensor.is_meta
             if not is_plain or _is_finite(tensor):
                 continue
             if (lora := _lora_of(weight, model)) is not None:

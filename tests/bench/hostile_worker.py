@@ -4,6 +4,8 @@ python tests/bench/hostile_worker.py FOLDER SEED, then a line `["KIND", NUMBER]`
 """
 
 import contextlib
+import ctypes
+import gc
 import json
 import os
 import random
@@ -31,6 +33,8 @@ def once(bench: Bench, kind: str, index: int, idle_mib: float) -> dict[str, Any]
     row: dict[str, Any] = {"kind": kind, "index": index}
     try:
         what, read = CASES[kind](bench, folder, random.Random(f"{bench.seed}:{kind}:{index}"))
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # what earlier files left to the allocator is not this one's
         Path("/proc/self/clear_refs").write_text("5")
         start = time.monotonic()
         with bench.audit.watching(folder, writable=(bench.root,)):
