@@ -91,5 +91,8 @@ def model_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
 
 def lora_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     """The content and the place of the file that Load LoRA reads."""
+    from ..pipelines.tensor_file import read_tensor_file
+
     path = workspace.input_path(inputs["path"], socket="path")
+    read_tensor_file(path)  # whose header says how long it is: what is no LoRA is not read to its end
     return f"{content_hash(path, socket='path')} {path}"

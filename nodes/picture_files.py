@@ -157,14 +157,13 @@ def opened(
     `max_pixels` None is for pictures that this process made itself.
     """
     name, most = name or str(path), math.inf if max_pixels is None else max_pixels
-    with _quietly(), _regular(path, name) as file:
-        if (num_bytes := os.fstat(file.fileno()).st_size) > max(most, 1 << 20) * FILE_BYTES_PER_PIXEL:
-            raise ValueError(f"{name} has {num_bytes:,} bytes, more than a picture of {most:,} pixels; {remedy}")
-        with _open(file, name, most) as picture:
-            if picture.width * picture.height > most:
-                size = f"{picture.width} x {picture.height}"
-                raise ValueError(f"{name} has {size} pixels, and at most {most:,} are taken; {remedy}")
-            yield picture
+    if max_pixels is not None:
+        check_file_size(path, name=name, max_pixels=max_pixels, remedy=remedy)
+    with _quietly(), _regular(path, name) as file, _open(file, name, most) as picture:
+        if picture.width * picture.height > most:
+            size = f"{picture.width} x {picture.height}"
+            raise ValueError(f"{name} has {size} pixels, and at most {most:,} are taken; {remedy}")
+        yield picture
 
 
 def load(picture: Pillow.Image, name: str) -> None:
@@ -175,6 +174,15 @@ def load(picture: Pillow.Image, name: str) -> None:
             picture._decoder = picture.fp = None  # pyright: ignore[reportAttributeAccessIssue]
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise ValueError(f"{name} is damaged or cut short ({error}); export the picture again") from None
+
+
+def check_file_size(path: Path, *, max_pixels: int, remedy: str, name: str = "") -> None:
+    """Refuse a file that is longer than any picture of so many pixels, before it is read. Raises `ValueError`."""
+    name = name or str(path)
+    with _regular(path, name) as file:
+        num_bytes = os.fstat(file.fileno()).st_size
+    if num_bytes > max(max_pixels, 1 << 20) * FILE_BYTES_PER_PIXEL:
+        raise ValueError(f"{name} has {num_bytes:,} bytes, more than a picture of {max_pixels:,} pixels; {remedy}")
 
 
 def _regular(path: Path, name: str) -> BinaryIO:

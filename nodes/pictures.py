@@ -30,8 +30,12 @@ def load_image(
 
 
 def image_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
-    """The content of the file that Load Image reads."""
-    return content_hash(workspace.input_path(inputs["path"], socket="path"), socket="path")
+    """The content of the file that Load Image reads, of which no more is read than a picture may have."""
+    from .picture_files import check_file_size
+
+    file = workspace.input_path(inputs["path"], socket="path")
+    check_file_size(file, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
+    return content_hash(file, socket="path")
 
 
 @checked

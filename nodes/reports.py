@@ -132,6 +132,6 @@ def _reason(report: Report) -> tuple[str, int]:
     failure = None if report.result is None else report.result.failure
     cause = failure and failure.__cause__
     is_cheap = isinstance(cause, ValueError) and not isinstance(cause, NotFinite)
-    if is_cheap and not isinstance(cause.__cause__, OSError):  # the disk was full, say
+    if cause is not None and is_cheap and not isinstance(cause.__cause__, OSError):  # the disk was full, say
         return report.error, MOST_REFUSED
     return re.sub(r"\d+", "", failure.sentence if failure else report.error), MOST_FAULTS

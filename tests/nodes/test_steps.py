@@ -105,6 +105,16 @@ def test_a_pipe_is_refused_before_a_run_reads_it(id: str, tmp_path: Path) -> Non
         fingerprint({"path": "pipe.png"}, Workspace(roots=(tmp_path,)))
 
 
+@pytest.mark.parametrize("id", ["LoomLoadImage", "LoomLoadLora"])
+def test_a_file_far_longer_than_what_it_should_be_is_not_read_to_its_end(id: str, tmp_path: Path) -> None:
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(1 << 40)
+    fingerprint = SPECS[id].fingerprint
+    assert fingerprint is not None
+    with pytest.raises(ValueError, match=r"1,099,511,627,776 bytes, more than a picture|header"):
+        fingerprint({"path": "huge"}, Workspace(roots=(tmp_path,)))
+
+
 def test_links_in_a_circle_are_no_input_and_no_output(tmp_path: Path) -> None:
     (tmp_path / "loop.png").symlink_to("loop.png")
     workspace = Workspace(output_dir=tmp_path, roots=(tmp_path,))
