@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import os
 import socket
 import threading
@@ -33,6 +34,8 @@ from .login import Guard, login_routes
 from .origin import Door
 from .policy import Policy, mark_scripts
 from .server import Server
+
+logger = logging.getLogger("latentloom")
 
 VIEWS = ("build", "simple", "gallery", "models")
 LANGUAGES = ("en", "de")
@@ -129,7 +132,17 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
         )
     except OSError:
         raise ValueError(_taken(settings.host, settings.port)) from None
-    guard(page.server, Patience(trusted=settings.trusted_proxies), grace_s=GRACE_S)
+    try:
+        guard(page.server, Patience(trusted=settings.trusted_proxies), grace_s=GRACE_S)
+    except TimeoutError:
+        page.close(verbose=False)
+        raise ValueError(_silent(settings.host, settings.port)) from None
+    if settings.has_auth and settings.public_netloc and not settings.trusted_proxies:
+        logger.warning(
+            "the proxy for %s is not named with --trusted-proxy, so all who come through it count as one, and one who "
+            "guesses passwords keeps the others waiting; add --trusted-proxy with its address",
+            settings.public_netloc,
+        )
     return page
 
 

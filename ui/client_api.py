@@ -24,7 +24,7 @@ from ..nodes.problems import short
 from ..nodes.resolve import param_values
 from .auth import LOCAL
 from .errors import Conflict, NotHere
-from .paging import FIRST_ROWS, page_of, short_values, shortened
+from .paging import FIRST_ROWS, MAX_ROWS, page_of, short_values, shortened
 from .server import Server
 from .templates import templates
 from .workflow_files import Head
@@ -32,7 +32,7 @@ from .workflow_files import Head
 logger = logging.getLogger("latentloom")
 
 TAKES = {
-    "list_workflows": "takes nothing",
+    "list_workflows": "takes limit (how many at most) and before (text, an id or nothing), in this order",
     "run_workflow": "takes workflow (text), params (an object, or null) and wait (seconds), in this order",
     "get_run": "takes run (text)",
     "fetch_result": "takes result (text)",
@@ -108,7 +108,8 @@ class ClientApi:
         """
         own = [_row(head.id, head.name, head.description, head.params) for head in self._heads(request)]
         with _told():
-            return page_of([*own, *_shipped()], lambda row: row["id"], limit=limit, before=before)
+            rows, last = _num_rows(limit), _check_text("before", before)
+            return page_of([*own, *_shipped()], lambda row: row["id"], limit=rows, before=last)
 
     def _heads(self, request: gr.Request) -> list[Head]:
         return self._server.library.heads(_user(request))
@@ -204,6 +205,12 @@ def _check_text(name: str, value: Any) -> str:
 def _check_params(params: Any) -> None:
     if params is not None and not isinstance(params, dict):
         raise ValueError(f"params is {short(params)}; it takes values by name, such as {{'prompt': 'a red star'}}")
+
+
+def _num_rows(limit: Any) -> int:
+    if type(limit) is not int or not 1 <= limit <= MAX_ROWS:
+        raise ValueError(f"limit is {short(limit)}; it takes a whole number, from 1 to {MAX_ROWS}")
+    return limit
 
 
 def _seconds(wait: Any) -> float:

@@ -111,10 +111,13 @@ class Library:
             head = self._head(user, id)
             ending = " (copy)"
             name = head.name[: MAX_NAME - len(ending)] + ending
-            copy = self.create(user, self._graph(user, head, None), name=name, folder=head.folder)
-            thumb = self._files(user).thumb_path(id)
-            if thumb.is_file():
-                self._put_thumbnail(user, copy["id"], thumb.read_bytes())
+            graph, path = self._graph(user, head, None), self._files(user).thumb_path(id)
+            thumb = path.read_bytes() if path.is_file() else b""
+            num_bytes = len(graph_bytes(graph)) + len(thumb)
+            self._quota.check(user, "workflows", num_bytes=num_bytes, count=1)  # of all, before any of it is there
+            copy = self.create(user, graph, name=name, folder=head.folder)
+            if thumb:
+                self._write_thumbnail(user, copy["id"], thumb)
             return self._plain(user, self._head(user, copy["id"]))
 
     def versions(self, user: str, id: str) -> list[Plain]:
@@ -139,7 +142,9 @@ class Library:
             raise ValueError(f"{PICTURE} is {facts.width} x {facts.height}; send a smaller one")
         small = picture_thumbnail(file, side=THUMB_SIDE, name=PICTURE, format="PNG")
         with self._lock:
-            self._put_thumbnail(user, self._head(user, id).id, small)
+            path = self._files(user).thumb_path(self._head(user, id).id)
+            self._quota.check(user, "workflows", num_bytes=len(small) - size_of(path))
+            self._write_thumbnail(user, id, small)
             self._live.count(user, "library")
 
     def share(self, user: str, id: str) -> str:
@@ -158,9 +163,8 @@ class Library:
             head = self._head(share.user, share.workflow)
             return {"name": head.name, "graph": graph_to_plain(self._graph(share.user, head, None))}
 
-    def _put_thumbnail(self, user: str, id: str, data: bytes) -> None:
+    def _write_thumbnail(self, user: str, id: str, data: bytes) -> None:
         path = self._files(user).thumb_path(id)
-        self._quota.check(user, "workflows", num_bytes=len(data) - size_of(path))
         with self._quota.changing(user, "workflows", path):
             write_atomic(path, data)
 
@@ -199,7 +203,7 @@ class Library:
         return graph.model_copy(update={"name": head.name})
 
     def _newest(self, user: str) -> list[Head]:
-        """Those first."""
+        """All of the user's workflows, those that changed last first."""
         return sorted(self._heads_of(user).values(), key=lambda head: head.updated, reverse=True)
 
     def _heads_of(self, user: str) -> dict[str, Head]:

@@ -157,11 +157,6 @@ def login_routes(settings: Settings, *, throttle: Throttle | None = None) -> lis
     def no_logout() -> Response:
         return _refused(405, f"a link logs nobody out; use the page's menu, or send POST {PREFIX}/logout")
 
-    # Gradio's fetches from other servers for components that this page does not have
-    @router.api_route("/gradio_api/proxy={rest:path}", methods=["GET", "HEAD"])
-    def no_proxy(rest: str) -> Response:
-        return _refused(404, "this server fetches nothing from others")
-
     @router.api_route("/health", methods=["GET", "HEAD"])
     def health() -> Response:
         return Response(headers={"Cache-Control": "no-store"})

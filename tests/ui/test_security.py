@@ -464,6 +464,47 @@ def test_an_address_that_asks_for_too_much_at_a_time_waits_and_others_do_not() -
     assert asyncio.run(statuses()) == [200, 200, 429, 429, *[200] * 6]
 
 
+def test_a_proxy_with_an_ipv6_address_has_no_limit_of_its_own_and_its_neighbours_do() -> None:
+    release = asyncio.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await release.wait()
+
+    async def num_refused(peer: str) -> int:
+        gate, answers = limits.Gate(slow, Door(host="127.0.0.1"), trusted=("2001:db8::5",), max_asking=2), list[Any]()
+        scope = {"type": "http", "method": "GET", "path": "/", "client": (peer, 1), "headers": [(b"host", b"localhost")]}
+
+        async def send(message: Any) -> None:
+            answers.extend([message] if message["type"] == "http.response.start" else [])
+
+        tasks = [asyncio.create_task(gate(dict(scope), send, send)) for _ in range(4)]
+        await asyncio.wait(tasks, timeout=0.05)
+        release.set()
+        await asyncio.gather(*tasks)
+        return len(answers)
+
+    assert asyncio.run(num_refused("2001:db8::5")) == 0
+    release = asyncio.Event()
+    assert asyncio.run(num_refused("2001:db8::6")) == 2
+
+
+def test_a_proxy_that_is_not_named_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+    gate = limits.Gate(app, Door(host="127.0.0.1"), trusted=("10.0.0.1",))
+    refused(gate, [Asked(), *[Asked(headers=(("x-forwarded-for", "192.0.2.1"),))] * 3])
+    [warning] = caplog.messages
+    assert "--trusted-proxy 127.0.0.1" in warning
+
+
+def test_a_login_is_small(app: Any) -> None:
+    assert [limits.body_limit(path) for path in ("/login", "/login/", "/loginx")] == [16 << 10, 16 << 10, MIB]
+    [answer] = refused(app, [Asked(method="POST", target="/login", body=b"x" * 20_000)])
+    assert answer.status == 413 and "16 KiB" in answer.json()["error"]
+
+
 @pytest.mark.parametrize(
     ("path", "body"), [("/gradio_api/queue/join", b"\xff"), ("/gradio_api/queue/join", b"[" * 100_000), ("/a%00", b"")]
 )
@@ -479,14 +520,19 @@ def test_what_gradio_cannot_read_is_no_failure_of_the_server(
     assert not any(record.exc_info for record in caplog.records)
 
 
-@pytest.mark.parametrize(
-    "path", ["/gradio_api/upload", "/upload", "/gradio_api/proxy=http://a/", "/gradio_api/upload?upload_id=x"]
-)
+@pytest.mark.parametrize("path", ["/gradio_api/upload", "/upload", "/gradio_api/upload?upload_id=x"])
 def test_nothing_is_sent_to_gradios_own_uploads_which_nobody_counts(app: Any, path: str) -> None:
     for other in ("/gradio_api/upload", "/upload"):
         app.add_api_route(other, lambda: "taken", methods=["POST"])
     [answer] = refused(app, [Asked(method="POST", target=path, body=b"x")])
     assert answer.status == 404 and "/loom/uploads" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("path", ["/gradio_api/proxy=http://a/", "/proxy=http://a/b"])
+def test_the_server_fetches_nothing_from_others(app: Any, path: str) -> None:
+    for method in ("GET", "POST"):
+        [answer] = refused(app, [Asked(method=method, target=path)])
+        assert answer.status == 404 and "fetches nothing from others" in answer.json()["error"]
 
 
 def test_the_page_says_what_it_may_run_and_only_its_own_scripts_bear_the_nonce(app: Any) -> None:

@@ -1,5 +1,6 @@
 /** The typed client of the server's API. Every call rejects with an `ApiError` that says why in one sentence. */
 
+import { withLimits } from "./exact";
 import { address, ApiError, asset, path, request, send } from "./http";
 import type {
   Catalog,
@@ -60,7 +61,7 @@ async function joined<T>(apiPath: string, keyOf: (row: T) => string): Promise<T[
 const drop = (apiPath: string): Promise<void> => request("DELETE", apiPath);
 
 export const host = {
-  catalog: () => get<Catalog>("/catalog"),
+  catalog: () => get<Catalog>("/catalog").then(withLimits),
   me: () => get<Me>("/me"),
   logOut: () => post<void>("/logout", {}),
   texts: (language: string) => get<Record<string, string>>(asset(`loom.${language}.json`)),

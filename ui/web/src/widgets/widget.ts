@@ -1,5 +1,6 @@
 /** What every widget is given, and how names of sockets are shown. */
 
+import { asRead } from "../exact";
 import type { InputSpec, Json } from "../types";
 
 export interface Change {
@@ -34,5 +35,5 @@ export function spoken(name: string): string {
 
 export function asText(value: Json | undefined): string {
   if (value === undefined || value === null) return "";
-  return typeof value === "string" ? value : JSON.stringify(value);
+  return asRead(value);
 }
