@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import logging
 import math
+import re
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -38,6 +40,10 @@ TAKES = {
     "fetch_result": "takes result (text)",
 }
 """The endpoints, each with what its callers have to give."""
+CALL = re.compile(r"/gradio_api/((call|run|api)/|queue/join/?$)")
+"""The routes by which endpoints are called."""
+MATCHERS = ("get_fn", "construct_args")
+"""Gradio's functions that look for an endpoint, and put named arguments in order."""
 MAX_WAIT_S = 86400.0
 POLL_S = 0.2
 AT_A_TIME = 64
@@ -71,17 +77,24 @@ def usage(name: str) -> str:
 
 
 async def misused(request: Request, error: Exception) -> JSONResponse:
-    """The answer to a call that Gradio cannot match to an endpoint; an error of another request is not hidden."""
-    if "/gradio_api/" not in request.url.path or request.method != "POST":
+    """The answer to a call that Gradio cannot match to an endpoint; any other error is not hidden."""
+    name = request.path_params.get("api_name")
+    if request.method != "POST" or CALL.search(request.url.path) is None or not _is_misuse(error, name):
         raise error
     logger.info("a call to %s was refused: %r", request.url.path, error)
-    name = request.path_params.get("api_name")
     said = f"the call is not understood; {usage(name)}" if name else f"there is no such endpoint; there is {_names()}"
     return JSONResponse({"error": said}, 400)
 
 
 MISUSES = {FnIndexInferError: misused, KeyError: misused, TypeError: misused, RecursionError: misused}
 """What Gradio's routes raise for an unknown endpoint, and for named arguments that are wrong."""
+
+
+def _is_misuse(error: Exception, name: str | None) -> bool:
+    """Whether the endpoint or its arguments are wrong, by where Gradio failed; else sound ones met a fault of ours."""
+    if isinstance(error, FnIndexInferError | RecursionError) or (name is not None and name not in TAKES):
+        return True
+    return traceback.extract_tb(error.__traceback__)[-1].name in MATCHERS
 
 
 def _names() -> str:

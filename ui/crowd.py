@@ -79,7 +79,12 @@ class Crowd:
         """Whether there is room: who asks is let in before who only waits, so half sent headers keep nobody out."""
         self._forget_websockets(new.loop.time())
         own = self._by_address.get(new.address)
-        if own is not None and not new.is_proxy and len(own.members) >= self.patience.per_address and not own.make_room():
+        if (
+            own is not None
+            and not new.is_proxy
+            and len(own.members) >= self.patience.per_address
+            and not own.make_room()
+        ):
             return False
         if len(self._all.members) >= self.patience.in_all and not self._all.make_room():
             return False

@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,40 @@ def test_to_log_out_takes_a_request_of_the_page_itself_and_ends_one_session(app:
     answer = desk.post("/loom/logout", json={}, headers={"Origin": "http://127.0.0.1:7860"})
     assert answer.status_code == 204 and "access-token-unsecure-test" in answer.headers["set-cookie"]
     assert [each.get("/loom/me").status_code for each in (desk, phone, bob)] == [401, 200, 200]
+
+
+@with_team
+def test_a_browser_that_has_to_wait_is_answered_as_gradios_page_understands(app: Any) -> None:
+    async def statuses(**headers: str) -> list[tuple[int, str | None]]:
+        transport = ASGITransport(app, client=(PROXY, 5000))
+        async with AsyncClient(transport=transport, base_url="http://127.0.0.1:7860", headers=headers) as client:
+            answers = [await client.post("/login", data={"username": "ann", "password": "x"})]
+        return [(answer.status_code, answer.headers.get("retry-after")) for answer in answers]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("latentloom.ui.throttle.MAX_TRIES", 0)
+        assert asyncio.run(statuses()) == [(429, "30")]
+        assert asyncio.run(statuses(**{"Sec-Fetch-Mode": "cors"})) == [(400, "30")]
+
+
+@with_team
+def test_sessions_begin_and_end_in_one_thread(app: Any) -> None:
+    """Or one that begins would look through sessions while another ends."""
+    threads = set[int]()
+
+    class Watched(dict[str, str]):
+        def pop(self, *key: Any) -> Any:
+            threads.add(threading.get_ident())
+            return super().pop(*key)
+
+    app.tokens = Watched(token="ann")
+
+    async def log_out() -> int:
+        cookies = {"access-token-unsecure-test": "token"}
+        async with AsyncClient(transport=ASGITransport(app), base_url="http://127.0.0.1:7860", cookies=cookies) as ann:
+            return (await ann.post("/loom/logout", json={})).status_code
+
+    assert asyncio.run(log_out()) == 204 and threads == {threading.get_ident()}
 
 
 @with_team

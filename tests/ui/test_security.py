@@ -30,6 +30,7 @@ from raw_requests import Answer, Asked, ask
 SECRET = "the secret outside the folders"
 MAX_GROWTH = 50 * 2**20
 JSON = ("Content-Type", "application/json")
+FORM = ("Content-Type", "application/x-www-form-urlencoded")
 MIB = 2**20
 
 TRAVERSALS = [
@@ -472,7 +473,13 @@ def test_a_proxy_with_an_ipv6_address_has_no_limit_of_its_own_and_its_neighbours
 
     async def num_refused(peer: str) -> int:
         gate, answers = limits.Gate(slow, Door(host="127.0.0.1"), trusted=("2001:db8::5",), max_asking=2), list[Any]()
-        scope = {"type": "http", "method": "GET", "path": "/", "client": (peer, 1), "headers": [(b"host", b"localhost")]}
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/",
+            "client": (peer, 1),
+            "headers": [(b"host", b"localhost")],
+        }
 
         async def send(message: Any) -> None:
             answers.extend([message] if message["type"] == "http.response.start" else [])
@@ -501,7 +508,7 @@ def test_a_proxy_that_is_not_named_is_told_of_once(caplog: pytest.LogCaptureFixt
 
 def test_a_login_is_small(app: Any) -> None:
     assert [limits.body_limit(path) for path in ("/login", "/login/", "/loginx")] == [16 << 10, 16 << 10, MIB]
-    [answer] = refused(app, [Asked(method="POST", target="/login", body=b"x" * 20_000)])
+    [answer] = refused(app, [Asked(method="POST", target="/login", headers=(FORM,), body=b"x" * 20_000)])
     assert answer.status == 413 and "16 KiB" in answer.json()["error"]
 
 

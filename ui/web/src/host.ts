@@ -22,6 +22,7 @@ import type {
   Submitted,
   Template,
   Upload,
+  UploadRow,
   Workflow,
   WorkflowVersion,
   WorkflowWithGraph,
@@ -32,6 +33,7 @@ export { LiveSocket } from "./live_socket";
 
 /** The rows of one page of a list, at most. */
 const MAX_ROWS = 1000;
+const UPLOADS_AT_ONCE = 60;
 const MAX_TURNS = 3;
 
 const get = <T>(apiPath: string): Promise<T> => request<T>("GET", apiPath);
@@ -104,6 +106,12 @@ export const host = {
 
   upload: (file: Blob, name: string, onProgress: (part: number) => void = () => undefined) =>
     send<Upload>("/uploads", file, name, onProgress),
+  /** The newest, or those behind one. */
+  uploads: async (before?: string) => {
+    const rows = await get<UploadRow[]>("/uploads" + query({ limit: UPLOADS_AT_ONCE, before }));
+    return { rows, hasMore: rows.length === UPLOADS_AT_ONCE };
+  },
+  deleteUpload: (uploaded: string) => drop(path`/uploads/${uploaded}`),
   /** `refresh` looks for models again. */
   models: (refresh = false) => get<ModelsView>("/models" + query({ refresh: refresh ? "true" : undefined })),
 };

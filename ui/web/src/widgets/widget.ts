@@ -33,6 +33,13 @@ export function spoken(name: string): string {
   return name.replaceAll("_", " ");
 }
 
+/** What the path of an uploaded picture begins with; others, such as a template's example, the server has no thumb of. */
+export const UPLOADED = /^[0-9a-f]{16}-/;
+
+export function pictureName(path: string): string {
+  return path.replace(UPLOADED, "");
+}
+
 export function asText(value: Json | undefined): string {
   if (value === undefined || value === null) return "";
   return asRead(value);
