@@ -2,7 +2,6 @@
 
 import io
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,11 @@ from typing import Any
 import pytest
 from PIL import Image
 from pydantic import TypeAdapter
+from toy_server import until
 
 from latentloom.nodes.registry import SPECS
 
 JSON = {"Content-Type": "application/json"}
-END_S = 60.0
 
 
 def png(width: int = 32, height: int = 24, color: str = "teal") -> bytes:
@@ -36,11 +35,8 @@ def copying(path: str) -> dict[str, Any]:
 
 
 def ended(client: Any, run: str) -> dict[str, Any]:
-    end = time.monotonic() + END_S
-    while (state := client.get(f"/loom/runs/{run}").json())["state"] in ("waiting", "running"):
-        assert time.monotonic() < end, state
-        time.sleep(0.05)
-    return state
+    until(lambda: client.get(f"/loom/runs/{run}").json()["state"] not in ("waiting", "running"))
+    return client.get(f"/loom/runs/{run}").json()
 
 
 @pytest.fixture
@@ -328,8 +324,7 @@ def test_runs_are_listed_by_state_and_page_without_what_was_asked(client: Any) -
     path = client.post("/loom/uploads", content=png(8, 8), headers={"X-Name": "a.png"}).json()["path"]
     made = [client.post("/loom/runs", json={"graph": copying(path)}).json()["runs"][0] for _ in range(3)]
     for run in made:
-        while client.get(f"/loom/runs/{run}").json()["state"] in ("waiting", "running"):
-            pass
+        ended(client, run)
     rows = client.get("/loom/runs?state=done&limit=2").json()
     assert [row["id"] for row in rows] == made[:0:-1] and not {"nodes", "overrides", "graph"} & set(rows[0])
     assert [row["id"] for row in client.get(f"/loom/runs?state=done&before={made[1]}").json()] == made[:1]

@@ -20,6 +20,7 @@ import psutil
 import pytest
 from fastapi import Request
 from jinja2 import DictLoader, Environment
+from toy_server import until
 
 from latentloom.ui import limits
 from latentloom.ui.intake import AT_A_TIME
@@ -383,6 +384,12 @@ def test_what_belongs_to_others_is_not_there(log_in: Any, kind: str, owned: dict
         assert bob.get(f"/loom/files/{id}").status_code == bob.get(f"/loom/files/{id}/thumb").status_code == 404
 
 
+def ended(client: Any, run: str) -> dict[str, Any]:
+    """The run once it is over."""
+    until(lambda: client.get(f"/loom/runs/{run}").json()["state"] not in ("waiting", "running"))
+    return client.get(f"/loom/runs/{run}").json()
+
+
 @pytest.fixture
 def owned(log_in: Any) -> dict[str, str]:
     """Ann's things, by kind."""
@@ -396,8 +403,7 @@ def owned(log_in: Any) -> dict[str, str]:
         save=node(inputs={"image": {"from": "load.image"}}),
     )
     [run] = ann.post("/loom/runs", json={"graph": copying}).json()["runs"]
-    while (state := ann.get(f"/loom/runs/{run}").json())["state"] in ("waiting", "running"):
-        pass
+    state = ended(ann, run)
     workflow = ann.post("/loom/workflows", json={"graph": copying}).json()["id"]
     ann.put("/loom/drafts/mine", json={"graph": copying})
     [result] = state["nodes"]["save"]["files"]
@@ -418,8 +424,7 @@ def test_a_run_reads_no_file_outside_its_users_folder(log_in: Any, owned: dict[s
         answer = bob.post("/loom/runs", json={"graph": copying})
         if answer.status_code == 201:
             [run] = answer.json()["runs"]
-            while (state := bob.get(f"/loom/runs/{run}").json())["state"] in ("waiting", "running"):
-                pass
+            state = ended(bob, run)
             assert state["state"] == "failed"
             assert "outside the allowed folders" in state["error"] or "does not exist" in state["error"]
     assert bob.get("/loom/results").json() == []
@@ -439,8 +444,7 @@ def test_a_run_writes_no_file_outside_its_own_folder(client: Any, tmp_path: Path
         answer = client.post("/loom/runs", json={"graph": copying})
         if answer.status_code == 201:
             [run] = answer.json()["runs"]
-            while client.get(f"/loom/runs/{run}").json()["state"] in ("waiting", "running"):
-                pass
+            ended(client, run)
     assert [path for path in tmp_path.rglob("*escaped*") if not path.is_relative_to(tmp_path / "output")] == []
 
 

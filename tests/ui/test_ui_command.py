@@ -88,6 +88,7 @@ def test_a_page_that_does_not_answer_in_time_is_ended_and_told_of(
         assert ended == [False]
     finally:
         free.set()
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0.01), loop).result(30)  # so that what was called off can end
         loop.call_soon_threadsafe(loop.stop)
         thread.join(30)
         loop.close()
