@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,13 @@ class Library:
         self._heads: dict[str, dict[str, Head]] = {}
         """By user, read when the user first asks."""
 
-    def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> list[Plain]:
-        """Newest first, at most `limit`, behind the one whose id is `before`. Raises `NotHere`."""
+    def list(self, user: str, *, search: str = "", limit: int = FIRST_ROWS, before: str = "") -> list[Plain]:
+        """Newest first, at most `limit`, behind the one whose id is `before`; with `search` those whose name and
+        description have all its words. Raises `NotHere`."""
+        words = search.lower().split()
         with self._lock:
-            heads = page_of(self._newest(user), lambda head: head.id, limit=limit, before=before)
+            found = [head for head in self._newest(user) if _has(head, words)]
+            heads = page_of(found, lambda head: head.id, limit=limit, before=before)
             return [self._plain(user, head) for head in heads]
 
     def heads(self, user: str) -> list[Head]:
@@ -225,3 +229,8 @@ class Library:
             "num_nodes": head.versions[-1].num_nodes,
             "has_thumb": self._files(user).thumb_path(head.id).is_file(),
         }
+
+
+def _has(head: Head, words: Sequence[str]) -> bool:
+    text = f"{head.name} {head.description}".lower() if words else ""
+    return all(word in text for word in words)

@@ -313,6 +313,18 @@ def test_lists_are_sent_a_page_at_a_time_and_in_small_rows(client: Any, first: d
     assert gone.status_code == 404 and "from its start" in gone.json()["error"]
 
 
+def test_workflows_are_found_by_words_of_their_whole_description(client: Any, first: dict[str, Any]) -> None:
+    long = first | {"description": f"{'d' * 100_000} Far at the End"}
+    made = [client.post("/loom/workflows", json={"graph": long, "name": f"w{n}"}).json()["id"] for n in range(3)]
+    client.post("/loom/workflows", json={"graph": first, "name": "far"})
+
+    def found(asked: str) -> list[str]:
+        return [row["id"] for row in client.get(f"/loom/workflows?{asked}").json()]
+
+    assert found("search=END+far") == made[::-1] and found("search=W1+far") == [made[1]]
+    assert found(f"search=end&limit=2&before={made[2]}") == made[1::-1] and found("search=nowhere") == []
+
+
 def test_drafts_are_listed_a_page_at_a_time(client: Any) -> None:
     for key in ("a", "b", "c"):
         client.put(f"/loom/drafts/{key}", json={"graph": {}})

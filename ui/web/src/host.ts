@@ -31,6 +31,8 @@ import type {
 export { ApiError, sentence } from "./http";
 export { LiveSocket } from "./live_socket";
 
+type Asked = Readonly<Record<string, string | number | undefined>>;
+
 /** The rows of one page of a list, at most. */
 const MAX_ROWS = 1000;
 const UPLOADS_AT_ONCE = 60;
@@ -40,21 +42,21 @@ const get = <T>(apiPath: string): Promise<T> => request<T>("GET", apiPath);
 const post = <T>(apiPath: string, json: unknown): Promise<T> => request<T>("POST", apiPath, { json });
 const put = <T>(apiPath: string, json: unknown): Promise<T> => request<T>("PUT", apiPath, { json });
 /** All rows of a list that comes in pages; a row that is gone when the page behind it is asked for starts it anew. */
-async function all<T>(apiPath: string, keyOf: (row: T) => string): Promise<T[]> {
+async function all<T>(apiPath: string, keyOf: (row: T) => string, asked: Asked = {}): Promise<T[]> {
   for (let turn = 1; ; turn++) {
     try {
-      return await joined(apiPath, keyOf);
+      return await joined(apiPath, keyOf, asked);
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 404) || turn === MAX_TURNS) throw error;
     }
   }
 }
 
-async function joined<T>(apiPath: string, keyOf: (row: T) => string): Promise<T[]> {
+async function joined<T>(apiPath: string, keyOf: (row: T) => string, asked: Asked): Promise<T[]> {
   const rows: T[] = [];
   for (;;) {
     const last = rows.at(-1);
-    const page = await get<T[]>(apiPath + query({ limit: MAX_ROWS, before: last && keyOf(last) }));
+    const page = await get<T[]>(apiPath + query({ ...asked, limit: MAX_ROWS, before: last && keyOf(last) }));
     rows.push(...page);
     if (page.length < MAX_ROWS) return rows;
   }
@@ -69,7 +71,7 @@ export const host = {
   texts: (language: string) => get<Record<string, string>>(asset(`loom.${language}.json`)),
   templates: () => get<Template[]>("/templates"),
 
-  workflows: () => all<Workflow>("/workflows", (row) => row.id),
+  workflows: (search?: string) => all<Workflow>("/workflows", (row) => row.id, { search }),
   createWorkflow: (graph: GraphFile, at: { name?: string; folder?: string } = {}) =>
     post<Workflow>("/workflows", { graph, ...at }),
   workflow: (id: string, version?: number) => get<WorkflowWithGraph>(path`/workflows/${id}` + query({ version })),
@@ -128,7 +130,7 @@ export const urls = {
   uploadThumb: (uploaded: string) => address(`/uploads/${uploaded.split("/").map(encodeURIComponent).join("/")}/thumb`),
 };
 
-function query(values: Readonly<Record<string, string | number | undefined>>): string {
+function query(values: Asked): string {
   const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== "");
   return given.length ? `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}` : "";
 }
