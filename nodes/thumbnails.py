@@ -67,6 +67,8 @@ def video_facts(path: Path) -> Facts:
     """Raises `ValueError` for what is no video."""
     with opened_video(path) as container:
         stream = container.streams.video[0]
+        if stream.codec_context is None:
+            raise ValueError(f"{path} is not a video that can be read (its coding is unknown); use an MP4 file")
         fps = float(stream.average_rate or 0)
         frames = stream.frames or round(float((stream.duration or 0) * (stream.time_base or 0)) * fps)
         return Facts(width=stream.width, height=stream.height, frames=frames, fps=fps)

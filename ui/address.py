@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import ipaddress
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -12,17 +13,37 @@ HOME_BITS = 64
 """Of an IPv6 address: whoever has one has all that share these, and would else be as many strangers as they like."""
 
 
-def address_of(scope: Mapping[str, Any], trusted: Sequence[str]) -> str:
+@dataclass(frozen=True)
+class Asker:
+    """Who a request or connection comes from."""
+
+    address: str
+    """As limits count it: an IPv6 address by its network."""
+    is_proxy: bool
+    """It is a trusted one itself, so that many may stand behind the address."""
+
+
+def asker_of(scope: Mapping[str, Any], trusted: Sequence[str]) -> Asker:
     """The socket's peer; of a peer that `trusted` names, the last hop of X-Forwarded-For, which that peer wrote.
 
     All hops before it are whatever the client claims. A trusted peer that names none is itself the address.
     """
     peer = str((scope.get("client") or ("",))[0])
     if not is_trusted(peer, trusted):
-        return _counted(peer)
-    hops = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"x-forwarded-for"]
+        return Asker(_counted(peer), is_proxy=False)
+    hops = forwarded(scope)
     hop = _without_port(hops[-1].rpartition(",")[2].strip()) if hops else ""
-    return _counted(hop if _address(hop) is not None else peer)
+    named = hop if _address(hop) is not None else peer
+    return Asker(_counted(named), is_proxy=is_trusted(named, trusted))
+
+
+def address_of(scope: Mapping[str, Any], trusted: Sequence[str]) -> str:
+    return asker_of(scope, trusted).address
+
+
+def forwarded(scope: Mapping[str, Any]) -> list[str]:
+    """What a request's headers X-Forwarded-For say."""
+    return [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"x-forwarded-for"]
 
 
 def is_trusted(peer: str, trusted: Sequence[str]) -> bool:

@@ -26,6 +26,7 @@ from .shapes import (
     takes,
 )
 
+Search = Annotated[str, Query(max_length=200)]
 Number = Annotated[int | None, Query(ge=1, le=1_000_000)]
 
 
@@ -39,9 +40,9 @@ def _add_workflows(router: APIRouter, server: Server) -> None:
     library = server.library
 
     @router.get("/workflows", responses=answers(list[Workflow]))
-    def list_workflows(user: User, limit: Limit = FIRST_ROWS, before: Before = "") -> Response:
-        """The user's workflows, newest first."""
-        return plain(library.list(user, limit=limit, before=before))
+    def list_workflows(user: User, search: Search = "", limit: Limit = FIRST_ROWS, before: Before = "") -> Response:
+        """The user's workflows, newest first; with `search` those whose name and description have all its words."""
+        return plain(library.list(user, search=search, limit=limit, before=before))
 
     @router.post("/workflows", status_code=201, responses=answers(Workflow, 201))
     def create_workflow(body: NewWorkflowBody, user: User) -> Response:

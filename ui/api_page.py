@@ -61,7 +61,7 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
         )
 
     @router.post("/logout", status_code=204)
-    def log_out(request: Request, body: Empty) -> Response:
+    async def log_out(request: Request, body: Empty) -> Response:  # in the event loop, as logging in
         """End this session; the user's others go on."""
         request.app.tokens.pop(token_of(request), None)
         answer = nothing()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import os
 import socket
 import threading
@@ -33,6 +34,9 @@ from .login import Guard, login_routes
 from .origin import Door
 from .policy import Policy, mark_scripts
 from .server import Server
+from .settings import Settings
+
+logger = logging.getLogger("latentloom")
 
 VIEWS = ("build", "simple", "gallery", "models")
 LANGUAGES = ("en", "de")
@@ -46,6 +50,8 @@ START_S = 180.0
 LOOK_S = 0.05
 GRACE_S = 1
 """How long open connections may hold up the end of the server; a page keeps one open all the time."""
+LOGIN_HINT = "Where many passwords are tried at once, right ones are refused, too: wait half a minute, then try again."
+"""On Gradio's login page, which has one answer for every refusal: that name and password are wrong."""
 CSS = """
 .gradio-container .main.app { padding: 0 !important; max-width: none !important; }
 .tabs { gap: 0 !important; }
@@ -100,6 +106,7 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
             server_port=settings.port,
             root_path=settings.root_path,
             auth=_nobody if settings.has_auth else None,
+            auth_message=LOGIN_HINT,
             app_kwargs={
                 "routes": [*make_router(server, bundle).routes, *login_routes(settings)],
                 "middleware": [
@@ -129,8 +136,23 @@ def launch(server: Server, bundle: Bundle) -> gr.Blocks:
         )
     except OSError:
         raise ValueError(_taken(settings.host, settings.port)) from None
-    guard(page.server, Patience(trusted=settings.trusted_proxies), grace_s=GRACE_S)
+    guard_page(page, settings)
     return page
+
+
+def guard_page(page: gr.Blocks, settings: Settings) -> None:
+    """Put what listens by now behind its limits. Raises `ValueError`, and ends the page, where it does not answer."""
+    try:
+        guard(page.server, Patience(trusted=settings.trusted_proxies), grace_s=GRACE_S)
+    except TimeoutError:
+        page.close(verbose=False)
+        raise ValueError(_silent(settings.host, settings.port)) from None
+    if settings.has_auth and settings.public_netloc and not settings.trusted_proxies:
+        logger.warning(
+            "the proxy for %s is not named with --trusted-proxy, so all who come through it count as one, and one who "
+            "guesses passwords keeps the others waiting; add --trusted-proxy with its address",
+            settings.public_netloc,
+        )
 
 
 def build_page(server: Server, *, bundle: Bundle, words: gr.I18n) -> gr.Blocks:

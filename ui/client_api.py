@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import logging
 import math
+import re
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,7 +26,7 @@ from ..nodes.problems import short
 from ..nodes.resolve import param_values
 from .auth import LOCAL
 from .errors import Conflict, NotHere
-from .paging import FIRST_ROWS, page_of, short_values, shortened
+from .paging import FIRST_ROWS, MAX_ROWS, page_of, short_values, shortened
 from .server import Server
 from .templates import templates
 from .workflow_files import Head
@@ -32,12 +34,16 @@ from .workflow_files import Head
 logger = logging.getLogger("latentloom")
 
 TAKES = {
-    "list_workflows": "takes nothing",
+    "list_workflows": "takes limit (how many at most) and before (text, an id or nothing), in this order",
     "run_workflow": "takes workflow (text), params (an object, or null) and wait (seconds), in this order",
     "get_run": "takes run (text)",
     "fetch_result": "takes result (text)",
 }
 """The endpoints, each with what its callers have to give."""
+CALL = re.compile(r"/gradio_api/((call|run|api)/|queue/join/?$)")
+"""The routes by which endpoints are called."""
+MATCHERS = ("get_fn", "construct_args")
+"""Gradio's functions that look for an endpoint, and put named arguments in order."""
 MAX_WAIT_S = 86400.0
 POLL_S = 0.2
 AT_A_TIME = 64
@@ -71,17 +77,24 @@ def usage(name: str) -> str:
 
 
 async def misused(request: Request, error: Exception) -> JSONResponse:
-    """The answer to a call that Gradio cannot match to an endpoint; an error of another request is not hidden."""
-    if "/gradio_api/" not in request.url.path or request.method != "POST":
+    """The answer to a call that Gradio cannot match to an endpoint; any other error is not hidden."""
+    name = request.path_params.get("api_name")
+    if request.method != "POST" or CALL.search(request.url.path) is None or not _is_misuse(error, name):
         raise error
     logger.info("a call to %s was refused: %r", request.url.path, error)
-    name = request.path_params.get("api_name")
     said = f"the call is not understood; {usage(name)}" if name else f"there is no such endpoint; there is {_names()}"
     return JSONResponse({"error": said}, 400)
 
 
 MISUSES = {FnIndexInferError: misused, KeyError: misused, TypeError: misused, RecursionError: misused}
 """What Gradio's routes raise for an unknown endpoint, and for named arguments that are wrong."""
+
+
+def _is_misuse(error: Exception, name: str | None) -> bool:
+    """Whether the endpoint or its arguments are wrong, by where Gradio failed; else sound ones met a fault of ours."""
+    if isinstance(error, FnIndexInferError | RecursionError) or (name is not None and name not in TAKES):
+        return True
+    return traceback.extract_tb(error.__traceback__)[-1].name in MATCHERS
 
 
 def _names() -> str:
@@ -108,7 +121,8 @@ class ClientApi:
         """
         own = [_row(head.id, head.name, head.description, head.params) for head in self._heads(request)]
         with _told():
-            return page_of([*own, *_shipped()], lambda row: row["id"], limit=limit, before=before)
+            rows, last = _num_rows(limit), _check_text("before", before)
+            return page_of([*own, *_shipped()], lambda row: row["id"], limit=rows, before=last)
 
     def _heads(self, request: gr.Request) -> list[Head]:
         return self._server.library.heads(_user(request))
@@ -204,6 +218,12 @@ def _check_text(name: str, value: Any) -> str:
 def _check_params(params: Any) -> None:
     if params is not None and not isinstance(params, dict):
         raise ValueError(f"params is {short(params)}; it takes values by name, such as {{'prompt': 'a red star'}}")
+
+
+def _num_rows(limit: Any) -> int:
+    if type(limit) is not int or not 1 <= limit <= MAX_ROWS:
+        raise ValueError(f"limit is {short(limit)}; it takes a whole number, from 1 to {MAX_ROWS}")
+    return limit
 
 
 def _seconds(wait: Any) -> float:

@@ -17,7 +17,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from .address import address_of
+from .address import asker_of
 from .crowd import Crowd, Patience
 
 ACCEPTED_AT_ONCE = 16
@@ -26,6 +26,8 @@ WAITING_TO_BE_ACCEPTED = 2048
 OWN_FILES = 64 + 4 * ACCEPTED_AT_ONCE
 """Descriptors that are left for all that is no connection: records, models, ranks."""
 WANTED_FILES = 16_384
+SHARES = 4
+"""One address gets at most this part of all connections, however few those are."""
 START_S = 30.0
 """For the event loop to change over, on a busy machine."""
 
@@ -46,18 +48,20 @@ class Connection(H11Protocol):
         self._received = 0
         self._was_paused = False
         self.address = ""
+        self.is_proxy = False
         self.is_websocket = False
 
     @property
     def is_idle(self) -> bool:
-        """It asks for nothing: no header came as yet, or the last answer is sent."""
+        """It asks for nothing: no header came as yet, or the last answer is sent. A websocket is never idle."""
         is_answered = self.cycle is None or self.cycle.response_complete
-        return is_answered and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+        return is_answered and not self.is_websocket and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=0)  # so that whoever leaves even the last bytes unread is noticed
-        self.address = address_of({"client": self.client}, ())
+        asker = asker_of({"client": self.client, "headers": ()}, self._patience.trusted)
+        self.address, self.is_proxy = asker.address, asker.is_proxy
         if self._crowd.admit(self):
             self._expect("header")
         else:
@@ -172,7 +176,8 @@ class Connection(H11Protocol):
 def guard(server: uvicorn.Server, patience: Patience, *, grace_s: int) -> None:
     """Put a server that listens behind these limits; `grace_s` is how long open connections may hold up its end.
 
-    Gradio starts its server with settings of its own. Whoever came before this has to come again.
+    Gradio starts its server with settings of its own. Whoever came before this has to come again. Raises
+    `TimeoutError` where its event loop does not answer within `START_S`.
     """
     given = server.config
     config = uvicorn.Config(
@@ -184,9 +189,14 @@ def guard(server: uvicorn.Server, patience: Patience, *, grace_s: int) -> None:
         proxy_headers=False,  # who asks is told by `address_of` alone: uvicorn would believe every local program
     )
     config.load()
-    crowd = Crowd(replace(patience, in_all=min(patience.in_all, _room_for_connections())))
+    in_all = min(patience.in_all, _room_for_connections())
+    crowd = Crowd(replace(patience, in_all=in_all, per_address=min(patience.per_address, in_all // SHARES)))
     loop = server.servers[0].get_loop()
-    asyncio.run_coroutine_threadsafe(_take_over(server, config, crowd), loop).result(timeout=START_S)
+    taking_over = asyncio.run_coroutine_threadsafe(_take_over(server, config, crowd), loop)
+    try:
+        taking_over.result(timeout=START_S)
+    finally:
+        taking_over.cancel()
 
 
 async def _take_over(server: uvicorn.Server, config: uvicorn.Config, crowd: Crowd) -> None:

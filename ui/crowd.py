@@ -9,8 +9,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .address import is_trusted
-
 if TYPE_CHECKING:
     from .connections import Connection
 
@@ -48,6 +46,7 @@ class Group:
         self._fresh[new] = None
 
     def answered(self, each: Connection) -> None:
+        self._fresh.pop(each, None)
         self._answered[each] = None
         self._answered.move_to_end(each)
 
@@ -79,9 +78,13 @@ class Crowd:
     def admit(self, new: Connection) -> bool:
         """Whether there is room: who asks is let in before who only waits, so half sent headers keep nobody out."""
         self._forget_websockets(new.loop.time())
-        is_proxy = is_trusted(new.address, self.patience.trusted)
         own = self._by_address.get(new.address)
-        if own is not None and not is_proxy and len(own.members) >= self.patience.per_address and not own.make_room():
+        if (
+            own is not None
+            and not new.is_proxy
+            and len(own.members) >= self.patience.per_address
+            and not own.make_room()
+        ):
             return False
         if len(self._all.members) >= self.patience.in_all and not self._all.make_room():
             return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,13 @@ class Library:
         self._heads: dict[str, dict[str, Head]] = {}
         """By user, read when the user first asks."""
 
-    def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> list[Plain]:
-        """Newest first, at most `limit`, behind the one whose id is `before`. Raises `NotHere`."""
+    def list(self, user: str, *, search: str = "", limit: int = FIRST_ROWS, before: str = "") -> list[Plain]:
+        """Newest first, at most `limit`, behind the one whose id is `before`; with `search` those whose name and
+        description have all its words. Raises `NotHere`."""
+        words = search.lower().split()
         with self._lock:
-            heads = page_of(self._newest(user), lambda head: head.id, limit=limit, before=before)
+            found = [head for head in self._newest(user) if _has(head, words)]
+            heads = page_of(found, lambda head: head.id, limit=limit, before=before)
             return [self._plain(user, head) for head in heads]
 
     def heads(self, user: str) -> list[Head]:
@@ -111,10 +115,13 @@ class Library:
             head = self._head(user, id)
             ending = " (copy)"
             name = head.name[: MAX_NAME - len(ending)] + ending
-            copy = self.create(user, self._graph(user, head, None), name=name, folder=head.folder)
-            thumb = self._files(user).thumb_path(id)
-            if thumb.is_file():
-                self._put_thumbnail(user, copy["id"], thumb.read_bytes())
+            graph, path = self._graph(user, head, None), self._files(user).thumb_path(id)
+            thumb = path.read_bytes() if path.is_file() else b""
+            num_bytes = len(graph_bytes(graph)) + len(thumb)
+            self._quota.check(user, "workflows", num_bytes=num_bytes, count=1)  # of all, before any of it is there
+            copy = self.create(user, graph, name=name, folder=head.folder)
+            if thumb:
+                self._write_thumbnail(user, copy["id"], thumb)
             return self._plain(user, self._head(user, copy["id"]))
 
     def versions(self, user: str, id: str) -> list[Plain]:
@@ -139,7 +146,9 @@ class Library:
             raise ValueError(f"{PICTURE} is {facts.width} x {facts.height}; send a smaller one")
         small = picture_thumbnail(file, side=THUMB_SIDE, name=PICTURE, format="PNG")
         with self._lock:
-            self._put_thumbnail(user, self._head(user, id).id, small)
+            path = self._files(user).thumb_path(self._head(user, id).id)
+            self._quota.check(user, "workflows", num_bytes=len(small) - size_of(path))
+            self._write_thumbnail(user, id, small)
             self._live.count(user, "library")
 
     def share(self, user: str, id: str) -> str:
@@ -158,9 +167,8 @@ class Library:
             head = self._head(share.user, share.workflow)
             return {"name": head.name, "graph": graph_to_plain(self._graph(share.user, head, None))}
 
-    def _put_thumbnail(self, user: str, id: str, data: bytes) -> None:
+    def _write_thumbnail(self, user: str, id: str, data: bytes) -> None:
         path = self._files(user).thumb_path(id)
-        self._quota.check(user, "workflows", num_bytes=len(data) - size_of(path))
         with self._quota.changing(user, "workflows", path):
             write_atomic(path, data)
 
@@ -199,7 +207,7 @@ class Library:
         return graph.model_copy(update={"name": head.name})
 
     def _newest(self, user: str) -> list[Head]:
-        """Those first."""
+        """All of the user's workflows, those that changed last first."""
         return sorted(self._heads_of(user).values(), key=lambda head: head.updated, reverse=True)
 
     def _heads_of(self, user: str) -> dict[str, Head]:
@@ -221,3 +229,8 @@ class Library:
             "num_nodes": head.versions[-1].num_nodes,
             "has_thumb": self._files(user).thumb_path(head.id).is_file(),
         }
+
+
+def _has(head: Head, words: Sequence[str]) -> bool:
+    text = f"{head.name} {head.description}".lower() if words else ""
+    return all(word in text for word in words)

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from .address import address_of, is_trusted
+from .address import asker_of, forwarded, is_trusted
 from .origin import Door
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ PREFIX = "/loom"
 MIB = 1 << 20
 JSON_BYTES = 8 * MIB
 GRADIO_BYTES = 1 * MIB
-"""Of a login, or of a call of `gradio_client`: a thousand of these may wait in memory."""
+"""Of a call of `gradio_client`: a thousand of these may wait in memory."""
+LOGIN_BYTES = 16 << 10
+"""Anybody may send one, and hold a connection for as long as it may take to come."""
 THUMB_BYTES = 1 * MIB
 UPLOAD_BYTES = 64 * MIB
 OPEN_BYTES = 512 * MIB
@@ -40,9 +42,13 @@ BODY_LIMITS = (
     (re.compile(r"/loom/open"), OPEN_BYTES),
     (re.compile(r"/loom/uploads"), UPLOAD_BYTES),
     (re.compile(r"/loom/workflows/[^/]+/thumb"), THUMB_BYTES),
+    (re.compile(r"/login/?"), LOGIN_BYTES),
     (re.compile(r"(?!/loom/).*", re.DOTALL), GRADIO_BYTES),
 )
-UNUSED = re.compile(r"(/gradio_api)?/(upload/?|proxy=.*)", re.DOTALL)
+UNUSED = (
+    (re.compile(r"(/gradio_api)?/upload/?"), f"send pictures to {PREFIX}/uploads"),
+    (re.compile(r"(/gradio_api)?/proxy=.*", re.DOTALL), "this server fetches nothing from others"),
+)
 """Gradio's own way to send files, which nothing counts, and to fetch from elsewhere: no view of ours uses them."""
 MAX_ASKING = 512
 """Requests of one address that are being answered, streams and websockets included."""
@@ -76,6 +82,7 @@ class Gate:
         self.trusted = trusted
         self.max_asking = max_asking
         self._asking: Counter[str] = Counter()
+        self._has_warned = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -85,8 +92,10 @@ class Gate:
         if (refusal := self._refusal(scope, limit)) is not None:
             await _refuse(scope, send, refusal)
             return
-        address = address_of(scope, self.trusted)
-        if self._asking[address] >= self.max_asking and not is_trusted(address, self.trusted):
+        self._warn_of_proxy(scope)
+        asker = asker_of(scope, self.trusted)
+        address = asker.address
+        if self._asking[address] >= self.max_asking and not asker.is_proxy:
             await _refuse(scope, send, CROWDED)
             return
         self._asking[address] += 1
@@ -96,6 +105,19 @@ class Gate:
             self._asking[address] -= 1
             if not self._asking[address]:
                 del self._asking[address]
+
+    def _warn_of_proxy(self, scope: Scope) -> None:
+        """Once: behind a proxy that is not named, all users count as one."""
+        peer = str((scope.get("client") or ("",))[0])
+        if self._has_warned or not forwarded(scope) or is_trusted(peer, self.trusted):
+            return
+        self._has_warned = True
+        logger.warning(
+            "a request from %s says in X-Forwarded-For that it is sent on for somebody else, which is not believed; if "
+            "that is your proxy, name it with --trusted-proxy %s, or all who come through it count as one",
+            peer[:50],
+            peer[:50],
+        )
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
         if scope["type"] == "websocket":
@@ -125,10 +147,8 @@ class Gate:
         if origin is not None and not self.door.takes_origin(origin, host=host):
             sentence = f"the request comes from a page of {origin[:100]!r}; only this server's own page may send it"
             return Refusal(403, sentence)
-        if "\0" in scope["path"]:  # Gradio's own routes would fail on it
-            return Refusal(400, "the address holds a NUL, which no name may; leave it out")
-        if UNUSED.fullmatch(_own_path(scope)):
-            return Refusal(404, f"{scope['path'][:50]!r} is not served here; send pictures to {PREFIX}/uploads")
+        if (reason := next((why for path, why in UNUSED if path.fullmatch(_own_path(scope))), "")) != "":
+            return Refusal(404, f"{scope['path'][:50]!r} is not served here; {reason}")
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or len(length) > 18:
             return Refusal(400, f"Content-Length is {length[:40]!r}; give the number of bytes")
@@ -146,7 +166,8 @@ def body_limit(path: str) -> int:
 
 
 def _too_large(limit: int) -> Refusal:
-    return Refusal(413, f"the request is larger than {limit // MIB} MiB, the limit here; send something smaller")
+    most = f"{limit // MIB} MiB" if limit >= MIB else f"{limit >> 10} KiB"
+    return Refusal(413, f"the request is larger than {most}, the limit here; send something smaller")
 
 
 class CutOff(HTTPException):

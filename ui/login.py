@@ -23,7 +23,7 @@ from .auth import COOKIES, user_of
 from .errors import NotLoggedIn
 from .limits import PREFIX
 from .settings import Settings
-from .throttle import Throttle
+from .throttle import MAX_WAIT_S, Throttle
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -140,10 +140,10 @@ def login_routes(settings: Settings, *, throttle: Throttle | None = None) -> lis
                 address=address_of(request.scope, settings.trusted_proxies),
                 browser=browser,
             )
-            if not is_right:  # Gradio's page tells this status, and no other one
+            if not is_right:
                 raise HTTPException(400, "name and password do not belong together; correct one of them")
         except HTTPException as refused:
-            return error_answer(refused, "POST /login")
+            return _told(refused, is_browser="sec-fetch-mode" in request.headers)
         answer = plain({"success": True})
         secure = is_secure or request.url.scheme == "https"
         session = _begin_session(request.app, name)
@@ -157,16 +157,20 @@ def login_routes(settings: Settings, *, throttle: Throttle | None = None) -> lis
     def no_logout() -> Response:
         return _refused(405, f"a link logs nobody out; use the page's menu, or send POST {PREFIX}/logout")
 
-    # Gradio's fetches from other servers for components that this page does not have
-    @router.api_route("/gradio_api/proxy={rest:path}", methods=["GET", "HEAD"])
-    def no_proxy(rest: str) -> Response:
-        return _refused(404, "this server fetches nothing from others")
-
     @router.api_route("/health", methods=["GET", "HEAD"])
     def health() -> Response:
         return Response(headers={"Cache-Control": "no-store"})
 
     return list(router.routes)
+
+
+def _told(refused: HTTPException, *, is_browser: bool) -> Response:
+    """Gradio's page reacts to 400 and to no other refusal, so a browser gets that also where it has to wait."""
+    is_late = refused.status_code == 429
+    answer = error_answer(HTTPException(400, refused.detail) if is_browser and is_late else refused, "POST /login")
+    if is_late:
+        answer.headers["Retry-After"] = str(round(MAX_WAIT_S))
+    return answer
 
 
 def _refused(status: int, sentence: str) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "--cache",
         type=Path,
         metavar="DIR",
-        help="where results are kept for the next run, for other servers and commands, too (default: in --data-dir)",
+        help="where results are kept for the next run (default: in --data-dir); without a login, other servers and "
+        "commands with this --cache take them from there, too",
     )
     add("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
     add("--plan", default="", help="how a denoise uses them: cfg=2,ulysses=2 or auto")
@@ -60,9 +62,15 @@ def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_d
         place=place,
         root_path=arguments.root_path.rstrip("/"),
         max_pixels=pixel_limit(arguments.max_pixels),
-        user_bytes=int(arguments.user_quota * 1024**3),
+        user_bytes=_bytes_of(arguments.user_quota),
         trusted_proxies=tuple(arguments.trusted_proxy),
     )
+
+
+def _bytes_of(gib: float) -> int:
+    if not 0 < gib * 1024**3 < math.inf:
+        raise ValueError(f"--user-quota is {gib:g}; give GiB above 0, such as 20, or as many as the disk has")
+    return int(gib * 1024**3)
 
 
 def prepare_gradio(settings: Settings) -> None:

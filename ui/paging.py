@@ -36,5 +36,5 @@ def shortened(text: str, length: int = MAX_TEXT) -> str:
 
 
 def short_values(values: Mapping[str, Any], length: int = MAX_TEXT) -> dict[str, Any]:
-    """The same with the beginnings of long texts."""
+    """A workflow's values by name, with the beginnings of long texts."""
     return {name: shortened(value, length) if isinstance(value, str) else value for name, value in values.items()}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +66,8 @@ class Runs:
         self._caches = open_caches(settings.cache_dir)
         self._quota = quota or Quota(settings.data_dir)
         self.book = RunBook(RunRecords(settings.data_dir, quota=self._quota), live)
+        self._submitting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        """By user."""
         self._workers = RunWorkers(width_of(settings.place), self.book, self._execute)
 
     def submit(
@@ -83,7 +87,6 @@ class Runs:
         needs = needs_of(graph, self._specs, overrides={**overrides, **points[0]}, targets=targets)
         if not needs.order:
             raise ValueError("the workflow makes nothing: it has no output; add a Save Image node, or run to a node")
-        self._check_waiting(user, len(points))
         batch, now = fresh_id(), time.time()
         runs = [
             Run(
@@ -105,9 +108,11 @@ class Runs:
             for number, varied in enumerate(points)
         ]
         num_bytes = len(graph_bytes(graph)) + len(runs) * len(runs[0].model_dump_json())
-        self._quota.check(user, "runs", num_bytes=num_bytes, count=len(runs))
-        self._quota.check(user, "results", num_bytes=0, count=1)
-        self.book.add(runs, graph)
+        with self._submitting[user]:  # or two at once would both find room for one
+            self._check_waiting(user, len(runs))
+            self._quota.check(user, "runs", num_bytes=num_bytes, count=len(runs))
+            self._quota.check(user, "results", num_bytes=0, count=1)
+            self.book.add(runs, graph)
         self._workers.wake()
         return Batch(id=batch, runs=tuple(run.id for run in runs))
 
@@ -220,7 +225,8 @@ class Runs:
     def _on_event(self, id: str, event: Event, tell: Callable[[Event], None]) -> None:
         if event.preview is not None:
             self._previews.put(id, event.node, event.preview)
-        if (event.kind, event.message) == ("cached", "disk") and self._settings.shared_cache_dir is not None:
+        is_shared = self._settings.shared_cache_dir is not None and not self._settings.has_auth
+        if (event.kind, event.message) == ("cached", "disk") and is_shared:
             event = dataclasses.replace(event, message="shared")  # nobody knows whose
         tell(event)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import threading
@@ -37,10 +38,12 @@ class Uploads:
         """Keep a picture; its `path` is what Load Image takes. Raises `ValueError` for what is no sound picture."""
         shown = "".join(c for c in name if c.isprintable())[:100].strip() or "the picture"
         folder = inputs_folder(self._data_dir, user)
+        num_bytes = file.stat().st_size
+        self._quota.check(user, "uploads", num_bytes=num_bytes, count=1)  # before the work of decoding
+        facts, kind = checked_picture(file, name=shown, max_pixels=self._max_pixels)
+        path = f"{sha256_of(file)[:16]}-{_safe(shown)}{ENDINGS[kind]}"
         with self._lock:
-            self._quota.check(user, "uploads", num_bytes=file.stat().st_size, count=1)
-            facts, kind = checked_picture(file, name=shown, max_pixels=self._max_pixels)
-            path = f"{sha256_of(file)[:16]}-{_safe(shown)}{ENDINGS[kind]}"
+            self._quota.check(user, "uploads", num_bytes=num_bytes, count=1)
             count = 0 if (folder / path).exists() else 1
             with self._quota.changing(user, "uploads", folder / path, count=count), replacing(folder / path) as new:
                 shutil.copyfile(file, new)
@@ -52,10 +55,12 @@ class Uploads:
 
     def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> list[dict[str, Any]]:
         """Newest first, behind the one whose path is `before`. Raises `NotHere`."""
-        with self._lock:
-            files = [file for file in inputs_folder(self._data_dir, user).glob("[!.]*") if NAME.fullmatch(file.name)]
-            found = [(file.stat(), file.name) for file in files]
-        rows = [{"path": name, "bytes": info.st_size, "time": info.st_mtime} for info, name in found]
+        rows = []
+        for file in inputs_folder(self._data_dir, user).glob("[!.]*"):
+            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                if NAME.fullmatch(file.name):
+                    info = file.stat()
+                    rows.append({"path": file.name, "bytes": info.st_size, "time": info.st_mtime})
         rows.sort(key=lambda row: (row["time"], row["path"]), reverse=True)
         return page_of(rows, lambda row: row["path"], limit=limit, before=before)
 

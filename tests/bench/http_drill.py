@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import base64
 import contextlib
+import http.client
 import random
 import statistics
 import sys
@@ -15,12 +16,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from http_host import Host, Tally, copy_of, hosting, opened, picture
 from http_hostile import hosts, malformed, raw, traversals
 
-HALF, BODIES, SOCKETS, POLLERS = 900, 100, 1000, 50
+HALF, BODIES, STEADY, SOCKETS, POLLERS = 900, 100, 100, 1000, 50
 SLOW_S = 10.0
 """A user's request that takes longer is lost."""
 LONGEST_S = 32
@@ -51,7 +53,7 @@ class Watch:
                     answer = self.host.send_json("ann", "PUT", "/loom/drafts/other", data)
                 if answer.status != 200:
                     self.failed.append(f"{answer.status} {answer.data[:80]!r}")
-            except (OSError, EOFError) as error:
+            except (OSError, EOFError, http.client.HTTPException) as error:
                 self.failed.append(repr(error))
             self.seconds.append(time.monotonic() - start)
             time.sleep(0.25)
@@ -71,9 +73,25 @@ class Watch:
         tally.note += f"; the user's {len(self.seconds)} requests took {spread(self.seconds)}"
 
 
-async def slow(port: int, source: str, is_body: bool, until: float, seen: Counter[str]) -> None:
-    """One attacker: sends a byte every few seconds, and comes again when it is cut."""
-    head = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\n" + (b"Content-Length: 100000\r\n\r\n" if is_body else b"X-A: ")
+@dataclass(frozen=True)
+class Trickle:
+    """What a slow attacker sends after the first lines, a piece every so many seconds."""
+
+    begin: bytes
+    piece: bytes = b"a"
+    every_s: float = 3.0
+
+
+FORM = b"Content-Type: application/x-www-form-urlencoded\r\n"
+HEADER = Trickle(b"X-A: ")
+BODY = Trickle(FORM + b"Content-Length: 16000\r\n\r\n")
+STEADY_BODY = Trickle(FORM + b"Content-Length: 16000\r\n\r\n", b"a" * 1127, 1.0)
+"""At 1.1 KiB a second, which is just enough not to be cut."""
+
+
+async def slow(port: int, source: str, sent: Trickle, until: float, seen: Counter[str]) -> None:
+    """One attacker, who comes again when it is cut."""
+    head = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\n" + sent.begin
     while time.monotonic() < until:
         try:
             reader, writer = await opened(port, source, head)
@@ -86,26 +104,29 @@ async def slow(port: int, source: str, is_body: bool, until: float, seen: Counte
         start = time.monotonic()
         with contextlib.suppress(OSError):
             while not reader.at_eof() and time.monotonic() < until:
-                writer.write(b"a")
+                writer.write(sent.piece)
                 await writer.drain()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(reader.read(1000), 3)
+                    await asyncio.wait_for(reader.read(1000), sent.every_s)
         seen["oldest"] = max(seen["oldest"], int(time.monotonic() - start))
         seen["now"] -= 1
         writer.close()
 
 
 def slowloris(host: Host, chance: random.Random, seconds: float) -> Tally:
-    """Half of the headers come from the user's own address."""
+    """Half of the headers come from the user's own address, and all bodies that are just fast enough from another."""
     tally, seen = Tally(), Counter[str]()
 
     async def all_of_them() -> None:
         until = time.monotonic() + seconds
         sources = ["127.0.0.1" if n % 2 else f"127.0.0.{chance.randrange(2, 30)}" for n in range(HALF + BODIES)]
-        await asyncio.gather(*(slow(host.port, s, n >= HALF, until, seen) for n, s in enumerate(sources)))
+        attackers = [slow(host.port, s, BODY if n >= HALF else HEADER, until, seen) for n, s in enumerate(sources)]
+        attackers += [slow(host.port, "127.0.0.77", STEADY_BODY, until, seen) for _ in range(STEADY)]
+        await asyncio.gather(*attackers)
 
     with Watch(host).working(tally):
         asyncio.run(all_of_them())
+    tally.count(seen["opened"] >= HALF + BODIES, f"only {seen['opened']} slow requests came through")
     tally.count(seen["oldest"] <= LONGEST_S, f"a half sent request was held for {seen['oldest']} s")
     made = f"{seen['opened']} slow requests, at most {seen['most']} at a time"
     tally.note = f"{made}, the longest lived {seen['oldest']} s{tally.note}"
@@ -132,6 +153,7 @@ def flood(host: Host, chance: random.Random, seconds: float) -> Tally:
 
     with Watch(host).working(tally):
         asyncio.run(all_of_them())
+    tally.count(made["made"] >= 1000, f"only {made['made']} connections came through")
     tally.note = f"{made['made']} connections, {made['refused']} refused" + tally.note
     return tally
 
@@ -175,8 +197,7 @@ def empty(host: Host) -> None:
                 continue
             if path == "runs":
                 host.send_json("bob", "POST", f"/loom/runs/{row['id']}/cancel", {})
-                while host.ask("bob", "GET", f"/loom/runs/{row['id']}").json()["state"] == "running":
-                    time.sleep(0.05)
+                host.wait_for("bob", row["id"])
             host.ask("bob", "DELETE", f"/loom/{path}/{row[key]}")
 
 
@@ -226,7 +247,7 @@ def pollers(host: Host, chance: random.Random, seconds: float) -> Tally:
                 tally.count(
                     answer.status == 200 and len(answer.data) < MIB, f"{answer.status}, {len(answer.data)} bytes"
                 )
-            except OSError as error:
+            except (OSError, http.client.HTTPException) as error:
                 tally.count(False, repr(error))
             took.append(time.monotonic() - start)
 

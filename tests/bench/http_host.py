@@ -9,6 +9,7 @@ import json
 import os
 import random
 import resource
+import select
 import socket
 import subprocess
 import sys
@@ -103,14 +104,20 @@ class Host:
         self.send_json("ann", "POST", "/loom/workflows", {"graph": copying, "name": "mine"})
         self.send_json("ann", "PUT", "/loom/drafts/mine", {"graph": copying})
         [run] = self.send_json("ann", "POST", "/loom/runs", {"graph": copying}).json()["runs"]
-        while self.ask("ann", "GET", f"/loom/runs/{run}").json()["state"] in ("waiting", "running"):
-            time.sleep(0.1)
+        self.wait_for("ann", run)
         for user in USERS:
             for _ in range(20):
                 for path in ("/", "/loom/me", "/loom/workflows", "/loom/runs", "/loom/models", "/loom/openapi.json"):
                     self.ask(user, "GET", path)
         self.kept = self.things()
         self.first_files, self.first_bytes = self.process.num_fds(), self.process.memory_info().rss
+
+    def wait_for(self, user: str, run: str) -> None:
+        """Until a run is over; one that never is ends the drill."""
+        end = time.monotonic() + START_S
+        while (state := self.ask(user, "GET", f"/loom/runs/{run}").json()["state"]) in ("waiting", "running"):
+            assert time.monotonic() < end, f"the run {run} is {state} after {START_S:.0f} s"
+            time.sleep(0.1)
 
     def things(self) -> dict[str, str]:
         """What Ann has, each with what it holds."""
@@ -174,7 +181,8 @@ def hosting(folder: Path, *options: str, descriptors: int = 0) -> Iterator[Host]
         )
     assert process.stdout is not None
     try:
-        line = process.stdout.readline()
+        is_told, _, _ = select.select([process.stdout], [], [], START_S)
+        line = process.stdout.readline() if is_told else f"nothing for {START_S:.0f} s"
         assert " is at http" in line, (line, (folder / "log.txt").read_text())
         host = Host(port, psutil.Process(process.pid), folder / "log.txt")
         host.settle()

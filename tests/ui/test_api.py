@@ -2,7 +2,6 @@
 
 import io
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,11 @@ from typing import Any
 import pytest
 from PIL import Image
 from pydantic import TypeAdapter
+from toy_server import until
 
 from latentloom.nodes.registry import SPECS
 
 JSON = {"Content-Type": "application/json"}
-END_S = 60.0
 
 
 def png(width: int = 32, height: int = 24, color: str = "teal") -> bytes:
@@ -36,11 +35,8 @@ def copying(path: str) -> dict[str, Any]:
 
 
 def ended(client: Any, run: str) -> dict[str, Any]:
-    end = time.monotonic() + END_S
-    while (state := client.get(f"/loom/runs/{run}").json())["state"] in ("waiting", "running"):
-        assert time.monotonic() < end, state
-        time.sleep(0.05)
-    return state
+    until(lambda: client.get(f"/loom/runs/{run}").json()["state"] not in ("waiting", "running"))
+    return client.get(f"/loom/runs/{run}").json()
 
 
 @pytest.fixture
@@ -317,6 +313,18 @@ def test_lists_are_sent_a_page_at_a_time_and_in_small_rows(client: Any, first: d
     assert gone.status_code == 404 and "from its start" in gone.json()["error"]
 
 
+def test_workflows_are_found_by_words_of_their_whole_description(client: Any, first: dict[str, Any]) -> None:
+    long = first | {"description": f"{'d' * 100_000} Far at the End"}
+    made = [client.post("/loom/workflows", json={"graph": long, "name": f"w{n}"}).json()["id"] for n in range(3)]
+    client.post("/loom/workflows", json={"graph": first, "name": "far"})
+
+    def found(asked: str) -> list[str]:
+        return [row["id"] for row in client.get(f"/loom/workflows?{asked}").json()]
+
+    assert found("search=END+far") == made[::-1] and found("search=W1+far") == [made[1]]
+    assert found(f"search=end&limit=2&before={made[2]}") == made[1::-1] and found("search=nowhere") == []
+
+
 def test_drafts_are_listed_a_page_at_a_time(client: Any) -> None:
     for key in ("a", "b", "c"):
         client.put(f"/loom/drafts/{key}", json={"graph": {}})
@@ -328,8 +336,7 @@ def test_runs_are_listed_by_state_and_page_without_what_was_asked(client: Any) -
     path = client.post("/loom/uploads", content=png(8, 8), headers={"X-Name": "a.png"}).json()["path"]
     made = [client.post("/loom/runs", json={"graph": copying(path)}).json()["runs"][0] for _ in range(3)]
     for run in made:
-        while client.get(f"/loom/runs/{run}").json()["state"] in ("waiting", "running"):
-            pass
+        ended(client, run)
     rows = client.get("/loom/runs?state=done&limit=2").json()
     assert [row["id"] for row in rows] == made[:0:-1] and not {"nodes", "overrides", "graph"} & set(rows[0])
     assert [row["id"] for row in client.get(f"/loom/runs?state=done&before={made[1]}").json()] == made[:1]

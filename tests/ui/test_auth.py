@@ -4,20 +4,19 @@ import asyncio
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from httpx import ASGITransport, AsyncClient
-from starlette.exceptions import HTTPException
 
 from latentloom.ui.address import address_of
 from latentloom.ui.auth import read_users
 from latentloom.ui.login import KEY_FILE, KNOWN_S, Browsers, read_key
 from latentloom.ui.origin import Door, _own_names, is_loopback
 from latentloom.ui.settings import Settings
-from latentloom.ui.throttle import AT_ONCE, MAX_PLACES, MAX_STRANGERS, MAX_TRIES, Throttle
+from latentloom.ui.throttle import MAX_TRIES
 
 LOCAL = Door(host="127.0.0.1")
 PUBLIC = Door(host="0.0.0.0")
@@ -62,114 +61,6 @@ def test_a_missing_or_binary_file_of_users_is_refused(tmp_path: Path) -> None:
     (tmp_path / "users.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match="is not text"):
         read_users(tmp_path / "users.txt")
-
-
-@dataclass
-class Held:
-    """Stands in for the clock: a wrong password takes until the test lets it go."""
-
-    free: asyncio.Event = field(default_factory=asyncio.Event)
-    num: int = 0
-    most: int = 0
-
-    async def sleep(self, seconds: float) -> None:
-        self.num += 1
-        self.most = max(self.most, self.num)
-        await self.free.wait()
-        self.num -= 1
-
-
-class Tries:
-    """Passwords for a throttle whose clock stands still."""
-
-    def __init__(self) -> None:
-        self.clock = Held()
-        self.throttle = Throttle(self.clock.sleep)
-
-    def start(self, name: str, address: str, *, is_right: bool = False, browser: str = "") -> asyncio.Task[bool]:
-        answer = self.throttle.tried(lambda: is_right, name=name, address=address, browser=browser)
-        return asyncio.create_task(answer)
-
-    async def enters(self, name: str, address: str, *, browser: str = "") -> bool:
-        """With the right password, while the clock stands still."""
-        await settled()
-        entering = self.start(name, address, is_right=True, browser=browser)
-        await settled()
-        return entering.done() and entering.result()
-
-    async def end(self, tries: list[asyncio.Task[bool]]) -> list[Any]:
-        await settled()
-        self.clock.free.set()
-        return [getattr(got, "status_code", got) for got in await asyncio.gather(*tries, return_exceptions=True)]
-
-
-async def settled() -> None:
-    for _ in range(200):
-        await asyncio.sleep(0)
-
-
-def test_who_guesses_at_one_address_keeps_nobody_out_at_another() -> None:
-    async def play() -> None:
-        tries = Tries()
-        guesses = [tries.start("ann", "10.0.0.1") for _ in range(40)]
-        assert await tries.enters("ann", "10.0.0.2")
-        assert await tries.enters("bob", "10.0.0.3")
-        assert await tries.end(guesses) == [False] * MAX_TRIES + [429] * (40 - MAX_TRIES)
-        assert tries.clock.most == 1
-
-    asyncio.run(play())
-
-
-def test_guesses_from_many_addresses_are_few_at_a_time_and_known_places_still_enter() -> None:
-    async def play() -> None:
-        tries = Tries()
-        assert await tries.enters("ann", "10.9.0.1")
-        guesses = [tries.start("ann", f"10.0.0.{number}") for number in range(100)]
-        assert await tries.enters("ann", "10.9.0.1")  # she has logged in from there
-        assert await tries.enters("ann", "10.0.0.1", browser="hers")
-        assert await tries.enters("bob", "10.9.0.2")
-        answers = await tries.end(guesses)
-        assert (answers.count(False), answers.count(429)) == (MAX_TRIES, 100 - MAX_TRIES)
-        assert tries.clock.most == AT_ONCE
-
-    asyncio.run(play())
-
-
-def test_a_browser_that_is_known_waits_for_its_own_guesses_only() -> None:
-    async def play() -> None:
-        tries = Tries()
-        guesses = [tries.start("ann", "10.0.0.1", browser="lost") for _ in range(3)]
-        assert await tries.enters("ann", "10.0.0.1", browser="hers")
-        assert not await tries.enters("ann", "10.0.0.1", browser="lost")
-        assert await tries.end(guesses) == [False] * 3 and tries.clock.most == 1
-
-    asyncio.run(play())
-
-
-def test_guesses_leave_nothing_behind_and_places_are_few() -> None:
-    async def play() -> None:
-        tries = Tries()
-        guesses = [tries.start(f"nobody{number}", f"10.0.{number}.1") for number in range(MAX_STRANGERS + 50)]
-        assert (await tries.end(guesses)).count(429) == 50
-        for number in range(2 * MAX_PLACES):
-            assert await tries.enters("ann", f"10.1.0.{number}")
-        assert tries.throttle.queues == {} and tries.throttle.num_strangers == 0
-        assert list(tries.throttle.places) == ["ann"] and len(tries.throttle.places["ann"]) == MAX_PLACES
-
-    asyncio.run(play())
-
-
-def test_nobody_waits_for_a_turn_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.ui.throttle.MAX_WAIT_S", 0.01)
-
-    async def play() -> None:
-        tries = Tries()
-        guess = tries.start("ann", "10.0.0.1")
-        with pytest.raises(HTTPException, match="wait half a minute"):
-            await tries.start("ann", "10.0.0.1", is_right=True)
-        assert await tries.end([guess]) == [False]
-
-    asyncio.run(play())
 
 
 def test_a_browser_is_known_to_one_user_for_a_while_and_until_the_password_changes() -> None:
@@ -246,6 +137,40 @@ def test_to_log_out_takes_a_request_of_the_page_itself_and_ends_one_session(app:
     answer = desk.post("/loom/logout", json={}, headers={"Origin": "http://127.0.0.1:7860"})
     assert answer.status_code == 204 and "access-token-unsecure-test" in answer.headers["set-cookie"]
     assert [each.get("/loom/me").status_code for each in (desk, phone, bob)] == [401, 200, 200]
+
+
+@with_team
+def test_a_browser_that_has_to_wait_is_answered_as_gradios_page_understands(app: Any) -> None:
+    async def statuses(**headers: str) -> list[tuple[int, str | None]]:
+        transport = ASGITransport(app, client=(PROXY, 5000))
+        async with AsyncClient(transport=transport, base_url="http://127.0.0.1:7860", headers=headers) as client:
+            answers = [await client.post("/login", data={"username": "ann", "password": "x"})]
+        return [(answer.status_code, answer.headers.get("retry-after")) for answer in answers]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("latentloom.ui.throttle.MAX_TRIES", 0)
+        assert asyncio.run(statuses()) == [(429, "30")]
+        assert asyncio.run(statuses(**{"Sec-Fetch-Mode": "cors"})) == [(400, "30")]
+
+
+@with_team
+def test_sessions_begin_and_end_in_one_thread(app: Any) -> None:
+    """Or one that begins would look through sessions while another ends."""
+    threads = set[int]()
+
+    class Watched(dict[str, str]):
+        def pop(self, *key: Any) -> Any:
+            threads.add(threading.get_ident())
+            return super().pop(*key)
+
+    app.tokens = Watched(token="ann")
+
+    async def log_out() -> int:
+        cookies = {"access-token-unsecure-test": "token"}
+        async with AsyncClient(transport=ASGITransport(app), base_url="http://127.0.0.1:7860", cookies=cookies) as ann:
+            return (await ann.post("/loom/logout", json={})).status_code
+
+    assert asyncio.run(log_out()) == 204 and threads == {threading.get_ident()}
 
 
 @with_team

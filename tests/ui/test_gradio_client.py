@@ -1,5 +1,6 @@
 """The endpoints for `gradio_client`, on the page as it is served."""
 
+import asyncio
 import json
 import re
 import urllib.error
@@ -100,7 +101,7 @@ WRONG: list[tuple[str, list[Any]]] = [
     *(("run_workflow", ["first_picture", {"prompt": value}, 0]) for value in (None, 1, [], NESTED, FILE)),
     *(("run_workflow", count) for count in ([], ["first_picture"], ["first_picture", {}], ["first_picture", {}, 0, 0])),
     *((name, count) for name in ("get_run", "fetch_result") for count in ([], ["x", "y"])),
-    *(("list_workflows", count) for count in ([None], ["x", 1])),
+    *(("list_workflows", values) for values in ([None], ["x", 1], [2.5, ""], [True, ""], [0, ""], [1001, ""], [5, 1])),
 ]
 
 
@@ -136,6 +137,37 @@ def test_a_call_that_fits_no_endpoint_is_refused(page_server: Any, path: str, bo
     status, said = post(page_server, path, body)
     assert status == 400 and re.search(says, said["error"])
     assert "Traceback" not in page_server.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("path", "where", "is_told"),
+    [
+        ("/gradio_api/call/v2/get_run", "construct_args", True),
+        ("/studio/gradio_api/queue/join", "get_fn", True),
+        ("/gradio_api/call/get_run", "push", False),
+        ("/gradio_api/call/no_such", "simple_predict_post", True),
+        ("/gradio_api/cancel", "get_fn", False),
+        ("/gradio_api/queue/data", "get_fn", False),
+    ],
+)
+def test_a_failure_of_the_server_is_not_told_as_a_mistake_of_the_caller(path: str, where: str, is_told: bool) -> None:
+    from fastapi import Request
+
+    from latentloom.ui.client_api import misused
+
+    def fail() -> None:
+        raise KeyError("x")
+
+    fail.__code__ = fail.__code__.replace(co_name=where)
+    scope = {"type": "http", "method": "POST", "path": path, "headers": [], "server": ("x", 80), "query_string": b""}
+    scope["path_params"] = {"api_name": path.rpartition("/")[2]} if "call" in path else {}
+    with pytest.raises(KeyError) as caught:
+        fail()
+    if is_told:
+        assert asyncio.run(misused(Request(scope), caught.value)).status_code == 400
+    else:
+        with pytest.raises(KeyError):
+            asyncio.run(misused(Request(scope), caught.value))
 
 
 def post(page: Any, path: str, body: Any) -> tuple[int, Any]:

@@ -114,6 +114,17 @@ def test_rename_move_duplicate_and_delete(shelf: Library, tmp_path: Path) -> Non
         shelf.get("ada", id)
 
 
+def test_a_duplicate_is_there_with_its_picture_or_is_refused(shelf: Library, tmp_path: Path) -> None:
+    id = shelf.create("ada", workflow())["id"]
+    shelf.put_thumbnail("ada", id, sent(tmp_path, png(400, 300)))
+    room = len(shelf.thumbnail("ada", id))
+    most = sum(shelf._quota.used("ada").values())
+    shelf._quota._user_bytes = most + room + 10  # for the picture, and not for the workflow too
+    with pytest.raises(NoRoom):
+        shelf.duplicate("ada", id)
+    assert [row["id"] for row in shelf.list("ada")] == [id]
+
+
 def test_pages_hear_of_each_change(tmp_path: Path) -> None:
     live, seen = Live(), Seen()
     shelf = Library(settings_in(tmp_path), live)

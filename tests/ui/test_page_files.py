@@ -123,6 +123,39 @@ def test_a_plain_picture_may_become_a_node(page_server: Any, open_page: Callable
     assert file_graph(page)["nodes"]["load_image"]["inputs"]["path"].endswith(".png")
 
 
+def test_earlier_pictures_are_chosen_again_and_deleted(page_server: Any, open_page: Callable[..., Page]) -> None:
+    for color in ("teal", "orange"):
+        picture = BytesIO()
+        Image.new("RGB", (32, 24), color).save(picture, "PNG")
+        headers = {"X-Name": f"{color}-sea.png"}
+        sent = urllib.request.Request(f"{page_server.url}loom/uploads", picture.getvalue(), headers)
+        urllib.request.urlopen(sent, timeout=30).close()
+    page = open_page(page_server.url, graph=small(nodes={**FIRST["nodes"], "load": {"type": "LoomLoadImage"}}))
+    earlier = card(page, "load").get_by_role("button", name="Pictures sent before")
+    earlier.click()
+    dialog = page.get_by_role("dialog", name="Your pictures")
+    dialog.get_by_role("button", name="Delete orange-sea.png").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Yes").click()
+    expect(dialog.get_by_role("button", name="Use orange-sea.png")).to_have_count(0)
+    dialog.get_by_role("button", name="Use teal-sea.png").click()
+    expect(dialog).to_have_count(0)
+    assert file_graph(page)["nodes"]["load"]["inputs"]["path"].endswith("-teal-sea.png")
+    assert [row["path"] for row in call(page_server.url, "uploads") if "orange-sea" in row["path"]] == []
+
+
+def test_numbers_that_a_browser_would_round_are_saved_as_they_were(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    graph = small(meta={"ticket": 12345678901234567890, "text": "12345678901234567890", "more": [-(2**63)]})
+    graph["params"]["seed"] = {"type": "int", "default": 2**64 - 1, "min": -(2**63), "max": 2**64 - 1}
+    page = open_page(page_server.url)
+    drop(page, json.dumps(graph).encode())
+    expect(card(page, "denoise")).to_be_visible()
+    saved = file_graph(page)
+    assert (saved["meta"], saved["params"]["seed"]) == (graph["meta"], graph["params"]["seed"])
+    expect(page.get_by_role("spinbutton", name="seed").first).to_have_value(str(2**64 - 1))
+
+
 def test_a_workflow_goes_to_the_disk_and_back_byte_for_byte(page_server: Any, open_page: Callable[..., Page]) -> None:
     text = (ROOT / "workflows/bobbin/first_picture.json").read_text(encoding="utf-8")
     page = open_page(page_server.url)

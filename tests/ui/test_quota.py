@@ -1,8 +1,11 @@
 """Quotas: what each user keeps is counted as it changes, and refused in one sentence where it would be too much."""
 
+import contextlib
 import io
 import json
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +82,24 @@ def test_no_run_starts_for_a_user_whose_results_fill_the_quota(tmp_path: Path) -
     own = Quota(tmp_path / "data", user_bytes=10_000, counts_results=False)
     own.add("ada", "results", num_bytes=10_001, count=1)
     own.check("ada", "runs", num_bytes=9000)
+
+
+def test_two_runs_that_are_asked_for_at_once_do_not_both_take_the_last_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KEPT, "runs", Most(words="runs", count=1, num_bytes=1 << 30))
+    both, checking = threading.Barrier(2), Quota.check
+
+    def slow(self: Quota, user: str, kind: Any, **more: Any) -> None:
+        checking(self, user, kind, **more)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.3)  # for the other one, who cannot come where one waits for the other
+
+    monkeypatch.setattr(Quota, "check", slow)
+    with runs_in(tmp_path, quota=Quota(tmp_path / "data")) as runs, ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(runs.submit, "ada", pictured()) for _ in range(2)]
+        assert sorted(each.exception() is None for each in asked) == [False, True]
+        assert len(runs.list("ada")) == 1
 
 
 @pytest.mark.parametrize("kind", list(KEPT))

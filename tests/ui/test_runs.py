@@ -89,6 +89,14 @@ def test_a_cache_that_the_owner_shares_does_not_say_whose_it_is(tmp_path: Path) 
     assert node.cached == "shared" and "here or by another program" in node.message
 
 
+def test_where_users_log_in_a_cache_of_the_owners_holds_what_they_made_themselves(tmp_path: Path) -> None:
+    reset()
+    shared = {"shared_cache_dir": tmp_path / "shared", "users": {"ada": "x"}}
+    for name, became in (("one", "done"), ("two", "disk")):
+        with runs_in(tmp_path / name, **shared) as runs:
+            assert kept(runs, "ada") == became
+
+
 def test_a_failure_is_one_sentence_and_the_rest_is_skipped(runs: Runs) -> None:
     workflow = graph({"bad": ("Fail", {}), "sum": ("Add", {"a": "@bad.float"})}, outputs={"sum": "sum.float"})
     run = finished(runs, "ada", one(runs, workflow))

@@ -1,22 +1,27 @@
 """`latentloom ui`: what it refuses to start with, what it says, how it ends, and what the next start finds."""
 
+import asyncio
 import json
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 
 from latentloom.__main__ import main
 from latentloom.ui.crowd import Patience
+from latentloom.ui.settings import Settings
 
 
 def get(url: str, **headers: str) -> tuple[int, bytes]:
@@ -37,6 +42,7 @@ def get(url: str, **headers: str) -> tuple[int, bytes]:
         (["--root-path", "studio"], "--root-path is 'studio'"),
         (["--root-path", "/loom"], "choose another"),
         (["--devices", "tpu"], "tpu"),
+        *((["--user-quota", gib], "give GiB above 0, such as 20") for gib in ("inf", "nan", "1e308", "0", "-1")),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(
@@ -60,6 +66,47 @@ def test_a_port_that_is_taken_is_told() -> None:
         other.listen()
         with pytest.raises(ValueError, match="end the other program, or give another --port"):
             check_port("127.0.0.1", other.getsockname()[1])
+
+
+def test_a_page_that_does_not_answer_in_time_is_ended_and_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from latentloom.ui import app, connections
+
+    ended, free = [], threading.Event()
+    loop = asyncio.new_event_loop()
+    loop.call_soon(free.wait, 60)
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = uvicorn.Server(uvicorn.Config(app.launch))
+    server.servers = [SimpleNamespace(get_loop=lambda: loop)]  # type: ignore[list-item]
+    monkeypatch.setattr(connections, "START_S", 0.05)
+    page: Any = SimpleNamespace(server=server, close=lambda verbose: ended.append(verbose))
+    try:
+        with pytest.raises(ValueError, match=r"nothing answered on 127.0.0.1, port 7860 .* start it again"):
+            app.guard_page(page, Settings(output_dir=tmp_path, data_dir=tmp_path))
+        assert ended == [False]
+    finally:
+        free.set()
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0.01), loop).result(30)  # so that what was called off can end
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(30)
+        loop.close()
+
+
+@pytest.mark.parametrize("proxies", [(), ("10.0.0.1",)])
+def test_a_proxy_that_nobody_named_is_told_of_at_the_start(
+    proxies: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from latentloom.ui import app
+
+    monkeypatch.setattr(app, "guard", lambda server, patience, grace_s: None)
+    parts: Any = {"output_dir": tmp_path, "data_dir": tmp_path, "users": {"ann": "x"}, "trusted_proxies": proxies}
+    page: Any = SimpleNamespace(server=None)
+    app.guard_page(page, Settings(root_path="https://media.example.org", **parts))
+    assert [("--trusted-proxy" in message) for message in caplog.messages] == [True] * (not proxies)
+    app.guard_page(page, Settings(**parts))
+    assert len(caplog.messages) == (not proxies)
 
 
 def test_the_page_is_served_with_its_own_files_only(page_server: Any) -> None:

@@ -2,8 +2,10 @@
 
 import io
 import struct
+import threading
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from PIL import Image
 from toy_server import finished, graph, reset, runs_in
 
+from latentloom.nodes.thumbnails import checked_picture
 from latentloom.ui.errors import NoRoom, NotHere
 from latentloom.ui.quota import Quota
 from latentloom.ui.uploads import Uploads
@@ -33,6 +36,29 @@ def add(shelf: Uploads, tmp_path: Path) -> Add:
         return shelf.add("ada", name, file)
 
     return add
+
+
+def test_nobody_waits_while_a_picture_of_another_is_looked_at(
+    shelf: Uploads, add: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, looking, go_on = add("a.png", encoded())["path"], threading.Event(), threading.Event()
+
+    def slow(*arguments: Any, **named: Any) -> Any:
+        looking.set()
+        assert go_on.wait(60)
+        return checked_picture(*arguments, **named)
+
+    monkeypatch.setattr("latentloom.ui.uploads.checked_picture", slow)
+    (tmp_path / "bobs").write_bytes(encoded())
+    with ThreadPoolExecutor(2) as pool:
+        bobs = pool.submit(shelf.add, "bob", "b.png", tmp_path / "bobs")
+        assert looking.wait(60)
+        try:
+            pool.submit(shelf.delete, "ada", kept).result(20)
+            assert pool.submit(shelf.list, "ada").result(20) == []
+        finally:
+            go_on.set()
+        assert bobs.result(60)["width"] == 6
 
 
 def encoded(format: str = "PNG", size: tuple[int, int] = (6, 4)) -> bytes:
@@ -80,7 +106,7 @@ def test_a_picture_is_kept_under_a_harmless_name(add: Add, tmp_path: Path, name:
         (b"GIF89a" + b"\0" * 50, "not a picture"),
         (encoded()[:-30], "cut short"),
         (encoded("JPEG", (640, 640))[:-200], "cut short"),
-        (bomb(60_000), "pixels, and at most 64,000,000 are taken"),
+        (bomb(60_000), "far too many pixels, and at most 64,000,000 are taken"),
         (bomb(12_000), "12000 x 12000 pixels, and at most 64,000,000 are taken"),
         (bomb(100), "cut short"),
     ],

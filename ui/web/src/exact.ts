@@ -1,20 +1,56 @@
-/** Whole numbers that JavaScript would round, such as seeds of 64 bits, stay the text of their digits; the server takes
- * that for the number. */
+/** Whole numbers that JavaScript would round, such as seeds of 64 bits. In the page each is the text of its digits
+ * behind a mark, which no text of a user has; what leaves the page has the digits as they came. */
 
-import type { InputSpec, Json } from "./types";
+import type { Catalog, InputSpec, Json } from "./types";
 
-/** Strings and the limits of ranges, which are passed over, and whole numbers that may be too large. */
-const TOKENS = /"(?:max|min)"\s*:\s*-?\d+|"[^"\\]*(?:\\.[^"\\]*)*"|(?<![\w.+-])-?\d{16,}(?![\d.eE])/g;
+/** Of no language: a character for private use. */
+const MARK = "\uE000";
+
+/** Strings, which are passed over, and whole numbers that may be too large. */
+const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|(?<![\w.+-])-?\d{16,}(?![\d.eE])/g;
+const MARKED = new RegExp(`"${MARK}(-?\\d{16,})"(?!\\s*:)`, "g");
 
 const MOST = Number.MAX_SAFE_INTEGER;
 
 export function parseExact(text: string): unknown {
-  return JSON.parse(text.replace(TOKENS, (token) => (isDigits(token) ? `"${token}"` : token)));
+  const marked = (token: string) => `"${MARK}${token}"`;
+  return JSON.parse(text.replace(TOKENS, (token) => (token.startsWith('"') || isSafe(token) ? token : marked(token))));
 }
 
-/** Whether a value is a whole number that JavaScript would round. */
+/** JSON of what `parseExact` read, each number as it was. */
+export function textExact(value: unknown, indent?: number): string {
+  return (JSON.stringify(value, null, indent) ?? "null").replace(MARKED, "$1");
+}
+
+/** Whether a number's value is a whole number that JavaScript would round; older pages kept those without the mark. */
 export function isDigits(value: unknown): value is string {
-  return typeof value === "string" && /^-?\d{16,20}$/.test(value) && !Number.isSafeInteger(Number(value));
+  return typeof value === "string" && /^\uE000?-?\d{16,20}$/.test(value) && !isSafe(unmarked(value));
+}
+
+/** A text without its mark. */
+export function unmarked(text: string): string {
+  return text.startsWith(MARK) ? text.slice(MARK.length) : text;
+}
+
+/** The number that somebody wrote in so many digits. */
+export function marked(digits: string): string {
+  return MARK + unmarked(digits);
+}
+
+/** A value as people read it; texts stay as they are. */
+export function asRead(value: unknown): string {
+  return typeof value === "string" ? unmarked(value) : textExact(value);
+}
+
+/** A limit to count with, which may be rounded; null where there is none. */
+export function limitOf(limit: number | string | null | undefined): number | null {
+  return typeof limit === "string" ? Number(unmarked(limit)) : (limit ?? null);
+}
+
+/** The catalog with limits to count with: no graph takes them over where they were rounded. */
+export function withLimits(catalog: Catalog): Catalog {
+  const limited = (input: InputSpec): InputSpec => ({ ...input, min: limitOf(input.min), max: limitOf(input.max) });
+  return { ...catalog, nodes: catalog.nodes.map((node) => ({ ...node, inputs: node.inputs.map(limited) })) };
 }
 
 /** Whether a limit is there, and as the server said it: one that was rounded is left to the server. */
@@ -24,10 +60,15 @@ export function isExact(limit: number | null): limit is number {
 
 /** A whole number of any size; 0 for anything else. */
 export function wholeOf(value: Json | undefined): bigint {
-  return isDigits(value) || Number.isSafeInteger(value) ? BigInt(value as string | number) : 0n;
+  if (isDigits(value)) return BigInt(unmarked(value));
+  return Number.isSafeInteger(value) ? BigInt(value as number) : 0n;
 }
 
 /** An input with the range of what can be typed into it: whole numbers have one even where the input names none. */
 export function reachOf(input: InputSpec): InputSpec {
   return input.type === "int" ? { ...input, min: input.min ?? -MOST, max: Math.min(input.max ?? MOST, MOST) } : input;
+}
+
+function isSafe(digits: string): boolean {
+  return Number.isSafeInteger(Number(digits));
 }

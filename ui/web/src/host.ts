@@ -1,5 +1,6 @@
 /** The typed client of the server's API. Every call rejects with an `ApiError` that says why in one sentence. */
 
+import { withLimits } from "./exact";
 import { address, ApiError, asset, path, request, send } from "./http";
 import type {
   Catalog,
@@ -21,6 +22,7 @@ import type {
   Submitted,
   Template,
   Upload,
+  UploadRow,
   Workflow,
   WorkflowVersion,
   WorkflowWithGraph,
@@ -29,29 +31,32 @@ import type {
 export { ApiError, sentence } from "./http";
 export { LiveSocket } from "./live_socket";
 
+type Asked = Readonly<Record<string, string | number | undefined>>;
+
 /** The rows of one page of a list, at most. */
 const MAX_ROWS = 1000;
+const UPLOADS_AT_ONCE = 60;
 const MAX_TURNS = 3;
 
 const get = <T>(apiPath: string): Promise<T> => request<T>("GET", apiPath);
 const post = <T>(apiPath: string, json: unknown): Promise<T> => request<T>("POST", apiPath, { json });
 const put = <T>(apiPath: string, json: unknown): Promise<T> => request<T>("PUT", apiPath, { json });
 /** All rows of a list that comes in pages; a row that is gone when the page behind it is asked for starts it anew. */
-async function all<T>(apiPath: string, keyOf: (row: T) => string): Promise<T[]> {
+async function all<T>(apiPath: string, keyOf: (row: T) => string, asked: Asked = {}): Promise<T[]> {
   for (let turn = 1; ; turn++) {
     try {
-      return await joined(apiPath, keyOf);
+      return await joined(apiPath, keyOf, asked);
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 404) || turn === MAX_TURNS) throw error;
     }
   }
 }
 
-async function joined<T>(apiPath: string, keyOf: (row: T) => string): Promise<T[]> {
+async function joined<T>(apiPath: string, keyOf: (row: T) => string, asked: Asked): Promise<T[]> {
   const rows: T[] = [];
   for (;;) {
     const last = rows.at(-1);
-    const page = await get<T[]>(apiPath + query({ limit: MAX_ROWS, before: last && keyOf(last) }));
+    const page = await get<T[]>(apiPath + query({ ...asked, limit: MAX_ROWS, before: last && keyOf(last) }));
     rows.push(...page);
     if (page.length < MAX_ROWS) return rows;
   }
@@ -60,13 +65,13 @@ async function joined<T>(apiPath: string, keyOf: (row: T) => string): Promise<T[
 const drop = (apiPath: string): Promise<void> => request("DELETE", apiPath);
 
 export const host = {
-  catalog: () => get<Catalog>("/catalog"),
+  catalog: () => get<Catalog>("/catalog").then(withLimits),
   me: () => get<Me>("/me"),
   logOut: () => post<void>("/logout", {}),
   texts: (language: string) => get<Record<string, string>>(asset(`loom.${language}.json`)),
   templates: () => get<Template[]>("/templates"),
 
-  workflows: () => all<Workflow>("/workflows", (row) => row.id),
+  workflows: (search?: string) => all<Workflow>("/workflows", (row) => row.id, { search }),
   createWorkflow: (graph: GraphFile, at: { name?: string; folder?: string } = {}) =>
     post<Workflow>("/workflows", { graph, ...at }),
   workflow: (id: string, version?: number) => get<WorkflowWithGraph>(path`/workflows/${id}` + query({ version })),
@@ -103,6 +108,12 @@ export const host = {
 
   upload: (file: Blob, name: string, onProgress: (part: number) => void = () => undefined) =>
     send<Upload>("/uploads", file, name, onProgress),
+  /** The newest, or those behind one. */
+  uploads: async (before?: string) => {
+    const rows = await get<UploadRow[]>("/uploads" + query({ limit: UPLOADS_AT_ONCE, before }));
+    return { rows, hasMore: rows.length === UPLOADS_AT_ONCE };
+  },
+  deleteUpload: (uploaded: string) => drop(path`/uploads/${uploaded}`),
   /** `refresh` looks for models again. */
   models: (refresh = false) => get<ModelsView>("/models" + query({ refresh: refresh ? "true" : undefined })),
 };
@@ -119,7 +130,7 @@ export const urls = {
   uploadThumb: (uploaded: string) => address(`/uploads/${uploaded.split("/").map(encodeURIComponent).join("/")}/thumb`),
 };
 
-function query(values: Readonly<Record<string, string | number | undefined>>): string {
+function query(values: Asked): string {
   const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== "");
   return given.length ? `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}` : "";
 }

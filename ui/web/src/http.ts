@@ -1,6 +1,6 @@
 /** Requests to the server: one address, one kind of error, one listener for trouble. */
 
-import { parseExact } from "./exact";
+import { parseExact, textExact } from "./exact";
 import { t } from "./i18n";
 import type { Problem } from "./types";
 
@@ -55,7 +55,7 @@ export async function request<T>(method: string, apiPath: string, body: Body = {
   const headers: Record<string, string> = {};
   if (body.json !== undefined) headers["Content-Type"] = "application/json";
   if (body.name !== undefined) headers["X-Name"] = encodeURIComponent(body.name);
-  const content = body.json === undefined ? (body.raw ?? null) : JSON.stringify(body.json);
+  const content = body.json === undefined ? (body.raw ?? null) : textExact(body.json);
   let response: Response;
   try {
     response = await fetch(address(apiPath), { method, headers, body: content, credentials: "same-origin" });

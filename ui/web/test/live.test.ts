@@ -109,6 +109,7 @@ test("a failure is no longer told once the workflow is run again, or was made", 
   const numToasts = () => pageStore.getState().toasts.length;
   announce(failed.runs.a!, failed.runs);
   assert.equal(numToasts(), 1);
+  assert.ok(pageStore.getState().toasts.every(({ isLasting }) => isLasting));
   const after = applyMessage(failed, message({ b: { name: "x", workflow_id: "w", batch: "2", state: "waiting" } }));
   assert.deepEqual(
     newRuns(failed, after).map((run) => run.id),

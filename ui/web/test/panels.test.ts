@@ -131,6 +131,11 @@ test("the library is found by folder and by every word", () => {
     found(all, null, "red TESTS").map(({ name }) => name),
     ["red dog", "red cat"],
   );
+  const byServer = new Set([all[2]!.id]); // by the end of a long description
+  assert.deepEqual(
+    found(all, null, "red tests dog", byServer).map(({ name }) => name),
+    ["blue cat", "red dog"],
+  );
   assert.deepEqual(
     found(all, "cats", "").map(({ name }) => name),
     ["blue cat", "red cat"],

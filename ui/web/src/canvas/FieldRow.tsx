@@ -1,4 +1,5 @@
 import { memo } from "react";
+import { asRead } from "../exact";
 import { t } from "../i18n";
 import { isParamRef, isWrapped } from "../graph/values";
 import { own } from "../graph/record";
@@ -101,7 +102,7 @@ function Far({ spec, value }: { spec: InputSpec; value: Json }) {
   return (
     <span className={`ll-far-row ${isTall(spec) ? "ll-far-tall" : ""}`}>
       <span>{readable(spec.name)}</span>
-      <span>{typeof value === "string" ? value : JSON.stringify(value)}</span>
+      <span>{asRead(value)}</span>
     </span>
   );
 }

@@ -1,3 +1,4 @@
+import { asRead } from "../exact";
 import { nodeSpec, titleOf } from "../graph/catalog";
 import { own } from "../graph/record";
 import { isLink, isParamRef, plainValue, splitTarget } from "../graph/values";
@@ -37,7 +38,7 @@ function inWords(graph: EditorGraph, catalog: Catalog, name: string, spec: Input
   }
   if (value === undefined) return spec.required && spec.default === null ? t("canvas.not_given") : "";
   const plain = plainValue(graph, value);
-  const text = typeof plain === "string" && plain !== "" ? plain : JSON.stringify(plain ?? null);
+  const text = plain === "" ? `""` : asRead(plain ?? null);
   const short = text.length > SHOWN_LETTERS ? `${text.slice(0, SHOWN_LETTERS)}…` : text;
   return isParamRef(value) ? `${t("canvas.param", { name: value.param })}: ${short}` : short;
 }

@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { limitOf } from "../exact";
 import { renameParam } from "../graph/edit";
 import { isName } from "../graph/names";
 import { usersOf } from "../graph/params";
@@ -87,13 +88,13 @@ function Options({ name, param }: { name: string; param: Param }) {
           <NumberBox
             id={`ll-pl-${name}`}
             label={t("canvas.least")}
-            value={param.min ?? null}
+            value={limitOf(param.min)}
             onSettle={(min) => changeParam(name, { min })}
           />
           <NumberBox
             id={`ll-pm-${name}`}
             label={t("canvas.most")}
-            value={param.max ?? null}
+            value={limitOf(param.max)}
             onSettle={(max) => changeParam(name, { max })}
           />
         </div>
@@ -127,8 +128,8 @@ function specFor(name: string, param: Param, widget: string): InputSpec {
     required: false,
     default: param.default ?? null,
     choices: param.choices ?? [],
-    min: param.min ?? null,
-    max: param.max ?? null,
+    min: limitOf(param.min),
+    max: limitOf(param.max),
     step: null,
     widget,
     advanced: false,

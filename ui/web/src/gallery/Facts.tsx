@@ -1,3 +1,4 @@
+import { asRead } from "../exact";
 import { useMemo, type ReactNode } from "react";
 import { fromFile } from "../graph/file";
 import { t } from "../i18n";
@@ -29,7 +30,8 @@ export function Facts({ result }: { result: Result }) {
         <dl>
           {result.seed !== null && (
             <Fact name={t("gallery.seed")}>
-              <code>{result.seed}</code> <CopyButton text={String(result.seed)} label={t("gallery.copy_seed")} />
+              <code>{asRead(result.seed)}</code>{" "}
+              <CopyButton text={asRead(result.seed)} label={t("gallery.copy_seed")} />
             </Fact>
           )}
           {values.map(({ name, value }) => (
@@ -74,7 +76,7 @@ function useValues(result: Result, run: RunWithGraph | null): { name: string; va
     const inputs = run?.graph ? inputsBehind({ graph: fromFile(run.graph), node: result.node }) : [];
     const named = Object.entries({ ...result.params, ...result.varied });
     const told = [...named.map(([name, value]) => ({ name, value: shown(value) })), ...inputs];
-    const places: Record<string, string> = { prompt: result.prompt, seed: String(result.seed) };
+    const places: Record<string, string> = { prompt: result.prompt, seed: asRead(result.seed) };
     return told.filter(({ name, value }, index) => {
       const isFirst = told.findIndex((other) => other.name === name) === index;
       return isFirst && places[name.slice(name.lastIndexOf(".") + 1)] !== value;

@@ -1,5 +1,5 @@
 /** What of the workflow that made a result can be changed to make another. */
-import { isDigits } from "../exact";
+import { isDigits, limitOf } from "../exact";
 import type { GraphFile, InputSpec, Json } from "../types";
 
 /** What one can change to run it again: the declared params, or the seeds where no param is the seed. */
@@ -18,7 +18,16 @@ export function inputOf(graph: GraphFile, name: string): InputSpec | undefined {
   const shared = { name, required: false, step: null, advanced: false };
   if (param) {
     const { type, choices = [], min = null, max = null, help = "" } = param;
-    return { ...shared, type, default: param.default ?? null, choices, min, max, help, widget: widgetOf(name, type) };
+    return {
+      ...shared,
+      type,
+      default: param.default ?? null,
+      choices,
+      min: limitOf(min),
+      max: limitOf(max),
+      help,
+      widget: widgetOf(name, type),
+    };
   }
   if (!name.endsWith(".seed")) return undefined;
   return { ...shared, type: "int", default: 0, choices: [], min: 0, max: null, help: "", widget: "seed" };

@@ -1,4 +1,5 @@
 /** What differs between two results, for the head of the comparison. */
+import { asRead } from "../exact";
 import type { TextKey } from "../i18n";
 import type { Catalog, Result } from "../types";
 import { inputsApart, type Maker } from "./inputs";
@@ -13,7 +14,7 @@ export interface Difference {
 /** Facts that are no declared params; their names are keys of texts. */
 const FACTS: readonly { key: TextKey; of: (result: Result) => string }[] = [
   { key: "gallery.prompt", of: (result) => result.prompt ?? "" },
-  { key: "gallery.seed", of: (result) => (result.seed === null ? "" : String(result.seed)) },
+  { key: "gallery.seed", of: (result) => (result.seed === null ? "" : asRead(result.seed)) },
   { key: "gallery.plan", of: (result) => result.plan ?? "" },
   { key: "gallery.size", of: (result) => `${result.width} x ${result.height}` },
   { key: "gallery.frames", of: (result) => (result.kind === "video" ? String(result.frames) : "") },

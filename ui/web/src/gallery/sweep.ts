@@ -1,4 +1,5 @@
 /** The table of one sweep: what was varied runs along its rows and columns, each cell is one run. */
+import { asRead } from "../exact";
 import type { Result, Run } from "../types";
 
 type Values = Readonly<Record<string, unknown>>;
@@ -51,7 +52,7 @@ export function heading(point: Point): string {
 
 /** A value as people read it; texts stay as they are. */
 export function shown(value: unknown): string {
-  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+  return value === undefined ? "" : asRead(value);
 }
 
 /** The nodes that made results, in order: a workflow may save more than one picture in a run. */

@@ -1,5 +1,6 @@
 /** Copy and paste with wires: a part of a workflow, as data and as text. */
 
+import { parseExact, textExact } from "../exact";
 import type { EditorGraph, GraphFile, Point } from "../types";
 import { fromFile, toFile } from "./file";
 import { idsOf, itemKey } from "./items";
@@ -48,14 +49,14 @@ export function copy(graph: EditorGraph, keys: Iterable<string>): Clip | null {
 }
 
 export function clipText(clip: Clip): string {
-  return JSON.stringify({ [MARK]: toFile(clip.graph), sources: clip.sources });
+  return textExact({ [MARK]: toFile(clip.graph), sources: clip.sources });
 }
 
 /** null for text that is no copy of ours. */
 export function readClip(text: string): Clip | null {
   if (text.length > MAX_TEXT || !text.includes(MARK)) return null;
   try {
-    const { [MARK]: file, sources } = JSON.parse(text) as { [MARK]: GraphFile; sources: Record<string, string> };
+    const { [MARK]: file, sources } = parseExact(text) as { [MARK]: GraphFile; sources: Record<string, string> };
     return { graph: fromFile(file), sources: sources ?? {} };
   } catch {
     return null;

@@ -1,5 +1,6 @@
 /** Saving and opening workflows: the library, the disk, shared links. */
 
+import { textExact } from "../exact";
 import { describe } from "../graph/edit";
 import { emptyGraph, fromFile, toFile } from "../graph/file";
 import { ApiError, host, sentence } from "../host";
@@ -119,7 +120,7 @@ export async function exportComfy(): Promise<void> {
   const { graph } = editorStore.getState();
   await said(async () => {
     const prompt = await host.exportComfy(toFile(graph));
-    download(`${JSON.stringify(prompt, null, 2)}\n`, `${graph.name || "workflow"}.comfyui.json`);
+    download(`${textExact(prompt, 2)}\n`, `${graph.name || "workflow"}.comfyui.json`);
     toast({ kind: "info", text: t("panels.comfy_hint") });
   });
 }

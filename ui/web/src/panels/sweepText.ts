@@ -1,6 +1,6 @@
 /** What people write as the values of a sweep, as the text that the server reads. */
 
-import { isDigits } from "../exact";
+import { isDigits, marked, textExact } from "../exact";
 import type { Json } from "../types";
 
 export interface SweepRow {
@@ -16,7 +16,7 @@ const RANGE = /^\s*(-?\d+)\.\.(-?\d+)\s*$/;
 export function sweepText({ name, type, text }: SweepRow): string {
   const values = lines(text);
   if (values.length < 2) return `${name}=${text.trim()}`;
-  return `${name}=${JSON.stringify(values.map((value) => typed(type, value)))}`;
+  return `${name}=${textExact(values.map((value) => typed(type, value)))}`;
 }
 
 /** How many values a row has, as far as the page can tell. */
@@ -41,7 +41,7 @@ function isNumeric(type: string): boolean {
 }
 
 function typed(type: string, value: string): Json {
-  if (isDigits(value)) return value;
+  if (isNumeric(type) && isDigits(value)) return marked(value);
   if (isNumeric(type) && Number.isFinite(Number(value))) return Number(value);
   if (type === "bool") return /^(true|yes|on|1)$/i.test(value);
   return value;

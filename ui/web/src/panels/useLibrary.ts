@@ -1,8 +1,13 @@
 import { useEffect, useState } from "react";
 import { host, sentence } from "../host";
 import { useLive } from "../store/live";
+import { toast } from "../store/page";
 import type { DraftEntry, Workflow } from "../types";
 import { lateDeletes, usePending } from "./lateDeletes";
+
+/** Before a search is sent, in case that more is typed. */
+const TYPING_MS = 200;
+const NONE: ReadonlySet<string> = new Set();
 
 interface LibraryList {
   /** null while they are read. */
@@ -38,4 +43,26 @@ export function useLibrary(): LibraryList {
   useEffect(() => () => void lateDeletes(), []);
   const kept = workflows?.filter((workflow) => !pending.has(workflow.id)) ?? null;
   return { workflows: kept, drafts, error, reload: () => setTurn((last) => last + 1) };
+}
+
+/** The ids of the workflows that the server finds, which knows whole descriptions; none until it has answered. */
+export function useMatching(search: string): ReadonlySet<string> {
+  const words = search.trim();
+  const [ids, setIds] = useState<ReadonlySet<string>>(NONE);
+  useEffect(() => {
+    setIds(NONE);
+    if (!words) return;
+    let isCurrent = true;
+    const ask = () =>
+      host.workflows(words).then(
+        (rows) => isCurrent && setIds(new Set(rows.map((row) => row.id))),
+        (cause: unknown) => isCurrent && toast({ kind: "error", text: sentence(cause) }),
+      );
+    const timer = setTimeout(() => void ask(), TYPING_MS);
+    return () => {
+      isCurrent = false;
+      clearTimeout(timer);
+    };
+  }, [words]);
+  return ids;
 }

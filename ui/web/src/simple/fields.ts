@@ -1,6 +1,6 @@
 /** The form of a workflow: one field for each param it declares, drawn like the sockets that the param feeds. */
 
-import { isDigits } from "../exact";
+import { isDigits, limitOf } from "../exact";
 import type { Catalog, GraphFile, InputSpec, Json, Param } from "../types";
 
 export type FormValues = Record<string, Json>;
@@ -52,8 +52,8 @@ function fieldOf(name: string, param: Param, socket: InputSpec | undefined): Inp
     required: param.default === undefined || param.default === null,
     default: param.default ?? null,
     choices: param.choices?.length ? param.choices : (socket?.choices ?? []),
-    min: param.min ?? (isNumber ? (socket?.min ?? null) : null),
-    max: param.max ?? (isNumber ? (socket?.max ?? null) : null),
+    min: limitOf(param.min) ?? (isNumber ? (socket?.min ?? null) : null),
+    max: limitOf(param.max) ?? (isNumber ? (socket?.max ?? null) : null),
     step: param.type === "float" ? (socket?.step ?? null) : null,
     widget: isChoice ? "" : (socket?.widget ?? ""),
     advanced: false,

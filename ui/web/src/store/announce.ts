@@ -19,13 +19,14 @@ export function announceNew(run: Run): void {
 export function announce(run: Run, runs: Readonly<Record<string, Run>>): void {
   const { id, name, error } = run;
   const about = aboutRuns(run);
-  if (run.state === "failed") toast({ kind: "error", text: t("frame.run_failed", { name, error }), run: id, about });
+  const failure = { kind: "error", run: id, about, isLasting: true } as const;
+  if (run.state === "failed") toast({ ...failure, text: t("frame.run_failed", { name, error }) });
   if (run.state === "cancelled") toast({ kind: "info", text: t("frame.run_cancelled", { name }) });
   const batch = Object.values(runs).filter((other) => other.batch === run.batch);
   const done = batch.filter((other) => other.state === "done");
   const failed = batch.filter((other) => other.state === "failed");
   if (done.length === 0 || !batch.every((other) => isOver(other.state))) return;
-  if (failed.length > 0) toast({ kind: "error", text: mixed(name, done, failed), run: failed[0]?.id ?? id, about });
+  if (failed.length > 0) toast({ ...failure, text: mixed(name, done, failed), run: failed[0]?.id ?? id });
   else if (run.state === "done") toast({ kind: "success", text: made(name, done.length), run: id, about });
 }
 

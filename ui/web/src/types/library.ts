@@ -79,3 +79,11 @@ export interface Upload {
   width: number;
   height: number;
 }
+
+export interface UploadRow {
+  /** What Load Image takes. */
+  path: string;
+  bytes: number;
+  /** Epoch seconds. */
+  time: number;
+}

@@ -20,7 +20,7 @@ export interface Result {
   workflow_name: string;
   params: Record<string, Json>;
   prompt: string;
-  seed: number | null;
+  seed: number | string | null;
   plan: string;
   seconds: number;
   varied: Record<string, Json>;

@@ -22,8 +22,9 @@ export interface Param {
   type: ParamType;
   default?: Scalar | null;
   choices?: string[];
-  min?: number | null;
-  max?: number | null;
+  /** A number, or the digits of one that JavaScript would round: see `exact.ts`. */
+  min?: number | string | null;
+  max?: number | string | null;
   help?: string;
 }
 

@@ -1,14 +1,13 @@
 import { useRef, useState, type ClipboardEvent, type DragEvent } from "react";
 import { urls } from "../host";
 import { t } from "../i18n";
+import { Button } from "../parts/Button";
 import { IconButton } from "../parts/IconButton";
 import { Icon } from "../parts/icons";
 import { Meter } from "../parts/Meter";
 import { useUpload } from "./useUpload";
-import { SETTLED, asText, type WidgetProps } from "./widget";
-
-/** What an uploaded picture's path begins with; others, such as a template's example, the server has no thumb of. */
-const UPLOADED = /^[0-9a-f]{16}-/;
+import { UploadsDialog } from "./UploadsDialog";
+import { asText, pictureName, SETTLED, UPLOADED, type WidgetProps } from "./widget";
 
 /** A picture to work from: dropped, chosen or pasted, sent to the server, and shown. */
 export function PictureField({ id, label, value, onChange, disabled, describedBy }: WidgetProps) {
@@ -16,6 +15,7 @@ export function PictureField({ id, label, value, onChange, disabled, describedBy
   const chooser = useRef<HTMLInputElement>(null);
   const [isOver, setOver] = useState(false);
   const [broken, setBroken] = useState("");
+  const [isChoosing, setChoosing] = useState(false);
   const upload = useUpload((uploaded) => onChange(uploaded.path, SETTLED));
 
   const isShown = UPLOADED.test(path) && broken !== path;
@@ -84,9 +84,21 @@ export function PictureField({ id, label, value, onChange, disabled, describedBy
           {upload.refusal}
         </p>
       )}
+      <Button kind="ghost" className="ll-picture-earlier" disabled={disabled} onClick={() => setChoosing(true)}>
+        {t("widgets.earlier_picture")}
+      </Button>
+      {isChoosing && (
+        <UploadsDialog
+          onClose={() => setChoosing(false)}
+          onChoose={(chosen) => {
+            setChoosing(false);
+            onChange(chosen, SETTLED);
+          }}
+        />
+      )}
       {path && (
         <div className="ll-picture-file">
-          <span title={path}>{path.replace(UPLOADED, "")}</span>
+          <span title={path}>{pictureName(path)}</span>
           <IconButton
             icon="close"
             size={14}

@@ -2,7 +2,7 @@
 
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
-import { isDigits } from "../exact";
+import { isDigits, limitOf } from "../exact";
 import type { EditorGraph } from "../types";
 
 /** Ten digits at most: easy to read aloud and to type again. */
@@ -49,7 +49,13 @@ export function withNewSeeds(graph: EditorGraph): EditorGraph {
     const param = next.params[key.slice(1)];
     const found = next.nodes[node];
     if (key.startsWith("$") && param) {
-      next = { ...next, params: { ...next.params, [key.slice(1)]: { ...param, default: newSeed(param) } } };
+      next = {
+        ...next,
+        params: {
+          ...next.params,
+          [key.slice(1)]: { ...param, default: newSeed({ min: limitOf(param.min), max: limitOf(param.max) }) },
+        },
+      };
     } else if (found && (typeof (found.inputs[socket] ?? 0) === "number" || isDigits(found.inputs[socket]))) {
       const inputs = { ...found.inputs, [socket]: newSeed() };
       next = { ...next, nodes: { ...next.nodes, [node]: { ...found, inputs } } };

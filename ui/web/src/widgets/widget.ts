@@ -1,5 +1,6 @@
 /** What every widget is given, and how names of sockets are shown. */
 
+import { asRead } from "../exact";
 import type { InputSpec, Json } from "../types";
 
 export interface Change {
@@ -32,7 +33,14 @@ export function spoken(name: string): string {
   return name.replaceAll("_", " ");
 }
 
+/** What the path of an uploaded picture begins with; others, such as a template's example, the server has no thumb of. */
+export const UPLOADED = /^[0-9a-f]{16}-/;
+
+export function pictureName(path: string): string {
+  return path.replace(UPLOADED, "");
+}
+
 export function asText(value: Json | undefined): string {
   if (value === undefined || value === null) return "";
-  return typeof value === "string" ? value : JSON.stringify(value);
+  return asRead(value);
 }

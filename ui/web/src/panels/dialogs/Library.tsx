@@ -12,7 +12,7 @@ import type { Workflow } from "../../types";
 import { found, foldersOf } from "../folders";
 import { deleteLater, undoDelete } from "../lateDeletes";
 import { pickFile } from "../openFile";
-import { useLibrary } from "../useLibrary";
+import { useLibrary, useMatching } from "../useLibrary";
 import { DraftList } from "./DraftList";
 import { LibraryCard } from "./LibraryCard";
 
@@ -25,9 +25,10 @@ export function Library() {
   const [place, setPlace] = useState<Place>({ kind: "all" });
   const [search, setSearch] = useState("");
   const [deleted, setDeleted] = useState<Workflow | null>(null);
+  const matching = useMatching(search);
   const others = drafts.filter((draft) => draft.key !== editorStore.getState().draftKey);
   const folders = foldersOf(workflows ?? []);
-  const shown = found(workflows ?? [], place.kind === "folder" ? place.name : null, search);
+  const shown = found(workflows ?? [], place.kind === "folder" ? place.name : null, search, matching);
 
   const remove = (workflow: Workflow) => {
     deleteLater(workflow.id);
@@ -76,6 +77,7 @@ export function Library() {
                   className="ll-input"
                   aria-label={t("panels.search")}
                   placeholder={t("panels.search")}
+                  maxLength={200}
                   value={search}
                   onChange={(event) => setSearch(event.target.value)}
                   onKeyDown={keepTyping}

@@ -1,4 +1,5 @@
 import { useId, useState, type FormEvent } from "react";
+import { asRead } from "../../exact";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
 import { Combobox } from "../../parts/Combobox";
@@ -157,5 +158,5 @@ function startText(choices: readonly Sweepable[], name: string): string {
   if (chosen.choices.length > 0) return chosen.choices.join(",");
   return chosen.type === "int" && typeof chosen.value === "number"
     ? `${chosen.value}..${chosen.value + 3}`
-    : String(chosen.value);
+    : asRead(chosen.value);
 }

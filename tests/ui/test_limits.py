@@ -1,0 +1,108 @@
+"""The gate in front of every route: how much one address may ask, and what is not served at all."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from latentloom.ui import limits
+from latentloom.ui.origin import Door
+from raw_requests import Answer, Asked, ask
+
+FORM = ("Content-Type", "application/x-www-form-urlencoded")
+
+
+def refused(app: Any, requests: list[Asked]) -> list[Answer]:
+    async def all_of_them() -> list[Answer]:
+        return [await ask(app, asked) for asked in requests]
+
+    return asyncio.run(all_of_them())
+
+
+def test_an_address_that_asks_for_too_much_at_a_time_waits_and_others_do_not() -> None:
+    """Behind a proxy, too, whose connections have no limit."""
+    release = asyncio.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await release.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def statuses() -> list[int]:
+        gate = limits.Gate(slow, Door(host="127.0.0.1"), trusted=("127.0.0.1",), max_asking=2)
+        users = [("x-forwarded-for", "192.0.2.1")] * 4 + [("x-forwarded-for", "192.0.2.2")] + [("x-a", "proxy's")] * 4
+        tasks = [asyncio.create_task(ask(gate, Asked(headers=(user,)))) for user in users]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        release.set()
+        answers = await asyncio.gather(*tasks)
+        return [answer.status for answer in (*answers, await ask(gate, Asked(headers=(users[0],))))]
+
+    assert asyncio.run(statuses()) == [200, 200, 429, 429, *[200] * 6]
+
+
+def test_a_proxy_with_an_ipv6_address_has_no_limit_of_its_own_and_its_neighbours_do() -> None:
+    release = asyncio.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await release.wait()
+
+    async def num_refused(peer: str) -> int:
+        gate, answers = limits.Gate(slow, Door(host="127.0.0.1"), trusted=("2001:db8::5",), max_asking=2), list[Any]()
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/",
+            "client": (peer, 1),
+            "headers": [(b"host", b"localhost")],
+        }
+
+        async def send(message: Any) -> None:
+            answers.extend([message] if message["type"] == "http.response.start" else [])
+
+        tasks = [asyncio.create_task(gate(dict(scope), send, send)) for _ in range(4)]
+        await asyncio.wait(tasks, timeout=0.05)
+        release.set()
+        await asyncio.gather(*tasks)
+        return len(answers)
+
+    assert asyncio.run(num_refused("2001:db8::5")) == 0
+    release = asyncio.Event()
+    assert asyncio.run(num_refused("2001:db8::6")) == 2
+
+
+def test_a_proxy_that_is_not_named_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+    gate = limits.Gate(app, Door(host="127.0.0.1"), trusted=("10.0.0.1",))
+    refused(gate, [Asked(), *[Asked(headers=(("x-forwarded-for", "192.0.2.1"),))] * 3])
+    [warning] = caplog.messages
+    assert "--trusted-proxy 127.0.0.1" in warning
+
+
+def test_a_login_is_small(app: Any) -> None:
+    assert [limits.body_limit(path) for path in ("/login", "/login/", "/loginx")] == [16 << 10, 16 << 10, 1 << 20]
+    [answer] = refused(app, [Asked(method="POST", target="/login", headers=(FORM,), body=b"x" * 20_000)])
+    assert answer.status == 413 and "16 KiB" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("path", ["/gradio_api/upload", "/upload", "/gradio_api/upload?upload_id=x"])
+def test_nothing_is_sent_to_gradios_own_uploads_which_nobody_counts(app: Any, path: str) -> None:
+    for other in ("/gradio_api/upload", "/upload"):
+        app.add_api_route(other, lambda: "taken", methods=["POST"])
+    [answer] = refused(app, [Asked(method="POST", target=path, body=b"x")])
+    assert answer.status == 404 and "/loom/uploads" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("path", ["/gradio_api/proxy=http://a/", "/proxy=http://a/b"])
+def test_the_server_fetches_nothing_from_others(app: Any, path: str) -> None:
+    for method in ("GET", "POST"):
+        [answer] = refused(app, [Asked(method=method, target=path)])
+        assert answer.status == 404 and "fetches nothing from others" in answer.json()["error"]
+
+
+def test_a_control_character_in_a_path_is_refused_before_any_route(app: Any) -> None:
+    app.add_api_route("/gradio_api/proxy={path:path}", lambda path: 1 / 0)
+    for path in ("/gradio_api/proxy=%00", "/%00", "/gradio_api/file=a%00.png", "/loom/files/a%0d%0ab", "/%7f"):
+        assert refused(app, [Asked(target=path)])[0].status == 400

@@ -1,0 +1,36 @@
+"""What the page may load and run, as its answers say it."""
+
+import asyncio
+import re
+from types import SimpleNamespace
+from typing import Any
+
+from jinja2 import DictLoader, Environment
+
+from latentloom.ui.policy import NONCE, MarkedTemplates
+from raw_requests import Answer, Asked, ask
+
+
+def test_the_page_says_what_it_may_run_and_only_its_own_scripts_bear_the_nonce(app: Any) -> None:
+    policies = [ask_one(app).headers["content-security-policy"] for _ in range(2)]
+    assert policies[0] != policies[1]
+    rules = {rule.split()[0]: rule.split()[1:] for rule in policies[0].split("; ")}
+    assert rules["script-src"][0] == "'self'" and rules["script-src"][2:] == ["'unsafe-eval'"]
+    assert re.fullmatch(r"'nonce-[A-Za-z0-9_-]{20,}'", rules["script-src"][1])
+    assert rules["connect-src"] == rules["frame-ancestors"] == ["'self'"]
+    assert rules["object-src"] == rules["base-uri"] == ["'none'"]
+    assert not any("*" in source or ":/" in source or source == "https:" for rule in rules.values() for source in rule)
+
+
+def ask_one(app: Any) -> Answer:
+    return asyncio.run(ask(app, Asked()))
+
+
+def test_a_script_in_data_bears_no_nonce() -> None:
+    source = '<base href="./" /><script src="a.js"></script><script>x = {{ data }}</script>'
+    environment = Environment(loader=MarkedTemplates(DictLoader({"page": source})))
+    request = SimpleNamespace(scope={NONCE: "N"})
+    page = environment.get_template("page").render(request=request, data="</script><script>evil()</script>")
+    assert page == (
+        '<script nonce="N" src="a.js"></script><script nonce="N">x = </script><script>evil()</script></script>'
+    )
