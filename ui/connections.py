@@ -27,7 +27,10 @@ OWN_FILES = 64 + 4 * ACCEPTED_AT_ONCE
 """Descriptors that are left for all that is no connection: records, models, ranks."""
 WANTED_FILES = 16_384
 SHARES = 4
-"""One address gets at most this part of all connections, however few those are."""
+"""One address gets at most this part of all connections."""
+FEW = 3 * ACCEPTED_AT_ONCE
+"""Where the part is smaller than this it is half: one of fewer would make room before its header was looked at, when
+others of its address come as fast as they are accepted."""
 START_S = 30.0
 """For the event loop to change over, on a busy machine."""
 
@@ -190,7 +193,8 @@ def guard(server: uvicorn.Server, patience: Patience, *, grace_s: int) -> None:
     )
     config.load()
     in_all = min(patience.in_all, _room_for_connections())
-    crowd = Crowd(replace(patience, in_all=in_all, per_address=min(patience.per_address, in_all // SHARES)))
+    share = max(in_all // SHARES, min(in_all // 2, FEW))
+    crowd = Crowd(replace(patience, in_all=in_all, per_address=min(patience.per_address, share)))
     loop = server.servers[0].get_loop()
     taking_over = asyncio.run_coroutine_threadsafe(_take_over(server, config, crowd), loop)
     try:

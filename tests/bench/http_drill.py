@@ -114,13 +114,14 @@ async def slow(port: int, source: str, sent: Trickle, until: float, seen: Counte
 
 
 def slowloris(host: Host, chance: random.Random, seconds: float) -> Tally:
-    """Half of the headers come from the user's own address, and all bodies that are just fast enough from another."""
+    """Half of the headers come from the user's own address; bodies come from one other, and fill its share."""
     tally, seen = Tally(), Counter[str]()
 
     async def all_of_them() -> None:
         until = time.monotonic() + seconds
-        sources = ["127.0.0.1" if n % 2 else f"127.0.0.{chance.randrange(2, 30)}" for n in range(HALF + BODIES)]
-        attackers = [slow(host.port, s, BODY if n >= HALF else HEADER, until, seen) for n, s in enumerate(sources)]
+        sources = ["127.0.0.1" if n % 2 else f"127.0.0.{chance.randrange(2, 30)}" for n in range(HALF)]
+        attackers = [slow(host.port, source, HEADER, until, seen) for source in sources]
+        attackers += [slow(host.port, "127.0.0.77", BODY, until, seen) for _ in range(BODIES)]
         attackers += [slow(host.port, "127.0.0.77", STEADY_BODY, until, seen) for _ in range(STEADY)]
         await asyncio.gather(*attackers)
 

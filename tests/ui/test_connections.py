@@ -170,9 +170,9 @@ def whole_answer(connection: socket.socket) -> None:
 
 def test_one_address_takes_no_more_than_its_share_of_few_connections(connect: Any) -> None:
     with serving(Patience(in_all=16)) as (port, server):
-        for _ in range(4):
+        for _ in range(8):
             connect(port, SLOW, "127.0.0.2")
-        until(lambda: sum(not each.is_idle for each in server.server_state.connections) == 4)
+        until(lambda: sum(not each.is_idle for each in server.server_state.connections) == 8)
         assert b"503" in end_of(connect(port, source="127.0.0.2"))
         assert asked(port) == "0"
 
