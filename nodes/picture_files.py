@@ -159,7 +159,8 @@ def opened(
     name, most = name or str(path), math.inf if max_pixels is None else max_pixels
     if max_pixels is not None:
         check_file_size(path, name=name, max_pixels=max_pixels, remedy=remedy)
-    with _quietly(), _regular(path, name) as file, _open(file, name, most) as picture:
+    # closed, since some of Pillow's pictures are kept alive by themselves until Python looks for circles
+    with _quietly(), _regular(path, name) as file, contextlib.closing(_open(file, name, most)) as picture:
         if picture.width * picture.height > most:
             size = f"{picture.width} x {picture.height}"
             raise ValueError(f"{name} has {size} pixels, and at most {most:,} are taken; {remedy}")

@@ -12,12 +12,15 @@ import argparse
 import json
 import os
 import platform
+import queue
 import selectors
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,6 +114,39 @@ def kinds(count: int, only: str) -> list[tuple[str, int]]:
     return rows
 
 
+def rows(files: Sequence[tuple[str, int]], folder: Path, *, seed: int, jobs: int) -> Iterator[Row]:
+    """What each file did, as it is known; `jobs` processes take turns."""
+    left, told = iter(files), queue.SimpleQueue[Row]()
+
+    def work(number: int) -> None:
+        own = folder / str(number)
+        own.mkdir()
+        worker = Worker(own, seed)
+        for kind, index in left:  # a step of an iterator over a list is one to all threads
+            if worker.done >= FRESH_AFTER or worker.process.poll() is not None:
+                worker.close()
+                worker = Worker(own, seed)
+            told.put(worker.ask(kind, index))
+        worker.close()
+
+    with ThreadPoolExecutor(jobs) as threads:
+        working = [threads.submit(work, number) for number in range(jobs)]
+        for _ in files:
+            yield next_of(told, working)
+        for each in working:
+            each.result()
+
+
+def next_of(told: queue.SimpleQueue[Row], working: Sequence[Future[None]]) -> Row:
+    while True:
+        try:
+            return told.get(timeout=1.0)
+        except queue.Empty:
+            for each in working:
+                if each.done():
+                    each.result()  # raises what ended it
+
+
 def faults(row: Row, *, limit_s: float, limit_mib: float) -> list[str]:
     found = [f"code or place: {offence}" for offence in row.get("offences", ())]
     if row["outcome"] not in GOOD:
@@ -128,6 +164,7 @@ def main() -> int:
     command.add_argument("--seed", type=int, default=1)
     command.add_argument("--only", choices=list(SHARES), default="")
     command.add_argument("--index", type=int, help="one file, by its number")
+    command.add_argument("--jobs", type=int, default=2, help="processes at a time")
     command.add_argument("--limit-s", type=float, default=5.0)
     command.add_argument("--limit-mib", type=float, default=1024.0)
     asked = command.parse_args()
@@ -138,28 +175,25 @@ def main() -> int:
     outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     slowest: dict[str, float] = defaultdict(float)
     largest: dict[str, float] = defaultdict(float)
-    bad, start = [], time.monotonic()
+    idle, bad, start = [], [], time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hostile-") as name:
-        worker = Worker(Path(name), asked.seed)
-        for kind, index in files:
-            if worker.done >= FRESH_AFTER or worker.process.poll() is not None:
-                worker.close()
-                worker = Worker(Path(name), asked.seed)
-            row = worker.ask(kind, index)
+        for row in rows(files, Path(name), seed=asked.seed, jobs=asked.jobs):
+            kind = row["kind"]
             outcomes[kind][row["outcome"]] += 1
             slowest[kind] = max(slowest[kind], row["seconds"])
             largest[kind] = max(largest[kind], row["mib"])
+            idle.append(row.get("idle_mib", 0.0))
             if found := faults(row, limit_s=asked.limit_s, limit_mib=asked.limit_mib):
                 bad.append(row)
-                print(f"  {kind} {index} ({row['what'][:120]}): {'; '.join(found)[:600]}", flush=True)
+                print(f"  {kind} {row['index']} ({row['what'][:120]}): {'; '.join(found)[:600]}", flush=True)
             if asked.index is not None:
                 print(json.dumps(row, indent=2))
-        worker.close()
     print(f"{'kind':<10} {'files':>6} {'slowest':>9} {'memory':>10}  outcomes")
     for kind, counts in outcomes.items():
         told = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
         print(f"{kind:<10} {counts.total():>6} {slowest[kind]:>7.2f} s {largest[kind]:>6.0f} MiB  {told}")
-    print(f"{len(files)} files in {time.monotonic() - start:.0f} s: {len(bad)} found wanting")
+    took = f"{time.monotonic() - start:.0f} s with {asked.jobs} at a time"
+    print(f"{len(files)} files in {took}, processes of at most {max(idle):.0f} MiB when idle: {len(bad)} found wanting")
     return 1 if bad else 0
 
 

@@ -27,7 +27,7 @@ from hostile_cases import CASES, Bench, Finding
 torch.set_num_threads(1)
 
 
-def once(bench: Bench, kind: str, index: int, idle_mib: float) -> dict[str, Any]:
+def once(bench: Bench, kind: str, index: int) -> dict[str, Any]:
     folder = bench.root / f"case-{kind}-{index}"
     folder.mkdir()
     row: dict[str, Any] = {"kind": kind, "index": index}
@@ -36,11 +36,11 @@ def once(bench: Bench, kind: str, index: int, idle_mib: float) -> dict[str, Any]
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)  # what earlier files left to the allocator is not this one's
         Path("/proc/self/clear_refs").write_text("5")
-        start = time.monotonic()
+        idle_mib, start = peak_mib(), time.monotonic()
         with bench.audit.watching(folder, writable=(bench.root,)):
             outcome, said = attempt(read)
         row |= {"what": what, "outcome": outcome, "said": said, "seconds": time.monotonic() - start}
-        row |= {"mib": peak_mib() - idle_mib, "offences": bench.audit.offences[:5]}
+        row |= {"mib": peak_mib() - idle_mib, "idle_mib": idle_mib, "offences": bench.audit.offences[:5]}
         if any(path.name == "CANARY" for path in (Path("CANARY"), folder / "CANARY") if path.exists()):
             row["offences"].append("CANARY")
     finally:
@@ -81,13 +81,11 @@ def serve() -> None:
         bench = Bench(root, seed)
         for kind in CASES:  # first-use imports and caches belong to the idle process
             for index in range(-4, 0):
-                once(bench, kind, index, 0.0)
-        Path("/proc/self/clear_refs").write_text("5")
-        idle_mib = peak_mib()
-        print(json.dumps({"idle_mib": idle_mib}), file=output)
+                once(bench, kind, index)
+        print("{}", file=output)
         for line in sys.stdin:
             kind, index = json.loads(line)
-            print(json.dumps(once(bench, kind, index, idle_mib)), file=output)
+            print(json.dumps(once(bench, kind, index)), file=output)
 
 
 if __name__ == "__main__":
