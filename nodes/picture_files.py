@@ -5,14 +5,15 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
+import ctypes
 import math
 import os
+import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from ..pipelines.regular_file import open_regular
 from .atomic import replacing
@@ -27,6 +28,7 @@ MAX_PIXELS = 64_000_000
 """Of a picture that is read or made, unless whoever runs it says otherwise: 768 MB as floats."""
 FILE_BYTES_PER_PIXEL = 8
 """What the largest picture takes that is not packed at all: a longer file is not read into the memory."""
+LARGE_PIXELS = 8 << 20
 STRIP_PIXELS = 1 << 20
 """A large picture is converted strip by strip: as a whole, each step on the way would take its memory once more."""
 WORKFLOW_KEY = "latentloom"
@@ -47,42 +49,35 @@ def read_picture(path: Path, *, max_pixels: int = MAX_PIXELS, remedy: str = "mak
     """
     import torch
 
-    array, most = _array(path, max_pixels, remedy)  # H W C
-    pixels = torch.from_numpy(array).float().div_(most)[None]  # 1 H W C
-    return pixels if pixels.shape[3] == 3 else pixels.clamp_(0, 1).repeat(1, 1, 1, 3)
-
-
-def _array(path: Path, max_pixels: int, remedy: str) -> tuple[np.ndarray, float]:
-    """The pixels as they are stored and what their largest number is; Pillow's own memory is free again afterwards."""
-    import numpy as np
-
     with opened(path, max_pixels=max_pixels, remedy=remedy) as picture:
         load(picture, str(path))
-        if picture.mode.startswith(("I", "F")):  # 16 and 32 bits a pixel, grey
-            return _stacked(picture, np.float32, _grey), 65535.0 if picture.mode != "F" else 1.0
-        return _stacked(turned(picture), np.uint8, _colours), 255.0
+        is_grey = picture.mode.startswith(("I", "F"))  # 16 and 32 bits a pixel
+        read, most = (_grey, 65535.0 if picture.mode != "F" else 1.0) if is_grey else (_colours, 255.0)
+        upright = picture if is_grey else turned(picture)
+        width, height = upright.size
+        pixels = torch.empty(1, height, width, 1 if is_grey else 3)
+        rows = max(1, STRIP_PIXELS // max(1, width))
+        for top in range(0, height, rows):
+            strip = upright.crop((0, top, width, min(top + rows, height)))
+            pixels[0, top : top + rows] = torch.from_numpy(read(strip))
+    del upright, picture
+    if width * height > LARGE_PIXELS:
+        _give_back()
+    pixels.div_(most)
+    return pixels.clamp_(0, 1).repeat(1, 1, 1, 3) if is_grey else pixels
 
 
-def _stacked(picture: Pillow.Image, kind: Any, read: Callable[[Pillow.Image], np.ndarray]) -> np.ndarray:
-    """All strips of a picture as one array H W C of `kind`."""
-    import numpy as np
-
-    width, height = picture.size
-    rows = max(1, STRIP_PIXELS // max(1, width))
-    tops = range(0, height, rows)
-    strips = (read(picture.crop((0, top, width, min(top + rows, height)))) for top in tops)
-    first = next(strips)
-    whole = np.empty((height, *first.shape[1:]), dtype=kind)
-    for top, strip in zip(tops, itertools.chain([first], strips), strict=True):
-        whole[top : top + rows] = strip
-    return whole
+def _give_back() -> None:
+    """What Pillow freed goes back to the system: glibc would keep it, beside the floats that take its place."""
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
 
 
 def _grey(strip: Pillow.Image) -> np.ndarray:
     """H W 1 of 16 or 32 bits a pixel."""
     import numpy as np
 
-    return np.asarray(strip)[:, :, None]
+    return np.array(strip, dtype=np.float32)[:, :, None]
 
 
 def _colours(strip: Pillow.Image) -> np.ndarray:
@@ -93,7 +88,7 @@ def _colours(strip: Pillow.Image) -> np.ndarray:
     if strip.has_transparency_data:
         rgba = strip.convert("RGBA")
         strip = Pillow.alpha_composite(Pillow.new("RGBA", rgba.size, "white"), rgba)
-    return np.asarray(strip if strip.mode == "RGB" else strip.convert("RGB"))
+    return np.array(strip if strip.mode == "RGB" else strip.convert("RGB"))
 
 
 def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> None:
