@@ -77,6 +77,6 @@ def test_the_memory_of_a_stage_on_a_cpu_is_its_process_s_since_it_was_counted_an
     rank_work.reset_peak("cpu")
     low = rank_work.peak("cpu")
     assert high - low > 128 * mib
-    freed = low - psutil.Process().memory_info().rss  # by others meanwhile
+    freed = max(0, low - psutil.Process().memory_info().rss)  # by others meanwhile
     held = torch.ones(freed + 64 * mib, dtype=torch.uint8)
-    assert rank_work.peak("cpu") - low > 32 * mib
+    assert rank_work.peak("cpu") - low > len(held) - freed - 32 * mib
