@@ -1,5 +1,6 @@
 """What a rank is told to have done is done: an accelerator is waited for first."""
 
+import mmap
 import platform
 from types import SimpleNamespace
 from typing import Any, cast
@@ -68,15 +69,21 @@ def test_a_stage_of_one_device_tells_its_device_machine_and_memory(events: list[
     assert work.peak_memory_bytes == 7 and work.seconds >= 0
 
 
+def fresh_memory(size: int) -> mmap.mmap:
+    """`size` bytes that are resident and new: malloc would give what the process freed before and still holds."""
+    memory = mmap.mmap(-1, size)
+    memory.write(b"\1" * size)
+    return memory
+
+
 @pytest.mark.usefixtures("resettable_peak")
 def test_the_memory_of_a_stage_on_a_cpu_is_its_process_s_since_it_was_counted_anew() -> None:
     mib = 1 << 20
-    held = torch.ones(256 * mib, dtype=torch.uint8)
-    high = rank_work.peak("cpu")
-    del held
+    with fresh_memory(256 * mib):
+        high = rank_work.peak("cpu")
     rank_work.reset_peak("cpu")
     low = rank_work.peak("cpu")
     assert high - low > 128 * mib
     freed = max(0, low - psutil.Process().memory_info().rss)  # by others meanwhile
-    held = torch.ones(freed + 64 * mib, dtype=torch.uint8)
-    assert rank_work.peak("cpu") - low > len(held) - freed - 32 * mib
+    with fresh_memory(freed + 128 * mib):
+        assert rank_work.peak("cpu") - low > 64 * mib
