@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is not None:
         return _run(argv)
-    from .nodes.interrupts import as_program
+    from .nodes.headless.interrupts import as_program
 
     return as_program(lambda: _run(sys.argv[1:]))
 
@@ -36,7 +36,7 @@ def _run(argv: Sequence[str]) -> int:
     arguments = parser().parse_args(argv)
     code = _code_of(arguments)
     if getattr(arguments, "cluster", ""):
-        from .pipelines.cluster_head import leave
+        from .pipelines.cluster.head import leave
 
         leave(code)
     return code
@@ -143,15 +143,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run_command(arguments: argparse.Namespace) -> int:
-    from .nodes.headless import Headless, run_headless
-    from .nodes.interrupts import interrupts
-    from .nodes.picture_files import pixel_limit
-    from .nodes.progress_bars import ProgressBars
+    from .nodes.files.picture_files import pixel_limit
+    from .nodes.headless.headless import Headless, run_headless
+    from .nodes.headless.interrupts import interrupts
+    from .nodes.headless.reports import Tally
+    from .nodes.headless.sweep import check_apart, parse_set, parse_sweep
+    from .nodes.headless.terminal import ProgressBars, event_printer, print_report, print_tally
+    from .nodes.headless.workflow_files import read_workflow, roots_of
     from .nodes.registry import SPECS
-    from .nodes.reports import Tally
-    from .nodes.sweep import check_apart, parse_set, parse_sweep
-    from .nodes.terminal import event_printer, print_report, print_tally
-    from .nodes.workflow_files import read_workflow, roots_of
 
     graph = read_workflow(arguments.file)
     overrides = parse_set(graph, SPECS, arguments.set)
@@ -181,7 +180,7 @@ def run_command(arguments: argparse.Namespace) -> int:
 
 
 def _models_dirs(arguments: argparse.Namespace) -> Sequence[Path]:
-    from .nodes.workflow_files import models_dirs
+    from .nodes.headless.workflow_files import models_dirs
 
     return models_dirs(arguments.models_dir)
 
@@ -196,11 +195,11 @@ def _place(arguments: argparse.Namespace) -> Place:
 
 
 def check_command(arguments: argparse.Namespace) -> int:
-    from .nodes.check import check
-    from .nodes.problems import GraphError
+    from .nodes.graph.check import check
+    from .nodes.graph.problems import GraphError
+    from .nodes.headless.sweep import check_apart, parse_set
+    from .nodes.headless.workflow_files import read_workflow
     from .nodes.registry import SPECS
-    from .nodes.sweep import check_apart, parse_set
-    from .nodes.workflow_files import read_workflow
 
     try:
         graph = read_workflow(arguments.file)
@@ -228,11 +227,11 @@ def nodes_command(arguments: argparse.Namespace) -> int:
 
 
 def show_command(arguments: argparse.Namespace) -> int:
-    from .nodes.check import ensure
-    from .nodes.comfy_format import to_comfy
-    from .nodes.graph import graph_text
+    from .nodes.graph.check import ensure
+    from .nodes.graph.graph import graph_text
+    from .nodes.headless.workflow_files import read_workflow
+    from .nodes.hosts.comfy_file import to_comfy
     from .nodes.registry import SPECS
-    from .nodes.workflow_files import read_workflow
 
     graph = read_workflow(arguments.file)
     if arguments.comfyui:
@@ -244,8 +243,8 @@ def show_command(arguments: argparse.Namespace) -> int:
 
 
 def verify_command(arguments: argparse.Namespace) -> int:
-    from .parallel.job import RankFailed
-    from .pipelines.describe import describe_model
+    from .parallel.pool.job import RankFailed
+    from .pipelines.models.describe import describe_model
     from .pipelines.verify import plans_of, size_of, verify
 
     width, height = size_of(arguments.size)
@@ -264,13 +263,13 @@ def verify_command(arguments: argparse.Namespace) -> int:
 
 def models_command(arguments: argparse.Namespace) -> int:
     if arguments.action == "pull":
-        from .pipelines.pull import pull
+        from .pipelines.models.pull import pull
 
         if not arguments.id:
             raise ValueError("no model is named; give its hub id, such as: latentloom models pull Qwen/Qwen-Image")
         print(pull(arguments.id, revision=arguments.revision))
         return OK
-    from .pipelines.installed import installed_models
+    from .pipelines.models.installed import installed_models
 
     found = installed_models(arguments.models_dir)
     if arguments.json:
@@ -283,11 +282,11 @@ def models_command(arguments: argparse.Namespace) -> int:
 
 
 def doctor_command(arguments: argparse.Namespace) -> int:
-    from .pipelines.doctor import as_text, examine, has_problems
+    from .pipelines.doctor.examine import as_text, examine, has_problems
     from .pipelines.place import has_ranks, trial_devices
 
     def trial() -> str:
-        from .parallel.trial import trial
+        from .parallel.pool.trial import trial
 
         return trial(trial_devices())
 

@@ -4,15 +4,15 @@ In plain Python, import the steps from here: `from latentloom.nodes import load_
 Nothing heavy is imported: each step imports what it needs when it is called.
 """
 
-from .canvas import empty_latents, upscale_latents
-from .decoding import decode, decode_video, video_frames
-from .denoising import denoise, sampler_options
-from .encoding import encode_image, encode_text
-from .models import load_lora, load_model
-from .pictures import image_grid, load_image, resize_image, save_image
-from .planning import parallel_plan
-from .text import choose_text, join_text, note, seed
-from .videos import save_video
+from .steps.canvas import empty_latents, upscale_latents
+from .steps.decoding import decode, decode_video, video_frames
+from .steps.denoising import denoise, sampler_options
+from .steps.encoding import encode_image, encode_text
+from .steps.models import load_lora, load_model
+from .steps.pictures import image_grid, load_image, resize_image, save_image
+from .steps.planning import parallel_plan
+from .steps.text import choose_text, join_text, note, seed
+from .steps.videos import save_video
 
 __all__ = [
     "choose_text",

@@ -7,8 +7,8 @@ import difflib
 import math
 from typing import Any
 
+from .graph.spec import InputSpec, NodeSpec
 from .registry import SPECS
-from .spec import InputSpec, NodeSpec
 
 HIDDEN = ("call", "fingerprint", "migrate", "injected")
 

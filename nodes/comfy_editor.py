@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from .atomic import write_atomic
-from .comfyui import comfy_type
-from .graph import Graph, Link, read_graph
-from .order import in_order
+from .files.atomic import write_atomic
+from .graph.graph import Graph, Link, read_graph
+from .graph.order import in_order
+from .graph.resolve import param_values, plain_value
+from .graph.scalars import SCALAR_TYPES
+from .graph.spec import InputSpec, NodeSpec
+from .headless.workflow_files import shipped_files
+from .hosts.comfyui import comfy_type
 from .registry import SPECS
-from .resolve import param_values, plain_value
-from .scalars import SCALAR_TYPES
-from .spec import InputSpec, NodeSpec
-from .workflow_files import shipped_files
 
 EXAMPLES = Path(__file__).parent.parent / "example_workflows"
 SAMPLE = "example.png"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 
-from .canvas import empty_latents, upscale_latents
-from .comfyui import comfy_title, node_class
-from .decoding import decode, decode_video, video_frames
-from .denoising import denoise, sampler_options
-from .encoding import encode_image, encode_text
-from .models import load_lora, load_model, lora_fingerprint, model_fingerprint
-from .pictures import image_fingerprint, image_grid, load_image, resize_image, save_image
-from .planning import parallel_plan, plan_fingerprint
-from .spec import NodeSpec, read_spec
-from .text import choose_text, join_text, note, seed
-from .videos import save_video
+from .graph.spec import NodeSpec, read_spec
+from .hosts.comfyui import comfy_title, node_class
+from .steps.canvas import empty_latents, upscale_latents
+from .steps.decoding import decode, decode_video, video_frames
+from .steps.denoising import denoise, sampler_options
+from .steps.encoding import encode_image, encode_text
+from .steps.models import load_lora, load_model, lora_fingerprint, model_fingerprint
+from .steps.pictures import image_fingerprint, image_grid, load_image, resize_image, save_image
+from .steps.planning import parallel_plan, plan_fingerprint
+from .steps.text import choose_text, join_text, note, seed
+from .steps.videos import save_video
 
 NODE_CLASS_MAPPINGS = {
     "LoomLoadModel": node_class(

@@ -1,1 +1,17 @@
-"""Run a tensor program on many local devices: the layer every other layer stands on."""
+"""Parallel denoising: one transformer on many devices, exactly. Imports nothing of the layers above.
+
+agreement: Decisions that all ranks of a group take alike: measured over everybody's tokens, and put to one vote.
+collectives: The only file that issues collectives. It counts what this rank sends: bytes, and calls as the algorithm
+    sees them.
+group: A group: the ranks that work together along one axis of a plan, and what one of them has sent over it.
+layout: A layout: the token streams of one forward, and which rank holds which tokens of each.
+mesh: The mesh: which ranks work together along which axis of a plan.
+plan: A parallel plan: how one denoise uses the devices, written `cfg=2,ulysses=2,ring=2`.
+progress: The step border: where running work reports progress and learns that it was cancelled.
+machine/: What this machine is: its devices, memory, links and limits, asked with deadlines and without torch.
+pool/: The host's side of a pool: processes that outlive jobs, watched by deadlines, replaced when they die.
+ranks/: The ranks' side of a pool: what runs in its processes, and what they and the host say to each other.
+sharding/: How a module is cut: hooks on its blocks spread the tokens, and a session answers the attention calls
+    between.
+spatial/: A convolutional decoder over bands of rows, one for each rank, which exchange the rows at their edges.
+"""

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .mesh import Group
+from .group import Group
 
 
 def start_exchange(

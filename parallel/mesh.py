@@ -8,54 +8,44 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, cast
 
+from .group import Axis, Count, Group
 from .plan import ParallelPlan
-from .rendezvous import rendezvous
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
     from torch.distributed.device_mesh import DeviceMesh
 
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_waiting: set[int] = set()
+"""Threads within."""
+
+
+@contextmanager
+def rendezvous() -> Iterator[None]:
+    """Around what makes a group within the process group; aborting that does not reach a group which is not yet."""
+    thread = threading.get_ident()
+    _waiting.add(thread)
+    try:
+        yield
+    finally:
+        _waiting.discard(thread)
+
+
+def is_in_rendezvous() -> bool:
+    """Whether a thread of this process waits in one."""
+    return bool(_waiting)
+
+
 _made: weakref.WeakKeyDictionary[Any, dict[tuple[int, ...], ProcessGroup]] = weakref.WeakKeyDictionary()
 """The groups made so far, of each process group that holds all ranks; every rank has made the same ones."""
 _kept: weakref.WeakKeyDictionary[Any, dict[ParallelPlan, Mesh]] = weakref.WeakKeyDictionary()
 """What `mesh_for` has given, of each process group that holds all ranks."""
-
-
-class Axis(StrEnum):
-    CFG = "cfg"
-    ULYSSES = "ulysses"
-    EXCHANGE = "exchange"  # keys and values, by ring or by allgather
-    SEQUENCE = "sequence"  # ulysses and exchange together
-    WEIGHTS = "weights"
-
-
-@dataclass
-class Count:
-    """What this rank has sent over one group."""
-
-    sent_bytes: int = 0
-    calls: int = 0
-
-
-class Group:
-    """The ranks along one axis, in order, and this rank's place among them."""
-
-    def __init__(self, ranks: Sequence[int], index: int, process_group: ProcessGroup | None = None) -> None:
-        self.ranks = tuple(ranks)
-        self.index = index
-        self.process_group = process_group  # None for a group of one, and for a mesh that is only planned
-        self.count = Count()
-
-    @property
-    def size(self) -> int:
-        return len(self.ranks)
-
-    def __repr__(self) -> str:
-        return f"Group({self.index} of {self.ranks})"
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from . import guidance as guiding
-from . import schedulers
-from .card import Card
+from .denoising import guidance as guiding
+from .denoising import schedulers
 from .families import FAMILIES
-from .inspect_model import read_index
+from .families.card import Card
+from .models.folder import read_index
 from .shape import check_frames, check_size
 from .values import Conditioning, Latents, Model, Sampling
 

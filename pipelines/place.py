@@ -6,10 +6,10 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 
-from ..parallel.container import num_cores
-from ..parallel.machine import parse_devices
+from ..parallel.machine.container import num_cores
+from ..parallel.machine.machine import parse_devices
 from ..parallel.plan import ParallelPlan
-from .auto_plan import check_plan
+from .planning.plans import check_plan
 from .values import Model, Place
 
 AUTO = "auto"

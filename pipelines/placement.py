@@ -13,30 +13,28 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..parallel.border import SILENT, Border
-from ..parallel.job import Lane, RankOutOfMemory
 from ..parallel.plan import ParallelPlan
-from ..parallel.pool import Pool
-from ..parallel.seat import Seat
-from .auto_plan import auto_plan
-from .describe import card_of
-from .inspect_model import components_of, read_index
+from ..parallel.pool.job import Lane, RankOutOfMemory
+from ..parallel.pool.pool import Pool
+from ..parallel.progress import SILENT, Border
+from ..parallel.ranks.seat import Seat
+from .models.describe import card_of
+from .models.folder import components_of, read_index
+from .models.source import resolve_source, split_source
 from .out_of_memory import OutOfMemory
 from .place import named_plan
+from .planning.memory import SPLIT_PIXELS
+from .planning.plans import auto_plan
 from .pools import POOLS, preloads
-from .rank_work import reset_peak
-from .request import number, seed_of, steps_of
+from .requests import number, seed_of, steps_of
 from .shape import check_frames, check_size
-from .source import resolve_source, split_source
+from .spreading.measured import reset_peak
 from .values import Latents, Model, Place, from_plain, to_plain
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
+    from .cluster.cluster import Cluster
 
 logger = logging.getLogger("latentloom")
-
-SPLIT_PIXELS = 2 << 20
-"""From so many pixels of all pictures or frames on, all ranks decode together: less would not use their memory."""
 
 
 def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> dict[str, Any]:
@@ -90,7 +88,7 @@ def num_groups(place: Place) -> int:
     """How many jobs can work at a time: one in each replica, of each machine. Joins the cluster that is named."""
     if not place.cluster:
         return place.replicas
-    from .cluster_head import connect, machines_alive
+    from .cluster.head import connect, machines_alive
 
     connect(place.cluster)
     return place.replicas * max(1, len(machines_alive(place.devices)))
@@ -99,7 +97,7 @@ def num_groups(place: Place) -> int:
 def on_rank(request: Mapping[str, Any], border: Border, seat: Seat) -> dict[str, Any]:
     """What a rank is asked for: one stage, on its own device."""
     from . import stages
-    from .components import store
+    from .components.store import store
 
     store().share_host(request["ranks_here"])
     border.rank = request["rank"]
@@ -146,7 +144,7 @@ def _run(
 @contextlib.contextmanager
 def _ranks(model: Model) -> Iterator[Pool | Cluster]:
     if model.place.cluster:
-        from .cluster import CLUSTERS
+        from .cluster.cluster import CLUSTERS
 
         yield CLUSTERS.of(model.place, preload=preloads(model))
         return
@@ -169,7 +167,7 @@ def _ranks_to_decode(model: Model, latents: Latents) -> int:
     if num_ranks == 1 or num_pixels < SPLIT_PIXELS or latents.tensor is None:
         return 1
     from ..parallel.spatial.part import LEAST_ROWS
-    from .split_vae import DECODERS
+    from .spreading.vae import DECODERS
 
     has_rows = latents.tensor.shape[-2] >= LEAST_ROWS * num_ranks
     return num_ranks if has_rows and _vae_class(model) in DECODERS else 1

@@ -3,15 +3,49 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from ..parallel.pool import Pool
+from ..parallel.pool.job import RankFailed
+from ..parallel.pool.pool import Pool
+from ..parallel.pool.trial import Deadline
+from ..parallel.progress import Border
+from ..parallel.ranks.seat import Seat
+from .components.memory import Held
+from .components.store import store
 from .families import FAMILIES
-from .inspect_model import components_of, read_index
+from .models.folder import components_of, read_index
 from .values import Model
+
+ASK_S = 1.0
+
+
+def loaded() -> list[Held]:
+    """Of a component that several ranks have, one for each. Ranks that work, or of several replicas, are left out."""
+    return [*store().held(), *(held for pool in POOLS.without_work() for held in _of_ranks(pool))]
+
+
+def on_rank(request: Mapping[str, Any], border: Border, seat: Seat) -> list[dict[str, Any]]:
+    """What a rank answers."""
+    return [dataclasses.asdict(held) for held in store().held()]
+
+
+def _of_ranks(pool: Pool) -> list[Held]:
+    """Nothing where a job came first, a rank is not there, or the pool was ended meanwhile."""
+    states = pool.states()
+    if pool.size < len(states) or any(state.job or not state.is_ready for state in states):
+        return []
+    border = Deadline(ASK_S, close=lambda: None, words="the ranks have other work")
+    try:
+        answers = pool.call_every(".pipelines.pools:on_rank", {}, border, num_ranks=pool.size)
+    except (RankFailed, ValueError):
+        return []
+    return [Held(**held) for answer in answers for held in answer]
+
 
 MAX_IDLE = 2
 """Pools kept warm without work; each holds processes, and what they have loaded."""
@@ -81,4 +115,11 @@ def preloads(model: Model) -> list[str]:
     known = [f"{library}:{class_name}" for library, class_name in named.values()]
     family = FAMILIES[model.family]
     blocks = f"diffusers:{family.pipelines[0]}"  # its module imports what the family's modular blocks do
-    return [".pipelines.stages", f".pipelines.families.{family.name}", ".pipelines.compiling", "ftfy", blocks, *known]
+    return [
+        ".pipelines.stages",
+        f".pipelines.families.{family.name}",
+        ".pipelines.components.compiling",
+        "ftfy",
+        blocks,
+        *known,
+    ]

@@ -48,7 +48,7 @@ def matrix(model: Model) -> Tensor | None:
 
     None where that does not work, which is logged once: a preview never stops a run.
     """
-    from .components import store
+    from .components.store import store
     from .families import FAMILIES
 
     with _KEEPING:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from .families import FAMILIES
-from .model_facts import family_size_multiple
+from .models.facts import family_size_multiple
 from .values import Latents, Model
 
 
@@ -41,7 +41,7 @@ def check_frames(model: Model, frames: int) -> None:
 
 def empty_canvas(model: Model, *, width: int, height: int, frames: int, fps: float, batch: int) -> Latents:
     """Latents without content; zeros take the model's own numbers. Raises `ValueError` for what it cannot paint."""
-    from .describe import card_of
+    from .models.describe import card_of
 
     card = card_of(model)
     width, height, frames = width or card.width, height or card.height, frames or card.frames

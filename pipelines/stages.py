@@ -16,25 +16,26 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..parallel.border import SILENT, Border
 from ..parallel.plan import ParallelPlan
-from . import preview, quiet  # noqa: F401 (quiet for what it silences)
-from .components import store
+from ..parallel.progress import SILENT, Border
+from . import preview
+from .components.loading import torch_dtype
+from .components.store import store
 from .denoise_checks import check_denoise, check_family, check_guidance
-from .describe import card_of
+from .denoising import quiet  # noqa: F401 (quiet for what it silences)
+from .denoising.noise import generators, seeds_of
+from .denoising.step_cache import cached, choice_of
 from .families import FAMILIES, family_module
 from .families.family import Stage
 from .finite import check_finite
-from .inspect_model import read_config, read_index
-from .loading import torch_dtype
-from .noise import generators, seeds_of
+from .models.describe import card_of
+from .models.folder import read_config, read_index
 from .out_of_memory import OutOfMemory, is_out_of_memory, shortage
-from .rank_work import finish, measured
-from .request import number, seed_of, steps_of, text
+from .requests import number, seed_of, steps_of, text
 from .shape import check_frames, check_size
-from .sharding import sharded_parts
-from .split_vae import split_over
-from .step_cache import cached, choice_of
+from .spreading.measured import finish, measured
+from .spreading.transformer import sharded_parts
+from .spreading.vae import split_over
 from .values import Conditioning, Image, Latents, Model, Sampling, Video, from_plain, to_plain
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..parallel.border import Border
-from ..parallel.deadline import Deadline
-from ..parallel.limits import Limits
 from ..parallel.plan import ParallelPlan
-from ..parallel.pool import Pool
-from ..parallel.seat import Seat
+from ..parallel.pool.limits import Limits
+from ..parallel.pool.pool import Pool
+from ..parallel.pool.trial import Deadline
+from ..parallel.progress import Border
+from ..parallel.ranks.seat import Seat
 from .families import FAMILIES
-from .inspect_model import read_config
+from .models.folder import read_config
 from .placement import preloads
 from .shape import size_multiple
 from .values import Latents, Model, from_plain, to_plain

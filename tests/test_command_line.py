@@ -483,7 +483,7 @@ def workflow_text(**inputs: Any) -> str:
 def test_other_versions_do_not_share_a_cache(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from latentloom.nodes import manifest
+    from latentloom.nodes.execution import manifest
 
     run = ["run", FIRST, "--set", "denoise.steps=1", "--cache", "kept", "--json"]
     assert main(run) == 0

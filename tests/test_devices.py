@@ -12,11 +12,11 @@ import torch
 from PIL import Image as Pillow
 
 from latentloom.__main__ import main
-from latentloom.nodes.cache import MemoryCache
-from latentloom.nodes.graph import read_graph
+from latentloom.nodes.execution.cache import MemoryCache
+from latentloom.nodes.execution.run import run
+from latentloom.nodes.files.workspace import Workspace
+from latentloom.nodes.graph.graph import read_graph
 from latentloom.nodes.registry import SPECS
-from latentloom.nodes.run import run
-from latentloom.nodes.workspace import Workspace
 from latentloom.pipelines.place import read_place
 from latentloom.pipelines.placement import POOLS
 

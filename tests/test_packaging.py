@@ -36,9 +36,9 @@ def tracked() -> list[Path]:
     return [Path(line) for line in listing.stdout.splitlines() if (ROOT / line).exists()]
 
 
-def is_page_source(path: Path) -> bool:
-    """What `ui/static` is built from; it does not ship."""
-    return path.parts[:2] == ("ui", "web")
+def is_workshop(path: Path) -> bool:
+    """What the page and the built-in model are made with; it does not ship."""
+    return path.parts[:2] == ("ui", "web") or path.parts[:3] == ("pipelines", "bobbin", "training")
 
 
 def project() -> dict:
@@ -46,7 +46,7 @@ def project() -> dict:
 
 
 def folders() -> set[str]:
-    code = [p for p in tracked() if p.suffix == ".py" and p.parts[0] in CODE and not is_page_source(p)]
+    code = [p for p in tracked() if p.suffix == ".py" and p.parts[0] in CODE and not is_workshop(p)]
     return {"latentloom"} | {".".join(("latentloom", *p.parent.parts)) for p in code}
 
 
@@ -78,7 +78,7 @@ def test_wheel_holds_every_file_of_the_package_and_no_test(wheel: Path) -> None:
     names = {n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n}
     inside = [p for p in tracked() if p.parts[0] in CODE or str(p) in ("__init__.py", "__main__.py", "py.typed")]
     shipped = (".py", ".json", ".safetensors", ".typed", ".js", ".css", ".svg", ".txt")
-    expected = {f"latentloom/{p.as_posix()}" for p in inside if p.suffix in shipped and not is_page_source(p)}
+    expected = {f"latentloom/{p.as_posix()}" for p in inside if p.suffix in shipped and not is_workshop(p)}
     assert "latentloom/ui/static/loom.js" in expected
     assert names == expected
 

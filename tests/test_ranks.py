@@ -5,20 +5,20 @@ import time
 
 import pytest
 
-from ranks import RankError, Ranks
+from support.ranks import RankError, Ranks
 
 
 def test_a_rank_that_misbehaves_is_told_of_and_all_are_replaced_and_none_is_left_behind() -> None:
     with Ranks(2) as ranks:
-        pids = set(ranks.run("rank_bodies:process"))
+        pids = set(ranks.run("bodies.rank:process"))
         for how, said in (("raise", "rank 1: ValueError: no good"), ("die", "rank 1: died")):
             with pytest.raises(RankError, match=said):
-                ranks.run("rank_bodies:misbehave", how)
-            assert ranks.run("rank_bodies:misbehave", "nothing") == ["fine", "fine"]
-            pids |= set(ranks.run("rank_bodies:process"))
+                ranks.run("bodies.rank:misbehave", how)
+            assert ranks.run("bodies.rank:misbehave", "nothing") == ["fine", "fine"]
+            pids |= set(ranks.run("bodies.rank:process"))
         with pytest.raises(RankError, match="rank 1: no answer in 1 s"):
-            ranks.run("rank_bodies:misbehave", "hang", deadline_s=1)
-        pids |= set(ranks.run("rank_bodies:process"))
+            ranks.run("bodies.rank:misbehave", "hang", deadline_s=1)
+        pids |= set(ranks.run("bodies.rank:process"))
     assert len(pids) == 8
     assert not any(_is_alive(pid) for pid in pids)
 

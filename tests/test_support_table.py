@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-import support_table
-
+from bench import support_table
 from latentloom.pipelines.split_plans import REFUSED, SPLIT_PLANS
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text()

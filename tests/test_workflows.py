@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from latentloom.__main__ import main
-from latentloom.nodes.check import check
-from latentloom.nodes.graph import Link, graph_text, read_graph
+from latentloom.nodes.graph.check import check
+from latentloom.nodes.graph.graph import Link, graph_text, read_graph
 from latentloom.nodes.registry import SPECS
 
 ROOT = Path(__file__).resolve().parent.parent

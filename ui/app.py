@@ -23,16 +23,16 @@ from gradio import http_server
 from gradio.exceptions import ServerFailedToStartError
 from gradio.routes import templates
 
-from .api import make_router
+from .access.connections import guard
+from .access.crowd import Patience
+from .access.gate import UPLOAD_BYTES, Gate
+from .access.login import Guard, login_routes
+from .access.origin import Door
+from .access.policy import Policy, mark_scripts
+from .api.gradio_client import MISUSES, CheckedBlocks, add_endpoints
+from .api.router import make_router
 from .bundle import STATIC, Bundle
 from .canvas import LoomView
-from .client_api import MISUSES, CheckedBlocks, add_endpoints
-from .connections import guard
-from .crowd import Patience
-from .limits import UPLOAD_BYTES, Gate
-from .login import Guard, login_routes
-from .origin import Door
-from .policy import Policy, mark_scripts
 from .server import Server
 from .settings import Settings
 

@@ -46,9 +46,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_dir: Path) -> Settings:
     """Raises `ValueError` for what cannot be."""
-    from ..nodes.picture_files import pixel_limit
-    from ..nodes.workflow_files import models_dirs
-    from .auth import read_users
+    from ..nodes.files.picture_files import pixel_limit
+    from ..nodes.headless.workflow_files import models_dirs
+    from .access.auth import read_users
     from .settings import Settings
 
     return Settings(

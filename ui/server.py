@@ -6,16 +6,16 @@ import shutil
 from pathlib import Path
 from typing import IO
 
-from ..nodes.claim import InUse, claim
-from .intake import Intake
-from .library import Library
-from .live import Live
-from .quota import Quota
-from .results import Results
-from .runs import Runs
+from ..nodes.headless.claim import InUse, claim
+from .access.intake import Intake
+from .library.library import Library
+from .live.live import Live
+from .runs.results import Results
+from .runs.runs import Runs
 from .settings import SCRATCH, Settings
-from .uploads import Uploads
-from .user_files import remove_leftovers
+from .store.quota import Quota
+from .store.uploads import Uploads
+from .store.user_files import remove_leftovers
 
 
 class Server:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ..nodes.picture_files import MAX_PIXELS
+from ..nodes.files.picture_files import MAX_PIXELS
 from ..pipelines.values import Place
-from .address import read_network
-from .origin import is_loopback
-from .quota import USER_BYTES
+from .access.address import read_network
+from .access.origin import is_loopback
+from .store.quota import USER_BYTES
 
 SCRATCH = "loom-scratch"
 """The folder in the data folder for files that are being looked at; emptied at every start."""

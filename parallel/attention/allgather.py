@@ -13,12 +13,12 @@ from collections.abc import Callable
 from torch import Tensor
 
 from ..collectives import start_gather
+from ..group import Axis
 from ..layout import Layout
-from ..mesh import Axis, Mesh
+from ..mesh import Mesh
 from . import rows
 from .exchange import answers_traffic, authored, replicated_ranges, sharded_ranges, share_answers
-from .local import Kernel
-from .strategy import Attend, Shape, Traffic
+from .strategy import Attend, Kernel, Shape, Traffic
 
 
 def check(layout: Layout, mesh: Mesh) -> None:

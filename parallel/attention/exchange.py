@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ..collectives import gather
+from ..group import Axis
 from ..layout import Layout, Range, Stream, shares_of
-from ..mesh import Axis, Mesh
+from ..mesh import Mesh
 from . import rows
 from .strategy import Shape, Traffic
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -20,22 +18,9 @@ from torch import Tensor
 
 from ..layout import Layout
 from ..mesh import Mesh
-from .strategy import Shape, Traffic
+from .strategy import Kernel, Shape, Traffic
 
 logger = logging.getLogger("latentloom")
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """Two ways to attend on one device, both exact: one for any mask, one that also returns log-sum-exp.
-
-    `plain(q, k, v, mask, scale)` -> B H S D; `with_lse(...)` -> B H S D and fp32 B H S. Neither is ever given an empty
-    tensor. `with_lse` gets float masks and as many key heads as query heads.
-    """
-
-    name: str
-    plain: Callable[[Tensor, Tensor, Tensor, Tensor | None, float | None], Tensor]
-    with_lse: Callable[[Tensor, Tensor, Tensor, Tensor | None, float | None], tuple[Tensor, Tensor]]
 
 
 def check(layout: Layout, mesh: Mesh) -> None:

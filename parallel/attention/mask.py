@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from ..collectives import gather
+from ..group import Group
 from ..layout import Layout
-from ..mesh import Group
-from ..regroup import gather_along
+from .rows import gather_along
 
 
 def global_mask(mask: Tensor, *, layout: Layout, rank: int, group: Group) -> Tensor:

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from ..collectives import start_hop
+from ..group import Axis
 from ..layout import Layout
-from ..mesh import Axis, Mesh
+from ..mesh import Mesh
 from . import rows
 from .exchange import answers_traffic, authored, sharded_ranges, share_answers
-from .local import Kernel, additive, attend_with_lse
-from .strategy import Attend, Shape, Traffic
+from .local import additive, attend_with_lse
+from .strategy import Attend, Kernel, Shape, Traffic
 
 LOW = -1e3  # added to a number this low the log-sum-exp of a block has too few digits left to merge by
 ABSORBING = -1e9  # nothing is left of a score

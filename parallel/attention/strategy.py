@@ -12,8 +12,6 @@ from ..mesh import Mesh
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from .local import Kernel
-
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
@@ -35,6 +33,19 @@ class Traffic:
 
     def __add__(self, other: Traffic) -> Traffic:
         return Traffic(self.sent_bytes + other.sent_bytes, self.calls + other.calls)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Two ways to attend on one device, both exact: one for any mask, one that also returns log-sum-exp.
+
+    `plain(q, k, v, mask, scale)` -> B H S D; `with_lse(...)` -> B H S D and fp32 B H S. Neither is ever given an empty
+    tensor. `with_lse` gets float masks and as many key heads as query heads.
+    """
+
+    name: str
+    plain: Callable[[Tensor, Tensor, Tensor, Tensor | None, float | None], Tensor]
+    with_lse: Callable[[Tensor, Tensor, Tensor, Tensor | None, float | None], tuple[Tensor, Tensor]]
 
 
 Attend = Callable[..., "Tensor"]

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ..collectives import start_exchange
+from ..group import Axis
 from ..layout import Layout, Range, shares_of
-from ..mesh import Axis, Mesh
+from ..mesh import Mesh
 from . import rows
-from .local import Kernel
-from .strategy import Attend, Shape, Traffic
+from .strategy import Attend, Kernel, Shape, Traffic
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from ..collectives import gather
+from ..group import Group
 from ..layout import shares_of
-from ..mesh import Group
 
 LEAST_ROWS = 2
 """On each rank. With one row only, a reshape does not show which dim holds it; a convolution's edge needs two."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ..card import Card
+from .card import Card
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..card import Card
-from .checks import check_channels, check_latents, check_text, check_text_length
+from .card import Card
+from .checks import check_channels, check_latents, check_text, check_text_length, repeated
 from .family import Family, OnStep, Parts
-from .rows import repeated
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -63,8 +62,8 @@ def encode_text(
 def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     from diffusers.modular_pipelines.flux.encoders import FluxTextEncoderStep
 
-    from ..blocks import run
-    from ..prompt import warn_if_cut
+    from ..denoising.blocks import run
+    from .prompt import warn_if_cut
 
     warn_if_cut(parts["tokenizer_2"], prompt, text_length=text_length)
     return run(
@@ -80,8 +79,8 @@ def encode_image(
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
     from diffusers.modular_pipelines.flux.encoders import FluxVaeEncoderStep
 
-    from ..blocks import run
-    from ..noise import generators
+    from ..denoising.blocks import run
+    from ..denoising.noise import generators
 
     picture = 2.0 * pixels.movedim(-1, 1) - 1.0  # B C H W in -1..1
     inputs = {"processed_image": picture, "generator": generators(seeds)}
@@ -104,9 +103,9 @@ def denoise(
 ) -> Tensor:
     from diffusers.modular_pipelines.flux.modular_blocks_flux import FluxCoreDenoiseStep
 
-    from ..blocks import replaced, run
-    from ..guidance import guider, is_guided
-    from ..schedulers import choose
+    from ..denoising.blocks import replaced, run
+    from ..denoising.guidance import guider, is_guided
+    from ..denoising.schedulers import choose
     from .flux_denoiser import GuidedDenoiser, unpack
 
     text_width = parts["transformer"].config.joint_attention_dim
@@ -141,7 +140,7 @@ def denoise(
 def decode(parts: Parts, *, tensor: Tensor) -> Tensor:
     from diffusers.modular_pipelines.flux.decoders import FluxDecodeStep
 
-    from ..blocks import run
+    from ..denoising.blocks import run
 
     check_channels(tensor, parts["vae"].config.latent_channels, title=FAMILY.title)
     inputs = {"latents": tensor, "output_type": "pt"}

@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..card import Card
-from .checks import check_channels, check_latents, check_text, check_text_length
+from .card import Card
+from .checks import check_channels, check_latents, check_text, check_text_length, repeated
 from .family import Family, OnStep, Parts
-from .rows import repeated
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -68,10 +67,10 @@ def encode_text(
 def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     from diffusers.modular_pipelines.qwenimage.encoders import QwenImageTextEncoderStep
 
-    from ..blocks import run
-    from ..guidance import guider
-    from ..prompt import warn_if_cut
+    from ..denoising.blocks import run
+    from ..denoising.guidance import guider
     from ..values import Sampling
+    from .prompt import warn_if_cut
 
     warn_if_cut(parts["tokenizer"], prompt, text_length=text_length)
     return run(
@@ -88,7 +87,7 @@ def encode_image(
     """The most likely latents, so they do not depend on `seeds`."""
     from diffusers.modular_pipelines.qwenimage.encoders import QwenImageVaeEncoderStep
 
-    from ..blocks import run
+    from ..denoising.blocks import run
 
     picture = 2.0 * pixels.movedim(-1, 1) - 1.0  # B C H W in -1..1
     found = run(QwenImageVaeEncoderStep(), parts, inputs={"processed_image": picture}, outputs=("image_latents",))
@@ -114,9 +113,9 @@ def denoise(
         QwenImageImg2ImgCoreDenoiseStep,
     )
 
-    from ..blocks import run
-    from ..guidance import guider, is_guided
-    from ..schedulers import choose
+    from ..denoising.blocks import run
+    from ..denoising.guidance import guider, is_guided
+    from ..denoising.schedulers import choose
 
     text_width = parts["transformer"].config.joint_attention_dim
     check_text(conditioning.positive["prompt_embeds"], text_width, title=FAMILY.title)
@@ -149,7 +148,7 @@ def denoise(
 def decode(parts: Parts, *, tensor: Tensor) -> Tensor:
     from diffusers.modular_pipelines.qwenimage.modular_blocks_qwenimage import QwenImageDecodeStep
 
-    from ..blocks import run
+    from ..denoising.blocks import run
 
     check_channels(tensor, parts["vae"].config.z_dim, title=FAMILY.title)
     inputs = {"latents": tensor.unsqueeze(2), "output_type": "pt"}  # B C 1 H W: a video of one frame

@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..card import Card
-from .checks import check_channels, check_latents, check_text, check_text_length
+from .card import Card
+from .checks import check_channels, check_latents, check_text, check_text_length, repeated
 from .family import Family, OnStep, Parts
-from .rows import repeated
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -73,8 +72,8 @@ def encode_text(
 def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     from diffusers.modular_pipelines.stable_diffusion_3.encoders import StableDiffusion3TextEncoderStep
 
-    from ..blocks import run
-    from ..prompt import warn_if_cut
+    from ..denoising.blocks import run
+    from .prompt import warn_if_cut
 
     if "tokenizer_3" in parts:
         warn_if_cut(parts["tokenizer_3"], prompt, text_length=text_length)
@@ -87,8 +86,8 @@ def encode_image(
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
     from diffusers.modular_pipelines.stable_diffusion_3.encoders import StableDiffusion3VaeEncoderStep
 
-    from ..blocks import run
-    from ..noise import generators
+    from ..denoising.blocks import run
+    from ..denoising.noise import generators
 
     picture = 2.0 * pixels.movedim(-1, 1) - 1.0  # B C H W in -1..1
     inputs = {"processed_image": picture, "generator": generators(seeds)}
@@ -113,9 +112,9 @@ def denoise(
         StableDiffusion3AutoCoreDenoiseStep,
     )
 
-    from ..blocks import run
-    from ..guidance import guider, is_guided
-    from ..schedulers import choose
+    from ..denoising.blocks import run
+    from ..denoising.guidance import guider, is_guided
+    from ..denoising.schedulers import choose
 
     text_width = parts["transformer"].config.joint_attention_dim
     check_text(conditioning.positive["prompt_embeds"], text_width, title=FAMILY.title)
@@ -147,7 +146,7 @@ def denoise(
 def decode(parts: Parts, *, tensor: Tensor) -> Tensor:
     from diffusers.modular_pipelines.stable_diffusion_3.decoders import StableDiffusion3DecodeStep
 
-    from ..blocks import run
+    from ..denoising.blocks import run
 
     check_channels(tensor, parts["vae"].config.latent_channels, title=FAMILY.title)
     inputs = {"latents": tensor, "output_type": "pt"}

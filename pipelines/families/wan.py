@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..card import Card
+from .card import Card
 from .checks import check_channels, check_text, check_text_length
 from .family import Family, OnStep, Parts
 
@@ -106,7 +106,7 @@ def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     import torch
     from diffusers.modular_pipelines.wan.encoders import get_t5_prompt_embeds
 
-    from ..prompt import warn_if_cut
+    from .prompt import warn_if_cut
 
     warn_if_cut(parts["tokenizer"], prompt, text_length=text_length)
     encoder = parts["text_encoder"]
@@ -147,9 +147,9 @@ def denoise(
     from diffusers.modular_pipelines.wan.modular_blocks_wan import WanCoreDenoiseStep
     from diffusers.modular_pipelines.wan.modular_blocks_wan_i2v import WanImage2VideoCoreDenoiseStep
 
-    from ..blocks import replaced, run
-    from ..guidance import guider
-    from ..schedulers import choose
+    from ..denoising.blocks import replaced, run
+    from ..denoising.guidance import guider
+    from ..denoising.schedulers import choose
     from .wan_denoiser import ExpertDenoiser
     from .wan_first_frame import given
 
@@ -186,7 +186,7 @@ def denoise(
 def decode(parts: Parts, *, tensor: Tensor) -> Tensor:
     from diffusers.modular_pipelines.wan.decoders import WanVaeDecoderStep
 
-    from ..blocks import run
+    from ..denoising.blocks import run
 
     check_channels(tensor, parts["vae"].config.z_dim, title=FAMILY.title)
     inputs = {"latents": tensor, "output_type": "pt"}

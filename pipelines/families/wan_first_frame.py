@@ -12,7 +12,7 @@ from diffusers.modular_pipelines.wan.modular_blocks_wan_i2v import WanImage2Vide
 from PIL import Image
 from torch import Tensor
 
-from ..blocks import run
+from ..denoising.blocks import run
 from .checks import check_latents
 from .family import Parts
 

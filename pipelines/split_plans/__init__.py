@@ -5,7 +5,7 @@ Importing this imports neither torch nor diffusers.
 
 from __future__ import annotations
 
-from ...parallel.split_plan import SplitPlan
+from ...parallel.sharding.split_plan import SplitPlan
 from . import (
     allegro,
     anyflow,

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.split_plan import LOCAL, Attend, SplitPlan, image
+from ...parallel.sharding.split_plan import LOCAL, Attend, SplitPlan, image
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ...parallel.session import Session
+    from ...parallel.sharding.session import Session
 
 FLEX_BLOCK = 128  # flex attention pads a sequence to a multiple of this
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...parallel.split_plan import LOCAL, Leading, SplitPlan, Tail, tokens
+from ...parallel.sharding.split_plan import LOCAL, Leading, SplitPlan, Tail, tokens
 
 
 def fuse(processor: Any, session: Any) -> Any:
-    from .fused_attention import FusedAttention
+    from .processors.fused_attention import FusedAttention
 
     return FusedAttention()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...parallel.split_plan import LOCAL, Along, Attend, SplitPlan, image, text
+from ...parallel.sharding.split_plan import LOCAL, Along, Attend, SplitPlan, image, text
 
 JOINT = ("text", "image")
 ROPE = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.split_plan import Along, SplitPlan, image, text
+from ...parallel.sharding.split_plan import Along, SplitPlan, image, text
 
 JOINT = ("text", "image")
 ENTER = {"hidden_states": image(1), "encoder_hidden_states": text(1)}

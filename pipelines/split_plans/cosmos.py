@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.split_plan import LOCAL, Attend, SplitPlan, image, text
+from ...parallel.sharding.split_plan import LOCAL, Attend, SplitPlan, image, text
 
 MODULATION = {"embedded_timestep": image(1, ndim=3), "temb": image(1, ndim=3)}
 

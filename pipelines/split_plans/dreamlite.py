@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.split_plan import SplitPlan
+from ...parallel.sharding.split_plan import SplitPlan
 from . import pixart
 
 PLANS: dict[str, SplitPlan] = {"DreamLiteTransformer2DModel": pixart.PLANS["Transformer2DModel"]}

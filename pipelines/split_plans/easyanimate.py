@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.split_plan import SplitPlan, image, text
+from ...parallel.sharding.split_plan import SplitPlan, image, text
 
 PLANS: dict[str, SplitPlan] = {
     "EasyAnimateTransformer3DModel": SplitPlan(

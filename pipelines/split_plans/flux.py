@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...parallel.split_plan import LOCAL, Along, Attend, Made, SplitPlan, image, text
+from ...parallel.sharding.split_plan import LOCAL, Along, Attend, Made, SplitPlan, image, text
 
 JOINT = ("text", "image")
 ENTER = {"hidden_states": image(1), "encoder_hidden_states": text(1)}
@@ -26,14 +26,14 @@ OVIS = SplitPlan(order=JOINT, either=("text",), blocks=BLOCKS, inputs=CUTS, outp
 
 
 def keep_reference(processor: Any, session: Any) -> Any:
-    from .flux2_reference import ReferenceProcessor
+    from .processors.flux2_reference import ReferenceProcessor
 
     keeps = type(processor).__name__ in ("Flux2KVAttnProcessor", "Flux2KVParallelSelfAttnProcessor")
     return ReferenceProcessor(processor, session) if keeps else processor
 
 
 def joined_times(modulation: Any, arguments: Any, session: Any) -> Any:
-    from .flux2_reference import joined_times
+    from .processors.flux2_reference import joined_times
 
     return joined_times(modulation, arguments, session)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...parallel.split_plan import LOCAL, Attend, SplitPlan, image, text
+from ...parallel.sharding.split_plan import LOCAL, Attend, SplitPlan, image, text
 
 JOINT = ("text", "image")
 

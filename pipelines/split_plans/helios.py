@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.split_plan import LOCAL, SplitPlan, Trailing, tokens
+from ...parallel.sharding.split_plan import LOCAL, SplitPlan, Trailing, tokens
 
 PLANS: dict[str, SplitPlan] = {
     "HeliosTransformer3DModel": SplitPlan(

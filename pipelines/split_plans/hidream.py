@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...parallel.split_plan import Along, Made, SplitPlan, image
+from ...parallel.sharding.split_plan import Along, Made, SplitPlan, image
 
 
 def cut_image(value: Any, arguments: Mapping[str, Any], session: Any) -> Any:

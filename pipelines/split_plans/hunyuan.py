@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.split_plan import LOCAL, Attend, Leading, SplitPlan, image, text
+from ...parallel.sharding.split_plan import LOCAL, Attend, Leading, SplitPlan, image, text
 
 JOINT = ("image", "text")
 ENTER = {"hidden_states": image(1), "encoder_hidden_states": text(1)}

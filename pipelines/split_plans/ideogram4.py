@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.split_plan import SplitPlan, tokens
+from ...parallel.sharding.split_plan import SplitPlan, tokens
 
 TIMES = tokens(1, optional=True)  # one time for all tokens, or one for each
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...parallel.split_plan import LOCAL, Along, Attend, SplitPlan, image
+from ...parallel.sharding.split_plan import LOCAL, Along, Attend, SplitPlan, image
 
 IMAGE, AUDIO = ("image",), ("audio",)
 
 
 def _kandinsky5_sparse(old: Any, session: Any) -> Any:
-    from .nabla import Kandinsky5Sparse
+    from .processors.nabla import Kandinsky5Sparse
 
     return Kandinsky5Sparse(old, session)
 
 
 def _kandinsky6_sparse(old: Any, session: Any) -> Any:
-    from .nabla import Kandinsky6SRSparse
+    from .processors.nabla import Kandinsky6SRSparse
 
     return Kandinsky6SRSparse(old, session)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.split_plan import SplitPlan, tokens
+from ...parallel.sharding.split_plan import SplitPlan, tokens
 
 PLANS: dict[str, SplitPlan] = {
     "Krea2Transformer2DModel": SplitPlan(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.split_plan import LOCAL, Along, Attend, SplitPlan, image
+from ...parallel.sharding.split_plan import LOCAL, Along, Attend, SplitPlan, image
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ...parallel.session import Session
+    from ...parallel.sharding.session import Session
 
 SOUND = Along(1, ("audio",))
 TOKENS = {"hidden_states": image(1), "timestep": image(1, ndim=2, optional=True)}

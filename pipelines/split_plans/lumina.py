@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.split_plan import LOCAL, Attend, SplitPlan, image, tokens
+from ...parallel.sharding.split_plan import LOCAL, Attend, SplitPlan, image, tokens
 
 PLANS: dict[str, SplitPlan] = {
     "Lumina2Transformer2DModel": SplitPlan(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.split_plan import Along, SplitPlan
+from ...parallel.sharding.split_plan import Along, SplitPlan
 
 TOKENS = ("tokens",)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.split_plan import SplitPlan, image
+from ...parallel.sharding.split_plan import SplitPlan, image
 
 PLANS: dict[str, SplitPlan] = {
     "MochiTransformer3DModel": SplitPlan(

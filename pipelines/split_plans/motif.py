@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ...parallel.split_plan import LOCAL, Attend, SplitPlan, image
+from ...parallel.sharding.split_plan import LOCAL, Attend, SplitPlan, image
 
 ENTER = {"hidden_states": image(1)}
 ROPE = {"image_rotary_emb": image(0)}

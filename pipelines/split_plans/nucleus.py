@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...parallel.split_plan import Attend, SplitPlan, image, text
+from ...parallel.sharding.split_plan import Attend, SplitPlan, image, text
 
 
 def choose_among_all(layer: Any, session: Any) -> Any:
     """An expert layer's forward for sharded tokens; that of other layers stays."""
-    from .expert_choice import ExpertChoice
+    from .processors.expert_choice import ExpertChoice
 
     return ExpertChoice(layer, session) if hasattr(layer, "experts") else layer.forward
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...parallel.split_plan import LOCAL, SplitPlan, image
+from ...parallel.sharding.split_plan import LOCAL, SplitPlan, image
 
 PIXART = SplitPlan(
     blocks=("transformer_blocks",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...parallel.split_plan import Attend, SplitPlan, image, text, tokens
+from ...parallel.sharding.split_plan import Attend, SplitPlan, image, text, tokens
 
 QWEN = SplitPlan(
     order=("text", "image"),
@@ -24,7 +24,7 @@ QWEN = SplitPlan(
 
 
 def causal(processor: Any, session: Any) -> Any:
-    from .qwen_image21 import CausalProcessor
+    from .processors.qwen_image21 import CausalProcessor
 
     return CausalProcessor(session)
 

@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...parallel.split_plan import LOCAL, Along, Halo, SplitPlan, Units, image
+from ...parallel.sharding.split_plan import LOCAL, Along, Halo, SplitPlan, Units, image
 
 
 def sum_linear(processor: Any, session: Any) -> Any:
-    from . import linear_attention
+    from .processors import linear_attention
 
     return linear_attention.summed(processor, session.sum)
 
 
 def over_frames(module: Any, session: Any) -> Any:
     """The forward of one of SANA-WM's modules that look at other frames; softmax attention is not among them."""
-    from . import gated_delta
+    from .processors import gated_delta
 
     stand_ins = {
         "SanaWMTemporalShortConvolution": gated_delta.FramesAround,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.split_plan import Attend, SplitPlan, image, text
+from ...parallel.sharding.split_plan import Attend, SplitPlan, image, text
 
 JOINT = ("image", "text")
 ADAPTED = Attend(("image",), ("image", "adapter"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...parallel.split_plan import LOCAL, Attend, SplitPlan, image
-from .wan_processors import animate2_attention, face_attention
+from ...parallel.sharding.split_plan import LOCAL, Attend, SplitPlan, image
+from .processors.wan_attention import animate2_attention, face_attention
 
 ENTER = {"hidden_states": image(1)}
 ROPE = {"rotary_emb": image(1)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.split_plan import Attend, SplitPlan, image, tokens
+from ...parallel.sharding.split_plan import Attend, SplitPlan, image, tokens
 
 PLANS: dict[str, SplitPlan] = {
     "ZImageTransformer2DModel": SplitPlan(

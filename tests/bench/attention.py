@@ -26,7 +26,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ranks import RankError, Ranks
+from support.ranks import RankError, Ranks
 
 CONTENDERS = {
     "one process": "one",

@@ -9,8 +9,8 @@ import time
 
 import torch
 
-from latentloom.pipelines.bobbin.render import render
-from latentloom.pipelines.bobbin.scene import sample
+from latentloom.pipelines.bobbin.training.world.render import render
+from latentloom.pipelines.bobbin.training.world.scene import sample
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

@@ -322,7 +322,7 @@ def seeds_of_64_bits(host: Host, folder: Path) -> str:
 
 def video_has_its_player(host: Host, folder: Path) -> str:
     sys.path.append(str(ROOT / "tests"))
-    from tiny_models import write_tiny
+    from support.tiny_models import write_tiny
 
     write_tiny("wan", host.base / "models" / "tiny_wan")
     prompt = exported("workflows/wan/wan_text_to_video.json", 'load_model.source="tiny_wan"')

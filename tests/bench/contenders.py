@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cells import fill
+from support.cells import fill
 
 HANDLES: dict[str, Any] = {}
 """Of our contenders, whose exchanges are counted as one each, however many messages gloo makes of them."""
@@ -84,7 +84,7 @@ def contender(name: str) -> nn.Module:
 
 
 def _ours(made: nn.Module, strategy: str) -> None:
-    from latentloom.pipelines.sharding import shard
+    from latentloom.pipelines.spreading.transformer import shard
 
     HANDLES[f"ours {strategy}"] = shard(made, f"{strategy}={dist.get_world_size()}")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch.distributed as dist
 
-from latentloom.parallel.border import Border
-from latentloom.parallel.seat import Seat
+from latentloom.parallel.progress import Border
+from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import placement
-from latentloom.pipelines.components import store
+from latentloom.pipelines.components.store import store
 from latentloom.pipelines.values import Model, from_plain
 
 PAGE = 4096

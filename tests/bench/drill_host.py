@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from pool_processes import alive_with, server_of, spare_of
-
 from drill_work import DEADLINE_S, Moment, Work
-from latentloom.parallel.pool_folder import FAILED, PREFIX, PoolFolder
+
+from latentloom.parallel.pool.folder import FAILED, PREFIX, PoolFolder
+from support.pool_processes import alive_with, server_of, spare_of
 
 MARK = "LATENTLOOM_DRILL"
 GONE_S = 1.0

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from drill_work import DEADLINE_S, Work
-from latentloom.parallel.job import RankFailed
+
+from latentloom.parallel.pool.job import RankFailed
 
 LIMIT = 2 << 30
 MIB = 1 << 20

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from pool_processes import is_gone, server_of, spare_of, wait_until
-
 from drill_work import MOMENTS, Work
+
+from support.pool_processes import is_gone, server_of, spare_of, wait_until
 
 MIB = 1 << 20
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from latentloom.parallel.border import SILENT, Border
-from latentloom.parallel.limits import Limits
-from latentloom.parallel.pool import Pool
+from latentloom.parallel.pool.limits import Limits
+from latentloom.parallel.pool.pool import Pool
+from latentloom.parallel.progress import SILENT, Border
 from latentloom.pipelines import placement
-from latentloom.pipelines.describe import describe_model
+from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import Latents, Model, Place, to_plain
 
 PLANS = {1: "", 2: "ulysses=2", 3: "allgather=3", 4: "cfg=2,allgather=2"}

@@ -19,14 +19,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from drill_host import all_at_once, host, live
 from drill_memory import NoGroup, memory, starve
 from drill_server import server, spare, spare_memory
-
-from drill_host import all_at_once, host, live
 from drill_work import MOMENTS, Moment, Work, later
-from latentloom.parallel.border import Cancelled
-from latentloom.parallel.job import RankOutOfMemory
-from latentloom.parallel.limits import Limits
+
+from latentloom.parallel.pool.job import RankOutOfMemory
+from latentloom.parallel.pool.limits import Limits
+from latentloom.parallel.progress import Cancelled
 
 Row = dict[str, Any]
 

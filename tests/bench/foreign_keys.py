@@ -101,7 +101,7 @@ def site_packages() -> str:
 
 
 def cases(components: Mapping[str, Any], values: tuple[str, ...]) -> Iterator[Case]:
-    from latentloom.pipelines.component_config import DATA_KEYS, FILE_KEYS, FOREIGN_KEYS, IMPLEMENTATIONS
+    from latentloom.pipelines.models.config import DATA_KEYS, FILE_KEYS, FOREIGN_KEYS, IMPLEMENTATIONS
 
     named = {*READ_BY_NAME.split(), *FOREIGN_KEYS, *IMPLEMENTATIONS, *FILE_KEYS, *DATA_KEYS}
     for component in components.values():
@@ -117,7 +117,7 @@ def cases(components: Mapping[str, Any], values: tuple[str, ...]) -> Iterator[Ca
 def covering(found: Sequence[Case], chance: random.Random, most: int) -> list[Case]:
     """`most` of them at random, and before these such that every class, file and key is among them, and every key that
     names code with every value, wherever transformers reads it."""
-    from latentloom.pipelines.component_config import IMPLEMENTATIONS
+    from latentloom.pipelines.models.config import IMPLEMENTATIONS
 
     names_code = {*IMPLEMENTATIONS, "auto_map", "use_kernels", "trust_remote_code"}
     certain = [case for case in found if case.component.library == "transformers" and case.key in names_code]
@@ -140,7 +140,7 @@ def objects(plain: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 
 def class_texts(component: Any) -> set[str]:
     """The keys of a class that may be text, by its annotations."""
-    from latentloom.pipelines.loading import component_class
+    from latentloom.pipelines.components.loading import component_class
 
     kind = component_class(component)
     takes = inspect.signature(getattr(kind, "config_class", None) or kind.__init__).parameters.values()
@@ -149,8 +149,8 @@ def class_texts(component: Any) -> set[str]:
 
 def try_once(case: Case, folder: Path, watch: Watch, expected: Mapping[str, Any]) -> tuple[str, list[str]]:
     """What became of it, and what Python did meanwhile."""
-    from latentloom.pipelines.inspect_model import inspect_component
-    from latentloom.pipelines.loading import load_component
+    from latentloom.pipelines.components.loading import load_component
+    from latentloom.pipelines.models.folder import inspect_component
 
     original = case.component
     copy = folder / original.name
@@ -224,9 +224,9 @@ def check_the_watch(watch: Watch, encoder: Any) -> None:
 def run(scratch: Path, *, seed: int, most: int | None) -> dict[str, Any]:
     stub, values = prepare(scratch)
     from latentloom.pipelines.bobbin import MODEL_DIR
-    from latentloom.pipelines.inspect_model import inspect_model
-    from latentloom.pipelines.loading import load_component
-    from tiny_models import write_tiny
+    from latentloom.pipelines.components.loading import load_component
+    from latentloom.pipelines.models.folder import inspect_model
+    from support.tiny_models import write_tiny
 
     folders = [*(write_tiny(family, scratch / family) for family in FAMILIES), Path(MODEL_DIR)]
     components = {each.class_name: each for folder in folders for each in inspect_model(folder).components.values()}

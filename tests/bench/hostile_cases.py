@@ -16,20 +16,20 @@ from typing import Any
 import torch
 from safetensors.torch import save
 
-from audit import Audit
-from damage import damage_model, damage_text, mutate, places
 from latentloom.__main__ import main
-from latentloom.nodes.picture_files import write_picture
-from latentloom.nodes.problems import GraphError
+from latentloom.nodes.files.picture_files import write_picture
+from latentloom.nodes.files.thumbnails import checked_picture, video_facts, video_thumbnail
+from latentloom.nodes.files.video_files import write_video
+from latentloom.nodes.graph.problems import GraphError
 from latentloom.nodes.registry import SPECS
-from latentloom.nodes.thumbnails import checked_picture, video_facts, video_thumbnail
-from latentloom.nodes.video_files import write_video
 from latentloom.pipelines import stages
-from latentloom.pipelines.components import ComponentStore
-from latentloom.pipelines.describe import add_lora, describe_model
-from latentloom.pipelines.inspect_model import inspect_model
+from latentloom.pipelines.components.store import ComponentStore
+from latentloom.pipelines.models.describe import add_lora, describe_model
+from latentloom.pipelines.models.folder import inspect_model
 from latentloom.pipelines.values import Latents, Model, to_plain
-from tiny_models import write_tiny
+from support.audit import Audit
+from support.damage import damage_model, damage_text, mutate, places
+from support.tiny_models import write_tiny
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = ("flux", "wan_i2v", "sd3", "qwen_image")
@@ -434,8 +434,8 @@ def header(bench: Bench, folder: Path, dice: random.Random) -> tuple[str, Callab
 
 
 def comfyui(bench: Bench, folder: Path, dice: random.Random) -> tuple[str, Callable[[], str]]:
-    from latentloom.nodes.comfy_format import from_comfy, to_comfy
-    from latentloom.nodes.graph import read_graph
+    from latentloom.nodes.graph.graph import read_graph
+    from latentloom.nodes.hosts.comfy_file import from_comfy, to_comfy
 
     data = to_comfy(read_graph(json.dumps(dice.choice(bench.workflows)).encode()), SPECS)
     what = spoil(data, dice)

@@ -21,7 +21,6 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "TQDM_DISABLE": "1"}
 
 import torch
-
 from hostile_cases import CASES, Bench, Finding
 
 torch.set_num_threads(1)

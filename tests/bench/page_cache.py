@@ -16,12 +16,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from drills import machine
-from large_models import write_large
 
-from latentloom.parallel.pool import Pool
-from latentloom.pipelines.describe import describe_model
+from latentloom.parallel.pool.pool import Pool
+from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.pools import preloads
 from latentloom.pipelines.values import Model, to_plain
+from support.large_models import write_large
 
 MIB = 1 << 20
 COLUMNS = ("Pss", "Pss_Anon", "Pss_File", "Private_Dirty")

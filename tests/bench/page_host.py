@@ -11,10 +11,9 @@ import torch
 
 from latentloom.__main__ import main
 from latentloom.nodes import registry
-from latentloom.nodes.comfyui import node_class
-from latentloom.nodes.sockets import Socket
-from latentloom.nodes.spec import read_spec
-from latentloom.parallel.border import SILENT, Border
+from latentloom.nodes.graph.spec import Socket, read_spec
+from latentloom.nodes.hosts.comfyui import node_class
+from latentloom.parallel.progress import SILENT, Border
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -3,20 +3,13 @@
 python tests/bench/planning.py [LENGTH]
 """
 
-import importlib.util
 import sys
 import time
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent.parent
-
-
-def load(path: Path) -> object:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import support.checkout  # noqa: F401 (makes the checkout importable)
+from support import toys
 
 
 def milliseconds(call: object, repeats: int = 15) -> float:
@@ -29,12 +22,10 @@ def milliseconds(call: object, repeats: int = 15) -> float:
 
 
 def main() -> None:
-    load(TESTS / "conftest.py")
-    toys = load(TESTS / "nodes" / "conftest.py").load_toys()
-    from latentloom.nodes.check import check
-    from latentloom.nodes.graph import graph_text, read_graph
-    from latentloom.nodes.schedule import schedule
-    from latentloom.nodes.workspace import HERE
+    from latentloom.nodes.execution.schedule import schedule
+    from latentloom.nodes.files.workspace import HERE
+    from latentloom.nodes.graph.check import check
+    from latentloom.nodes.graph.graph import graph_text, read_graph
 
     length = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     graph = toys.chain(length)

@@ -25,13 +25,13 @@ import psutil
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import conftest  # noqa: F401 (makes the checkout importable)
-from latentloom.parallel.border import Border, Cancelled
-from latentloom.pipelines.cluster import Cluster
-from latentloom.pipelines.cluster_machine import answer
-from ray_nodes import two_nodes
+import support.checkout  # noqa: F401 (makes the checkout importable)
+from latentloom.parallel.progress import Border, Cancelled
+from latentloom.pipelines.cluster.cluster import Cluster
+from latentloom.pipelines.cluster.machine import answer
+from support.ray_nodes import two_nodes
 
-BODY = "pool_bodies:total"
+BODY = "bodies.pool:total"
 STEPS, PAUSE_S = 20, 0.05
 
 

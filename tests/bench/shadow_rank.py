@@ -33,15 +33,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch
 from torch import Tensor, nn
 
-import conftest  # noqa: F401 (makes the checkout importable)
+import support.checkout  # noqa: F401 (makes the checkout importable)
 from latentloom.parallel import collectives
-from latentloom.parallel.hooks import install
-from latentloom.parallel.mesh import Axis, planned_mesh
+from latentloom.parallel.group import Axis
+from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.session import Session
-from latentloom.parallel.shard import shard
-from latentloom.pipelines.sharding import split_plan_of
-from ranks import Ranks
+from latentloom.parallel.sharding.hooks import install
+from latentloom.parallel.sharding.session import Session
+from latentloom.parallel.sharding.shard import shard
+from latentloom.pipelines.spreading.transformer import split_plan_of
+from support.ranks import Ranks
 
 PLANS = (
     "ulysses=2",
@@ -367,8 +368,7 @@ def error(rank: int, device: str, plan: str) -> tuple[float, float] | None:
     """Collective: relative error (root mean square) of one rank's bf16 output to fp32, and of the sharded one's."""
     from bench.contenders import inputs as flux_inputs
     from bench.contenders import model
-
-    from cells import mesh_for
+    from support.cells import mesh_for
 
     mesh = mesh_for(ParallelPlan.parse(plan))
     if mesh is None:

@@ -8,7 +8,6 @@ if anything was wrong, raised or set.
 """
 
 import argparse
-import importlib.util
 import random
 import sys
 import tempfile
@@ -18,7 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import support.checkout  # noqa: F401 (makes the checkout importable)
+
 SWITCH_S = 1e-5  # as often as Python lets threads take turns
 MODELS = ("bobbin", "flux", "sd3", "qwen_image", "wan", "wan_i2v")
 PROMPTS = ("a red cube", "blue", "a small green ring left of a large grey ball on white")
@@ -30,22 +31,14 @@ CACHES = {
 Call = Callable[[], bytes]
 
 
-def conftest() -> Any:
-    spec = importlib.util.spec_from_file_location("conftest", TESTS / "conftest.py")
-    assert spec is not None and spec.loader is not None
-    sys.modules["conftest"] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def described(name: str, folder: Path) -> Any:
-    from latentloom.pipelines.describe import describe_model
+    from latentloom.pipelines.models.describe import describe_model
 
     if name == "bobbin":
         return describe_model("builtin:bobbin", device="cpu")
-    load = sys.modules["conftest"].load_by_path
-    load("tiny_tokenizers")
-    return describe_model(str(load("tiny_models").write_tiny(name, folder / name)), device="cpu")
+    from support.tiny_models import write_tiny
+
+    return describe_model(str(write_tiny(name, folder / name)), device="cpu")
 
 
 def with_lora(model: Any, folder: Path) -> Any:
@@ -53,8 +46,8 @@ def with_lora(model: Any, folder: Path) -> Any:
     import torch
     from safetensors.torch import save_file
 
-    from latentloom.pipelines.components import store
-    from latentloom.pipelines.describe import add_lora
+    from latentloom.pipelines.components.store import store
+    from latentloom.pipelines.models.describe import add_lora
 
     transformer = store().load(model, ("transformer",))["transformer"]
     name, layer = next((n, m) for n, m in transformer.named_modules() if n.endswith(("attn.to_q", "attn1.to_q")))
@@ -114,7 +107,7 @@ def shared_writes(calls: list[Call]) -> list[str]:
     """What the calls, one after the other, set on modules that the store lends to all threads."""
     from torch import nn
 
-    from latentloom.pipelines.components import store
+    from latentloom.pipelines.components.store import store
 
     for call in calls:
         call()  # takes off the LoRAs of an earlier one
@@ -143,7 +136,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--models", nargs="*", default=list(MODELS))
     args = parser.parse_args()
-    conftest()
     import torch
 
     torch.set_num_threads(1)

@@ -8,16 +8,15 @@ import subprocess
 import sys
 import time
 
-from drills import machine
-
 from drill_work import Moment, Work
+from drills import machine
 
 RUNS = 9
 IMPORT = "import time; start = time.monotonic(); import torch, torch.distributed; print(time.monotonic() - start)"
 COLD = """
 import time
 import torch
-from latentloom.parallel.pool import Pool
+from latentloom.parallel.pool.pool import Pool
 start = time.monotonic()
 with Pool(["cpu", "cpu"]) as pool:
     while not all(state.is_ready for state in pool.states()):

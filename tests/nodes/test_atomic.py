@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.nodes.atomic import replacing, write_atomic
+from latentloom.nodes.files.atomic import replacing, write_atomic
 
 
 def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from latentloom.nodes.cache import ENTRY_BYTES, MemoryCache
-from latentloom.nodes.disk_cache import DiskCache
-from latentloom.nodes.spec import Saved
+from latentloom.nodes.execution.cache import ENTRY_BYTES, MemoryCache
+from latentloom.nodes.execution.disk_cache import DiskCache
+from latentloom.nodes.graph.spec import Saved
 from latentloom.pipelines.values import Conditioning, Image, Latents, Lora, Model, Sampling
 
 KB = 1024

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from latentloom.nodes.comfy_editor import EXAMPLES, example_text
-from latentloom.nodes.comfy_format import to_comfy
-from latentloom.nodes.graph import read_graph
+from latentloom.nodes.graph.graph import read_graph
+from latentloom.nodes.headless.workflow_files import shipped_files
+from latentloom.nodes.hosts.comfy_file import to_comfy
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
-from latentloom.nodes.workflow_files import shipped_files
 
 FILES = shipped_files()
 CATALOG = {

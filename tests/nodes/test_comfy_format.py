@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.comfy_format import from_comfy, read_chunk, to_comfy
-from latentloom.nodes.picture_files import write_picture
-from latentloom.nodes.problems import GraphError
+from latentloom.nodes.files.picture_files import write_picture
+from latentloom.nodes.graph.problems import GraphError
+from latentloom.nodes.headless.workflow_files import read_workflow
+from latentloom.nodes.hosts.comfy_file import from_comfy, read_chunk, to_comfy
 from latentloom.nodes.registry import SPECS
-from latentloom.nodes.workflow_files import read_workflow
 
 
 @pytest.fixture

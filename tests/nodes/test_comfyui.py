@@ -15,11 +15,11 @@ import torch
 
 import latentloom
 from latentloom.nodes import load_model
-from latentloom.nodes.comfyui import CORE_TITLES, ComfyBorder
-from latentloom.nodes.picture_files import read_metadata
+from latentloom.nodes.files.picture_files import read_metadata
+from latentloom.nodes.files.workspace import Workspace
+from latentloom.nodes.hosts.comfyui import CORE_TITLES, ComfyBorder
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
-from latentloom.nodes.workspace import Workspace
-from latentloom.parallel.border import Cancelled
+from latentloom.parallel.progress import Cancelled
 from latentloom.pipelines.values import Video
 
 CASES = sorted(NODE_CLASS_MAPPINGS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from latentloom.nodes.failure import sentence
+from latentloom.nodes.execution.failure import sentence
 from latentloom.pipelines.out_of_memory import OutOfMemory
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from latentloom.nodes import graph as graph_module
-from latentloom.nodes.graph import Link, graph_from_plain, graph_text, migrate, read_graph, write_graph
-from latentloom.nodes.json_text import MAX_BYTES
-from latentloom.nodes.problems import GraphError
-from latentloom.nodes.schema import SCHEMA_FILE, schema_text
+from latentloom.nodes.graph import graph as graph_module
+from latentloom.nodes.graph.graph import Link, graph_from_plain, graph_text, migrate, read_graph, write_graph
+from latentloom.nodes.graph.json_text import MAX_BYTES
+from latentloom.nodes.graph.problems import GraphError
+from latentloom.nodes.graph.schema import SCHEMA_FILE, schema_text
 
 GOLDEN = Path(__file__).with_name("golden")
 SMALL = {"format": 1, "name": "a", "nodes": {"a": {"type": "Add", "inputs": {"a": 1}}}}
@@ -71,7 +71,7 @@ def test_a_key_that_is_none_offers_the_nearest_and_meta() -> None:
 
 
 def test_schema_file_is_up_to_date() -> None:
-    assert SCHEMA_FILE.read_text() == schema_text(), "run latentloom.nodes.schema.write_schema()"
+    assert SCHEMA_FILE.read_text() == schema_text(), "run latentloom.nodes.graph.schema.write_schema()"
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes import headless
-from latentloom.nodes.claim import InUse, claimed
-from latentloom.nodes.events import Event
-from latentloom.nodes.graph import graph_from_plain, graph_to_plain
-from latentloom.nodes.headless import Headless, run_headless
-from latentloom.nodes.reports import Report, Tally
+from latentloom.nodes.execution.events import Event
+from latentloom.nodes.graph.graph import graph_from_plain, graph_to_plain
+from latentloom.nodes.headless import headless
+from latentloom.nodes.headless.claim import InUse, claimed
+from latentloom.nodes.headless.headless import Headless, run_headless
+from latentloom.nodes.headless.reports import Report, Tally
 
 Sweep = Callable[..., tuple[list[Report], Tally]]
 
@@ -77,8 +77,8 @@ def test_it_stops_at_the_first_error_where_that_is_asked(sweep: Sweep, tmp_path:
 def test_the_same_failure_in_a_row_ends_a_sweep_soon_where_the_machine_is_at_fault(
     sweep: Sweep, toys: ModuleType, kind: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("latentloom.nodes.reports.MOST_FAULTS", 2)
-    monkeypatch.setattr("latentloom.nodes.reports.MOST_REFUSED", 4)
+    monkeypatch.setattr("latentloom.nodes.headless.reports.MOST_FAULTS", 2)
+    monkeypatch.setattr("latentloom.nodes.headless.reports.MOST_REFUSED", 4)
     graph = toys.graph({"f": ("Fail", {"kind": kind}), "n": ("Number", {})}, outputs={"x": "f.float", "n": "n.int"})
     reports, tally = sweep({"n.value": range(6)}, graph)
     assert len(reports) == most and tally.num_left == 6 - most

@@ -6,8 +6,8 @@ from types import ModuleType
 
 import pytest
 
-from latentloom.nodes.schedule import schedule
-from latentloom.nodes.workspace import HERE, Workspace
+from latentloom.nodes.execution.schedule import schedule
+from latentloom.nodes.files.workspace import HERE, Workspace
 
 
 def key(toys: ModuleType, nodes: dict, name: str, workspace: Workspace = HERE, **parts: object) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.manifest import is_complete, manifest, write_manifest
-from latentloom.nodes.run import RunResult, run
-from latentloom.nodes.workspace import Workspace
+from latentloom.nodes.execution.manifest import is_complete, manifest, write_manifest
+from latentloom.nodes.execution.run import RunResult, run
+from latentloom.nodes.files.workspace import Workspace
 
 NODES = {"p": ("Picture", {"value": "$v"}), "s": ("Save", {"image": "@p.image"})}
 

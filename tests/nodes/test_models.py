@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from latentloom.nodes.models import lora_fingerprint, model_fingerprint
-from latentloom.nodes.workspace import Workspace
+from latentloom.nodes.files.workspace import Workspace
+from latentloom.nodes.steps.models import lora_fingerprint, model_fingerprint
 
 
 def test_a_copy_of_a_model_has_another_fingerprint(tiny: Callable[[str], Path], tmp_path: Path) -> None:

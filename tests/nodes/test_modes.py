@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.check import check
-from latentloom.nodes.comfy_format import from_comfy, to_comfy
-from latentloom.nodes.graph import graph_from_plain, graph_text, graph_to_plain, read_graph
-from latentloom.nodes.modes import effective
-from latentloom.nodes.problems import GraphError
-from latentloom.nodes.run import run
-from latentloom.nodes.schedule import schedule
-from latentloom.nodes.workspace import HERE, Workspace
+from latentloom.nodes.execution.run import run
+from latentloom.nodes.execution.schedule import schedule
+from latentloom.nodes.files.workspace import HERE, Workspace
+from latentloom.nodes.graph.check import check
+from latentloom.nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain, read_graph
+from latentloom.nodes.graph.modes import effective
+from latentloom.nodes.graph.problems import GraphError
+from latentloom.nodes.hosts.comfy_file import from_comfy, to_comfy
 
 
 def switched(graph: Any, **modes: str) -> Any:

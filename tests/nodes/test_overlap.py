@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from latentloom.nodes.events import Event, Sink
-from latentloom.nodes.overlap import Attempt, overlapped
-from latentloom.nodes.watch import Token
+from latentloom.nodes.execution.events import Event, Sink
+from latentloom.nodes.execution.overlap import Attempt, overlapped
+from latentloom.nodes.execution.watch import Token
 
 WAIT_S = 10.0
 

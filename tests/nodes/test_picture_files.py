@@ -13,9 +13,9 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
-from latentloom.nodes.picture_files import read_metadata, read_picture, write_picture
-from latentloom.nodes.thumbnails import picture_facts
-from latentloom.nodes.video_files import write_video
+from latentloom.nodes.files.picture_files import read_metadata, read_picture, write_picture
+from latentloom.nodes.files.thumbnails import picture_facts
+from latentloom.nodes.files.video_files import write_video
 
 
 def checker(height: int = 8, width: int = 6) -> torch.Tensor:
@@ -94,7 +94,7 @@ def test_a_picture_read_in_strips_is_the_picture(mode: str, tmp_path: Path, monk
     picture = whole or Pillow.fromarray(noise.astype(np.uint8), "RGBA").convert(mode)
     picture.save(tmp_path / "a.png", **({"transparency": 3} if mode == "P" else {}))
     at_once = read_picture(tmp_path / "a.png")
-    monkeypatch.setattr("latentloom.nodes.picture_files.STRIP_PIXELS", 50)
+    monkeypatch.setattr("latentloom.nodes.files.picture_files.STRIP_PIXELS", 50)
     assert torch.equal(read_picture(tmp_path / "a.png"), at_once)
     assert at_once.is_contiguous() and at_once.shape == (1, 37, 23, 3)
 

@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flux_folder import write_flux
 
-from latentloom.nodes import plan_preview
-from latentloom.nodes.graph import Graph, graph_from_plain, read_graph
-from latentloom.nodes.plan_choices import Choice, for_all
-from latentloom.nodes.plan_preview import NodePlan, preview
-from latentloom.nodes.workspace import Workspace
-from latentloom.parallel.machine_now import DeviceNow
-from latentloom.pipelines.describe import describe_model
+from latentloom.nodes.files.workspace import Workspace
+from latentloom.nodes.graph.graph import Graph, graph_from_plain, read_graph
+from latentloom.nodes.preview.choices import Choice, for_all
+from latentloom.nodes.preview.preview import NodePlan, preview
+from latentloom.parallel.machine.now import DeviceNow
+from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.placement import plan_of
 from latentloom.pipelines.values import Place
+from support.flux_folder import write_flux
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST = ROOT / "workflows" / "bobbin" / "first_picture.json"
@@ -141,7 +140,7 @@ def test_what_ranks_cannot_share_is_told() -> None:
 def test_a_transformer_that_cannot_be_split_is_told_and_guidance_is_still_a_choice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("latentloom.pipelines.auto_plan.SPLIT_PLANS", {})
+    monkeypatch.setattr("latentloom.pipelines.planning.plans.SPLIT_PLANS", {})
     nodes, choices = look(workflow(plan={"devices": "cpu*2", "plan": "ring=2"}))
     assert "there is no split plan for FluxTransformer2DModel; use one device, or cfg=2" in nodes[0].problem
     assert [choice.plan for choice in choices if choice.fits] == ["cfg=2"]
@@ -251,7 +250,7 @@ def test_choices_for_several_denoises_hold_for_all_of_them() -> None:
 
 
 def test_a_strangers_many_denoises_cost_no_more_than_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_preview, "MAX_DENOISES", 2)
+    monkeypatch.setattr("latentloom.nodes.preview.preview.MAX_DENOISES", 2)
     graph = workflow()
     graph = graph.model_copy(
         update={"nodes": {**graph.nodes, "b": graph.nodes["denoise"], "c": graph.nodes["denoise"]}}
@@ -266,10 +265,10 @@ def test_a_look_imports_no_heavy_library() -> None:
 import runpy, sys
 runpy.run_path({str(ROOT / "tests" / "conftest.py")!r})
 from pathlib import Path
-from latentloom.nodes.graph import read_graph
-from latentloom.nodes.plan_preview import preview
-from latentloom.nodes.workspace import Workspace
-from latentloom.parallel.machine_now import devices_now
+from latentloom.nodes.graph.graph import read_graph
+from latentloom.nodes.preview.preview import preview
+from latentloom.nodes.files.workspace import Workspace
+from latentloom.parallel.machine.now import devices_now
 preview(read_graph(Path({str(FIRST)!r})), {{}}, workspace=Workspace(roots=()), machine=devices_now())
 print([name for name in ("torch", "diffusers", "transformers", "gradio") if name in sys.modules])
 """

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.models import load_model, model_fingerprint
-from latentloom.nodes.planning import parallel_plan, plan_fingerprint
-from latentloom.nodes.workspace import Workspace
+from latentloom.nodes.files.workspace import Workspace
+from latentloom.nodes.steps.models import load_model, model_fingerprint
+from latentloom.nodes.steps.planning import parallel_plan, plan_fingerprint
 from latentloom.pipelines import place as place_module
 from latentloom.pipelines.place import read_place
 from latentloom.pipelines.values import Model, Place

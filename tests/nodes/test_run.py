@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.nodes.cache import MemoryCache
-from latentloom.nodes.disk_cache import DiskCache
-from latentloom.nodes.events import Event
-from latentloom.nodes.problems import GraphError
-from latentloom.nodes.run import RunResult, run
-from latentloom.nodes.spec import read_spec
-from latentloom.nodes.workspace import Workspace
+from latentloom.nodes.execution.cache import MemoryCache
+from latentloom.nodes.execution.disk_cache import DiskCache
+from latentloom.nodes.execution.events import Event
+from latentloom.nodes.execution.run import RunResult, run
+from latentloom.nodes.files.workspace import Workspace
+from latentloom.nodes.graph.problems import GraphError
+from latentloom.nodes.graph.spec import read_spec
 from latentloom.pipelines.values import Image
 
 PICTURE = {

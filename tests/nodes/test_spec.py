@@ -4,11 +4,10 @@ from typing import Annotated, Literal
 
 import pytest
 
+from latentloom.nodes.files.workspace import HERE, Workspace
+from latentloom.nodes.graph.spec import Socket, read_spec
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
-from latentloom.nodes.sockets import Socket
-from latentloom.nodes.spec import read_spec
-from latentloom.nodes.workspace import HERE, Workspace
-from latentloom.parallel.border import SILENT, Border
+from latentloom.parallel.progress import SILENT, Border
 from latentloom.pipelines.values import Image, Sampling
 
 

@@ -20,15 +20,15 @@ from latentloom.nodes import (
     load_image,
     load_lora,
     load_model,
-    resize,
     resize_image,
     sampler_options,
     save_image,
     seed,
     upscale_latents,
 )
+from latentloom.nodes.files import resize
+from latentloom.nodes.files.workspace import ALLOW, Workspace
 from latentloom.nodes.registry import SPECS
-from latentloom.nodes.workspace import ALLOW, Workspace
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model
 
 MODEL = Model(source="builtin:none", folder="", family="flux")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from latentloom.nodes.thumbnails import checked_picture, picture_thumbnail
+from latentloom.nodes.files.thumbnails import checked_picture, picture_thumbnail
 
 ORIENTATION, QUARTER_TURN = 0x0112, 6
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from latentloom.nodes.video_files import read_video_metadata, write_video
+from latentloom.nodes.files.video_files import read_video_metadata, write_video
 
 
 def clip(frames: int = 5, height: int = 32, width: int = 48) -> torch.Tensor:

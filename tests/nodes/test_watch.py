@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.events import Event
-from latentloom.nodes.watch import NodeBorder, Watch
-from latentloom.parallel.border import Cancelled, RankWork
+from latentloom.nodes.execution.events import Event
+from latentloom.nodes.execution.watch import NodeBorder, Watch
+from latentloom.parallel.progress import Cancelled, RankWork
 
 RANKS = [RankWork(rank=0, device="cpu", seconds=1.0, sent_bytes=8, exchanges=2)]
 
@@ -20,7 +20,7 @@ def told() -> list[Event]:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     now = {"s": 0.0}
-    monkeypatch.setattr("latentloom.nodes.watch.time.perf_counter", lambda: now["s"])
+    monkeypatch.setattr("latentloom.nodes.execution.watch.time.perf_counter", lambda: now["s"])
     return now
 
 

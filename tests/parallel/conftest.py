@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from latentloom.parallel.limits import Limits
-from latentloom.parallel.pool import Pool
+from latentloom.parallel.pool.limits import Limits
+from latentloom.parallel.pool.pool import Pool
 
 TESTS = str(Path(__file__).resolve().parent.parent)
 TORCHRUN = {"MASTER_ADDR": "203.0.113.1", "MASTER_PORT": "29500", "RANK": "7", "WORLD_SIZE": "9"}
@@ -26,10 +26,10 @@ def start_pool() -> Callable[..., Pool]:
             patch.setenv("PYTHONPATH", os.pathsep.join([TESTS, *path.split(os.pathsep)]) if path else TESTS)
             for name, value in TORCHRUN.items():
                 patch.setenv(name, value)
-            thread = threading.Thread(target=lambda: pools.append(Pool(devices, preload=["pool_bodies"], **options)))
+            thread = threading.Thread(target=lambda: pools.append(Pool(devices, preload=["bodies.pool"], **options)))
             thread.start()
             thread.join()
-            pools[0].call("pool_bodies:echo", {})  # the server has this environment by now
+            pools[0].call("bodies.pool:echo", {})  # the server has this environment by now
         return pools[0]
 
     return start

@@ -9,7 +9,7 @@ SIZES = [(3, 5), (5, 4), (4, 7)]  # rows and columns; the first and the last are
 
 
 def test_the_operator_passes_the_checks_of_torch_and_compiles_in_one_graph(ranks: Any) -> None:
-    for found in ranks.run("compiling:check_operator", "ulysses=2")[:2]:
+    for found in ranks.run("bodies.compiled:check_operator", "ulysses=2")[:2]:
         assert set(found["passed"].values()) == {"SUCCESS"}
         assert found["difference"] == 0 and found["graphs"] == 1
 
@@ -20,7 +20,7 @@ def test_the_operator_passes_the_checks_of_torch_and_compiles_in_one_graph(ranks
 def test_blocks_compile_in_one_graph_for_one_size_and_one_for_all_others(
     ranks: Any, how: str, sizes: list[tuple[int, int]], graphs: list[int]
 ) -> None:
-    for found in ranks.run("compiling:through_sizes", "flux", "ulysses=2", how, sizes, {}, deadline_s=280)[:2]:
+    for found in ranks.run("bodies.compiled:through_sizes", "flux", "ulysses=2", how, sizes, {}, deadline_s=280)[:2]:
         assert max(found["differences"]) <= TOLERANCE
         assert found["breaks"] == {}
         assert found["graphs"] == graphs, "of double and single blocks, whatever their number"
@@ -30,16 +30,16 @@ def test_blocks_compile_in_one_graph_for_one_size_and_one_for_all_others(
 
 def test_dynamic_lengths_take_one_graph(ranks: Any) -> None:
     plan, sizes = "ring=2,text=replicated", SIZES[1::-1]  # torch takes sizes that are equal at first for one
-    for found in ranks.run("compiling:through_sizes", "flux", plan, "handle", sizes, {"dynamic": True}, deadline_s=280)[
-        :2
-    ]:
+    for found in ranks.run(
+        "bodies.compiled:through_sizes", "flux", plan, "handle", sizes, {"dynamic": True}, deadline_s=280
+    )[:2]:
         assert max(found["differences"]) <= TOLERANCE
         assert found["breaks"] == {} and found["graphs"] == [2, 2]
 
 
 def test_static_lengths_take_a_graph_each(ranks: Any) -> None:
     found = ranks.run(
-        "compiling:through_sizes", "wan", "allgather=2", "handle", SIZES[:2], {"dynamic": False}, deadline_s=280
+        "bodies.compiled:through_sizes", "wan", "allgather=2", "handle", SIZES[:2], {"dynamic": False}, deadline_s=280
     )[0]
     assert max(found["differences"]) <= TOLERANCE
     assert found["breaks"] == {} and found["graphs"] == [1, 2]
@@ -47,7 +47,7 @@ def test_static_lengths_take_a_graph_each(ranks: Any) -> None:
 
 def test_blocks_whose_weights_are_shared_out_compile_too(ranks: Any) -> None:
     found = ranks.run(
-        "compiling:through_sizes", "flux", "ulysses=2,weights=2", "handle", SIZES[:2], {}, deadline_s=280
+        "bodies.compiled:through_sizes", "flux", "ulysses=2,weights=2", "handle", SIZES[:2], {}, deadline_s=280
     )[0]
     assert max(found["differences"]) <= TOLERANCE
     assert found["breaks"] == {} and found["graphs"] == [2, 4]
@@ -63,5 +63,5 @@ def test_blocks_whose_weights_are_shared_out_compile_too(ranks: Any) -> None:
     ],
 )
 def test_what_would_take_hooks_into_a_graph_is_refused_by_name(ranks: Any, how: str, words: str) -> None:
-    for told in ranks.run("compiling:refused", how, "ulysses=2")[:2]:
+    for told in ranks.run("bodies.compiled:refused", how, "ulysses=2")[:2]:
         assert words in told and "FluxTransformer2DModel" in told

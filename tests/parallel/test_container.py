@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.parallel.container import Container, num_cores, num_memory_kills, read_container
-from latentloom.parallel.server_process import how_it_ended
-from latentloom.parallel.shortage import MemoryKills
+from latentloom.parallel.machine.container import Container, num_cores, num_memory_kills, read_container
+from latentloom.parallel.pool.server_process import how_it_ended
+from latentloom.parallel.ranks.shortage import MemoryKills
 
 
 def write(root: Path, files: dict[str, str]) -> Path:

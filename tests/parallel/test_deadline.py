@@ -5,7 +5,7 @@ import time
 import psutil
 import pytest
 
-from latentloom.parallel.deadline import output_of, within
+from latentloom.parallel.machine.deadline import output_of, within
 
 
 def test_a_commands_output_is_given() -> None:

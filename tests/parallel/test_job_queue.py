@@ -1,7 +1,7 @@
 import itertools
 
-from latentloom.parallel.job import Job, Work
-from latentloom.parallel.job_queue import JobQueue
+from latentloom.parallel.pool.job import Job, Work
+from latentloom.parallel.pool.supervisor import JobQueue
 
 _bodies = itertools.count(10_000)
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latentloom.parallel.attention import rows
+from latentloom.parallel.attention.rows import cut_along
 from latentloom.parallel.layout import Layout, Stream, shares_of
-from latentloom.parallel.regroup import cut_along
 
 
 @given(units=st.integers(0, 40), count=st.integers(1, 9), unit=st.integers(1, 5))

@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bodies.operator_cases import reference
 from latentloom.parallel.attention import local, ring
-from operator_cases import reference
 
 KERNEL = local.choose(torch.device("cpu"), torch.float32)
 

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.parallel import machine_now
-from latentloom.parallel.container import Container, used_memory_bytes
-from latentloom.parallel.machine import Device, Machine, Torch
-from latentloom.parallel.machine_now import devices_now, read_usage
+from latentloom.parallel.machine import now
+from latentloom.parallel.machine.container import Container, used_memory_bytes
+from latentloom.parallel.machine.machine import Device, Machine, Torch
+from latentloom.parallel.machine.now import devices_now, read_usage
 
 GIB = 1 << 30
 
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
-    machine_now._found.cache_clear()
+    now._found.cache_clear()
     yield
-    machine_now._found.cache_clear()
+    now._found.cache_clear()
 
 
 @pytest.fixture
@@ -40,8 +40,8 @@ def gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]
             for index in range(count)
         )
         torch = Torch(version="2", cuda="12", hip="", nccl="", backends=())
-        monkeypatch.setattr(machine_now, "_may_have_gpus", lambda: True)
-        monkeypatch.setattr(machine_now, "read_machine", lambda timeout_s: Machine(torch=torch, devices=devices))
+        monkeypatch.setattr(now, "_may_have_gpus", lambda: True)
+        monkeypatch.setattr(now, "read_machine", lambda timeout_s: Machine(torch=torch, devices=devices))
         tool = tmp_path / "nvidia-smi"
         tool.write_text(f"#!/bin/sh\ncat <<'END'\n{says}\nEND\n")
         tool.chmod(0o755)
@@ -79,14 +79,14 @@ def test_a_tool_that_fails_costs_the_load_only(gpus: Callable[..., Path]) -> Non
 def test_the_machine_is_tried_once(gpus: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     gpus(1)
     devices_now()
-    monkeypatch.setattr(machine_now, "read_machine", lambda timeout_s: pytest.fail("asked again"))
+    monkeypatch.setattr(now, "read_machine", lambda timeout_s: pytest.fail("asked again"))
     devices_now()
 
 
 def test_apples_gpu_shares_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = Torch(version="2", cuda="", hip="", nccl="", backends=(), has_mps=True)
-    monkeypatch.setattr(machine_now, "_may_have_gpus", lambda: True)
-    monkeypatch.setattr(machine_now, "read_machine", lambda timeout_s: Machine(torch=torch))
+    monkeypatch.setattr(now, "_may_have_gpus", lambda: True)
+    monkeypatch.setattr(now, "read_machine", lambda timeout_s: Machine(torch=torch))
     mps, cpu = devices_now()
     assert (mps.name, mps.total_bytes, mps.load) == ("mps", cpu.total_bytes, None)
 
@@ -97,8 +97,8 @@ def test_what_the_tool_says_beside_numbers_is_nothing(text: str) -> None:
 
 
 def test_a_containers_memory_is_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_now, "read_container", lambda: Container(memory_bytes=GIB))
-    monkeypatch.setattr(machine_now, "used_memory_bytes", lambda: 3 * GIB)
+    monkeypatch.setattr(now, "read_container", lambda: Container(memory_bytes=GIB))
+    monkeypatch.setattr(now, "used_memory_bytes", lambda: 3 * GIB)
     cpu = devices_now()[-1]
     assert (cpu.total_bytes, cpu.used_bytes) == (GIB, GIB)
 
@@ -123,7 +123,7 @@ def test_a_container_uses_what_the_system_could_not_drop(limit: str, used: str, 
 
 def test_this_machine_is_asked_without_torch() -> None:
     code = (
-        "import sys; from latentloom.parallel.machine_now import devices_now; "
+        "import sys; from latentloom.parallel.machine.now import devices_now; "
         "print(len(devices_now()) > 0, 'torch' in sys.modules)"
     )
     root = Path(__file__).resolve().parents[2]

@@ -1,16 +1,16 @@
 """A covering subset of the equality matrix: every variant of every class, each plan and each shape in turn.
 
-`tests/matrix.py` runs all of it.
+`tests/bench/matrix.py` runs all of it.
 """
 
 from typing import Any
 
 import pytest
 
-from cells import ZOO, texts, variants, verdict
+from bench.matrix import PLANS, few
 from latentloom.pipelines.split_plans import REFUSED, SPLIT_PLANS
-from matrix import PLANS, few
-from ranks import RankError
+from support.cells import ZOO, texts, variants, verdict
+from support.ranks import RankError
 from zoo.cases import CASES
 
 NAMES = sorted(variants())
@@ -31,7 +31,7 @@ def test_sharded_equals_one_process(ranks: Any, name: str) -> None:
         modes = texts(name, CASES[shape])
         text = modes[turn % len(modes)]
         full = plan if text == "auto" else f"{plan},text={text}"
-        assert verdict(ranks.run("cells:cell", name, shape, full)) == "ok", f"{full} in shape {shape}"
+        assert verdict(ranks.run("support.cells:cell", name, shape, full)) == "ok", f"{full} in shape {shape}"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_sharded_equals_one_process(ranks: Any, name: str) -> None:
     ],
 )
 def test_more_ranks_than_tokens_are_refused_by_name_on_every_rank(ranks: Any, name: str, case: str, plan: str) -> None:
-    told = [each for each in ranks.run("cells:few", name, case, plan) if each is not None]
+    told = [each for each in ranks.run("support.cells:few", name, case, plan) if each is not None]
     assert few(told) == "ok" and all("lower the plan's degrees" in each for each in told)
 
 
@@ -88,7 +88,7 @@ def test_attention_left_local_is_wrong_for_every_class(ranks: Any) -> None:
             continue
         seen.add(kind)
         try:
-            found = verdict(ranks.run("cells:cell", name, "even", "ulysses=2", True))
+            found = verdict(ranks.run("support.cells:cell", name, "even", "ulysses=2", True))
         except RankError as error:  # shapes that do not fit are wrong too, but silence is no answer
             found = str(error)
             assert "no answer" not in found and "died" not in found, found

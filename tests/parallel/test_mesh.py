@@ -2,9 +2,10 @@
 
 import pytest
 
-from latentloom.parallel.mesh import Axis, make_mesh, members, planned_mesh
+from latentloom.parallel.group import Axis
+from latentloom.parallel.mesh import make_mesh, members, planned_mesh
 from latentloom.parallel.plan import ParallelPlan
-from ranks import Ranks
+from support.ranks import Ranks
 
 
 def test_neighbours_share_the_heavy_exchange() -> None:
@@ -40,7 +41,7 @@ def test_a_plan_for_several_ranks_needs_a_process_group() -> None:
 
 
 def test_a_mesh_of_torch_is_taken_by_the_names_of_its_dims(ranks: Ranks) -> None:
-    for found in ranks.run("rank_bodies:device_meshes"):
+    for found in ranks.run("bodies.rank:device_meshes"):
         ulysses, exchange, sequence, *_ = found
         assert sequence == (3, 2, 1, 0)  # ring outside, ulysses inside, as the tensor of ranks has it
         assert {ulysses, exchange} <= {(3, 2), (1, 0), (3, 1), (2, 0)}
@@ -48,12 +49,12 @@ def test_a_mesh_of_torch_is_taken_by_the_names_of_its_dims(ranks: Ranks) -> None
 
 
 def test_the_same_plan_again_makes_no_more_process_groups(ranks: Ranks) -> None:
-    for first, *others in ranks.run("rank_bodies:groups_made"):
+    for first, *others in ranks.run("bodies.rank:groups_made"):
         assert others == [first] * 3
 
 
 def test_a_mesh_of_torch_that_does_not_fit_is_refused_on_every_rank(ranks: Ranks) -> None:
-    for *_, same, flat, part, degrees in ranks.run("rank_bodies:device_meshes"):
+    for *_, same, flat, part, degrees in ranks.run("bodies.rank:device_meshes"):
         assert "name its dims cfg, ring or allgather, and ulysses" in same
         assert "has dims {'ring': 4}" in flat
         assert "holds 2 of 4 ranks" in part

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.parallel.message import Channel, Closed, read_body, write_body
+from latentloom.parallel.ranks.messages import Channel, Closed, read_body, write_body
 
 DTYPES = [
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.complex64),

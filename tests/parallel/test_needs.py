@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.parallel.needs import NEEDS, loopback_interface, memory_file, process_descriptor
+from latentloom.parallel.machine.needs import NEEDS, loopback_interface, memory_file, process_descriptor
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ranks run on Linux")
 

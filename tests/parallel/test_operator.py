@@ -2,16 +2,16 @@
 
 import pytest
 
-import operator_cases
-from operator_cases import call, verdict
-from ranks import Ranks
+from bodies import operator_cases
+from bodies.operator_cases import call, verdict
+from support.ranks import Ranks
 
 SEEDS = list(range(500))
 TOLERANCE = 1e-5
 
 
 def verdicts(ranks: Ranks, seeds: list[int], mutation: str = "") -> dict[int, str]:
-    answers = ranks.run("operator_cases:answers", seeds, mutation)
+    answers = ranks.run("bodies.operator_cases:answers", seeds, mutation)
     return {seed: verdict(list(each), TOLERANCE) for seed, each in zip(seeds, zip(*answers, strict=True), strict=True)}
 
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from ranks import Ranks
+from support.ranks import Ranks
 
 
 def test_collectives_take_what_is_empty_on_some_ranks(ranks: Ranks) -> None:
-    for rank, found in enumerate(ranks.run("rank_bodies:exchanged")):
+    for rank, found in enumerate(ranks.run("bodies.rank:exchanged")):
         gathered, hopped, traded, nothing, total = found
         assert gathered == [1, 2, 2, 3, 3, 3]
         assert hopped == [(rank - 1) % 4] * ((rank - 1) % 4)
@@ -18,7 +18,7 @@ def test_collectives_take_what_is_empty_on_some_ranks(ranks: Ranks) -> None:
 @pytest.mark.parametrize("reach", [1, 2])
 @pytest.mark.parametrize("rows", [12, 9, 5, 3, 1])
 def test_a_convolution_over_shared_rows_is_that_over_all(ranks: Ranks, rows: int, reach: int) -> None:
-    assert max(ranks.run("rank_bodies:convolved", rows, reach)) <= 1e-5
+    assert max(ranks.run("bodies.rank:convolved", rows, reach)) <= 1e-5
 
 
 def test_the_same_on_all_ranks_is_fine_and_a_difference_is_named_on_all(ranks: Ranks) -> None:
@@ -32,7 +32,7 @@ def test_the_same_on_all_ranks_is_fine_and_a_difference_is_named_on_all(ranks: R
         [{**same, "a": x.T.contiguous()}, same, same, same],
         [same, same, same, {**same, "more": 1}],
     ]
-    for found in ranks.run("rank_bodies:fingerprints", given):
+    for found in ranks.run("bodies.rank:fingerprints", given):
         assert found[0] == "nothing was raised"
         assert found[1].startswith("Toy: a differs between the ranks; give every rank the same tensors")
         assert found[2].startswith("Toy: b, e differ between the ranks")

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import latentloom
-from latentloom.parallel.border import SILENT, Border, Cancelled
-from latentloom.parallel.job import RankFailed, RankOutOfMemory
-from latentloom.parallel.limits import Limits
-from latentloom.parallel.pool import Pool
-from latentloom.parallel.seat import Seat
-from pool_bodies import total as total_here
+from bodies.pool import total as total_here
+from latentloom.parallel.pool.job import RankFailed, RankOutOfMemory
+from latentloom.parallel.pool.limits import Limits
+from latentloom.parallel.pool.pool import Pool
+from latentloom.parallel.progress import SILENT, Border, Cancelled
+from latentloom.parallel.ranks.seat import Seat
 
 TENSOR = torch.linspace(-1, 1, 7)
 
@@ -41,7 +41,7 @@ class Recorder(Border):
 
 
 def pids(pool: Pool) -> list[int]:
-    return [answer["pid"] for answer in pool.call_every("pool_bodies:remember", {}, num_ranks=pool.size)]
+    return [answer["pid"] for answer in pool.call_every("bodies.pool:remember", {}, num_ranks=pool.size)]
 
 
 def work(steps: int = 3, pause_s: float = 0.0) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def work(steps: int = 3, pause_s: float = 0.0) -> dict[str, Any]:
 
 def test_a_rank_answers_with_what_it_was_given(pool: Pool) -> None:
     tensors = {str(dtype): torch.arange(5).to(dtype) for dtype in (torch.bfloat16, torch.float32, torch.int64)}
-    answer = pool.call("pool_bodies:echo", {"tensors": tensors, "plain": [1, "two", None]})
+    answer = pool.call("bodies.pool:echo", {"tensors": tensors, "plain": [1, "two", None]})
     assert (answer["rank"], answer["device"], answer["request"]["plain"]) == (0, "cpu", [1, "two", None])
     for name, tensor in tensors.items():
         assert torch.equal(answer["request"]["tensors"][name], tensor)
@@ -58,7 +58,7 @@ def test_a_rank_answers_with_what_it_was_given(pool: Pool) -> None:
 
 def test_ranks_compute_together_and_tell_of_their_steps(pool: Pool) -> None:
     border = Recorder(previews=True)
-    found = pool.call("pool_bodies:total", work(), border, num_ranks=3)["tensor"]
+    found = pool.call("bodies.pool:total", work(), border, num_ranks=3)["tensor"]
     alone = total_here(work(), SILENT, Seat(rank=0, num_ranks=1, device="cpu"))["tensor"]
     assert torch.allclose(found, alone, atol=1e-5)
     assert border.told[0] == (1, 3, (2, 2, 3))
@@ -66,41 +66,41 @@ def test_ranks_compute_together_and_tell_of_their_steps(pool: Pool) -> None:
 
 
 def test_every_answer_can_be_had(pool: Pool) -> None:
-    assert [each["rank"] for each in pool.call_every("pool_bodies:differ", {}, num_ranks=3)] == [0, 1, 2]
+    assert [each["rank"] for each in pool.call_every("bodies.pool:differ", {}, num_ranks=3)] == [0, 1, 2]
 
 
 def test_answers_that_differ_are_refused(pool: Pool) -> None:
     with pytest.raises(RankFailed, match="rank 1 has another result than rank 0"):
-        pool.call("pool_bodies:differ", {}, num_ranks=2)
+        pool.call("bodies.pool:differ", {}, num_ranks=2)
 
 
 def test_all_ranks_map_the_same_request(pool: Pool) -> None:
-    answers = pool.call_every("pool_bodies:mapped", {"tensor": torch.zeros(1 << 16)}, num_ranks=3)
+    answers = pool.call_every("bodies.pool:mapped", {"tensor": torch.zeros(1 << 16)}, num_ranks=3)
     assert len(set.intersection(*map(set, answers))) == 1
 
 
 def test_the_side_lane_runs_beside_the_main_lane(pool: Pool, tmp_path: Path) -> None:
     ways = [{"own": str(tmp_path / own), "other": str(tmp_path / other)} for own, other in ("ab", "ba")]
     with ThreadPoolExecutor() as threads:
-        main = threads.submit(pool.call, "pool_bodies:meet", ways[0])
-        side = threads.submit(pool.call, "pool_bodies:meet", ways[1], lane="side")
+        main = threads.submit(pool.call, "bodies.pool:meet", ways[0])
+        side = threads.submit(pool.call, "bodies.pool:meet", ways[1], lane="side")
         assert main.result(60) and side.result(60)
 
 
 def test_side_jobs_run_on_the_rank_they_name(pool: Pool) -> None:
     expected = pids(pool)
-    found = [pool.call("pool_bodies:remember", {}, lane="side", place=place)["pid"] for place in (0, 1, -1)]
+    found = [pool.call("bodies.pool:remember", {}, lane="side", place=place)["pid"] for place in (0, 1, -1)]
     assert found == [expected[0], expected[1], expected[2]]
 
 
 def test_owners_take_turns_when_they_ask_from_many_threads(pool: Pool, tmp_path: Path) -> None:
     def ask(name: str) -> None:
         request = {"file": str(tmp_path / "notes"), "name": name, "pause_s": 0.0}
-        pool.call("pool_bodies:note", request, Recorder(name[0]), num_ranks=1)
+        pool.call("bodies.pool:note", request, Recorder(name[0]), num_ranks=1)
 
     gate = {"file": str(tmp_path / "notes"), "name": "gate", "pause_s": 1.0}
     with ThreadPoolExecutor() as threads:
-        futures = [threads.submit(pool.call, "pool_bodies:note", gate)]
+        futures = [threads.submit(pool.call, "bodies.pool:note", gate)]
         for name in ("a1", "a2", "b1"):
             time.sleep(0.1)  # so that they are asked for in this order
             futures.append(threads.submit(ask, name))
@@ -112,7 +112,7 @@ def test_owners_take_turns_when_they_ask_from_many_threads(pool: Pool, tmp_path:
 def test_groups_of_different_sizes_follow_one_another(pool: Pool) -> None:
     before = pids(pool)
     for num_ranks in (2, 3, 1, 3, 2, 1, 2):
-        found = pool.call("pool_bodies:total", work(1), num_ranks=num_ranks)["tensor"]
+        found = pool.call("bodies.pool:total", work(1), num_ranks=num_ranks)["tensor"]
         assert torch.allclose(found, TENSOR, atol=1e-5)
     assert pids(pool) == before
 
@@ -131,20 +131,20 @@ def test_a_rank_that_fails_is_named_and_no_rank_is_lost(
     before = pids(pool)
     with pytest.raises(error, match=words):
         request = {"rank": 1, "kind": kind, "text": "the strength must be under 1"}
-        pool.call("pool_bodies:fail", request, num_ranks=3)
-    assert torch.allclose(pool.call("pool_bodies:total", work(), num_ranks=3)["tensor"], TENSOR, atol=1e-5)
+        pool.call("bodies.pool:fail", request, num_ranks=3)
+    assert torch.allclose(pool.call("bodies.pool:total", work(), num_ranks=3)["tensor"], TENSOR, atol=1e-5)
     assert pids(pool) == before
 
 
 def test_what_every_rank_refuses_is_told_as_one_process_would(pool: Pool) -> None:
     with pytest.raises(ValueError, match=r"^too many(\n|$)"):
-        pool.call("pool_bodies:fail", {"rank": "every", "kind": "value", "text": "too many"}, num_ranks=3)
+        pool.call("bodies.pool:fail", {"rank": "every", "kind": "value", "text": "too many"}, num_ranks=3)
 
 
 @pytest.mark.parametrize("kind", ["runtime", "value"])
 def test_a_failure_carries_the_ranks_traceback(pool: Pool, kind: str) -> None:
     with pytest.raises((RankFailed, ValueError)) as caught:
-        pool.call("pool_bodies:fail", {"rank": 0, "kind": kind, "text": "broken"})
+        pool.call("bodies.pool:fail", {"rank": 0, "kind": kind, "text": "broken"})
     notes = "".join(caught.value.__notes__)
     assert "pool_bodies.py" in notes
     assert (str(pool.states()[0].log) in notes) == (kind == "runtime")
@@ -152,7 +152,7 @@ def test_a_failure_carries_the_ranks_traceback(pool: Pool, kind: str) -> None:
 
 def test_a_preview_that_cannot_be_made_fails_no_job(pool: Pool) -> None:
     border = Recorder(previews=True)
-    assert pool.call("pool_bodies:no_picture", {}, border) == "done"
+    assert pool.call("bodies.pool:no_picture", {}, border) == "done"
     assert border.told == [(1, 1)]
 
 
@@ -164,19 +164,19 @@ def test_no_replicas_are_refused(replicas: int) -> None:
 
 def test_a_function_that_is_not_there_is_told(pool: Pool) -> None:
     with pytest.raises(RankFailed, match="no_such"):
-        pool.call("pool_bodies:no_such", {})
+        pool.call("bodies.pool:no_such", {})
 
 
 def test_a_cancel_stops_all_ranks_at_the_same_step_and_leaves_nothing_behind(pool: Pool) -> None:
-    undisturbed = pool.call("pool_bodies:total", work(5), num_ranks=3)["tensor"]
+    undisturbed = pool.call("bodies.pool:total", work(5), num_ranks=3)["tensor"]
     before = pids(pool)
     border = Recorder(stop_after=2)
     with pytest.raises(Cancelled) as caught:
-        pool.call("pool_bodies:total", work(500, pause_s=0.02), border, num_ranks=3)
+        pool.call("bodies.pool:total", work(500, pause_s=0.02), border, num_ranks=3)
     assert caught.value is border.error
-    reached = pool.call_every("pool_bodies:reached", {}, num_ranks=3)
+    reached = pool.call_every("bodies.pool:reached", {}, num_ranks=3)
     assert len(set(reached)) == 1 and 2 <= reached[0] < 500
-    assert torch.equal(pool.call("pool_bodies:total", work(5), num_ranks=3)["tensor"], undisturbed)
+    assert torch.equal(pool.call("bodies.pool:total", work(5), num_ranks=3)["tensor"], undisturbed)
     assert pids(pool) == before
 
 
@@ -187,9 +187,9 @@ def test_a_job_that_waits_can_be_cancelled(pool: Pool, tmp_path: Path) -> None:
 
     ways = {"own": str(tmp_path / "a"), "other": str(tmp_path / "b")}
     with ThreadPoolExecutor() as threads:
-        first = threads.submit(pool.call, "pool_bodies:meet", ways)
+        first = threads.submit(pool.call, "bodies.pool:meet", ways)
         with pytest.raises(Cancelled):
-            pool.call("pool_bodies:note", {"file": "", "name": "", "pause_s": 0}, Impatient())
+            pool.call("bodies.pool:note", {"file": "", "name": "", "pause_s": 0}, Impatient())
         assert not first.done()
         (tmp_path / "b").touch()
         assert first.result(60)
@@ -197,7 +197,7 @@ def test_a_job_that_waits_can_be_cancelled(pool: Pool, tmp_path: Path) -> None:
 
 def test_more_ranks_than_there_are_is_refused(pool: Pool) -> None:
     with pytest.raises(ValueError, match="4 ranks are asked for; 3 work together here"):
-        pool.call("pool_bodies:total", work(), num_ranks=4)
+        pool.call("bodies.pool:total", work(), num_ranks=4)
 
 
 def test_ranks_outlive_the_thread_that_started_them(pool: Pool) -> None:
@@ -214,35 +214,35 @@ def test_a_launchers_environment_and_a_taken_port_have_no_effect(pool: Pool) -> 
     except OSError:
         pass  # it is taken already
     try:
-        found = pool.call("pool_bodies:environment", {"names": names}, num_ranks=3)
-        pool.call("pool_bodies:total", work(1), num_ranks=2)
+        found = pool.call("bodies.pool:environment", {"names": names}, num_ranks=3)
+        pool.call("bodies.pool:total", work(1), num_ranks=2)
     finally:
         taken.close()
     assert found == dict.fromkeys(names)
 
 
 def test_ranks_listen_on_the_loopback_only(pool: Pool) -> None:
-    pool.call("pool_bodies:total", work(1), num_ranks=3)
-    addresses = [each for found in pool.call_every("pool_bodies:listening", {}, num_ranks=3) for each in found]
+    pool.call("bodies.pool:total", work(1), num_ranks=3)
+    addresses = [each for found in pool.call_every("bodies.pool:listening", {}, num_ranks=3) for each in found]
     assert addresses and set(addresses) <= {"0100007F", "00000000000000000000000001000000"}
 
 
 def test_failures_and_new_groups_leave_no_descriptor_behind(pool: Pool) -> None:
     def count() -> list[int]:
-        pool.call("pool_bodies:total", work(1), num_ranks=3)
-        return pool.call_every("pool_bodies:open_files", {}, num_ranks=3)
+        pool.call("bodies.pool:total", work(1), num_ranks=3)
+        return pool.call_every("bodies.pool:open_files", {}, num_ranks=3)
 
     before = count()
     for _ in range(5):
         with pytest.raises(ValueError, match="no"):
-            pool.call("pool_bodies:fail", {"rank": 1, "kind": "value", "text": "no"}, num_ranks=3)
+            pool.call("bodies.pool:fail", {"rank": 1, "kind": "value", "text": "no"}, num_ranks=3)
     assert all(now <= then + 5 for now, then in zip(count(), before, strict=True))
 
 
 def test_replicas_run_two_jobs_at_once(start_pool: Callable[..., Pool], tmp_path: Path) -> None:
     ways = [{"own": str(tmp_path / own), "other": str(tmp_path / other)} for own, other in ("ab", "ba")]
     with start_pool(["cpu", "cpu"], replicas=2) as pool, ThreadPoolExecutor() as threads:
-        assert all(list(threads.map(lambda request: pool.call("pool_bodies:meet", request), ways)))
+        assert all(list(threads.map(lambda request: pool.call("bodies.pool:meet", request), ways)))
 
 
 def test_close_ends_jobs_and_processes_and_later_calls_are_told(start_pool: Callable[..., Pool]) -> None:
@@ -255,13 +255,13 @@ def test_close_ends_jobs_and_processes_and_later_calls_are_told(start_pool: Call
             started.set()
 
     with ThreadPoolExecutor() as threads:
-        future = threads.submit(pool.call, "pool_bodies:total", work(10_000, 0.01), Started(), num_ranks=2)
+        future = threads.submit(pool.call, "bodies.pool:total", work(10_000, 0.01), Started(), num_ranks=2)
         assert started.wait(60)
         pool.close()
         with pytest.raises(RankFailed, match="the pool was closed"):
             future.result(10)
     with pytest.raises(RankFailed, match="the pool was closed"):
-        pool.call("pool_bodies:echo", {})
+        pool.call("bodies.pool:echo", {})
     assert not any(each.exists() for each in processes) and not pool.folder.exists()
     pool.close()
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from latentloom.parallel.border import Border, Cancelled
-from latentloom.parallel.deadline import Deadline
-from latentloom.parallel.job import Job, RankFailed, Work
-from latentloom.parallel.job_run import JobRun
-from latentloom.parallel.limits import Limits
-from latentloom.parallel.pool import Pool
-from latentloom.parallel.rank_process import RankProcess
-from latentloom.parallel.seat import World
+from latentloom.parallel.pool.attempt import JobRun
+from latentloom.parallel.pool.job import Job, RankFailed, Work
+from latentloom.parallel.pool.limits import Limits
+from latentloom.parallel.pool.pool import Pool
+from latentloom.parallel.pool.rank_process import RankProcess
+from latentloom.parallel.pool.trial import Deadline
+from latentloom.parallel.progress import Border, Cancelled
+from latentloom.parallel.ranks.seat import World
 
 LIMITS = Limits(abort_s=1, leave_s=10, step_s=120, work_s=900)
 
@@ -119,7 +119,7 @@ def test_a_cancel_while_other_machines_are_waited_for_takes_effect_at_once(pool:
         port = free.getsockname()[1]
     world = World(name="wide", store=f"127.0.0.1:{port}", size=2)
     with pytest.raises(Cancelled):
-        pool.call("pool_bodies:echo", {}, Impatient(), world=world)
+        pool.call("bodies.pool:echo", {}, Impatient(), world=world)
     start = time.monotonic()
-    assert len(pool.call_every("pool_bodies:remember", {}, num_ranks=3)) == 3
+    assert len(pool.call_every("bodies.pool:remember", {}, num_ranks=3)) == 3
     assert time.monotonic() - start < 30

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from pool_processes import field, is_gone, server_of, spare_of, wait_until
 
-from latentloom.parallel import shortage
-from latentloom.parallel.border import Border
-from latentloom.parallel.job import RankFailed
-from latentloom.parallel.limits import Limits
-from latentloom.parallel.pool import Pool
+from latentloom.parallel.pool.job import RankFailed
+from latentloom.parallel.pool.limits import Limits
+from latentloom.parallel.pool.pool import Pool
+from latentloom.parallel.progress import Border
+from latentloom.parallel.ranks import shortage
+from support.pool_processes import field, is_gone, server_of, spare_of, wait_until
 
 TESTS = str(Path(__file__).resolve().parent.parent)
 LIMITS = Limits(silence_s=3, work_s=3, step_s=3, leave_s=1, die_s=1)
@@ -38,7 +38,7 @@ class Phases(Border):
 
 
 def memories(pool: Pool) -> list[dict[str, int]]:
-    return pool.call_every("pool_bodies:remember", {}, num_ranks=3)
+    return pool.call_every("bodies.pool:remember", {}, num_ranks=3)
 
 
 def once(path: Path, rank: int = 1, number: int = signal.SIGKILL) -> dict[str, Any]:
@@ -64,9 +64,9 @@ def wait_for_another(pool: Pool, rank: int, pid: int) -> None:
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_death_is_mended_and_the_job_tried_again_with_the_same_result(pool: Pool, tmp_path: Path, rank: int) -> None:
     (tmp_path / "done").touch()
-    undisturbed = pool.call("pool_bodies:die_once", once(tmp_path / "done"), num_ranks=3)["tensor"]
+    undisturbed = pool.call("bodies.pool:die_once", once(tmp_path / "done"), num_ranks=3)["tensor"]
     before, border = memories(pool), Phases()
-    found = pool.call("pool_bodies:die_once", once(tmp_path / "flag", rank), border, num_ranks=3)["tensor"]
+    found = pool.call("bodies.pool:die_once", once(tmp_path / "flag", rank), border, num_ranks=3)["tensor"]
     assert torch.equal(found, undisturbed)
     assert any(f"starting again: rank {rank} (cpu) was killed (SIGKILL)" in each for each in border.told)
     assert survivors_are_warm(before, memories(pool), rank)
@@ -78,7 +78,7 @@ def test_ranks_that_wait_for_a_lost_one_to_make_a_group_are_freed_at_once(
     limits = Limits(silence_s=60, work_s=60, step_s=60, leave_s=60, die_s=60)
     with start_pool(["cpu"] * 2, limits=limits) as pool:
         start = time.monotonic()
-        found = pool.call("pool_bodies:make_group", {"flag": str(tmp_path / "flag"), "rank": 1}, num_ranks=2)
+        found = pool.call("bodies.pool:make_group", {"flag": str(tmp_path / "flag"), "rank": 1}, num_ranks=2)
         assert found == {"size": 2}
         assert time.monotonic() - start < 30
 
@@ -87,20 +87,20 @@ def test_a_job_that_kills_a_rank_twice_is_given_up(pool: Pool) -> None:
     with pytest.raises(
         RankFailed, match=r"^rank 2 \(cpu\) was killed \(SIGKILL\).*for the second time.*given up(\n|$)"
     ):
-        pool.call("pool_bodies:die", {"rank": 2}, num_ranks=3)
+        pool.call("bodies.pool:die", {"rank": 2}, num_ranks=3)
     assert len(memories(pool)) == 3
 
 
 def test_a_rank_that_aborts_is_told_with_its_signal(pool: Pool, tmp_path: Path) -> None:
     border = Phases()
-    pool.call("pool_bodies:die_once", once(tmp_path / "flag", 1, signal.SIGABRT), border, num_ranks=3)
+    pool.call("bodies.pool:die_once", once(tmp_path / "flag", 1, signal.SIGABRT), border, num_ranks=3)
     assert any(f"was ended by signal {int(signal.SIGABRT)}" in each for each in border.told)
 
 
 def test_a_stopped_rank_is_found_and_replaced(pool: Pool, tmp_path: Path) -> None:
     before, border = memories(pool), Phases()
     start = time.monotonic()
-    pool.call("pool_bodies:die_once", once(tmp_path / "flag", 1, signal.SIGSTOP), border, num_ranks=3)
+    pool.call("bodies.pool:die_once", once(tmp_path / "flag", 1, signal.SIGSTOP), border, num_ranks=3)
     assert time.monotonic() - start < 60
     assert any("rank 1 (cpu) was silent for 3 s: its process is stopped" in each for each in border.told)
     assert survivors_are_warm(before, memories(pool), 1)
@@ -110,7 +110,7 @@ def test_a_rank_that_lost_its_device_says_so_and_is_replaced(pool: Pool) -> None
     before = memories(pool)
     text = "CUDA error: an illegal memory access was encountered"
     with pytest.raises(RankFailed, match=rf"^rank 1 \(cpu\): {text}"):
-        pool.call("pool_bodies:fail", {"rank": 1, "kind": "runtime", "text": text}, num_ranks=3)
+        pool.call("bodies.pool:fail", {"rank": 1, "kind": "runtime", "text": text}, num_ranks=3)
     assert survivors_are_warm(before, memories(pool), 1)
 
 
@@ -125,7 +125,7 @@ def test_a_lost_rank_is_missed_before_its_process_has_ended(pool: Pool, tmp_path
 
     handler = Looks()
     logging.getLogger("latentloom").addHandler(handler)
-    pool.call("pool_bodies:let_go", {"flag": str(tmp_path / "flag"), "rank": 1}, num_ranks=3)
+    pool.call("bodies.pool:let_go", {"flag": str(tmp_path / "flag"), "rank": 1}, num_ranks=3)
     logging.getLogger("latentloom").removeHandler(handler)
     assert seen == [True]
 
@@ -145,14 +145,14 @@ def test_a_rank_that_cannot_be_killed_is_named_and_comes_back_once_it_can(
         os.kill(pid, signal.SIGSTOP)
         words = rf"^rank 1 \(cpu\) was silent.* process {pid} does not end and holds the device"
         with pytest.raises(RankFailed, match=words):
-            pool.call("pool_bodies:die_once", once(Path(os.devnull)), num_ranks=3)
+            pool.call("bodies.pool:die_once", once(Path(os.devnull)), num_ranks=3)
     wait_for_another(pool, 1, pid)
     assert memories(pool)[1]["pid"] != pid
 
 
 def test_the_logs_of_ranks_that_failed_are_kept(start_pool: Callable[..., Pool]) -> None:
     with start_pool(["cpu"]) as pool, pytest.raises(RankFailed):
-        pool.call("pool_bodies:fail", {"rank": 0, "kind": "runtime", "text": "broken"})
+        pool.call("bodies.pool:fail", {"rank": 0, "kind": "runtime", "text": "broken"})
     assert "broken" in (pool.folder / "rank0.log").read_text()
     assert {each.suffix for each in pool.folder.iterdir()} == {".log", ""}
     shutil.rmtree(pool.folder)
@@ -161,7 +161,7 @@ def test_the_logs_of_ranks_that_failed_are_kept(start_pool: Callable[..., Pool])
 def test_a_rank_that_hangs_is_ended_and_the_others_keep_what_they_have(pool: Pool) -> None:
     before = memories(pool)
     with pytest.raises(RankFailed, match=r"^rank 1 \(cpu\) was silent about its work for 3 s \(at the start\)"):
-        pool.call("pool_bodies:hang", {"rank": 1}, num_ranks=3)
+        pool.call("bodies.pool:hang", {"rank": 1}, num_ranks=3)
     assert survivors_are_warm(before, memories(pool), 1)
 
 
@@ -174,7 +174,7 @@ def test_a_rank_lost_while_idle_is_replaced_before_it_is_needed(pool: Pool) -> N
 
 def test_a_member_lost_during_a_job_of_fewer_ranks_is_missed_by_the_next_of_all(pool: Pool) -> None:
     before = memories(pool)
-    pool.call("pool_bodies:echo", {}, num_ranks=1)
+    pool.call("bodies.pool:echo", {}, num_ranks=1)
     os.kill(before[2]["pid"], signal.SIGKILL)
     kept = [now["pid"] == then["pid"] for now, then in zip(memories(pool), before, strict=True)]
     assert kept == [True, True, False]
@@ -182,10 +182,10 @@ def test_a_member_lost_during_a_job_of_fewer_ranks_is_missed_by_the_next_of_all(
 
 def test_the_spare_takes_the_place_of_a_killed_fork_server_and_nothing_is_imported(pool: Pool, tmp_path: Path) -> None:
     (tmp_path / "done").touch()
-    undisturbed = pool.call("pool_bodies:die_once", once(tmp_path / "done"), num_ranks=3)["tensor"]
+    undisturbed = pool.call("bodies.pool:die_once", once(tmp_path / "done"), num_ranks=3)["tensor"]
     spare, border = spare_of(pool), Phases()
     request = {**once(tmp_path / "flag"), "parent": True}
-    found = pool.call("pool_bodies:die_once", request, border, num_ranks=3)["tensor"]
+    found = pool.call("bodies.pool:die_once", request, border, num_ranks=3)["tensor"]
     assert torch.equal(found, undisturbed)
     again = [each for each in border.told if each.startswith("starting again")]
     assert len(again) == 1 and "was ended with the fork server, which was killed (SIGKILL)" in again[0]
@@ -249,7 +249,7 @@ def test_a_rank_or_server_that_the_system_ended_for_want_of_memory_is_told_so(
     monkeypatch.setattr(shortage, "num_memory_kills", lambda root: next(counts))
     monkeypatch.setattr(shortage, "tightest_memory", lambda root: (450 << 20, 448 << 20))
     border = Phases()
-    pool.call("pool_bodies:die_once", {**once(tmp_path / "flag"), "parent": parent}, border, num_ranks=3)
+    pool.call("bodies.pool:die_once", {**once(tmp_path / "flag"), "parent": parent}, border, num_ranks=3)
     who = "was ended with the fork server, which" if parent else "rank 1 (cpu)"
     assert any(f"{who} was ended by the system for want of memory (the limit here is 450 MiB" in x for x in border.told)
 
@@ -258,4 +258,4 @@ def test_a_device_that_cannot_be_had_is_told(start_pool: Callable[..., Pool]) ->
     if torch.cuda.is_available():
         pytest.skip("this machine has CUDA")
     with Pool(["cuda:0"]) as pool, pytest.raises(RankFailed, match=r"^rank 0 \(cuda:0\) ended with exit code 1: "):
-        pool.call("pool_bodies:echo", {})
+        pool.call("bodies.pool:echo", {})

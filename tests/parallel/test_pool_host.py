@@ -10,21 +10,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from pool_processes import alive_with, wait_until
 
-from latentloom.parallel.pool_folder import PREFIX, PoolFolder
+from latentloom.parallel.pool.folder import PREFIX, PoolFolder
+from support.pool_processes import alive_with, wait_until
 
 TESTS = Path(__file__).resolve().parent.parent
 BEGIN = """
 import errno, os, signal, sys, time
 from pathlib import Path
 sys.path.insert(0, os.environ["TESTS"])
-import conftest, torch
-from latentloom.parallel.limits import Limits
-from latentloom.parallel.pool import Pool
+import support.checkout, torch
+from latentloom.parallel.pool.limits import Limits
+from latentloom.parallel.pool.pool import Pool
 pool = Pool(["cpu", "cpu"])
 def works(size=9):
-    pool.call("pool_bodies:total", {"tensor": torch.ones(size), "steps": 2}, num_ranks=2)
+    pool.call("bodies.pool:total", {"tensor": torch.ones(size), "steps": 2}, num_ranks=2)
 def told(call):
     try:
         call()
@@ -67,7 +67,7 @@ def test_a_killed_host_leaves_no_process_and_the_next_start_no_folder(
 ) -> None:
     program = """
 print(*(state.pid for state in pool.states()), flush=True)
-pool.call("pool_bodies:total", {"tensor": torch.ones(9), "steps": 10_000, "pause_s": 0.01}, num_ranks=2)
+pool.call("bodies.pool:total", {"tensor": torch.ones(9), "steps": 10_000, "pause_s": 0.01}, num_ranks=2)
 """
     with subprocess.Popen(command(program), env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -98,7 +98,7 @@ for _ in range({num_losses}):
     os.kill(server, 9)
     wait_until(lambda: server_of(pool) == spare)
 print(server_of(pool), spare_of(pool), flush=True)
-pool.call("pool_bodies:total", {{"tensor": torch.ones(9), "steps": 10_000, "pause_s": 0.01}}, num_ranks=2)
+pool.call("bodies.pool:total", {{"tensor": torch.ones(9), "steps": 10_000, "pause_s": 0.01}}, num_ranks=2)
 """
     with subprocess.Popen(command(program), env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -13,13 +13,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from latentloom.parallel import fork_server, pool_folder, rank, server_process, spare
-from latentloom.parallel.container import Container, num_free_cores
-from latentloom.parallel.crew import Crew
-from latentloom.parallel.limits import Limits
-from latentloom.parallel.message import Channel
-from latentloom.parallel.pool_folder import PoolFolder, keep_logs
-from latentloom.parallel.server_process import LOG_BYTES, START, shorten
+from latentloom.parallel.machine.container import Container, num_free_cores
+from latentloom.parallel.pool import folder as pool_folder
+from latentloom.parallel.pool import server_process, spare
+from latentloom.parallel.pool.folder import PoolFolder, keep_logs
+from latentloom.parallel.pool.limits import Limits
+from latentloom.parallel.pool.processes import Crew
+from latentloom.parallel.pool.server_process import LOG_BYTES, START, shorten
+from latentloom.parallel.ranks import fork_server, rank
+from latentloom.parallel.ranks.messages import Channel
 
 
 def test_each_lane_of_a_rank_takes_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,8 +157,8 @@ def test_logs_of_a_failure_are_kept_for_some_days(tmp_path: Path, monkeypatch: p
 def test_threads_are_as_many_as_the_container_allows(
     monkeypatch: pytest.MonkeyPatch, num_cpus: float | None, cores: int
 ) -> None:
-    monkeypatch.setattr("latentloom.parallel.container.num_cores", lambda: 8)
-    monkeypatch.setattr("latentloom.parallel.container.read_container", lambda: Container(num_cpus=num_cpus))
+    monkeypatch.setattr("latentloom.parallel.machine.container.num_cores", lambda: 8)
+    monkeypatch.setattr("latentloom.parallel.machine.container.read_container", lambda: Container(num_cpus=num_cpus))
     assert num_free_cores() == cores
 
 

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from diffusers import FirstBlockCacheConfig
 
-from cells import built
 from latentloom.parallel.attention.local import check_kernel
-from latentloom.pipelines.sharding import shard
+from latentloom.pipelines.spreading.transformer import shard
+from support.cells import built
 
 
 def test_groups_of_guidance_with_different_latents_are_told_on_every_rank(ranks: Any) -> None:
     assert (
-        ranks.run("guided:guide_different_latents", "cfg=2,ulysses=2")
+        ranks.run("bodies.guided:guide_different_latents", "cfg=2,ulysses=2")
         == [
             "FluxTransformer2DModel: hidden_states differs between the ranks; "
             "give every rank the same tensors: the same seed on a CPU generator, the same prompt"
@@ -23,7 +23,7 @@ def test_groups_of_guidance_with_different_latents_are_told_on_every_rank(ranks:
 
 @pytest.mark.parametrize(("plan", "compiled"), [("cfg=2", False), ("cfg=2", True), ("cfg=2,ulysses=2", False)])
 def test_a_plan_that_splits_guidance_is_refused_until_a_guider_asks(ranks: Any, plan: str, compiled: bool) -> None:
-    for said in filter(None, ranks.run("guided:ask_without_guider", plan, compiled)):
+    for said in filter(None, ranks.run("bodies.guided:ask_without_guider", plan, compiled)):
         assert said[0] == said[1] and said[2:] == ["right"] * 3
         assert f"plan {plan}: no branch of guidance is split, because no guider of this handle asks the Flux" in said[0]
         assert "handle.guider(its guider), or leave cfg out of the plan" in said[0]

@@ -2,38 +2,38 @@
 
 import pytest
 
-from ranks import Ranks
+from support.ranks import Ranks
 
 
 def test_attaching_a_hundred_times_leaves_the_bare_model_as_it_was(ranks: Ranks) -> None:
-    for found in ranks.run("rank_bodies:attached_again", 100)[:2]:
+    for found in ranks.run("bodies.rank:attached_again", 100)[:2]:
         assert found == {"bits": True, "hooks": True, "seen": True, "stack": 0}
 
 
 def test_one_rank_needs_no_hook(ranks: Ranks) -> None:
-    assert all(all(found) for found in ranks.run("rank_bodies:alone"))
+    assert all(all(found) for found in ranks.run("bodies.rank:alone"))
 
 
 def test_a_forward_that_fails_leaves_no_mode_behind(ranks: Ranks) -> None:
-    for found in ranks.run("rank_bodies:failing", "error")[:2]:
+    for found in ranks.run("bodies.rank:failing", "error")[:2]:
         assert (found["left"], found["inside"], found["after"]) == (0, 0, 0)
         assert found["difference"] <= 1e-5
 
 
 def test_a_forward_that_fails_leaves_the_modes_of_others_alone(ranks: Ranks) -> None:
-    for said, num_modes in ranks.run("rank_bodies:failing_in_a_mode")[:2]:
+    for said, num_modes in ranks.run("bodies.rank:failing_in_a_mode")[:2]:
         assert "timestep differs between the ranks" in said
         assert num_modes == 1
 
 
 def test_after_an_interrupt_the_next_forward_is_right_and_removing_cleans_up(ranks: Ranks) -> None:
-    for found in ranks.run("rank_bodies:failing", "interrupt")[:2]:
+    for found in ranks.run("bodies.rank:failing", "interrupt")[:2]:
         assert (found["inside"], found["after"]) == (0, 0)
         assert found["difference"] <= 1e-5
 
 
 def test_attention_of_another_thread_is_left_alone(ranks: Ranks) -> None:
-    for found in ranks.run("rank_bodies:neighbour")[:2]:
+    for found in ranks.run("bodies.rank:neighbour")[:2]:
         assert found["other"]
         assert "an attention call with 5 queries and 5 keys" in found["this"]
 
@@ -43,7 +43,7 @@ def test_attention_of_another_thread_is_left_alone(ranks: Ranks) -> None:
 def test_a_lora_put_on_before_or_after_sharding_gives_what_it_gives_on_one_process(
     ranks: Ranks, plan: str, moment: str
 ) -> None:
-    for found in filter(None, ranks.run("rank_bodies:with_lora", plan, moment)):
+    for found in filter(None, ranks.run("bodies.rank:with_lora", plan, moment)):
         assert found["changed"] > 0.1  # so that the LoRA is seen to work
         assert max(found["difference"], found["without"]) <= 1e-5
 
@@ -64,7 +64,7 @@ def test_bad_input_is_one_error_on_every_rank_that_names_it_and_the_remedy(ranks
         "attention_like_rank_0": ("attention call", "run it on one device, or add the call to the split plan"),
         "afterwards": ("True",),
     }
-    for found in ranks.run("rank_bodies:refusals"):
+    for found in ranks.run("bodies.rank:refusals"):
         assert found.keys() == expected.keys()
         missing = [(name, part) for name, parts in expected.items() for part in parts if part not in found[name]]
         assert not missing, {name: found[name] for name, _ in missing}

@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from latentloom.parallel.mesh import Group
+from latentloom.parallel.group import Group
 from latentloom.parallel.spatial.mode import ByRows
 from latentloom.parallel.spatial.part import Part, Parts
-from ranks import Ranks
+from support.ranks import Ranks
 
 Function = Callable[[Tensor], Tensor]
 
@@ -98,15 +98,15 @@ def test_too_few_rows_are_refused_with_the_most_ranks_that_fit() -> None:
 
 @pytest.mark.parametrize("rows", [8, 9, 11])
 def test_each_function_over_rows_is_that_over_all(ranks: Ranks, rows: int) -> None:
-    for found in ranks.run("spatial_bodies:functions", rows):
+    for found in ranks.run("bodies.spatial:functions", rows):
         assert max(found.values()) <= 1e-5, found
 
 
 def test_group_norm_keeps_its_digits_far_from_zero(ranks: Ranks) -> None:
-    alone, together = ranks.run("spatial_bodies:far_from_zero")[0]
+    alone, together = ranks.run("bodies.spatial:far_from_zero")[0]
     assert together <= 1.1 * alone
 
 
 @pytest.mark.parametrize(("function", "calls"), [("conv2d", 1), ("pad", 1), ("group_norm", 1), ("interpolate", 0)])
 def test_a_function_exchanges_once_at_most(ranks: Ranks, function: str, calls: int) -> None:
-    assert [found[function] for found in ranks.run("spatial_bodies:calls")] == [calls] * 4
+    assert [found[function] for found in ranks.run("bodies.spatial:calls")] == [calls] * 4

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from latentloom.parallel.mesh import Axis, planned_mesh
+from latentloom.parallel.group import Axis
+from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.split_guidance import Branches, split_guider
+from latentloom.pipelines.spreading.guidance import Branches, split_guider
 
 TOLERANCE = 1e-5  # of the largest latent, fp32
 
@@ -18,22 +19,22 @@ TOLERANCE = 1e-5  # of the largest latent, fp32
 def test_split_branches_give_what_sequential_branches_give(
     ranks: Any, tiny: Callable[[str], Path], family: str, plan: str
 ) -> None:
-    from latentloom.pipelines.describe import describe_model
+    from latentloom.pipelines.models.describe import describe_model
     from latentloom.pipelines.values import to_plain
 
     model = to_plain(describe_model(str(tiny(family)), device="cpu"))
-    found = ranks.run("guided:denoise_both_ways", model, plan, 3.0)
+    found = ranks.run("bodies.guided:denoise_both_ways", model, plan, 3.0)
     assert max(each["difference"] for each in found) <= TOLERANCE * max(1.0, found[0]["largest"])
     assert len({each["bits"] for each in found}) == 1
     assert {each["forwards"] for each in found} == {2}, "two steps, one branch for each group"
 
 
 def test_without_guidance_every_group_runs_the_one_branch(ranks: Any, tiny: Callable[[str], Path]) -> None:
-    from latentloom.pipelines.describe import describe_model
+    from latentloom.pipelines.models.describe import describe_model
     from latentloom.pipelines.values import to_plain
 
     model = to_plain(describe_model(str(tiny("flux")), device="cpu"))
-    found = ranks.run("guided:denoise_both_ways", model, "cfg=2,ulysses=2", 1.0)
+    found = ranks.run("bodies.guided:denoise_both_ways", model, "cfg=2,ulysses=2", 1.0)
     assert max(each["difference"] for each in found) <= TOLERANCE * max(1.0, found[0]["largest"])
     assert {each["forwards"] for each in found} == {2}
 
@@ -51,12 +52,12 @@ def test_every_group_asks_equally_often_and_every_branch_is_asked(count: int, gr
 
 
 def test_three_branches_on_two_groups_are_exchanged_in_order(ranks: Any) -> None:
-    found = ranks.run("guided:exchange_branches", 3, "cfg=2,ulysses=2")
+    found = ranks.run("bodies.guided:exchange_branches", 3, "cfg=2,ulysses=2")
     assert found == [[0.0, 1.0, 2.0]] * 4
 
 
 def test_a_guider_knows_which_branch_it_asks(ranks: Any) -> None:
-    assert ranks.run("guided:conditional_branches", "cfg=2") == [[True], [False], None, None]
+    assert ranks.run("bodies.guided:conditional_branches", "cfg=2") == [[True], [False], None, None]
 
 
 def test_guidance_on_one_group_leaves_the_guider_as_it_is() -> None:

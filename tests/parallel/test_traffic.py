@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from ranks import Ranks
+from support.ranks import Ranks
 
 PLANS = (
     "ulysses=2",
@@ -28,7 +28,7 @@ def test_counted_bytes_and_calls_are_the_reckoned_ones(ranks: Ranks) -> None:
         {"plan": plan, "image": i, "text": t, "shards_text": mode, "heads": h, "kv_heads": kv, "batch": b}
         for plan, mode, (i, t, h, kv, b) in itertools.product(PLANS, (True, False), shapes)
     ]
-    found = zip(calls, zip(*ranks.run("rank_bodies:traffic", calls), strict=True), strict=True)
+    found = zip(calls, zip(*ranks.run("bodies.rank:traffic", calls), strict=True), strict=True)
     wrong = [
         (call, place, one)
         for call, each in found
@@ -46,7 +46,7 @@ def test_ulysses_sends_what_one_reckons_by_hand(ranks: Ranks, plan: str, count: 
     tokens = 36 if shards_text else 24  # those that travel in
     both_ways = (size - 1) * tokens * ITEM * (2 * h + 2 * k) // size**2
     text_out = 0 if shards_text else (size - 1) * 12 * ITEM * h // size
-    for found in ranks.run("rank_bodies:traffic", [call])[:count]:
+    for found in ranks.run("bodies.rank:traffic", [call])[:count]:
         assert found[0][:2] == (both_ways + text_out, 2)
 
 
@@ -61,7 +61,7 @@ def test_ring_and_allgather_send_what_one_reckons_by_hand(
     keys = (count - 1) * 2 * (tokens // count) * 2 * 3 * WIDTH * ITEM
     answers = 0 if shards_text else (count - 1) * 2 * (12 // count) * 6 * WIDTH * ITEM
     num_calls = (count - 1 if name == "ring" else 1) + (not shards_text)
-    for found in ranks.run("rank_bodies:traffic", [{"plan": f"{name}={count}", **call}])[:count]:
+    for found in ranks.run("bodies.rank:traffic", [{"plan": f"{name}={count}", **call}])[:count]:
         assert found[0][:2] == (keys + answers, num_calls)
 
 
@@ -82,5 +82,5 @@ def test_a_forward_of_flux_makes_as_many_exchanges_as_promised(
 ) -> None:
     num_attention = 4  # layers of the tiny Flux
     for text, each in (("sharded", sharded), ("replicated", replicated)):
-        found = [calls for calls in ranks.run("rank_bodies:flux_calls", f"{plan},text={text}") if calls is not None]
+        found = [calls for calls in ranks.run("bodies.rank:flux_calls", f"{plan},text={text}") if calls is not None]
         assert found == [num_attention * each + 1] * len(found)  # and one that puts the output together

@@ -14,7 +14,7 @@ torch.set_num_threads(1)
 @pytest.fixture(scope="session")
 def model(tiny: Callable[[str], Path]) -> Callable[..., dict[str, Any]]:
     """`model(family)` describes that tiny model as the plain data that a stage takes."""
-    from latentloom.pipelines.describe import describe_model
+    from latentloom.pipelines.models.describe import describe_model
     from latentloom.pipelines.values import to_plain
 
     return lambda family, **options: to_plain(describe_model(str(tiny(family)), device="cpu", **options))
@@ -49,7 +49,7 @@ def canvas() -> Callable[..., dict[str, Any]]:
 @pytest.fixture(scope="session")
 def paint() -> Callable[..., dict[str, Any]]:
     """`paint(model, canvas, **request)` encodes "a red circle" and denoises: the latents as plain data."""
-    from latentloom.parallel.border import SILENT
+    from latentloom.parallel.progress import SILENT
     from latentloom.pipelines import stages
 
     def run(model: Mapping[str, Any], canvas: Mapping[str, Any], *, border: Any = SILENT, **request: Any) -> Any:
@@ -72,7 +72,7 @@ def picture() -> torch.Tensor:
 @pytest.fixture
 def resettable_peak() -> None:
     """Skips where the system does not let a process count its most memory anew."""
-    from latentloom.pipelines.rank_work import RESET
+    from latentloom.pipelines.spreading.measured import RESET
 
     try:
         RESET.write_text("5")

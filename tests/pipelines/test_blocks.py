@@ -10,8 +10,8 @@ from diffusers.modular_pipelines.flux.denoise import FluxLoopDenoiser
 from diffusers.modular_pipelines.flux.encoders import FluxTextEncoderStep
 from diffusers.modular_pipelines.flux.modular_blocks_flux import FluxCoreDenoiseStep
 
-from latentloom.pipelines.blocks import replaced, run
-from latentloom.pipelines.noise import generators
+from latentloom.pipelines.denoising.blocks import replaced, run
+from latentloom.pipelines.denoising.noise import generators
 
 TEXT = {"prompt_embeds": torch.ones(1, 8, 32), "pooled_prompt_embeds": torch.ones(1, 32)}
 INPUTS = {**TEXT, "height": 64, "width": 64, "num_inference_steps": 3}

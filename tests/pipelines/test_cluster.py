@@ -18,19 +18,19 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.parallel.border import Border, Cancelled
-from latentloom.parallel.container import num_free_cores
-from latentloom.parallel.job import RankFailed
-from latentloom.pipelines import cluster_head, placement
-from latentloom.pipelines.cluster import Cluster, too_few
-from latentloom.pipelines.cluster_head import MISSING, Head, connect, leave
-from latentloom.pipelines.cluster_job import ClusterJob, Part
-from latentloom.pipelines.cluster_machine import Machine, MachineLost, answer
+from latentloom.parallel.machine.container import num_free_cores
+from latentloom.parallel.pool.job import RankFailed
+from latentloom.parallel.progress import Border, Cancelled
+from latentloom.pipelines import placement
+from latentloom.pipelines.cluster.cluster import Cluster, too_few
+from latentloom.pipelines.cluster.head import MISSING, Head, connect, leave
+from latentloom.pipelines.cluster.job import ClusterJob, Part
+from latentloom.pipelines.cluster.machine import Machine, MachineLost, answer
 from latentloom.pipelines.values import Place, to_plain
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 pytestmark = pytest.mark.timeout(600)  # agents and ranks import torch and diffusers, each for itself
-BODY = "pool_bodies:total"
+BODY = "bodies.pool:total"
 LATER_S = 10.0
 """For what must come."""
 TESTS = Path(__file__).resolve().parent.parent
@@ -67,7 +67,7 @@ class Watcher(Border):
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    from ray_nodes import two_nodes
+    from support.ray_nodes import two_nodes
 
     with two_nodes() as address:
         yield f"127.0.0.1:{address.rpartition(':')[2]}"  # as a user writes it; Ray tells another one
@@ -76,7 +76,7 @@ def address() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def cluster(address: str) -> Iterator[Cluster]:
     """Two machines of one device each, as `placement` uses them too."""
-    from latentloom.pipelines.cluster import CLUSTERS
+    from latentloom.pipelines.cluster.cluster import CLUSTERS
 
     yield CLUSTERS.of(Place(devices=("cpu",), cluster=address))
     CLUSTERS.close()
@@ -87,7 +87,7 @@ def bobbin(cluster: Cluster) -> Callable[..., dict[str, Any]]:
     """`bobbin()` is the built-in model as plain data for this process, `bobbin(plan)` the same for the cluster."""
     from dataclasses import replace
 
-    from latentloom.pipelines.describe import describe_model
+    from latentloom.pipelines.models.describe import describe_model
 
     here = describe_model("builtin:bobbin", device="cpu")
     place = Place(devices=("cpu",), cluster=cluster.address)
@@ -195,9 +195,9 @@ def test_previews_come_from_the_machine_that_works(cluster: Cluster) -> None:
 def test_a_refusal_and_a_fault_name_the_machine(cluster: Cluster) -> None:
     fault = {"rank": 0, "kind": "value", "text": "seed is too large"}
     with pytest.raises(ValueError, match=r"^machine .*: seed is too large"):
-        cluster.call("pool_bodies:fail", fault)
+        cluster.call("bodies.pool:fail", fault)
     with pytest.raises(RankFailed, match=r"^machine .*: rank 0 \(cpu\): broken"):
-        cluster.call("pool_bodies:fail", {**fault, "kind": "runtime", "text": "broken"})
+        cluster.call("bodies.pool:fail", {**fault, "kind": "runtime", "text": "broken"})
 
 
 @needs_ray
@@ -222,13 +222,13 @@ def test_a_second_cluster_in_one_process_is_refused(cluster: Cluster) -> None:
 
 @needs_ray
 def test_a_lost_head_is_told_and_the_process_ends_at_once_with_its_own_code() -> None:
-    from ray_nodes import one_node
+    from support.ray_nodes import one_node
 
     program = f"""
 import sys, time
 sys.path.insert(0, {str(TESTS)!r})
-import conftest
-from latentloom.pipelines.cluster_head import check_head, connect, leave
+import support.checkout
+from latentloom.pipelines.cluster.head import check_head, connect, leave
 connect(sys.argv[1])
 print("joined", flush=True)
 try:
@@ -254,7 +254,7 @@ def test_a_job_whose_head_is_lost_does_not_wait_for_its_machines(
 ) -> None:
     head = Head("10.0.0.1:6379")
     head.problem = "Connection refused"
-    monkeypatch.setattr("latentloom.pipelines.cluster_head._heads", [head])
+    monkeypatch.setattr("latentloom.pipelines.cluster.head._heads", [head])
     machine = Returned()
     job = ClusterJob([Part(machine, {}, b"")])
     with pytest.raises(RankFailed, match=r"head at 10\.0\.0\.1:6379 is lost \(Connection refused\)"):
@@ -269,7 +269,7 @@ def test_what_ray_raises_when_it_is_left_ends_the_process_with_its_own_code(
         raise RuntimeError("the raylet died")
 
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True, shutdown=shutdown))
-    monkeypatch.setattr(cluster_head, "_heads", [])
+    monkeypatch.setattr("latentloom.pipelines.cluster.head._heads", [])
     monkeypatch.setattr(os, "_exit", sys.exit)
     with pytest.raises(SystemExit) as ended:
         leave(7)
@@ -279,8 +279,8 @@ def test_what_ray_raises_when_it_is_left_ends_the_process_with_its_own_code(
 def test_a_head_that_is_late_keeps_no_other_job_from_giving_its_machines_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("latentloom.pipelines.cluster.connect", lambda address: None)
-    monkeypatch.setattr("latentloom.pipelines.cluster.machines_alive", lambda devices: [])
+    monkeypatch.setattr("latentloom.pipelines.cluster.cluster.connect", lambda address: None)
+    monkeypatch.setattr("latentloom.pipelines.cluster.cluster.machines_alive", lambda devices: [])
     cluster, is_asked, may_answer = Cluster("auto", ["cpu"]), threading.Event(), threading.Event()
 
     def late(devices: object) -> list[Any]:
@@ -288,7 +288,7 @@ def test_a_head_that_is_late_keeps_no_other_job_from_giving_its_machines_back(
         assert may_answer.wait(LATER_S)
         return []
 
-    monkeypatch.setattr("latentloom.pipelines.cluster.machines_alive", late)
+    monkeypatch.setattr("latentloom.pipelines.cluster.cluster.machines_alive", late)
     cluster._look_time = -1e9
     with ThreadPoolExecutor(2) as threads:
         looks = threads.submit(cluster._look)
@@ -328,7 +328,7 @@ class Returned(Machine):
 
 
 def test_a_job_on_an_agent_that_came_back_broken_loses_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.pipelines.cluster_machine.answer", lambda reference, **options: reference)
+    monkeypatch.setattr("latentloom.pipelines.cluster.machine.answer", lambda reference, **options: reference)
     part = Part(Returned(), {}, b"")
     with pytest.raises(MachineLost, match=r"cannot work: latentloom is not installed there") as lost:
         part.hear(part.references)

@@ -13,16 +13,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from latentloom.parallel.border import Border, Cancelled
-from latentloom.parallel.container import Container
+from latentloom.parallel.machine.container import Container
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines import compiling, quantize
-from latentloom.pipelines.component_memory import default_budget, expected_bytes
-from latentloom.pipelines.components import ComponentStore, _Entry, store
-from latentloom.pipelines.describe import describe_model
-from latentloom.pipelines.inspect_model import inspect_model
-from latentloom.pipelines.loading import load_component, one_sentence
+from latentloom.parallel.progress import Border, Cancelled
+from latentloom.pipelines.components import compiling, quantize
+from latentloom.pipelines.components.loading import load_component, one_sentence
+from latentloom.pipelines.components.memory import default_budget, expected_bytes
+from latentloom.pipelines.components.store import ComponentStore, _Entry, store
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.models.folder import inspect_model
 from latentloom.pipelines.out_of_memory import OutOfMemory
 from latentloom.pipelines.values import Model
 
@@ -141,9 +141,9 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> ParallelPlan:
     def new_share(*_: Any) -> _Entry:
         return _Entry(torch.nn.Linear(9, 9), 400, "cpu", 0, share=(mesh, cast(Any, "handle")))
 
-    monkeypatch.setattr("latentloom.pipelines.components._mesh_of_shares", lambda model, plan: plan and mesh)
-    monkeypatch.setattr("latentloom.pipelines.components.is_current", lambda mesh: True)
-    monkeypatch.setattr("latentloom.pipelines.components._new_share", new_share)
+    monkeypatch.setattr("latentloom.pipelines.components.store._mesh_of_shares", lambda model, plan: plan and mesh)
+    monkeypatch.setattr("latentloom.pipelines.components.store.is_current", lambda mesh: True)
+    monkeypatch.setattr("latentloom.pipelines.components.store._new_share", new_share)
     return plan
 
 
@@ -165,7 +165,7 @@ def test_shares_of_another_model_take_the_place_of_these(flux: Model, shares: Pa
 
 def test_ranks_of_a_machine_divide_its_memory(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {n: num_bytes(p) for n, p in ComponentStore().load(flux, ("text_encoder", "vae")).items()}
-    monkeypatch.setattr("latentloom.pipelines.components.default_budget", lambda place: sum(sizes.values()))
+    monkeypatch.setattr("latentloom.pipelines.components.store.default_budget", lambda place: sum(sizes.values()))
     for num_ranks, kept in ((1, sum(sizes.values())), (4, sizes["vae"])):
         components = ComponentStore()
         components.share_host(num_ranks)
@@ -175,7 +175,7 @@ def test_ranks_of_a_machine_divide_its_memory(flux: Model, monkeypatch: pytest.M
 
 
 def test_a_budget_is_that_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.pipelines.component_memory.read_container", lambda: Container(memory_bytes=1000))
+    monkeypatch.setattr("latentloom.pipelines.components.memory.read_container", lambda: Container(memory_bytes=1000))
     default_budget.cache_clear()
     assert default_budget("cpu") == 600
     default_budget.cache_clear()

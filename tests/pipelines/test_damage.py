@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from audit import Audit
-from damage import damage_model
-from latentloom.pipelines.components import ComponentStore
-from latentloom.pipelines.describe import describe_model
-from latentloom.pipelines.inspect_model import inspect_model
+from latentloom.pipelines.components.store import ComponentStore
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.models.folder import inspect_model
+from support.audit import Audit
+from support.damage import damage_model
 
 NUM_COPIES = 300
 

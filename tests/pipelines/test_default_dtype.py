@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from latentloom.pipelines import skeleton
-from latentloom.pipelines.default_dtype import DefaultDtype, kept_to_this_thread
-from latentloom.pipelines.inspect_model import inspect_model
-from latentloom.pipelines.loading import component_class, load_component
+from latentloom.pipelines.components import skeleton
+from latentloom.pipelines.components.default_dtype import DefaultDtype, kept_to_this_thread
+from latentloom.pipelines.components.loading import component_class, load_component
+from latentloom.pipelines.models.folder import inspect_model
 
 MAKERS: dict[str, Callable[[], Any]] = {
     "zeros": lambda: torch.zeros(3),

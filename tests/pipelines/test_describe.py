@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from latentloom.pipelines import describe
-from latentloom.pipelines.describe import add_lora, card_of, describe_model, pick_device, pick_dtype
+from latentloom.pipelines.models import describe
+from latentloom.pipelines.models.describe import add_lora, card_of, describe_model, pick_device, pick_dtype
 from latentloom.pipelines.values import Model, from_plain, to_plain
 
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from latentloom.__main__ import main
-from latentloom.pipelines import doctor
-from latentloom.pipelines.doctor import as_text, examine, has_problems, looked_at
-from latentloom.pipelines.finding import Finding
+from latentloom.pipelines.doctor.examine import as_text, examine, has_problems, looked_at
+from latentloom.pipelines.doctor.finding import Finding
 
 
 def the(findings: Sequence[Finding], check: str) -> Finding:
@@ -49,7 +48,7 @@ def test_a_trial_that_fails_is_a_problem_and_what_reads_the_machine_cannot_raise
     def fail(**_: Any) -> Any:
         raise RuntimeError("rank 1 was silent\nand more")
 
-    monkeypatch.setattr(doctor, "read_machine", fail)
+    monkeypatch.setattr("latentloom.pipelines.doctor.examine.read_machine", fail)
     found = examine(cache_dir=None, trial=fail)
     assert "torch does not start (rank 1 was silent)" in the(found, "torch").says
     assert the(found, "trial").says == "the check failed: rank 1 was silent"
@@ -74,7 +73,7 @@ def test_the_command_ends_with_1_where_there_is_a_problem(
     state: Any, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = [Finding(check="lo", state=state, says="as it is", mend="mend it")]
-    monkeypatch.setattr(doctor, "examine", lambda **_: found)
+    monkeypatch.setattr("latentloom.pipelines.doctor.examine.examine", lambda **_: found)
     assert main(["doctor"]) == code
     assert "as it is" in capsys.readouterr().out
     assert main(["doctor", "--json"]) == code

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from latentloom.parallel.machine import Device, Link, Machine, Torch
-from latentloom.pipelines.doctor_devices import examine_devices
-from latentloom.pipelines.finding import Finding
+from latentloom.parallel.machine.machine import Device, Link, Machine, Torch
+from latentloom.pipelines.doctor.devices import examine_devices
+from latentloom.pipelines.doctor.finding import Finding
 
 TORCH = Torch(version="2.13.0", cuda="13.0", hip="", nccl="2.29.7", backends=("gloo", "nccl"), kernels={"flash": ""})
 GPU = Device(

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.pipelines import doctor_packages
-from latentloom.pipelines.doctor_packages import examine_packages
+from latentloom.pipelines.doctor import packages
+from latentloom.pipelines.doctor.packages import examine_packages
 
 
 def project(root: Path, *requirements: str, python: str = ">=3.11", pins: str = "") -> Path:
@@ -43,8 +43,8 @@ def test_requirements_of_extras_and_other_systems_are_not_asked_for(tmp_path: Pa
 
 def test_an_installed_package_is_asked_for_its_own_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ["numpy>=1", 'torchao; extra == "quant"']
-    monkeypatch.setattr(doctor_packages.metadata, "metadata", lambda name: {"Requires-Python": ">=3.11"})
-    monkeypatch.setattr(doctor_packages.metadata, "requires", lambda name: asked)
+    monkeypatch.setattr(packages.metadata, "metadata", lambda name: {"Requires-Python": ">=3.11"})
+    monkeypatch.setattr(packages.metadata, "requires", lambda name: asked)
     assert [(each.check, each.state) for each in examine_packages(tmp_path)] == [("python", "ok"), ("packages", "ok")]
     asked.clear()
     assert [each.state for each in examine_packages(tmp_path)] == ["warning"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from latentloom.parallel.container import Container
-from latentloom.pipelines import doctor_system
-from latentloom.pipelines.doctor_system import system_checks
+from latentloom.parallel.machine.container import Container
+from latentloom.pipelines.doctor import system
+from latentloom.pipelines.doctor.system import system_checks
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -60,8 +60,8 @@ def test_a_folder_that_takes_no_files_is_told(tmp_path: Path, monkeypatch: pytes
 def test_what_a_container_withholds_is_told(
     check: str, container: Container, state: str, cure: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor_system, "num_cores", lambda: 8)
-    (finding,) = getattr(doctor_system, check)(container)
+    monkeypatch.setattr(system, "num_cores", lambda: 8)
+    (finding,) = getattr(system, check)(container)
     assert finding.state == state
     assert cure in finding.mend
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from latentloom.parallel.limits import Limits
+from latentloom.parallel.pool.limits import Limits
 
 BENCH = str(Path(__file__).resolve().parent.parent / "bench")
 SMALL = {"steps": 4, "size": 64}

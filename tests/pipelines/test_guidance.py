@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.pipelines.guidance import check, guider, is_guided
+from latentloom.pipelines.denoising.guidance import check, guider, is_guided
 from latentloom.pipelines.values import Model, Sampling, from_plain, to_plain
 
 
 def num_calls(model: Any, canvas: Any, paint: Any, **request: Any) -> int:
-    from latentloom.pipelines.components import store
+    from latentloom.pipelines.components.store import store
 
     transformer, calls = store().load(from_plain(Model, model), ["transformer"])["transformer"], []
     hook = transformer.register_forward_pre_hook(lambda *_: calls.append(1))

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from latentloom.pipelines import tensor_file
-from latentloom.pipelines.auto_plan import transformers
-from latentloom.pipelines.card_file import read_card
-from latentloom.pipelines.describe import describe_model
-from latentloom.pipelines.inspect_model import find_family, inspect_model, read_config
-from latentloom.pipelines.model_facts import family_size_multiple
+from latentloom.pipelines.models import tensor_file
+from latentloom.pipelines.models.card_file import read_card
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.models.facts import family_size_multiple
+from latentloom.pipelines.models.folder import find_family, inspect_model, read_config
+from latentloom.pipelines.models.tensor_file import read_tensor_file
+from latentloom.pipelines.planning.plans import transformers
 from latentloom.pipelines.pools import preloads
-from latentloom.pipelines.tensor_file import read_tensor_file
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.pipelines.installed import UNSUPPORTED, installed_models
+from latentloom.pipelines.models.installed import UNSUPPORTED, installed_models
 
 
 def test_built_in_folders_and_hub_models_are_listed(tiny: Callable[[str], Path], tmp_path: Path) -> None:

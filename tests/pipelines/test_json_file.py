@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from latentloom.pipelines.json_file import JsonFault, parse_strict, read_object
+from latentloom.pipelines.models.json_file import JsonFault, parse_strict, read_object
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from latentloom.parallel.border import SILENT, Border
-from latentloom.parallel.job import RankFailed
-from latentloom.parallel.pool import RankState
-from latentloom.parallel.seat import Seat
-from latentloom.pipelines import loaded as loaded_module
-from latentloom.pipelines.component_memory import Held
-from latentloom.pipelines.components import ComponentStore
-from latentloom.pipelines.describe import describe_model
-from latentloom.pipelines.loaded import loaded, on_rank
+from latentloom.parallel.pool.job import RankFailed
+from latentloom.parallel.pool.pool import RankState
+from latentloom.parallel.progress import SILENT, Border
+from latentloom.parallel.ranks.seat import Seat
+from latentloom.pipelines import pools as loaded_module
+from latentloom.pipelines.components.memory import Held
+from latentloom.pipelines.components.store import ComponentStore
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.pools import loaded, on_rank
 
 
 class ToyPool:
@@ -34,7 +34,7 @@ class ToyPool:
         ]
 
     def call_every(self, function: str, request: Mapping[str, Any], border: Border, *, num_ranks: int) -> list[Any]:
-        assert function == ".pipelines.loaded:on_rank"
+        assert function == ".pipelines.pools:on_rank"
         if self.error is not None:
             raise self.error
         return [[dataclasses.asdict(held(f"cuda:{rank}"))] for rank in range(num_ranks)]

@@ -11,11 +11,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from latentloom.parallel.border import Border, Cancelled
+from latentloom.parallel.progress import Border, Cancelled
 from latentloom.pipelines import stages
-from latentloom.pipelines.components import ComponentStore, store
-from latentloom.pipelines.describe import add_lora, describe_model
-from latentloom.pipelines.loans import Loans, unshared
+from latentloom.pipelines.components.loans import Loans, unshared
+from latentloom.pipelines.components.store import ComponentStore, store
+from latentloom.pipelines.models.describe import add_lora, describe_model
 from latentloom.pipelines.values import Model, from_plain, to_plain
 
 SOON_S, LATER_S = 0.3, 20.0

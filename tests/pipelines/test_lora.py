@@ -11,8 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from latentloom.pipelines.components import ComponentStore
-from latentloom.pipelines.describe import add_lora, describe_model
+from latentloom.pipelines.components.store import ComponentStore
+from latentloom.pipelines.models.describe import add_lora, describe_model
 from latentloom.pipelines.values import Model, to_plain
 
 ENDLESS = "([a-z_0-9.]+)+!"

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from flux_folder import BLOCKS, OUTSIDE, TEXT_BYTES, TRANSFORMER_BYTES, write_flux, write_holes
 
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.describe import describe_model
-from latentloom.pipelines.memory_need import CONTEXT_BYTES, LIVE, Need, Work, fits, whole_bytes, work_of
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.planning.memory import CONTEXT_BYTES, LIVE, Need, Work, fits, whole_bytes, work_of
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Lora, Model
+from support.flux_folder import BLOCKS, OUTSIDE, TEXT_BYTES, TRANSFORMER_BYTES, write_flux, write_holes
 
 TOKENS, TEXT, WIDTH = 64 * 64, 512, 24 * 128
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 import transformers
 
-from latentloom.pipelines.inspect_model import inspect_component, inspect_model
-from latentloom.pipelines.loading import component_class, load_component, offline
-from latentloom.pipelines.model_config import model_config
+from latentloom.pipelines.components.loading import component_class, load_component, offline
+from latentloom.pipelines.models.code_config import model_config
+from latentloom.pipelines.models.folder import inspect_component, inspect_model
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 T5 = {

@@ -2,10 +2,10 @@
 
 import pytest
 
-from latentloom.parallel import machine
+from latentloom.parallel.machine import machine
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import place as place_module
-from latentloom.pipelines.describe import describe_model
+from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.place import check_cores, check_span, checked, names_plan, placed, read_place, read_plan
 from latentloom.pipelines.values import Model, Place
 

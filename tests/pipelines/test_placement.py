@@ -12,11 +12,11 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 
-from latentloom.parallel.border import SILENT, Border, RankWork
-from latentloom.parallel.job import RankOutOfMemory
-from latentloom.parallel.seat import Seat
+from latentloom.parallel.pool.job import RankOutOfMemory
+from latentloom.parallel.progress import SILENT, Border, RankWork
+from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import placement, stages
-from latentloom.pipelines.describe import describe_model
+from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.out_of_memory import OutOfMemory
 from latentloom.pipelines.pools import preloads
 from latentloom.pipelines.values import Latents, Model, Place, from_plain, to_plain
@@ -90,7 +90,7 @@ def test_a_plan_for_other_devices_is_refused() -> None:
 def test_devices_that_the_rule_leaves_out_are_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("latentloom.pipelines.auto_plan.SPLIT_PLANS", {})
+    monkeypatch.setattr("latentloom.pipelines.planning.plans.SPLIT_PLANS", {})
     with caplog.at_level(logging.WARNING, "latentloom"):
         assert placement.plan_of({"guidance": 1.0}, at()).num_ranks == 1
     assert "1 of 4 devices" in caplog.text
@@ -157,7 +157,7 @@ def test_what_is_large_is_decoded_by_all_ranks(ranks: ToyRanks, latents: dict[st
 
 
 def test_a_decoder_that_is_not_known_to_be_exact_works_alone(ranks: ToyRanks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.pipelines.split_vae.DECODERS", ())
+    monkeypatch.setattr("latentloom.pipelines.spreading.vae.DECODERS", ())
     placement.decode({"model": to_plain(at()), "latents": canvas(SIDE, tensor=torch.zeros(1, 16, 8, 8))})
     assert ranks.orders[0][2]["num_ranks"] == 1
 
@@ -176,7 +176,7 @@ def test_without_devices_the_stage_is_called_here(ranks: ToyRanks, monkeypatch: 
 
 def test_a_rank_gets_its_own_device_no_place_and_its_own_built_in_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "encode_text", lambda request, border: request)
-    monkeypatch.setattr("latentloom.pipelines.components.store", MagicMock)
+    monkeypatch.setattr("latentloom.pipelines.components.store.store", MagicMock)
     monkeypatch.setattr(placement, "reset_peak", lambda device: None)
     model = {**to_plain(at()), "folder": "/elsewhere"}
     wrapped = {"stage": "encode_text", "request": {"model": model, "prompt": "a"}, "ranks_here": 2, "rank": 1}

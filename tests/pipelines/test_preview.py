@@ -8,10 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from latentloom.parallel.border import Border
+from latentloom.parallel.progress import Border
 from latentloom.pipelines import preview
-from latentloom.pipelines.components import ComponentStore
-from latentloom.pipelines.describe import describe_model
+from latentloom.pipelines.components.store import ComponentStore
+from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import Model, from_plain, to_plain
 
 
@@ -92,7 +92,7 @@ def test_every_familys_vae_can_be_fitted_once_a_model(family: str, model: Any, m
 def test_a_preview_loads_the_vae_alone_and_drops_nothing_in_use(model: Any, monkeypatch: Any) -> None:
     kept = ComponentStore(budget_bytes=1)
     monkeypatch.setattr(preview, "_MATRICES", {})
-    monkeypatch.setattr("latentloom.pipelines.components.store", lambda: kept)
+    monkeypatch.setattr("latentloom.pipelines.components.store.store", lambda: kept)
     described, border = from_plain(Model, model("flux")), Phases()
     assert preview.matrix(described) is not None
     vae = kept.num_bytes

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from latentloom.pipelines.pull import pull
+from latentloom.pipelines.models.pull import pull
 
 
 class FakeHub:
@@ -144,7 +144,7 @@ def test_a_model_larger_than_the_disk_is_refused(hub: FakeHub) -> None:
 def test_the_real_client_sends_no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
-    from latentloom.pipelines import pull as module
+    from latentloom.pipelines.models import pull as module
 
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", False)
     api = module._hub()

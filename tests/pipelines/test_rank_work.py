@@ -9,10 +9,11 @@ import psutil
 import pytest
 import torch
 
-from latentloom.parallel.border import Border
 from latentloom.parallel.mesh import Mesh, planned_mesh
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines import rank_work, stages
+from latentloom.parallel.progress import Border
+from latentloom.pipelines import stages
+from latentloom.pipelines.spreading import measured
 
 
 class Told(Border):
@@ -52,8 +53,8 @@ def test_work_is_measured_until_the_device_has_done_it(events: list[str], monkey
     def mesh_for(plan: ParallelPlan) -> Mesh:
         return planned_mesh(plan, 0)
 
-    monkeypatch.setattr(rank_work, "mesh_for", mesh_for)
-    with rank_work.measured(ParallelPlan(ulysses=2), Told(events), device="cuda:0"):
+    monkeypatch.setattr(measured, "mesh_for", mesh_for)
+    with measured.measured(ParallelPlan(ulysses=2), Told(events), device="cuda:0"):
         events.append("asked")
     assert events == ["asked", "cuda:0 is done", "spread over ulysses=2"]
 
@@ -61,7 +62,7 @@ def test_work_is_measured_until_the_device_has_done_it(events: list[str], monkey
 def test_a_stage_of_one_device_tells_its_device_machine_and_memory(events: list[str]) -> None:
     told = Told(events)
     told.rank = 3  # of four, as the last one decodes
-    with rank_work.measured(ParallelPlan(), told, device="cuda:1"):
+    with measured.measured(ParallelPlan(), told, device="cuda:1"):
         events.append("asked")
     assert events == ["asked", "cuda:1 is done", "spread over "]
     (work,) = told.work
@@ -80,10 +81,10 @@ def fresh_memory(size: int) -> mmap.mmap:
 def test_the_memory_of_a_stage_on_a_cpu_is_its_process_s_since_it_was_counted_anew() -> None:
     mib = 1 << 20
     with fresh_memory(256 * mib):
-        high = rank_work.peak("cpu")
-    rank_work.reset_peak("cpu")
-    low = rank_work.peak("cpu")
+        high = measured.peak("cpu")
+    measured.reset_peak("cpu")
+    low = measured.peak("cpu")
     assert high - low > 128 * mib
     freed = max(0, low - psutil.Process().memory_info().rss)  # by others meanwhile
     with fresh_memory(freed + 128 * mib):
-        assert rank_work.peak("cpu") - low > 64 * mib
+        assert measured.peak("cpu") - low > 64 * mib

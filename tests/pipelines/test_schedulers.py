@@ -14,7 +14,7 @@ from diffusers import (
     UniPCMultistepScheduler,
 )
 
-from latentloom.pipelines.schedulers import SOLVERS, choose
+from latentloom.pipelines.denoising.schedulers import SOLVERS, choose
 from latentloom.pipelines.values import Sampling
 
 EULER = FlowMatchEulerDiscreteScheduler(shift=3.0)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from shares import LiveBytes
 
-from latentloom.pipelines import skeleton
-from latentloom.pipelines.inspect_model import inspect_component, inspect_model
-from latentloom.pipelines.loading import component_class, load_component, torch_dtype
+from bodies.shares import LiveBytes
+from latentloom.pipelines.components import skeleton
+from latentloom.pipelines.components.loading import component_class, load_component, torch_dtype
+from latentloom.pipelines.models.folder import inspect_component, inspect_model
 from latentloom.pipelines.values import Dtype
 
 FAMILIES = ("flux", "sd3", "qwen_image", "wan", "wan22_i2v", "wan_i2v")

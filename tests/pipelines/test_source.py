@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.pipelines.describe import describe_model
-from latentloom.pipelines.source import resolve_source, split_source
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.models.source import resolve_source, split_source
 
 
 def hub_model(cache: Path, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.parallel.mesh import Group
+from latentloom.parallel.group import Group
 from latentloom.pipelines import stages
-from latentloom.pipelines.split_vae import split_vae
-from ranks import Ranks
+from latentloom.pipelines.spreading.vae import split_vae
+from support.ranks import Ranks
 
 IMAGES, VIDEOS = ("sd", "flux", "no attention"), ("qwen", "wan", "wan22", "hunyuan")
 SHAPES = {
@@ -31,7 +31,7 @@ def pair() -> Iterator[Ranks]:
 @pytest.mark.parametrize("degree", [2, 4])
 @pytest.mark.parametrize(("kind", "rows"), SHAPES, ids=str)
 def test_a_split_decode_equals_the_untiled_one(ranks: Ranks, kind: str, rows: int, degree: int) -> None:
-    found = [x for x in ranks.run("vae_bodies:equality", kind, degree, SHAPES[kind, rows]) if x]
+    found = [x for x in ranks.run("bodies.vae:equality", kind, degree, SHAPES[kind, rows]) if x]
     assert len(found) == degree and found[0]["spread"] > 0.1
     assert max(x["difference"] for x in found) <= 1e-5 * max(1.0, found[0]["largest"])
     assert len({x["bits"] for x in found}) == 1
@@ -50,7 +50,7 @@ def test_a_split_decode_equals_the_untiled_one(ranks: Ranks, kind: str, rows: in
     ],
 )
 def test_without_an_exchange_it_would_be_wrong(ranks: Ranks, kind: str, what: str) -> None:
-    assert all(off > 1e-2 for off in ranks.run("vae_bodies:alone", kind, what)[:2])
+    assert all(off > 1e-2 for off in ranks.run("bodies.vae:alone", kind, what)[:2])
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_without_an_exchange_it_would_be_wrong(ranks: Ranks, kind: str, what: st
     ],
 )
 def test_memory_falls_with_the_ranks(ranks: Ranks, kind: str, shape: tuple[int, ...]) -> None:
-    every = ranks.run("vae_bodies:memory", kind, shape)
+    every = ranks.run("bodies.vae:memory", kind, shape)
     peak, largest, pixels = every[0].pop(1)
     for found in every:
         for degree, (peak_here, largest_here, _) in found.items():
@@ -75,12 +75,12 @@ def test_memory_falls_with_the_ranks(ranks: Ranks, kind: str, shape: tuple[int, 
 
 @pytest.mark.parametrize("kind", ["sd", "wan", "hunyuan"])
 def test_the_vae_is_as_it_was_after_decodes_that_worked_and_failed(ranks: Ranks, kind: str) -> None:
-    for found in ranks.run("vae_bodies:unchanged", kind):
+    for found in ranks.run("bodies.vae:unchanged", kind):
         assert [claim for claim, holds in found.items() if not holds] == []
 
 
 def test_refusals_are_the_same_on_all_ranks(ranks: Ranks) -> None:
-    found = ranks.run("vae_bodies:failures")
+    found = ranks.run("bodies.vae:failures")
     assert found == [found[0]] * 4
     other, few, differing, unknown, unseen = found[0]
     assert "Conv2d cannot be split over ranks, only AutoencoderKL, " in other
@@ -98,12 +98,12 @@ def test_a_class_that_is_not_known_is_refused_with_the_nearest() -> None:
 
 @pytest.mark.parametrize(("kind", "shape"), [("sd", (1, 4, 8, 8)), ("hunyuan", (1, 4, 3, 8, 4))])
 def test_half_precision_is_no_worse_than_alone(ranks: Ranks, kind: str, shape: tuple[int, ...]) -> None:
-    alone, together = ranks.run("vae_bodies:bf16", kind, shape)[0]
+    alone, together = ranks.run("bodies.vae:bf16", kind, shape)[0]
     assert 0 < together <= 1.1 * alone
 
 
 def test_a_compiled_decoder_is_split_uncompiled(ranks: Ranks) -> None:
-    assert max(ranks.run("vae_bodies:compiled")) <= 5e-5
+    assert max(ranks.run("bodies.vae:compiled")) <= 5e-5
 
 
 def test_the_decode_stage_refuses_latents_of_too_few_rows(model: Any, canvas: Any) -> None:
@@ -113,10 +113,10 @@ def test_the_decode_stage_refuses_latents_of_too_few_rows(model: Any, canvas: An
 
 
 def test_the_decode_stage_gives_the_same_pixels_on_two_ranks(pair: Ranks) -> None:
-    found = pair.run("vae_bodies:stage", 2)
+    found = pair.run("bodies.vae:stage", 2)
     assert max(off for off, _ in found) <= 1e-5 and len({mark for _, mark in found}) == 1
 
 
 def test_the_decode_stage_gives_the_same_pixels_on_four_ranks(ranks: Ranks) -> None:
-    found = ranks.run("vae_bodies:stage", 4)
+    found = ranks.run("bodies.vae:stage", 4)
     assert max(off for off, _ in found) <= 1e-5 and len({mark for _, mark in found}) == 1

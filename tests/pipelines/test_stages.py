@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.parallel.border import Border, Cancelled
-from latentloom.pipelines import rank_work, stages
-from latentloom.pipelines.components import store
+from latentloom.parallel.progress import Border, Cancelled
+from latentloom.pipelines import stages
+from latentloom.pipelines.components.store import store
 from latentloom.pipelines.families import FAMILIES, family_module
 from latentloom.pipelines.finite import check_finite
 from latentloom.pipelines.out_of_memory import OutOfMemory, is_out_of_memory
+from latentloom.pipelines.spreading import measured
 from latentloom.pipelines.values import Image, Model, Sampling, from_plain, to_plain
 
 
@@ -94,7 +95,7 @@ def test_same_seed_same_bits(family: str, frames: int, model: Any, canvas: Any, 
 
 @IMAGE_FAMILIES
 def test_zeros_take_the_cards_numbers(family: str, model: Any, canvas: Any, paint: Any) -> None:
-    from latentloom.pipelines.describe import card_of
+    from latentloom.pipelines.models.describe import card_of
     from latentloom.pipelines.values import Model, from_plain
 
     watcher, card = Watcher(), card_of(from_plain(Model, model(family)))
@@ -103,8 +104,8 @@ def test_zeros_take_the_cards_numbers(family: str, model: Any, canvas: Any, pain
 
 
 def test_stages_load_only_what_they_need(tiny: Any, canvas: Any, paint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from latentloom.pipelines.components import ComponentStore
-    from latentloom.pipelines.describe import describe_model
+    from latentloom.pipelines.components.store import ComponentStore
+    from latentloom.pipelines.models.describe import describe_model
 
     fresh = ComponentStore()
     monkeypatch.setattr(stages, "store", lambda: fresh)
@@ -257,10 +258,10 @@ def test_what_is_not_finite_ends_the_stage_and_names_the_weight(
 def test_to_look_whether_all_is_finite_takes_no_memory(model: Any) -> None:
     tensor = torch.ones(32 << 20)
     check_finite({"tensor": tensor[:1]}, {}, from_plain(Model, model("flux")), what="what is loaded once")
-    rank_work.reset_peak("cpu")
-    before = rank_work.peak("cpu")
+    measured.reset_peak("cpu")
+    before = measured.peak("cpu")
     check_finite({"tensor": tensor, "empty": tensor[:0]}, {}, from_plain(Model, model("flux")), what="a tensor")
-    assert rank_work.peak("cpu") - before < tensor.nbytes // 8
+    assert measured.peak("cpu") - before < tensor.nbytes // 8
 
 
 def test_an_overflow_of_sound_weights_is_told_too(model: Any, canvas: Any, paint: Any) -> None:

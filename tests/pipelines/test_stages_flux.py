@@ -7,7 +7,7 @@ import torch
 from diffusers import FlowMatchEulerDiscreteScheduler, FluxPipeline
 
 from latentloom.pipelines import stages
-from latentloom.pipelines.noise import generators
+from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.values import Image, to_plain
 
 GUIDED = pytest.mark.parametrize("guidance", [1.0, 3.0])
@@ -137,7 +137,7 @@ def test_text_longer_than_t5_reads_is_refused(model: Any) -> None:
 
 
 def bobbin() -> dict[str, Any]:
-    from latentloom.pipelines.describe import describe_model
+    from latentloom.pipelines.models.describe import describe_model
 
     return to_plain(describe_model("builtin:bobbin", device="cpu"))
 

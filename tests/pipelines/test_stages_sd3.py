@@ -14,9 +14,9 @@ import torch
 from diffusers import FlowMatchHeunDiscreteScheduler, StableDiffusion3Pipeline
 
 from latentloom.pipelines import stages
-from latentloom.pipelines.describe import describe_model
-from latentloom.pipelines.guidance import guider
-from latentloom.pipelines.noise import generators
+from latentloom.pipelines.denoising.guidance import guider
+from latentloom.pipelines.denoising.noise import generators
+from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import Image, Sampling, to_plain
 
 GUIDED = pytest.mark.parametrize("guidance", [1.0, 4.0])
@@ -42,7 +42,7 @@ def modular(stock: Any, guidance: float) -> Any:
         StableDiffusion3AutoBlocks,
     )
 
-    from latentloom.pipelines.blocks import _nested
+    from latentloom.pipelines.denoising.blocks import _nested
 
     made = StableDiffusion3AutoBlocks().init_pipeline()
     made.update_components(**{name: part for name, part in stock("sd3").components.items() if part is not None})

@@ -11,11 +11,11 @@ import pytest
 import torch
 from PIL import Image as PilImage
 
-from latentloom.parallel.border import Border, Cancelled
+from latentloom.parallel.progress import Border, Cancelled
 from latentloom.pipelines import stages
-from latentloom.pipelines.components import store
-from latentloom.pipelines.describe import card_of, describe_model
-from latentloom.pipelines.noise import generators
+from latentloom.pipelines.components.store import store
+from latentloom.pipelines.denoising.noise import generators
+from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.values import Conditioning, Image, Model, Sampling, from_plain, to_plain
 

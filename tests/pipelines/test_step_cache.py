@@ -11,12 +11,12 @@ from diffusers.models.cache_utils import CacheMixin
 from safetensors.torch import save_file
 from torch import nn
 
-from latentloom.parallel.border import Border, Cancelled
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines import step_cache
-from latentloom.pipelines.components import store
-from latentloom.pipelines.describe import add_lora, describe_model
-from latentloom.pipelines.step_cache import Choice, cached
+from latentloom.parallel.progress import Border, Cancelled
+from latentloom.pipelines.components.store import store
+from latentloom.pipelines.denoising import step_cache
+from latentloom.pipelines.denoising.step_cache import Choice, cached
+from latentloom.pipelines.models.describe import add_lora, describe_model
 from latentloom.pipelines.values import Model, Sampling, from_plain, to_plain
 
 TOLERANCE = 1e-5  # of the largest latent, fp32
@@ -54,7 +54,7 @@ def test_sharded_with_a_cache_equals_one_process_with_it(
     ranks: Any, described: Any, family: str, kind: str, threshold: float
 ) -> None:
     cache = {"step_cache": kind, "cache_threshold": threshold}
-    found = ranks.run("cache_bodies:denoise_cached", described(family), cache, PLANS, {})
+    found = ranks.run("bodies.cache:denoise_cached", described(family), cache, PLANS, {})
     check_equal(found, PLANS)
     for number, plan in enumerate(PLANS):
         got = [each[number] for each in found if each[number] is not None]
@@ -68,27 +68,27 @@ def test_split_branches_remember_their_own_steps_where_guidance_ends(
     ranks: Any, described: Any, cache: dict[str, Any], interval: dict[str, float]
 ) -> None:
     plans = ["cfg=2", "cfg=2,ulysses=2"]
-    found = ranks.run("cache_bodies:denoise_cached", described("bobbin"), cache, plans, {"sampling": interval})
+    found = ranks.run("bodies.cache:denoise_cached", described("bobbin"), cache, plans, {"sampling": interval})
     check_equal(found, plans)
 
 
 @pytest.mark.parametrize("kind", ["first_block", "sea"])
 @pytest.mark.parametrize("plan", ["ulysses=4", "ring=2"])
 def test_thresholds_one_float_apart_never_split_the_ranks(ranks: Any, kind: str, plan: str) -> None:
-    found = [each for each in ranks.run("cache_bodies:split_votes", kind, plan) if each is not None]
+    found = [each for each in ranks.run("bodies.cache:split_votes", kind, plan) if each is not None]
     assert all(each == found[0] for each in found)
     assert {computed for computed, _ in found[0]} == {True, False}, "both outcomes were met"
 
 
 def test_a_cache_turned_on_after_sharding_decides_together_and_alone_again_afterwards(ranks: Any) -> None:
-    found = ranks.run("cache_bodies:cache_after_shard", "ulysses=2")[:2]
+    found = ranks.run("bodies.cache:cache_after_shard", "ulysses=2")[:2]
     assert found[0][:2] == found[1][:2]
     assert found[0][0] is False
     assert found[0][1] == pytest.approx(found[0][2], rel=1e-3)
 
 
 def test_after_a_cancelled_run_with_a_cache_the_next_one_is_undisturbed(ranks: Any, described: Any) -> None:
-    found = ranks.run("cache_bodies:cancel_and_go_on", described("bobbin"), "cfg=2,ulysses=2")
+    found = ranks.run("bodies.cache:cancel_and_go_on", described("bobbin"), "cfg=2,ulysses=2")
     assert len({mark for each in found for mark in each}) == 1
 
 

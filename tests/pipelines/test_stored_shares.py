@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.components import ComponentStore
-from latentloom.pipelines.describe import describe_model
+from latentloom.pipelines.components.store import ComponentStore
+from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import Lora
-from ranks import Ranks
+from support.ranks import Ranks
 
 TOLERANCE = 1e-5  # of the largest latent, fp32
 PADDING = 0.02  # of the whole: rows do not always divide
@@ -35,12 +35,12 @@ def pair() -> Iterator[Ranks]:
 def test_a_workflow_denoises_with_weights_that_ranks_share(
     ranks: Any, model: Callable[..., Any], family: str, plan: str, guidance: float
 ) -> None:
-    check(ranks.run("stored_shares:denoise_in_shares", model(family), plan, guidance), plan, family)
+    check(ranks.run("bodies.stored_shares:denoise_in_shares", model(family), plan, guidance), plan, family)
 
 
 def test_two_ranks_share_the_weights_of_their_sequence(pair: Any, model: Callable[..., Any]) -> None:
     plan = "ulysses=2,weights=2"
-    check(pair.run("stored_shares:denoise_in_shares", model("flux"), plan, 1.0), plan, "flux")
+    check(pair.run("bodies.stored_shares:denoise_in_shares", model("flux"), plan, 1.0), plan, "flux")
 
 
 def check(found: list[dict[str, Any]], plan: str, family: str) -> None:
@@ -54,7 +54,7 @@ def test_shares_of_a_process_group_that_is_gone_are_loaded_anew(
     pair: Any, model: Callable[..., Any], tmp_path: Path
 ) -> None:
     plan = "ulysses=2,weights=2"
-    for each in pair.run("stored_shares:denoise_in_a_new_group", model("flux"), plan, str(tmp_path / "store")):
+    for each in pair.run("bodies.stored_shares:denoise_in_a_new_group", model("flux"), plan, str(tmp_path / "store")):
         assert each["same"], "bit for bit"
         assert each["is_old_gone"] and each["num_bytes"][0] == each["num_bytes"][1]
 
@@ -63,7 +63,7 @@ def test_shares_of_a_process_group_that_is_gone_are_loaded_anew(
 def test_a_cache_that_skips_shared_weights_is_refused_and_does_no_harm(
     pair: Any, model: Callable[..., Any], plan: str
 ) -> None:
-    for told, is_as_before in pair.run("stored_shares:denoise_with_a_cache", model("qwen_image"), plan):
+    for told, is_as_before in pair.run("bodies.stored_shares:denoise_with_a_cache", model("qwen_image"), plan):
         assert "step_cache is first_block, but the weights of this QwenImageTransformer2DModel are shared" in told
         assert "use weights=1" in told
         assert is_as_before

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from latentloom.pipelines import tensor_file
-from latentloom.pipelines.tensor_file import read_tensor_file
+from latentloom.pipelines.models import tensor_file
+from latentloom.pipelines.models.tensor_file import read_tensor_file
 
 
 @pytest.mark.parametrize(

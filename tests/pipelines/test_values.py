@@ -5,17 +5,7 @@ import json
 import pytest
 import torch
 
-from latentloom.pipelines.values import (
-    Conditioning,
-    Image,
-    Latents,
-    Lora,
-    Model,
-    Sampling,
-    Video,
-    from_plain,
-    to_plain,
-)
+from latentloom.pipelines.values import Conditioning, Image, Latents, Lora, Model, Sampling, Video, from_plain, to_plain
 
 MODEL = Model(
     source="builtin:bobbin",

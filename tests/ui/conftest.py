@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from browser import chromium, new_profile, open_page, watch  # noqa: F401  (fixtures of the tests in a browser)
+from support.browser import chromium, new_profile, open_page, watch  # noqa: F401  (fixtures of the tests in a browser)
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST = json.loads((ROOT / "workflows" / "bobbin" / "first_picture.json").read_text())
@@ -49,12 +49,12 @@ def app(server: Any, tmp_path: Path) -> Any:
     from fastapi import FastAPI
     from fastapi.middleware import Middleware
 
-    from latentloom.ui.api import make_router
+    from latentloom.ui.access.gate import Gate
+    from latentloom.ui.access.login import Guard, login_routes
+    from latentloom.ui.access.origin import Door
+    from latentloom.ui.access.policy import Policy
+    from latentloom.ui.api.router import make_router
     from latentloom.ui.bundle import read_bundle
-    from latentloom.ui.limits import Gate
-    from latentloom.ui.login import Guard, login_routes
-    from latentloom.ui.origin import Door
-    from latentloom.ui.policy import Policy
 
     static = tmp_path / "static"
     static.mkdir()

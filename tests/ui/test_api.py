@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from PIL import Image
 from pydantic import TypeAdapter
-from toy_server import until
 
 from latentloom.nodes.registry import SPECS
+from support.toy_server import until
 
 JSON = {"Content-Type": "application/json"}
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from httpx import ASGITransport, AsyncClient
 
-from latentloom.ui.address import address_of
-from latentloom.ui.auth import read_users
-from latentloom.ui.login import KEY_FILE, KNOWN_S, Browsers, read_key
-from latentloom.ui.origin import Door, _own_names, is_loopback
+from latentloom.ui.access.address import address_of
+from latentloom.ui.access.auth import read_users
+from latentloom.ui.access.login import KEY_FILE, KNOWN_S, Browsers, read_key
+from latentloom.ui.access.origin import Door, _own_names, is_loopback
+from latentloom.ui.access.throttle import MAX_TRIES
 from latentloom.ui.settings import Settings
-from latentloom.ui.throttle import MAX_TRIES
 
 LOCAL = Door(host="127.0.0.1")
 PUBLIC = Door(host="0.0.0.0")
@@ -100,7 +100,7 @@ async def ask_to_log_in(app: Any, name: str, password: str, *, peer: str = PROXY
 
 @with_team
 def test_login_takes_the_right_password_only(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.ui.throttle.WRONG_S", 0.0)
+    monkeypatch.setattr("latentloom.ui.access.throttle.WRONG_S", 0.0)
     wrong = [("ann", "Secret"), ("ann", ""), ("eve", "secret"), ("", ""), ("ann", "gehe\u00fcm"), ("ann", "x" * 5000)]
     for name, password in wrong:
         answer = asyncio.run(ask_to_log_in(app, name, password))
@@ -114,7 +114,7 @@ def test_login_takes_the_right_password_only(app: Any, monkeypatch: pytest.Monke
 def test_forty_users_behind_one_proxy_log_in_while_one_of_them_guesses(
     app: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("latentloom.ui.throttle.WRONG_S", 0.05)
+    monkeypatch.setattr("latentloom.ui.access.throttle.WRONG_S", 0.05)
 
     async def play() -> tuple[list[int], list[int]]:
         guesses = [ask_to_log_in(app, "ann", f"guess {n}", forwarded="9.9.9.9, 192.0.2.66") for n in range(40)]
@@ -148,7 +148,7 @@ def test_a_browser_that_has_to_wait_is_answered_as_gradios_page_understands(app:
         return [(answer.status_code, answer.headers.get("retry-after")) for answer in answers]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("latentloom.ui.throttle.MAX_TRIES", 0)
+        patch.setattr("latentloom.ui.access.throttle.MAX_TRIES", 0)
         assert asyncio.run(statuses()) == [(429, "30")]
         assert asyncio.run(statuses(**{"Sec-Fetch-Mode": "cors"})) == [(400, "30")]
 
@@ -175,7 +175,7 @@ def test_sessions_begin_and_end_in_one_thread(app: Any) -> None:
 
 @with_team
 def test_the_oldest_session_ends_where_there_are_too_many(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.ui.login.MAX_SESSIONS", 3)
+    monkeypatch.setattr("latentloom.ui.access.login.MAX_SESSIONS", 3)
     app.tokens["bobs"] = "bob"
     for _ in range(5):
         assert asyncio.run(ask_to_log_in(app, "ann", "secret")).status_code == 200

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from latentloom.nodes.graph.scalars import can_feed
 from latentloom.nodes.registry import SPECS
-from latentloom.nodes.scalars import can_feed
 
 ROOT = Path(__file__).parents[2]
 WEB, STATIC = ROOT / "ui/web", ROOT / "ui/static"

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 import uvicorn
-from toy_server import until
 
-from latentloom.ui.address import asker_of
-from latentloom.ui.connections import ACCEPTED_AT_ONCE, guard
-from latentloom.ui.crowd import Crowd, Patience
+from latentloom.ui.access.address import asker_of
+from latentloom.ui.access.connections import ACCEPTED_AT_ONCE, guard
+from latentloom.ui.access.crowd import Crowd, Patience
 from latentloom.ui.settings import Settings
+from support.toy_server import until
 
 QUICK = Patience(header_s=0.3, body_window_s=0.3, unread_s=0.3)
 """For clients that have to be cut. Those that have to succeed get `CALM`, however busy the machine is."""
@@ -229,10 +229,10 @@ def test_forty_users_behind_a_proxy_work_while_one_guesses_passwords(connect: An
     from fastapi import FastAPI
     from fastapi.middleware import Middleware
 
-    from latentloom.ui.limits import Gate
-    from latentloom.ui.login import login_routes
-    from latentloom.ui.origin import Door
-    from latentloom.ui.throttle import MAX_TRIES, Throttle
+    from latentloom.ui.access.gate import Gate
+    from latentloom.ui.access.login import login_routes
+    from latentloom.ui.access.origin import Door
+    from latentloom.ui.access.throttle import MAX_TRIES, Throttle
 
     trusted = ("127.0.0.1",)
     users = {"ann": "secret", **{f"user{n}": "right" for n in range(40)}}

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from latentloom.parallel import machine_now
-from latentloom.parallel.machine_now import DeviceNow
-from latentloom.ui import devices
+from latentloom.parallel.machine import now
+from latentloom.parallel.machine.now import DeviceNow
+from latentloom.ui.views import devices
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         looks.append(1)
         return (DeviceNow(name="cpu", title="a CPU", total_bytes=100, used_bytes=len(looks), load=0.5),)
 
-    monkeypatch.setattr(machine_now, "devices_now", look)
+    monkeypatch.setattr(now, "devices_now", look)
     monkeypatch.setattr(devices, "_LATEST", devices._Latest())
     yield looks
 

@@ -153,7 +153,7 @@ def test_a_call_that_fits_no_endpoint_is_refused(page_server: Any, path: str, bo
 def test_a_failure_of_the_server_is_not_told_as_a_mistake_of_the_caller(path: str, where: str, is_told: bool) -> None:
     from fastapi import Request
 
-    from latentloom.ui.client_api import misused
+    from latentloom.ui.api.gradio_client import misused
 
     def fail() -> None:
         raise KeyError("x")

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from toy_server import graph, settings_in
 
-from latentloom.nodes.graph import graph_to_plain
-from latentloom.ui import drafts, library, quota, workflow_files
+from latentloom.nodes.graph.graph import graph_to_plain
 from latentloom.ui.errors import Conflict, NoRoom, NotHere
-from latentloom.ui.library import Library
-from latentloom.ui.live import Live, Seen
-from latentloom.ui.names import checked_folder, checked_name
-from latentloom.ui.user_files import remove_leftovers
+from latentloom.ui.library import drafts, library, workflow_files
+from latentloom.ui.library.library import Library
+from latentloom.ui.live.live import Live, Seen
+from latentloom.ui.store import quota
+from latentloom.ui.store.user_files import checked_folder, checked_name, remove_leftovers
+from support.toy_server import graph, settings_in
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ def test_a_file_that_cannot_be_read_for_a_while_is_not_put_aside(
     with monkeypatch.context() as broken:
         broken.setattr(Path, "read_bytes", refuse)
         broken.setattr(Path, "open", refuse)
-        broken.setattr("latentloom.nodes.json_text.open_regular", refuse)
+        broken.setattr("latentloom.nodes.graph.json_text.open_regular", refuse)
         again = Library(settings_in(tmp_path), Live())
         assert again.list("ada") == again.drafts.list("ada") == []
         with pytest.raises(NotHere):
@@ -314,7 +314,7 @@ def test_draft_keys_are_no_paths_and_drafts_are_bounded(shelf: Library, monkeypa
 
 
 def test_the_file_is_what_the_command_line_runs(shelf: Library) -> None:
-    from latentloom.nodes.graph import graph_text, read_graph
+    from latentloom.nodes.graph.graph import graph_text, read_graph
 
     id = shelf.create("ada", workflow(4))["id"]
     text = graph_text(shelf.graph("ada", id))

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from latentloom.ui import limits
-from latentloom.ui.origin import Door
-from raw_requests import Answer, Asked, ask
+from latentloom.ui.access import gate as limits
+from latentloom.ui.access.origin import Door
+from support.raw_requests import Answer, Asked, ask
 
 FORM = ("Content-Type", "application/x-www-form-urlencoded")
 

@@ -3,9 +3,9 @@
 import asyncio
 import threading
 
-from latentloom.nodes.events import Event
-from latentloom.ui.live import KEPT_NODES, KEPT_REMOVALS, KEPT_RUNS, Live, QueueEntry, Seen
-from latentloom.ui.run_state import NodeState, Run, after
+from latentloom.nodes.execution.events import Event
+from latentloom.ui.live.live import KEPT_NODES, KEPT_REMOVALS, KEPT_RUNS, Live, QueueEntry, Seen
+from latentloom.ui.live.state import NodeState, Run, after
 
 DEADLINE_S = 20.0
 

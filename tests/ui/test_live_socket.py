@@ -7,8 +7,9 @@ import pytest
 from starlette.testclient import WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
-from latentloom.ui import device_watch, sockets
-from latentloom.ui.live import QueueEntry
+from latentloom.ui.api import live_socket
+from latentloom.ui.live.live import QueueEntry
+from latentloom.ui.views import devices as device_watch
 
 LIVE = "ws://127.0.0.1:7860/loom/live"
 ORIGIN = {"Origin": "http://127.0.0.1:7860"}
@@ -52,7 +53,7 @@ def test_a_socket_that_cannot_tell_any_more_is_closed(
         server.live.count("local", "library")
         with pytest.raises(WebSocketDisconnect) as ended:
             socket.receive_json()
-    assert ended.value.code == sockets.FAILED
+    assert ended.value.code == live_socket.FAILED
     assert "told nothing any more" in caplog.text
 
 
@@ -108,7 +109,7 @@ def test_who_logs_out_is_told_no_more(app: Any, log_in: Any, server: Any) -> Non
         server.live.count("ann", "library")
         with pytest.raises(WebSocketDisconnect) as ended:
             socket.receive_json()
-    assert ended.value.code == sockets.POLICY
+    assert ended.value.code == live_socket.POLICY
 
 
 def test_others_changes_are_not_told(log_in: Any, server: Any) -> None:
@@ -128,11 +129,11 @@ def test_a_long_message_closes_the_socket_and_a_ping_does_not(client: Any, serve
         socket.send_text("x" * 10_000)
         with pytest.raises(WebSocketDisconnect) as ended:
             socket.receive_json()
-    assert ended.value.code == sockets.TOO_BIG
+    assert ended.value.code == live_socket.TOO_BIG
 
 
 def test_sockets_of_a_user_are_bounded(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "MAX_SOCKETS", 1)
+    monkeypatch.setattr(live_socket, "MAX_SOCKETS", 1)
     with (
         client.websocket_connect(LIVE),
         pytest.raises(WebSocketDenialResponse) as refused,

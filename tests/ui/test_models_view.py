@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from latentloom.pipelines.component_memory import Held
-from latentloom.ui import models_view as models_module
-from latentloom.ui.models_view import models_view
+from latentloom.pipelines.components.memory import Held
 from latentloom.ui.settings import Settings
+from latentloom.ui.views import models_view as models_module
+from latentloom.ui.views.models_view import models_view
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setattr(models_module, "devices_now", lambda: [cpu])
     monkeypatch.setattr(models_module, "loaded", list)
     monkeypatch.setattr(models_module, "_TABLE", models_module._Table())
-    monkeypatch.setattr("latentloom.pipelines.installed._hub_cache", lambda: tmp_path / "no_hub")
+    monkeypatch.setattr("latentloom.pipelines.models.installed._hub_cache", lambda: tmp_path / "no_hub")
     yield
 
 
@@ -66,7 +66,7 @@ def test_a_model_that_cannot_be_used_says_why_and_has_no_plans(folder: Path, tmp
 def test_a_transformer_that_cannot_be_split_says_why(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("latentloom.pipelines.auto_plan.SPLIT_PLANS", {})
+    monkeypatch.setattr("latentloom.pipelines.planning.plans.SPLIT_PLANS", {})
     wan = by_name(models_view(settings(tmp_path, folder)))["wan"]
     assert wan["strategies"] == ("cfg",)
     assert wan["split_problem"] == "there is no split plan for WanTransformer3DModel"

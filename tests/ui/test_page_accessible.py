@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from browser import MODEL_MS, PHONE, card, made, need, tab
-from conftest import ROOT
+from support.browser import MODEL_MS, PHONE, card, made, need, tab
+from support.checkout import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -10,21 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from browser import (
-    call,
-    card,
-    choose,
-    drag,
-    enter,
-    file_graph,
-    file_text,
-    middle,
-    on_canvas,
-    say,
-    socket,
-    tab,
-)
-from conftest import ROOT
+from support.browser import call, card, choose, drag, enter, file_graph, file_text, middle, on_canvas, say, socket, tab
+from support.checkout import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

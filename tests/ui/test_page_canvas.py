@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from browser import MODEL_MS, card, enter, file_graph, middle, on_canvas, socket
-from conftest import ROOT
+from support.browser import MODEL_MS, card, enter, file_graph, middle, on_canvas, socket
+from support.checkout import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-    from browser import Watch
+    from support.browser import Watch
 
 FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 

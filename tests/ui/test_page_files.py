@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 from playwright.sync_api import expect
 
-from browser import MODEL_MS, call, card, choose, drop_file, file_graph, file_text, say, tab, toolbar
-from conftest import ROOT
+from support.browser import MODEL_MS, call, card, choose, drop_file, file_graph, file_text, say, tab, toolbar
+from support.checkout import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-    from browser import Watch
+    from support.browser import Watch
 
 FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 SCRIPT = '<img src=x onerror="window.wasRun = 1"><script>window.wasRun = 1</script>${window.wasRun = 1}{{7*7}}'

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from browser import MODEL_MS, card, say, toolbar, visit
-from conftest import ROOT
+from support.browser import MODEL_MS, card, say, toolbar, visit
+from support.checkout import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
 
-    from browser import Watch
+    from support.browser import Watch
 
 FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 

@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from browser import card, enter, file_text, toolbar
-from conftest import ROOT
+from support.browser import card, enter, file_text, toolbar
+from support.checkout import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from browser import MODEL_MS, PHONE, call, card, choose, file_graph, made, say, tab, toolbar
-from conftest import ROOT
+from support.browser import MODEL_MS, PHONE, call, card, choose, file_graph, made, say, tab, toolbar
+from support.checkout import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.graph import read_graph
+from latentloom.nodes.graph.graph import read_graph
 from latentloom.pipelines.values import Place
-from latentloom.ui import plan_view as plan_view_module
-from latentloom.ui.plan_view import plan_view
 from latentloom.ui.settings import Settings
+from latentloom.ui.views import plan_view as plan_view_module
+from latentloom.ui.views.plan_view import plan_view
 
 GRAPH = read_graph(Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "first_picture.json")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from jinja2 import DictLoader, Environment
 
-from latentloom.ui.policy import NONCE, MarkedTemplates
-from raw_requests import Answer, Asked, ask
+from latentloom.ui.access.policy import NONCE, MarkedTemplates
+from support.raw_requests import Answer, Asked, ask
 
 
 def test_the_page_says_what_it_may_run_and_only_its_own_scripts_bear_the_nonce(app: Any) -> None:

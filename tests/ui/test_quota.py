@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from toy_server import finished, pictured, reset, runs_in, settings_in
 
-from latentloom.ui import quota
 from latentloom.ui.errors import NoRoom
-from latentloom.ui.library import Library
-from latentloom.ui.live import Live
-from latentloom.ui.quota import KEPT, Most, Quota, size_of
-from latentloom.ui.user_files import user_folder
+from latentloom.ui.library.library import Library
+from latentloom.ui.live.live import Live
+from latentloom.ui.store import quota
+from latentloom.ui.store.quota import KEPT, Most, Quota, size_of
+from latentloom.ui.store.user_files import user_folder
+from support.toy_server import finished, pictured, reset, runs_in, settings_in
 
 EMPTY = {"format": 1, "name": "empty", "nodes": {}}
 
@@ -35,9 +35,9 @@ def picture() -> bytes:
 
 
 def test_what_is_counted_is_what_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from latentloom.nodes.graph import graph_from_plain
+    from latentloom.nodes.graph.graph import graph_from_plain
 
-    monkeypatch.setattr("latentloom.ui.library.MAX_VERSIONS", 2)
+    monkeypatch.setattr("latentloom.ui.library.library.MAX_VERSIONS", 2)
     kept = Quota(tmp_path / "data")
     shelf = Library(settings_in(tmp_path), Live(), quota=kept)
     id = shelf.create("ada", graph_from_plain(EMPTY))["id"]

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from toy_server import SPECS, finished, graph, pictured, reset, runs_in, settings_in
 
-from latentloom.nodes.records import NodeRecord, RunResult
-from latentloom.nodes.show import shown
-from latentloom.nodes.workspace import Workspace
+from latentloom.nodes.execution.attempt import shown
+from latentloom.nodes.execution.records import NodeRecord, RunResult
+from latentloom.nodes.files.workspace import Workspace
 from latentloom.ui.errors import NotHere
-from latentloom.ui.made_files import made_by
-from latentloom.ui.results import Results
-from latentloom.ui.runs import Runs
+from latentloom.ui.runs.made import made_by
+from latentloom.ui.runs.results import Results
+from latentloom.ui.runs.runs import Runs
+from support.toy_server import SPECS, finished, graph, pictured, reset, runs_in, settings_in
 
 
 @pytest.fixture
@@ -123,9 +123,9 @@ def test_only_sound_files_of_the_run_become_results(tmp_path: Path) -> None:
 
 
 def test_prompt_and_seed_are_those_behind_the_node() -> None:
-    from latentloom.nodes.graph import read_graph
+    from latentloom.nodes.graph.graph import read_graph
     from latentloom.nodes.registry import SPECS as REAL
-    from latentloom.ui.made_files import behind
+    from latentloom.ui.runs.made import behind
 
     root = Path(__file__).parent.parent.parent
     workflow = read_graph(root / "workflows" / "bobbin" / "first_picture.json")
@@ -135,7 +135,7 @@ def test_prompt_and_seed_are_those_behind_the_node() -> None:
 
 def test_a_seed_that_was_left_as_it_is_is_told() -> None:
     from latentloom.nodes.registry import SPECS as REAL
-    from latentloom.ui.made_files import behind
+    from latentloom.ui.runs.made import behind
 
     denoise = {"conditioning": {"from": "encode_text.conditioning"}}
     nodes = {"encode_text": ("LoomEncodeText", {"prompt": "a blue cube"}), "denoise": ("LoomDenoise", denoise)}
@@ -163,8 +163,8 @@ def test_values_of_nodes_that_no_node_saved_become_files(tmp_path: Path) -> None
 def test_a_video_is_told_by_its_header(tmp_path: Path) -> None:
     import torch
 
-    from latentloom.nodes.thumbnails import video_facts, video_thumbnail
-    from latentloom.nodes.video_files import write_video
+    from latentloom.nodes.files.thumbnails import video_facts, video_thumbnail
+    from latentloom.nodes.files.video_files import write_video
 
     clip = tmp_path / "clip.mp4"
     write_video(torch.rand(5, 16, 24, 3), clip, fps=8.0, quality=20, metadata={})

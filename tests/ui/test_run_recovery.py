@@ -7,25 +7,24 @@ import sys
 from pathlib import Path
 
 import pytest
-from toy_server import DEADLINE_S, OPEN, ORDER, REACHED, finished, gated, pictured, reset, runs_in, settings_in
 
-from latentloom.ui import runs as runs_module
-from latentloom.ui.live import Live, Seen
-from latentloom.ui.results import Results
-from latentloom.ui.run_book import RunBook
-from latentloom.ui.run_records import RunRecords
-from latentloom.ui.run_recovery import AGAIN, GIVEN_UP, MAX_RESTARTS, order_of, recovered
-from latentloom.ui.run_state import NodeState, Outcome, Run
+from latentloom.ui.live.live import Live, Seen
+from latentloom.ui.live.state import AGAIN, GIVEN_UP, MAX_RESTARTS, NodeState, Outcome, Run, order_of, recovered
+from latentloom.ui.runs import runs as runs_module
+from latentloom.ui.runs.book import RunBook
+from latentloom.ui.runs.records import RunRecords
+from latentloom.ui.runs.results import Results
+from support.toy_server import DEADLINE_S, OPEN, ORDER, REACHED, finished, gated, pictured, reset, runs_in, settings_in
 
 TESTS = Path(__file__).resolve().parent.parent
 
 KILLED = """
 import sys, pathlib
 sys.path[:0] = [{tests!r}]
-import conftest
-from toy_server import DEADLINE_S, REACHED, finished, gated, pictured, settings_in, SPECS
-from latentloom.ui.live import Live
-from latentloom.ui.runs import Runs
+import support.checkout
+from support.toy_server import DEADLINE_S, REACHED, finished, gated, pictured, settings_in, SPECS
+from latentloom.ui.live.live import Live
+from latentloom.ui.runs.runs import Runs
 runs = Runs(settings_in(pathlib.Path({folder!r})), Live(), specs=SPECS)
 done = runs.submit("ada", pictured()).runs[0]
 finished(runs, "ada", done)

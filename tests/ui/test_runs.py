@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toy_server import DEADLINE_S, OPEN, ORDER, REACHED, finished, gated, graph, pictured, reset, runs_in, until
 
-from latentloom.nodes.events import Event
-from latentloom.nodes.picture_files import WORKFLOW_KEY, read_metadata
-from latentloom.nodes.problems import GraphError
-from latentloom.nodes.watch import Token
+from latentloom.nodes.execution.events import Event
+from latentloom.nodes.execution.watch import Token
+from latentloom.nodes.files.picture_files import WORKFLOW_KEY, read_metadata
+from latentloom.nodes.graph.problems import GraphError
 from latentloom.ui.errors import Conflict, NotHere
-from latentloom.ui.live import Live, Seen
-from latentloom.ui.results import Results
-from latentloom.ui.run_state import Outcome, Run
-from latentloom.ui.run_workers import RunWorkers
-from latentloom.ui.runs import MAX_WAITING, Runs
+from latentloom.ui.live.live import Live, Seen
+from latentloom.ui.live.state import Outcome, Run
+from latentloom.ui.runs.results import Results
+from latentloom.ui.runs.runs import MAX_WAITING, Runs
+from latentloom.ui.runs.workers import RunWorkers
 from latentloom.ui.settings import Settings
+from support.toy_server import DEADLINE_S, OPEN, ORDER, REACHED, finished, gated, graph, pictured, reset, runs_in, until
 
 
 @pytest.fixture
@@ -270,7 +270,7 @@ def test_an_output_folder_that_cannot_be_written_fails_the_run_in_words(runs: Ru
 
 
 def test_models_run_and_tell_their_steps(tmp_path: Path) -> None:
-    from latentloom.nodes.graph import read_graph
+    from latentloom.nodes.graph.graph import read_graph
 
     workflow = read_graph(Path(__file__).parent.parent.parent / "workflows" / "bobbin" / "first_picture.json")
     runs = Runs(runs_settings(tmp_path), Live())

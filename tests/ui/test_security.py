@@ -18,11 +18,11 @@ from typing import Any
 import psutil
 import pytest
 from fastapi import Request
-from toy_server import until
 
-from latentloom.ui import limits
-from latentloom.ui.intake import AT_A_TIME
-from raw_requests import Answer, Asked, ask
+from latentloom.ui.access import gate
+from latentloom.ui.access.intake import AT_A_TIME
+from support.raw_requests import Answer, Asked, ask
+from support.toy_server import until
 
 SECRET = "the secret outside the folders"
 MAX_GROWTH = 50 * 2**20
@@ -306,7 +306,7 @@ def test_a_foreign_page_reads_nothing_of_gradio_either(app: Any, path: str) -> N
 def test_a_request_that_is_cut_off_or_stalls_leaves_nothing(
     app: Any, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(limits, "BODY_WAIT_S", 0.05)
+    monkeypatch.setattr(gate, "BODY_WAIT_S", 0.05)
     scope = {"type": "http", "method": "POST", "path": "/loom/open", "query_string": b""}
     scope |= {"headers": [(b"host", b"127.0.0.1:7860")], "http_version": "1.1", "scheme": "http"}
 

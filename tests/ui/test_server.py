@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.parallel.container import num_cores
+from latentloom.parallel.machine.container import num_cores
 from latentloom.pipelines.values import Place
-from latentloom.ui.asked_place import asked_place
 from latentloom.ui.server import Server
 from latentloom.ui.settings import Settings
+from latentloom.ui.views.devices import asked_place
 
 
 def test_a_data_folder_has_one_server_at_a_time(settings: Settings) -> None:

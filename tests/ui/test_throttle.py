@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.exceptions import HTTPException
 
-from latentloom.ui.throttle import AT_ONCE, MAX_PLACES, MAX_STRANGERS, MAX_TRIES, Throttle
+from latentloom.ui.access.throttle import AT_ONCE, MAX_PLACES, MAX_STRANGERS, MAX_TRIES, Throttle
 
 
 @dataclass
@@ -106,7 +106,7 @@ def test_guesses_leave_nothing_behind_and_places_are_few() -> None:
 
 
 def test_nobody_waits_for_a_turn_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latentloom.ui.throttle.MAX_WAIT_S", 0.01)
+    monkeypatch.setattr("latentloom.ui.access.throttle.MAX_WAIT_S", 0.01)
 
     async def play() -> None:
         tries = Tries()

@@ -20,7 +20,7 @@ import pytest
 import uvicorn
 
 from latentloom.__main__ import main
-from latentloom.ui.crowd import Patience
+from latentloom.ui.access.crowd import Patience
 from latentloom.ui.settings import Settings
 
 
@@ -71,7 +71,8 @@ def test_a_port_that_is_taken_is_told() -> None:
 def test_a_page_that_does_not_answer_in_time_is_ended_and_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from latentloom.ui import app, connections
+    from latentloom.ui import app
+    from latentloom.ui.access import connections
 
     ended, free = [], threading.Event()
     loop = asyncio.new_event_loop()

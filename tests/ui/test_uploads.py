@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from toy_server import finished, graph, reset, runs_in
 
-from latentloom.nodes.thumbnails import checked_picture
+from latentloom.nodes.files.thumbnails import checked_picture
 from latentloom.ui.errors import NoRoom, NotHere
-from latentloom.ui.quota import Quota
-from latentloom.ui.uploads import Uploads
+from latentloom.ui.store.quota import Quota
+from latentloom.ui.store.uploads import Uploads
+from support.toy_server import finished, graph, reset, runs_in
 
 Add = Callable[..., dict[str, Any]]
 
@@ -48,7 +48,7 @@ def test_nobody_waits_while_a_picture_of_another_is_looked_at(
         assert go_on.wait(60)
         return checked_picture(*arguments, **named)
 
-    monkeypatch.setattr("latentloom.ui.uploads.checked_picture", slow)
+    monkeypatch.setattr("latentloom.ui.store.uploads.checked_picture", slow)
     (tmp_path / "bobs").write_bytes(encoded())
     with ThreadPoolExecutor(2) as pool:
         bobs = pool.submit(shelf.add, "bob", "b.png", tmp_path / "bobs")

@@ -8,7 +8,7 @@ from typing import Any
 import diffusers
 import torch
 
-from .cases import Built, Case, Variant, noise, text_mask
+from zoo.cases import Built, Case, Variant, noise, text_mask
 
 
 def _timestep(case: Case) -> torch.Tensor:

@@ -10,7 +10,7 @@ import diffusers
 import torch
 from torch.overrides import TorchFunctionMode
 
-from .cases import Built, Case, Variant, noise, text_mask
+from zoo.cases import Built, Case, Variant, noise, text_mask
 
 
 def _pixart_config(case: Case) -> dict:

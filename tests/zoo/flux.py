@@ -22,7 +22,7 @@ from diffusers.models.transformers.transformer_flux2 import (
 )
 from torch import Tensor
 
-from .cases import Built, Case, Variant, grid_ids, noise, text_mask
+from zoo.cases import Built, Case, Variant, grid_ids, noise, text_mask
 
 WIDTH = 16
 """Width of a head; the rotary axes below add up to it."""

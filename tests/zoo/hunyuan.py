@@ -8,7 +8,7 @@ from typing import Any
 import diffusers
 import torch
 
-from .cases import Built, Case, Variant, noise, text_mask
+from zoo.cases import Built, Case, Variant, noise, text_mask
 
 VIDEO_HEAD = 10  # a temporal and two spatial axes of 2, 4 and 4
 

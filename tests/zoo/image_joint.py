@@ -29,7 +29,7 @@ from diffusers.models.transformers.transformer_qwenimage21 import (
     QwenImage21Transformer2DModel,
 )
 
-from .cases import Built, Case, Variant, grid_ids, noise, text_mask
+from zoo.cases import Built, Case, Variant, grid_ids, noise, text_mask
 
 
 def bria(case: Case) -> Built:

@@ -8,7 +8,7 @@ from typing import Any
 import diffusers
 import torch
 
-from .cases import Built, Case, Variant, noise, text_mask
+from zoo.cases import Built, Case, Variant, noise, text_mask
 
 AXES = (4, 6, 6)
 HEAD = sum(AXES)

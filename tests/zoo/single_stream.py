@@ -5,7 +5,7 @@ from __future__ import annotations
 import diffusers
 import torch
 
-from .cases import Built, Case, Variant, noise, text_mask
+from zoo.cases import Built, Case, Variant, noise, text_mask
 
 HEAD = 16
 

@@ -10,8 +10,8 @@ import torch
 from diffusers.models.transformers.transformer_sana_wm_refiner import SanaWMRefinerKVCache
 from torch import Tensor
 
-from .cases import Built, Case, Variant, noise, text_mask
-from .kept import with_kept
+from zoo.cases import Built, Case, Variant, noise, text_mask
+from zoo.kept import with_kept
 
 
 def _timesteps(case: Case) -> Tensor:

@@ -12,8 +12,8 @@ from diffusers.models.transformers import transformer_wan_animate_2
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
-from .cases import Built, Case, Variant, noise
-from .kept import with_kept
+from zoo.cases import Built, Case, Variant, noise
+from zoo.kept import with_kept
 
 HEAD = 12  # head width; the three axes of Wan's rotary embedding need a multiple of 6
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from latentloom.pipelines.bobbin import evaluate
-from latentloom.pipelines.bobbin.render import render
-from latentloom.pipelines.bobbin.scene import Scene, Thing
-from latentloom.pipelines.bobbin.wording import caption
+from latentloom.pipelines.bobbin.training import evaluate
+from latentloom.pipelines.bobbin.training.world.render import render
+from latentloom.pipelines.bobbin.training.world.scene import Scene, Thing
+from latentloom.pipelines.bobbin.training.world.wording import caption
 
 NUMS = {1: 4, 2: 4, 3: 2}
 RED_CUBE = Scene(things=(Thing(colour="red", shape="cube", material="matte"),))

@@ -5,11 +5,20 @@ from collections.abc import Iterable
 
 import torch
 
-from latentloom.pipelines.bobbin.facts import COUNTS, UNCLEAR, CaptionReader, Reader, cells, slots
-from latentloom.pipelines.bobbin.latents import pack
-from latentloom.pipelines.bobbin.render import render_owned
-from latentloom.pipelines.bobbin.scene import COLOURS, MATERIALS, RELATIONS, SHAPES, SIZES, Scene, Thing, sample
-from latentloom.pipelines.bobbin.train_vae import pictures
+from latentloom.pipelines.bobbin.training.latents import pack
+from latentloom.pipelines.bobbin.training.train_vae import pictures
+from latentloom.pipelines.bobbin.training.world.facts import COUNTS, UNCLEAR, CaptionReader, Reader, cells, slots
+from latentloom.pipelines.bobbin.training.world.render import render_owned
+from latentloom.pipelines.bobbin.training.world.scene import (
+    COLOURS,
+    MATERIALS,
+    RELATIONS,
+    SHAPES,
+    SIZES,
+    Scene,
+    Thing,
+    sample,
+)
 
 RED_CUBE = Thing(colour="red", shape="cube", material="metal", size="large")
 BLUE_BALL = Thing(colour="blue", shape="sphere", material="matte", size="small")

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from latentloom.pipelines.bobbin.oracle import check, compare, judge
-from latentloom.pipelines.bobbin.reading import read
-from latentloom.pipelines.bobbin.render import render
-from latentloom.pipelines.bobbin.scene import MATERIALS, OPPOSITE, SHAPES, Scene, Thing, sample
+from latentloom.pipelines.bobbin.training.oracle import check, compare, judge
+from latentloom.pipelines.bobbin.training.reading.reading import read
+from latentloom.pipelines.bobbin.training.world.render import render
+from latentloom.pipelines.bobbin.training.world.scene import MATERIALS, OPPOSITE, SHAPES, Scene, Thing, sample
 
 RING = Thing(colour="red", shape="ring", material="metal", size="small")
 CUBE = Thing(colour="blue", shape="cube", material="matte", size="large")

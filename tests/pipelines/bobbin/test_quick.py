@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from latentloom.pipelines.bobbin.architecture import build_transformer, build_vae
-from latentloom.pipelines.bobbin.quick_attention import QuickAttention
-from latentloom.pipelines.bobbin.quick_norm import QuickGroupNorm, hasten
+from latentloom.pipelines.bobbin.training.network.architecture import build_transformer, build_vae
+from latentloom.pipelines.bobbin.training.network.quick_attention import QuickAttention
+from latentloom.pipelines.bobbin.training.network.quick_norm import QuickGroupNorm, hasten
 
 
 def weights(model: nn.Module) -> dict[str, torch.Tensor]:

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from latentloom.pipelines.bobbin import checkpoint, make
-from latentloom.pipelines.bobbin.command import Stretch
-from latentloom.pipelines.bobbin.pools import Pools
-from latentloom.pipelines.bobbin.tokenizers import build_clip_tokenizer, build_t5_tokenizer
-from latentloom.pipelines.bobbin.train import PRESETS, Training, learning_rate, train
-from latentloom.pipelines.bobbin.train_vae import PRESETS as VAE_PRESETS
-from latentloom.pipelines.bobbin.train_vae import VaeTraining, train_vae
-from latentloom.pipelines.bobbin.wording import TEXT_LENGTH, vocabulary
+from latentloom.pipelines.bobbin.training import make
+from latentloom.pipelines.bobbin.training.command import Stretch
+from latentloom.pipelines.bobbin.training.network import checkpoint
+from latentloom.pipelines.bobbin.training.network.tokenizers import build_clip_tokenizer, build_t5_tokenizer
+from latentloom.pipelines.bobbin.training.pools import Pools
+from latentloom.pipelines.bobbin.training.train import PRESETS, Training, learning_rate, train
+from latentloom.pipelines.bobbin.training.train_vae import PRESETS as VAE_PRESETS
+from latentloom.pipelines.bobbin.training.train_vae import VaeTraining, train_vae
+from latentloom.pipelines.bobbin.training.world.wording import TEXT_LENGTH, vocabulary
 
 # diffusers and torch remark on half precision and on mixed dtypes in layer norms; neither is news.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -93,7 +94,7 @@ def test_training_writes_a_pipeline_that_diffusers_loads(model: Path) -> None:
 
 
 def test_the_model_draws_through_the_stages_at_its_own_size(model: Path) -> None:
-    from latentloom.pipelines.bobbin.drawing import Settings, draw
+    from latentloom.pipelines.bobbin.training.drawing import Settings, draw
 
     settings = Settings(model=model, steps=1)
     first, again, other = draw(["a red star"] * 3, seeds=[1, 1, 2], settings=settings)

@@ -7,10 +7,16 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from latentloom.pipelines.bobbin.scene import COLOURS, SHAPES, Scene, Thing, sample
-from latentloom.pipelines.bobbin.token_ids import TokenIds
-from latentloom.pipelines.bobbin.tokenizers import build_clip_tokenizer, build_t5_tokenizer
-from latentloom.pipelines.bobbin.wording import RELATION_WORDS, TEXT_LENGTH, caption, mention, say, vocabulary
+from latentloom.pipelines.bobbin.training.network.tokenizers import TokenIds, build_clip_tokenizer, build_t5_tokenizer
+from latentloom.pipelines.bobbin.training.world.scene import COLOURS, SHAPES, Scene, Thing, sample
+from latentloom.pipelines.bobbin.training.world.wording import (
+    RELATION_WORDS,
+    TEXT_LENGTH,
+    caption,
+    mention,
+    say,
+    vocabulary,
+)
 
 RING = Thing(colour="red", shape="ring", material="metal", size="small")
 CUBE = Thing(colour="blue", shape="cube")

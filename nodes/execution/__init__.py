@@ -1,0 +1,18 @@
+"""A run: what is due, in which order, what it made, what is kept of it and how it failed.
+
+attempt: One run of a workflow into a folder of its own: what it may read, what its results carry, and its manifest.
+cache: The memory cache: results by key, the least recently used dropped when their bytes exceed the budget.
+disk_cache: The disk cache: results by key in folders of a JSON manifest and a safetensors file, oldest use dropped
+    first.
+events: What a run tells its watchers: one small frozen event per change, the same for a command line, a page and a
+    host.
+failure: How a node's failure is told: one sentence for the user, the cause kept for whoever debugs.
+manifest: `manifest.json`: what a run was given, what it made, and with which versions.
+overlap: Runs one after the other, or a little into each other: the next one prepares while the last one's steps are
+    going.
+peak_memory: How much memory a node needed at its peak: of the GPU where one is in use, else of this process.
+records: What became of a run and of each of its nodes.
+run: The executor: calls the nodes a result needs, in order, each at most once, and tells what happens.
+schedule: What a run will do, known before it starts: which nodes its results need, in which order, and their keys.
+watch: Watching a run: its clock, its events, and the token that ends it.
+"""

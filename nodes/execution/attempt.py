@@ -1,0 +1,191 @@
+"""One run of a workflow into a folder of its own: what it may read, what its results carry, and its manifest."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...pipelines.values import Image, Place, Video
+from ..files.picture_files import MAX_PIXELS, WORKFLOW_KEY
+from ..files.workspace import Host, Workspace, numbered
+from ..graph.graph import Graph, graph_text
+from ..graph.modes import effective
+from ..graph.resolve import with_overrides
+from ..graph.spec import NodeSpec
+from ..hosts.comfy_file import to_comfy
+from ..steps.pictures import save_image
+from ..steps.videos import save_video
+from .cache import Cache, MemoryCache, Share
+from .disk_cache import DiskCache
+from .events import Sink
+from .manifest import versions, write_manifest
+from .records import RunResult
+from .run import run
+from .watch import Token
+
+ENDINGS: Mapping[type, str] = {Image: "png", Video: "mp4"}
+
+
+def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -> tuple[RunResult, str]:
+    """The result with the files of its outputs in the records of the nodes they come from; what went wrong, or nothing.
+
+    `sources` names the nodes of declared outputs; another name is a node's own. Each node's files are written once.
+    """
+    records = dict(result.nodes)
+    problem = ""
+    for name, value in result.outputs.items():
+        node = sources.get(name, name)
+        if type(value) not in ENDINGS or records[node].files:
+            continue
+        try:
+            files = _written(value, _free_name(node, value, workspace), workspace)
+        except ValueError as error:
+            problem = problem or f"{node} has nothing to show: {error}"
+        else:
+            records[node] = dataclasses.replace(records[node], files=files)
+    return dataclasses.replace(result, nodes=records), problem
+
+
+def _written(value: Any, name: str, workspace: Workspace) -> tuple[str, ...]:
+    if isinstance(value, Image):
+        return save_image(value, name=name, workspace=workspace).files
+    return save_video(value, name=name, workspace=workspace).files
+
+
+def _free_name(node: str, value: Any, workspace: Workspace) -> str:
+    """The node's name, unless another node of the run wrote such files."""
+    claimed = set(workspace.claims or ())
+    names = (node if count == 1 else f"{node}_{count}" for count in range(1, len(claimed) + 2))
+    folder = workspace.output_dir.resolve()
+    ending = ENDINGS[type(value)]
+    return next(
+        name
+        for name in names
+        if claimed.isdisjoint(folder / file for file in numbered(name, len(value.pixels), ending))
+    )
+
+
+logger = logging.getLogger("latentloom")
+
+MEMORY_CACHE_BYTES = 2 << 30
+DISK_CACHE_BYTES = 8 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caches:
+    """What runs of one process share."""
+
+    memory: Cache
+    disk: Cache | None
+
+    def of(self, owner: str) -> Caches:
+        """For one of several owners, none of whom may learn what another has made."""
+        return Caches(memory=Share(self.memory, owner), disk=self.disk and Share(self.disk, owner))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """A run that was made. `problem` says what kept its manifest or a picture of it from being written."""
+
+    result: RunResult
+    problem: str = ""
+
+
+def open_caches(folder: Path | None) -> Caches:
+    """A new memory cache, and the disk cache in a folder; a folder that cannot be written costs time, not the run."""
+    return Caches(memory=MemoryCache(MEMORY_CACHE_BYTES), disk=_disk_cache(folder))
+
+
+def workspace_of(
+    graph: Graph,
+    specs: Mapping[str, NodeSpec],
+    folder: Path,
+    *,
+    roots: tuple[Path, ...],
+    place: Place,
+    host: Host,
+    max_pixels: int = MAX_PIXELS,
+) -> Workspace:
+    """Of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it writes."""
+    return Workspace(
+        output_dir=folder.resolve(),
+        roots=roots,
+        metadata=provenance(graph, specs),
+        claims={},
+        place=place,
+        host=host,
+        max_pixels=max_pixels,
+    )
+
+
+def attempt(
+    graph: Graph,
+    specs: Mapping[str, NodeSpec],
+    *,
+    workspace: Workspace,
+    caches: Caches,
+    # watching and ending
+    sink: Sink,
+    cancel: Token,
+    previews: bool = False,
+    # what to make
+    targets: Collection[str] | None = None,
+    shows: bool = False,
+) -> Attempt:
+    """Run a workflow that has its values in it, and write its manifest. Raises as `run` does.
+
+    With `shows`, a run that wrote no file, or was asked for certain nodes, leaves the pictures and videos among its
+    outputs as files.
+    """
+    workspace.check_writable()
+    result = run(
+        graph,
+        specs,
+        workspace=workspace,
+        sink=sink,
+        cancel=cancel,
+        previews=previews,
+        memory_cache=caches.memory,
+        disk_cache=caches.disk,
+        targets=targets,
+    )
+    problem = ""
+    if shows and (targets is not None or not any(record.files for record in result.nodes.values())):
+        sources = {name: link.node for name, link in effective(graph, specs).outputs.items()}
+        result, problem = shown(result, sources, workspace)
+    try:
+        write_manifest(workspace.output_dir, graph, result)
+    except ValueError as error:
+        problem = problem or str(error)
+    return Attempt(result=result, problem=problem)
+
+
+def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:
+    """The workflow with these values as its own, so that its file alone gives the same result."""
+    params = {
+        name: param.model_copy(update={"default": overrides.get(name, param.default)})
+        for name, param in graph.params.items()
+    }
+    inputs = with_overrides(graph, overrides)
+    nodes = {name: node.model_copy(update={"inputs": dict(inputs[name])}) for name, node in graph.nodes.items()}
+    return graph.model_copy(update={"params": params, "nodes": nodes})
+
+
+def provenance(graph: Graph, specs: Mapping[str, NodeSpec]) -> dict[str, str]:
+    """What a result carries: the workflow file, and the same for ComfyUI."""
+    return {WORKFLOW_KEY: graph_text(graph), "prompt": json.dumps(to_comfy(graph, specs))}
+
+
+def _disk_cache(folder: Path | None) -> DiskCache | None:
+    if folder is None:
+        return None
+    try:
+        return DiskCache(folder, DISK_CACHE_BYTES, salt=json.dumps(versions()))
+    except OSError as error:
+        logger.warning("results are not kept: the cache folder %s cannot be used (%s)", folder, error.strerror)
+        return None

@@ -1,0 +1,169 @@
+"""The disk cache: results by key in folders of a JSON manifest and a safetensors file, oldest use dropped first.
+
+Entries appear whole or not at all. An entry that is damaged, or whose files changed, is dropped and counts as absent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...pipelines.models.regular_file import sha256_of
+from ...pipelines.values import from_plain, to_plain
+from ..files.atomic import sync
+from ..graph.spec import VALUE_TYPES
+from .cache import is_intact, stamps
+
+FORMAT = 2
+MANIFEST, TENSORS = "manifest.json", "tensors.safetensors"
+STALE_S = 3600
+"""A temporary folder older than this belongs to a process that died."""
+
+_SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
+
+
+class DiskCache:
+    """Several processes may share a folder. `salt` should name the versions that results depend on."""
+
+    def __init__(self, folder: Path, budget_bytes: int, *, salt: str = "") -> None:
+        self.folder = folder
+        self.budget_bytes = budget_bytes
+        self.salt = salt
+        folder.mkdir(parents=True, exist_ok=True)
+        self._drop_stale()
+
+    def get(self, key: str) -> Any | None:
+        entry = self._entry(key)
+        if not entry.is_dir():
+            return None
+        try:
+            value = _read(entry)
+        except Exception:  # whatever a damaged file makes a reader raise, the answer is to compute it again
+            value = None
+        if value is None:
+            _remove(entry)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(entry)
+        return value
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep a result that fits the budget. Raises `OSError` when the disk does not take it."""
+        if (entry := self._entry(key)).exists():
+            return
+        temporary = Path(tempfile.mkdtemp(prefix=".tmp-", dir=self.folder))
+        try:
+            _write(temporary, value)
+            if (size := _size(temporary)) > self.budget_bytes:
+                return
+            self._make_room(size)
+            with contextlib.suppress(OSError):  # another process was first
+                temporary.rename(entry)
+        finally:
+            _remove(temporary)
+
+    def _entry(self, key: str) -> Path:
+        return self.folder / hashlib.sha256(f"{self.salt}\0{key}".encode()).hexdigest()
+
+    def _make_room(self, size: int) -> None:
+        entries = sorted((e for e in self.folder.iterdir() if not e.name.startswith(".")), key=_used)
+        sizes = {entry: _size(entry) for entry in entries}
+        total = sum(sizes.values()) + size
+        for entry in entries:
+            if total <= self.budget_bytes:
+                return
+            _remove(entry)
+            total -= sizes[entry]
+
+    def _drop_stale(self) -> None:
+        for temporary in self.folder.glob(".tmp-*"):
+            if time.time() - _used(temporary) > STALE_S:
+                _remove(temporary)
+
+
+def _write(folder: Path, value: Any) -> None:
+    tensors: dict[str, Any] = {}
+    body: dict[str, Any] = {
+        "format": FORMAT,
+        "type": _SCALARS.get(type(value), type(value).__name__),
+        "value": _pack(to_plain(value), tensors),
+        "files": stamps(value),
+        "tensors": "",
+    }
+    if tensors:
+        from safetensors.torch import save_file
+
+        save_file(tensors, folder / TENSORS)
+        body["tensors"] = sha256_of(folder / TENSORS)
+        sync(folder / TENSORS)
+    (folder / MANIFEST).write_text(json.dumps({"sha256": _digest(body), "body": body}))
+    sync(folder / MANIFEST)
+
+
+def _read(entry: Path) -> Any | None:
+    manifest = json.loads((entry / MANIFEST).read_text())
+    body = manifest["body"]
+    if manifest["sha256"] != _digest(body) or body["format"] != FORMAT or not is_intact(body["files"]):
+        return None
+    tensors: dict[str, Any] = {}
+    if body["tensors"]:
+        from safetensors.torch import load_file
+
+        if sha256_of(entry / TENSORS) != body["tensors"]:
+            return None
+        tensors = load_file(entry / TENSORS)
+    plain = _unpack(body["value"], tensors)
+    return plain if body["type"] in _SCALARS.values() else from_plain(VALUE_TYPES[body["type"]], plain)
+
+
+def _pack(plain: Any, tensors: dict[str, Any]) -> Any:
+    """Plain data with each tensor replaced by its name; dicts are wrapped so that nothing is ambiguous."""
+    if isinstance(plain, Mapping):
+        return {"dict": {name: _pack(item, tensors) for name, item in plain.items()}}
+    if isinstance(plain, list):
+        return [_pack(item, tensors) for item in plain]
+    if plain is None or isinstance(plain, str | int | float | bool):
+        return plain
+    # safetensors refuses tensors that share memory
+    tensors[name := str(len(tensors))] = plain.contiguous().clone()
+    return {"tensor": name}
+
+
+def _unpack(packed: Any, tensors: Mapping[str, Any]) -> Any:
+    if isinstance(packed, list):
+        return [_unpack(item, tensors) for item in packed]
+    if not isinstance(packed, dict):
+        return packed
+    if "tensor" in packed:
+        return tensors[packed["tensor"]]
+    return {name: _unpack(item, tensors) for name, item in packed["dict"].items()}
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def _used(path: Path) -> float:
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for name in (MANIFEST, TENSORS):
+        with contextlib.suppress(OSError):
+            total += (folder / name).stat().st_size
+    return total
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

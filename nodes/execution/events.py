@@ -1,0 +1,66 @@
+"""What a run tells its watchers: one small frozen event per change, the same for a command line, a page and a host."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ...parallel.progress import RankWork
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Kind = Literal[
+    "run_started",
+    "run_finished",
+    "run_failed",
+    "run_cancelled",
+    "started",
+    "phase",
+    "progress",
+    "preview",
+    "spread",
+    "cached",
+    "finished",
+    "failed",
+    "cancelled",
+    "skipped",
+]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Event:
+    """One change. `node` is empty for events of the whole run; times are seconds."""
+
+    kind: Kind
+    run: str
+    node: str = ""
+    time_s: float = 0.0
+    """Since the run began."""
+    done: int = 0
+    total: int = 0
+    message: str = ""
+    """A phase's name, a failure's sentence, or why a node was skipped or taken from the cache."""
+    seconds: float = 0.0
+    """How long a finished node took, or the step that is done."""
+    left_s: float | None = None
+    """Of a step: how long the rest will take, as far as the steps so far tell; None where they do not."""
+    preview: Tensor | None = None
+    """uint8 H W 3."""
+    ranks: tuple[RankWork, ...] = ()
+    """What each rank did, by the plan in `message`."""
+
+    def to_plain(self) -> dict[str, Any]:
+        """Without the preview and without fields that say nothing."""
+        names = ("kind", "run", "node", "time_s", "done", "total", "message", "seconds", "left_s")
+        plain: dict[str, Any] = {name: getattr(self, name) for name in names}
+        plain["ranks"] = [dataclasses.asdict(rank) for rank in self.ranks]
+        return {
+            k: round(v, 4) if isinstance(v, float) else v for k, v in plain.items() if v not in ("", 0, 0.0, [], None)
+        }
+
+
+Sink = Callable[[Event], None]
+"""Called from the thread that runs the node; must return at once."""

@@ -1,0 +1,37 @@
+"""How a node's failure is told: one sentence for the user, the cause kept for whoever debugs."""
+
+from __future__ import annotations
+
+from ...parallel.pool.job import RankFailed
+from ...pipelines.out_of_memory import OutOfMemory, is_out_of_memory
+from ..graph.problems import short
+from ..graph.spec import NodeSpec
+
+
+class NodeFailed(Exception):
+    """A node could not do its work. `__cause__` is the original error with its traceback."""
+
+    def __init__(self, node: str, spec: NodeSpec, title: str, sentence: str) -> None:
+        self.node = node
+        self.type = spec.id
+        self.title = title or spec.title
+        self.sentence = sentence
+        super().__init__(f"node {node!r} ({self.title}, {self.type}): {sentence}")
+
+
+def sentence(error: BaseException) -> str:
+    """What speaks to the user already stays as it is; anything else gets a sentence around its first line."""
+    text = str(error).strip()
+    if isinstance(error, ValueError | OutOfMemory | RankFailed) and text:
+        return text
+    kind = type(error).__name__
+    if is_out_of_memory(error):
+        return f"it ran out of memory ({_first_line(text) or kind}); use a smaller size, batch or model"
+    if isinstance(error, OSError) and error.strerror:
+        where = f" at {short(str(error.filename))}" if error.filename else ""
+        return f"a file could not be read or written{where}: {error.strerror}; check the path and the free space"
+    return f"it stopped with {kind}: {_first_line(text) or 'no message'}; run again with --debug to see where"
+
+
+def _first_line(text: str) -> str:
+    return text.splitlines()[0][:300] if text else ""

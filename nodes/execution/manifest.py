@@ -1,0 +1,156 @@
+"""`manifest.json`: what a run was given, what it made, and with which versions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ...pipelines.models.regular_file import sha256_of
+from ...pipelines.spreading.measured import title_of
+from ..files.atomic import write_atomic
+from ..graph.check import installed_version
+from ..graph.graph import Graph, graph_text
+from ..graph.spec import Saved
+from .records import NodeRecord, RunResult
+
+FORMAT = 1
+MANIFEST_FILE = "manifest.json"
+PACKAGES = (
+    "latentloom",
+    "torch",
+    "diffusers",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "peft",
+    "torchao",
+    "numpy",
+    "pillow",
+    "av",
+)
+"""What results depend on."""
+
+
+def write_manifest(folder: Path, graph: Graph, result: RunResult) -> Path:
+    """Write the manifest of a run beside its files. `graph` is the workflow with the run's values put in."""
+    path = folder / MANIFEST_FILE
+    write_atomic(path, (json.dumps(manifest(folder, graph, result), indent=2, ensure_ascii=False) + "\n").encode())
+    return path
+
+
+def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
+    """The manifest as plain data; paths inside `folder` are relative to it."""
+    return {
+        "format": FORMAT,
+        "state": result.state,
+        "workflow": {"name": graph.name, "sha256": workflow_sha256(graph), **_own_keys(graph)},
+        "params": {name: param.default for name, param in graph.params.items()},
+        "seconds": round(result.seconds, 4),
+        "error": None if result.failure is None else str(result.failure),
+        "nodes": {name: _node(record) for name, record in result.nodes.items()},
+        "outputs": [*_files(folder, result), *_values(result)],
+        "versions": versions(),
+        "devices": devices(result),
+        "plan": "; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)) or None,
+    }
+
+
+def as_made(folder: Path, graph: Graph) -> Graph:
+    """The workflow with `$schema` and `meta` of the run in this folder: they make no other result."""
+    try:
+        told = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))["workflow"]
+        own = {"schema_uri": str(told.get("$schema", "")), "meta": dict(told.get("meta", {}))}
+        return graph.model_copy(update=own)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return graph
+
+
+def _own_keys(graph: Graph) -> dict[str, Any]:
+    keys = {"$schema": graph.schema_uri, "meta": graph.meta}
+    return {name: value for name, value in keys.items() if value}
+
+
+def is_complete(folder: Path, graph: Graph, keys: Mapping[str, str]) -> bool:
+    """Whether a run of this very workflow ended well here with these keys and versions, and its files are unchanged."""
+    try:
+        plain = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+        if plain["state"] != "ok" or plain["workflow"]["sha256"] != workflow_sha256(graph):
+            return False
+        if plain["versions"] != versions() or {n: node["key"] for n, node in plain["nodes"].items()} != dict(keys):
+            return False
+        files = [output for output in plain["outputs"] if "path" in output]
+        return all(sha256_of(folder / output["path"]) == output["sha256"] for output in files)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def has_failed(folder: Path, graph: Graph) -> bool:
+    """Whether a run of this very workflow ended here with a failure."""
+    try:
+        plain = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+        return plain["state"] == "failed" and plain["workflow"]["sha256"] == workflow_sha256(graph)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def versions_of(folder: Path) -> dict[str, str | None]:
+    """What the run in this folder was made with; nothing where its manifest is gone or damaged."""
+    try:
+        found = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))["versions"]
+        return {str(name): version if version is None else str(version) for name, version in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def versions() -> dict[str, str | None]:
+    """Of Python and of the packages that results depend on; None where one is not installed."""
+    return {"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}}
+
+
+def workflow_sha256(graph: Graph) -> str:
+    """Of the workflow file's text as we write it."""
+    return hashlib.sha256(graph_text(graph).encode()).hexdigest()
+
+
+def devices(result: RunResult) -> list[str]:
+    """What the stages of a run worked on, and where; this CPU if none of them had to."""
+    works = [rank for record in result.nodes.values() for rank in record.ranks]
+    found = {(rank.device, rank.title, rank.machine) for rank in works} or {("cpu", title_of("cpu"), platform.node())}
+    return sorted(f"{device} ({title}) of {machine}" for device, title, machine in found)
+
+
+def _node(record: NodeRecord) -> dict[str, Any]:
+    plain = {
+        "key": record.key,
+        "state": record.state,
+        "cached": record.cached,
+        "seconds": round(record.seconds, 4),
+        "peak_memory_bytes": record.peak_memory_bytes,
+    }
+    if record.plan:
+        plain["plan"] = record.plan
+    if record.ranks:
+        plain["ranks"] = [{**asdict(rank), "seconds": round(rank.seconds, 4)} for rank in record.ranks]
+    return {**plain, "message": record.message} if record.message else plain
+
+
+def _files(folder: Path, result: RunResult) -> list[dict[str, Any]]:
+    """One entry for each file; it may have vanished since, and then its hash is null."""
+    entries = []
+    for name, record in result.nodes.items():
+        for file in map(Path, record.files):
+            inside = file.is_relative_to(folder.resolve())
+            path = file.relative_to(folder.resolve()).as_posix() if inside else str(file)
+            sha256 = sha256_of(file) if file.is_file() else None
+            entries.append({"node": name, "type": Saved.__name__, "path": path, "sha256": sha256})
+    return entries
+
+
+def _values(result: RunResult) -> list[dict[str, Any]]:
+    values = {name: value for name, value in result.outputs.items() if not isinstance(value, Saved)}
+    return [{"name": name, "type": type(value).__name__} for name, value in values.items()]

@@ -1,0 +1,43 @@
+"""What became of a run and of each of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ...parallel.progress import RankWork
+from .failure import NodeFailed
+
+State = Literal["ok", "failed", "cancelled", "skipped"]
+Cached = Literal["no", "memory", "disk", "unneeded"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeRecord:
+    """What became of one node. `cached` is "unneeded" where everything that it feeds was cached."""
+
+    key: str
+    state: State
+    cached: Cached = "no"
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    """Zero where it was not measured: nodes that use no device. With ranks, of the one that needed most."""
+    plan: str = ""
+    """Of a node whose work was spread over ranks: how."""
+    ranks: tuple[RankWork, ...] = ()
+    """Of a stage: what each rank did, or this process."""
+    files: tuple[str, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """What a run made, and what became of each node that it needed, in order."""
+
+    run: str
+    state: Literal["ok", "failed", "cancelled"]
+    outputs: Mapping[str, Any]
+    nodes: Mapping[str, NodeRecord]
+    seconds: float
+    failure: NodeFailed | None = None

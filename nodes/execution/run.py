@@ -1,0 +1,298 @@
+"""The executor: calls the nodes a result needs, in order, each at most once, and tells what happens."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+from typing import Any, Literal
+
+from ...parallel.progress import Cancelled, RankWork
+from ..files.workspace import HERE, Workspace
+from ..graph.graph import Graph
+from ..graph.resolve import Overrides
+from ..graph.scalars import SCALAR_TYPES, as_type, fault
+from ..graph.spec import NodeSpec, Saved
+from .cache import Cache
+from .events import Sink
+from .failure import NodeFailed, sentence
+from .peak_memory import PeakMemory
+from .records import Cached, NodeRecord, RunResult, State
+from .schedule import Schedule, schedule
+from .watch import NodeBorder, Token, Watch
+
+CPU_THREADS = 4
+POLL_S = 0.2
+"""How often a waiting run looks at its cancel token, and at Ctrl-C where waiting blocks signals (Windows)."""
+
+logger = logging.getLogger("latentloom")
+
+
+def run(
+    graph: Graph,
+    specs: Mapping[str, NodeSpec],
+    *,
+    overrides: Overrides | None = None,
+    workspace: Workspace = HERE,
+    # watching and ending
+    sink: Sink = lambda event: None,
+    cancel: Token | None = None,
+    previews: bool = False,
+    # what to reuse and what to make
+    memory_cache: Cache | None = None,
+    disk_cache: Cache | None = None,
+    targets: Collection[str] | None = None,
+) -> RunResult:
+    """Run a workflow. Raises `GraphError` when it is wrong; a node's failure is in the result.
+
+    `targets` names outputs or nodes; without it, all declared outputs and all nodes that act are made. A workflow
+    that only acts has no outputs; the files are in the records.
+    """
+    watch = Watch(sink, cancel or threading.Event(), previews)
+    try:
+        needed = schedule(graph, specs, overrides=overrides or {}, workspace=workspace, targets=targets)
+    except NodeFailed as failure:
+        return _failed_early(failure, watch)
+    caches: dict[Cached, Cache] = {}
+    if memory_cache is not None:
+        caches["memory"] = memory_cache
+    if disk_cache is not None:
+        caches["disk"] = disk_cache
+    return _Session(needed, caches, workspace, watch).run()
+
+
+def _failed_early(failure: NodeFailed, watch: Watch) -> RunResult:
+    watch.tell("run_started")
+    watch.tell("failed", failure.node, message=failure.sentence)
+    watch.tell("run_failed", message=str(failure))
+    records = {failure.node: NodeRecord(key="", state="failed", message=failure.sentence)}
+    return RunResult(run=watch.run, state="failed", outputs={}, nodes=records, seconds=watch.seconds(), failure=failure)
+
+
+@dataclass
+class _Outcome:
+    """What a worker thread hands back."""
+
+    state: State
+    value: Any = None
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    plan: str = ""
+    ranks: tuple[RankWork, ...] = ()
+    error: BaseException | None = field(default=None, repr=False)
+
+
+class _Session:
+    """One run. Only `_work` and what it calls happen in worker threads."""
+
+    def __init__(self, needed: Schedule, caches: Mapping[Cached, Cache], workspace: Workspace, watch: Watch) -> None:
+        self.schedule = needed
+        self.caches = caches
+        self.workspace = workspace
+        self.watch = watch
+        self.live: dict[str, Any] = {}
+        self.records: dict[str, NodeRecord] = {}
+        self.failure: NodeFailed | None = None
+        self.done: queue.SimpleQueue[tuple[str, _Outcome]] = queue.SimpleQueue()
+
+    def run(self) -> RunResult:
+        self.watch.tell("run_started", total=len(self.schedule.order))
+        todo = self._take_cached()
+        self.consumers = Counter(source for name in todo for source in self.schedule.sources[name])
+        self.kept = frozenset(self.schedule.results.values())
+        self._execute({name: [s for s in self.schedule.sources[name] if s in todo] for name in todo})
+        self._skip_rest(todo)
+        return self._result()
+
+    def _take_cached(self) -> dict[str, None]:
+        """Look from the results backwards; what feeds only cached nodes is not needed. Returns what must run."""
+        needed = set(self.schedule.targets)
+        todo: list[str] = []
+        cached: list[tuple[str, Cached]] = []
+        for name in reversed(self.schedule.order):
+            if name not in needed:
+                cached.append((name, "unneeded"))
+            elif (level := self._look_up(name)) != "no":
+                cached.append((name, level))
+            else:
+                todo.append(name)
+                needed.update(self.schedule.sources[name])
+        for name, level in reversed(cached):
+            value = self.live.get(name)
+            files = value.files if isinstance(value, Saved) else ()
+            self.records[name] = NodeRecord(key=self.schedule.keys[name], state="ok", cached=level, files=files)
+            self.watch.tell("cached", name, message=level)
+        return dict.fromkeys(reversed(todo))
+
+    def _look_up(self, name: str) -> Cached:
+        if name in self.schedule.uncached or not self.schedule.nodes[name].spec.is_kept:
+            return "no"
+        for level, cache in self.caches.items():
+            if (value := cache.get(self.schedule.keys[name])) is not None:
+                self.live[name] = value
+                if level == "disk" and "memory" in self.caches:
+                    self.caches["memory"].put(self.schedule.keys[name], value)
+                return level
+        return "no"
+
+    def _execute(self, sources: Mapping[str, Collection[str]]) -> None:
+        sorter = TopologicalSorter(sources)
+        sorter.prepare()
+        with ThreadPoolExecutor(1, "device") as device, ThreadPoolExecutor(CPU_THREADS, "cpu") as cpu:
+            num_running = 0
+            try:
+                while sorter.is_active():
+                    for name in () if self._is_ending() else sorter.get_ready():
+                        lane = device if self.schedule.nodes[name].spec.uses_device else cpu
+                        lane.submit(self._work, name)
+                        num_running += 1
+                    if not num_running:
+                        break
+                    if (name := self._collect()) is not None:
+                        num_running -= 1
+                        if self.records[name].state == "ok":
+                            sorter.done(name)
+            except BaseException:
+                self.watch.interrupted = True  # Ctrl-C: running nodes stop at their next border
+                raise
+
+    def _is_ending(self) -> bool:
+        return self.failure is not None or self.watch.is_cancelled()
+
+    def _work(self, name: str) -> None:
+        """In a worker thread: puts exactly one outcome into the queue."""
+        self.done.put((name, self._attempt(name)))
+
+    def _attempt(self, name: str) -> _Outcome:
+        if self._is_ending():
+            return _Outcome("skipped")
+        self.watch.tell("started", name)
+        start = time.perf_counter()
+        try:
+            spec = self.schedule.nodes[name].spec
+            border = NodeBorder(name, self.watch)
+            with PeakMemory(measure=spec.uses_device) as memory:
+                value = spec.call(**self._arguments(name, border))
+            seconds = time.perf_counter() - start
+            self._store(name, value)
+            peak_bytes = max((rank.peak_memory_bytes for rank in border.ranks), default=0) or memory.peak_bytes
+            return _Outcome("ok", value, seconds, peak_bytes, border.plan, border.ranks)
+        except Cancelled:
+            return _Outcome("cancelled", seconds=time.perf_counter() - start)
+        except BaseException as error:
+            return _Outcome("failed", seconds=time.perf_counter() - start, error=error)
+
+    def _arguments(self, name: str, border: NodeBorder) -> dict[str, Any]:
+        node = self.schedule.nodes[name]
+        arguments = dict(node.values)
+        for socket_name, link in node.links.items():
+            value = self.live[link.node]
+            socket = node.spec.input(socket_name)
+            assert socket is not None, f"{name} is resolved, so {socket_name} exists"
+            if socket.type in SCALAR_TYPES:
+                if found := fault(socket, value):
+                    raise ValueError(found[1])
+                value = as_type(socket.type, value)
+            arguments[socket_name] = value
+        return arguments | node.spec.injections(border=border, workspace=self.workspace)
+
+    def _store(self, name: str, value: Any) -> None:
+        # a node that acts without saying which files it made must act again next time
+        spec = self.schedule.nodes[name].spec
+        acts = spec.is_output and not isinstance(value, Saved)
+        if value is None or acts or name in self.schedule.uncached or not spec.is_kept:
+            return
+        for level, cache in self.caches.items():
+            try:
+                cache.put(self.schedule.keys[name], value)
+            except Exception as error:  # a cache never costs the run
+                logger.warning("the result of %s was not kept in the %s cache: %s", name, level, error)
+
+    def _collect(self) -> str | None:
+        """Wait a little for one node to end and record it; its name, or None."""
+        try:
+            name, outcome = self.done.get(timeout=POLL_S)
+        except queue.Empty:
+            return None
+        message = ""
+        if outcome.error is not None:
+            message = sentence(outcome.error)
+            self._fail(name, outcome.error, message)
+        elif outcome.state == "ok":
+            self.watch.tell("finished", name, seconds=outcome.seconds)
+            self._release(name, outcome.value)
+        elif outcome.state == "cancelled":
+            self.watch.tell("cancelled", name, seconds=outcome.seconds)
+        if outcome.state != "skipped":
+            self.records[name] = NodeRecord(
+                key=self.schedule.keys[name],
+                state=outcome.state,
+                seconds=outcome.seconds,
+                peak_memory_bytes=outcome.peak_memory_bytes,
+                plan=outcome.plan,
+                ranks=outcome.ranks,
+                files=outcome.value.files if isinstance(outcome.value, Saved) else (),
+                message=message,
+            )
+        else:
+            self._skip(name)
+        return name
+
+    def _fail(self, name: str, error: BaseException, message: str) -> None:
+        self.watch.tell("failed", name, message=message)
+        if self.failure is None:
+            node = self.schedule.nodes[name]
+            self.failure = NodeFailed(name, node.spec, node.node.title, message)
+            self.failure.__cause__ = error
+
+    def _release(self, name: str, value: Any) -> None:
+        """Keep a value while somebody needs it, and drop those of which this node was the last consumer."""
+        if self.consumers[name] or name in self.kept:
+            self.live[name] = value
+        for source in self.schedule.sources[name]:
+            self.consumers[source] -= 1
+            if not self.consumers[source] and source not in self.kept:
+                del self.live[source]
+
+    def _skip_rest(self, todo: Collection[str]) -> None:
+        for name in todo:
+            if name not in self.records:
+                self._skip(name)
+
+    def _skip(self, name: str) -> None:
+        lost = [s for s in self.schedule.sources[name] if s in self.records and self.records[s].state != "ok"]
+        if self.failure is None:
+            message = "the run was cancelled"
+        elif lost:
+            message = f"it needs {lost[0]}, which {self.records[lost[0]].state.replace('skipped', 'was skipped')}"
+        else:
+            message = f"the run stopped because {self.failure.node} failed"
+        self.records[name] = NodeRecord(key=self.schedule.keys[name], state="skipped", message=message)
+        self.watch.tell("skipped", name, message=message)
+
+    def _result(self) -> RunResult:
+        states = {record.state for record in self.records.values()}
+        if self.failure is not None:
+            state: Literal["ok", "failed", "cancelled"] = "failed"
+            self.watch.tell("run_failed", message=str(self.failure))
+        elif states <= {"ok"}:
+            state = "ok"
+            self.watch.tell("run_finished")
+        else:
+            state = "cancelled"
+            self.watch.tell("run_cancelled")
+        found = {name: self.live[node] for name, node in self.schedule.results.items() if node in self.live}
+        return RunResult(
+            run=self.watch.run,
+            state=state,
+            outputs={name: value for name, value in found.items() if value is not None},
+            nodes={name: self.records[name] for name in self.schedule.order},
+            seconds=self.watch.seconds(),
+            failure=self.failure,
+        )

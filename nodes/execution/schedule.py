@@ -1,0 +1,151 @@
+"""What a run will do, known before it starts: which nodes its results need, in which order, and their keys."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from ..files.workspace import Workspace
+from ..graph.check import ensure
+from ..graph.graph import Graph
+from ..graph.modes import effective, left_out, nothing_left
+from ..graph.order import in_order
+from ..graph.problems import Names, refuse
+from ..graph.resolve import Overrides, Resolved, resolve, upgrade
+from ..graph.spec import NodeSpec
+from .failure import NodeFailed, sentence
+
+
+def recipe_keys(order: Iterable[str], nodes: Mapping[str, Resolved], fingerprints: Mapping[str, str]) -> dict[str, str]:
+    """The key of every node in `order`, which lists each node after those that feed it."""
+    keys: dict[str, str] = {}
+    for name in order:
+        node = nodes[name]
+        links = []
+        for socket, link in node.links.items():
+            source, _, output = link.source.partition(".")
+            links.append((socket, keys[source], output))
+        # Values are scalars, whose repr says everything; JSON takes three times as long.
+        recipe = (node.spec.id, node.spec.version, node.values, links, fingerprints.get(name, ""))
+        keys[name] = hashlib.sha256(repr(recipe).encode(errors="backslashreplace")).hexdigest()
+    return keys
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """The needed nodes of a checked graph."""
+
+    order: tuple[str, ...]
+    nodes: Mapping[str, Resolved]
+    sources: Mapping[str, tuple[str, ...]]
+    """Which nodes feed each node, each once."""
+    results: Mapping[str, str]
+    """The node of each result that the caller gets, by the name of the output or node."""
+    targets: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule(Needs):
+    """With the keys under which their results are kept."""
+
+    keys: Mapping[str, str]
+    uncached: frozenset[str]
+    """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
+
+
+def schedule(
+    graph: Graph,
+    specs: Mapping[str, NodeSpec],
+    *,
+    overrides: Overrides,
+    workspace: Workspace,
+    targets: Collection[str] | None = None,
+) -> Schedule:
+    """Check and order a graph. Raises `GraphError`, or `NodeFailed` when a file that a node names cannot be read."""
+    needs = needs_of(graph, specs, overrides=overrides, targets=targets)
+    fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
+    return Schedule(
+        order=needs.order,
+        nodes=needs.nodes,
+        sources=needs.sources,
+        results=needs.results,
+        targets=needs.targets,
+        keys=recipe_keys(needs.order, needs.nodes, fingerprints),
+        uncached=uncached,
+    )
+
+
+def needs_of(
+    graph: Graph, specs: Mapping[str, NodeSpec], *, overrides: Overrides, targets: Collection[str] | None = None
+) -> Needs:
+    """What a run needs, without reading any file. Raises `GraphError`."""
+    ensure(graph, specs, overrides)
+    whole, _ = upgrade(graph, specs)
+    graph = effective(whole, specs, overrides)
+    results = _results(graph, whole, targets)
+    acting = {name for name, node in graph.nodes.items() if targets is None and specs[node.type].is_output}
+    nodes = resolve(graph, specs, overrides)
+    wanted = frozenset({*results.values(), *acting})
+    if not wanted and graph is not whole:
+        raise nothing_left()
+    sources = _needed(nodes, wanted)
+    return Needs(order=tuple(in_order(sources)), nodes=nodes, sources=sources, results=results, targets=wanted)
+
+
+def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dict[str, str]:
+    """A target is the name of an output or of a node; an output comes first. `whole` has the nodes left out, too."""
+    if targets is None:
+        return {name: link.node for name, link in graph.outputs.items()}
+    results: dict[str, str] = {}
+    for target in targets:
+        if target in graph.outputs:
+            results[target] = graph.outputs[target].node
+        elif target in graph.nodes:
+            results[target] = target
+        elif target in whole.outputs or target in whole.nodes:
+            raise left_out(whole, whole.outputs[target].node if target in whole.outputs else target)
+        else:
+            hint = Names().offer(target, [*graph.outputs, *graph.nodes])
+            raise refuse("unknown_target", f"{target!r} is no output or node of this workflow; {hint}")
+    return results
+
+
+def _needed(nodes: Mapping[str, Resolved], wanted: Collection[str]) -> dict[str, tuple[str, ...]]:
+    sources: dict[str, tuple[str, ...]] = {}
+    waiting = list(wanted)
+    while waiting:
+        name = waiting.pop()
+        if name not in sources:
+            sources[name] = tuple(dict.fromkeys(link.source.partition(".")[0] for link in nodes[name].links.values()))
+            waiting.extend(sources[name])
+    # the file's order decides between nodes that are free to come in any order
+    return {name: sources[name] for name in nodes if name in sources}
+
+
+def _fingerprints(
+    order: Collection[str],
+    nodes: Mapping[str, Resolved],
+    sources: Mapping[str, Collection[str]],
+    workspace: Workspace,
+) -> tuple[dict[str, str], frozenset[str]]:
+    prints: dict[str, str] = {}
+    uncached: set[str] = set()
+    for name in order:
+        node = nodes[name]
+        if not uncached.isdisjoint(sources[name]):
+            uncached.add(name)
+        writes = node.spec.is_output and "workspace" in node.spec.injected
+        where = f"{workspace.output_dir.resolve()} {sorted(workspace.metadata.items())}" if writes else ""
+        if node.spec.fingerprint is None:
+            prints[name] = where
+            continue
+        try:
+            prints[name] = where + node.spec.fingerprint(node.values, workspace)
+        except KeyError:  # it needs a linked value
+            prints[name] = secrets.token_hex(16)
+            uncached.add(name)
+        except Exception as error:
+            raise NodeFailed(name, node.spec, node.node.title, sentence(error)) from error
+    return prints, frozenset(uncached)

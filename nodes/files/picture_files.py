@@ -1,0 +1,213 @@
+"""Pictures as files: reading what may be hostile, writing PNG with the workflow inside."""
+
+# B batch, H height, W width, C channels
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from ...pipelines.models.regular_file import open_regular
+from .atomic import replacing
+
+if TYPE_CHECKING:
+    import numpy as np
+    from PIL import Image as Pillow
+    from torch import Tensor
+
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP")
+MAX_PIXELS = 64_000_000
+"""Of a picture that is read or made, unless whoever runs it says otherwise: 768 MB as floats."""
+FILE_BYTES_PER_PIXEL = 8
+"""What the largest picture takes that is not packed at all: a longer file is not read into the memory."""
+LARGE_PIXELS = 8 << 20
+STRIP_PIXELS = 1 << 20
+"""A large picture is converted strip by strip: as a whole, each step on the way would take its memory once more."""
+WORKFLOW_KEY = "latentloom"
+"""The PNG text chunk (and video tag) that holds the workflow file."""
+
+
+def pixel_limit(asked: int | None) -> int:
+    """What `--max-pixels` asks for, and the default without it. Raises `ValueError`."""
+    if asked is not None and asked < 1:
+        raise ValueError(f"--max-pixels is {asked}; give the largest number of pixels of a picture, such as 64000000")
+    return asked or MAX_PIXELS
+
+
+def read_picture(path: Path, *, max_pixels: int = MAX_PIXELS, remedy: str = "make it smaller") -> Tensor:
+    """1 H W 3 floats in 0..1, upright, transparency over white. Raises `ValueError` for what is no sound picture.
+
+    `remedy` is what its sentence says of a picture that is too large.
+    """
+    import torch
+
+    with opened(path, max_pixels=max_pixels, remedy=remedy) as picture:
+        load(picture, str(path))
+        is_grey = picture.mode.startswith(("I", "F"))  # 16 and 32 bits a pixel
+        read, most = (_grey, 65535.0 if picture.mode != "F" else 1.0) if is_grey else (_colours, 255.0)
+        upright = picture if is_grey else turned(picture)
+        width, height = upright.size
+        pixels = torch.empty(1, height, width, 1 if is_grey else 3)
+        rows = max(1, STRIP_PIXELS // max(1, width))
+        for top in range(0, height, rows):
+            strip = upright.crop((0, top, width, min(top + rows, height)))
+            pixels[0, top : top + rows] = torch.from_numpy(read(strip))
+    del upright, picture
+    if width * height > LARGE_PIXELS:
+        _give_back()
+    pixels.div_(most)
+    return pixels.clamp_(0, 1).repeat(1, 1, 1, 3) if is_grey else pixels
+
+
+def _give_back() -> None:
+    """What Pillow freed goes back to the system: glibc would keep it, beside the floats that take its place."""
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
+
+
+def _grey(strip: Pillow.Image) -> np.ndarray:
+    """H W 1 of 16 or 32 bits a pixel."""
+    import numpy as np
+
+    return np.array(strip, dtype=np.float32)[:, :, None]
+
+
+def _colours(strip: Pillow.Image) -> np.ndarray:
+    """H W 3 of any picture of 8 bits, transparency over white."""
+    import numpy as np
+    from PIL import Image as Pillow
+
+    if strip.has_transparency_data:
+        rgba = strip.convert("RGBA")
+        strip = Pillow.alpha_composite(Pillow.new("RGBA", rgba.size, "white"), rgba)
+    return np.array(strip if strip.mode == "RGB" else strip.convert("RGB"))
+
+
+def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> None:
+    """PNG of one picture H W 3 in 0..1, rounded to 8 bits, with `metadata` as text chunks; whole or not at all."""
+    from PIL import Image as Pillow
+    from PIL import PngImagePlugin
+
+    chunks = PngImagePlugin.PngInfo()
+    for key, text in metadata.items():
+        if text.isascii():
+            chunks.add_text(key, text)  # the form that ComfyUI's page reads
+        else:
+            chunks.add_itxt(key, text)  # not packed: Pillow refuses to unpack more than 1 MiB
+    check_numbers(pixels, what=target.name)
+    bytes_hwc = (pixels.clamp(0, 1) * 255).round().byte().cpu().numpy()
+    with replacing(target) as temporary:
+        Pillow.fromarray(bytes_hwc).save(temporary, format="PNG", pnginfo=chunks, compress_level=6)
+
+
+def check_numbers(pixels: Tensor, *, what: str) -> None:
+    """Refuse pixels that are NaN, which would be written as black."""
+    num_bad = int(pixels.isnan().sum())
+    if num_bad:
+        raise ValueError(
+            f"{what} would hold {num_bad} values that are not a number (NaN) among {pixels.numel()}, and nothing is "
+            "written; look at what made the picture"
+        )
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The text chunks of a PNG; empty for other pictures. Of a very large one those before the pixels, as ours are."""
+    with opened(path, max_pixels=None) as picture:
+        if picture.format != "PNG":
+            return {}
+        try:
+            is_large = picture.width * picture.height > MAX_PIXELS
+            text = picture.info if is_large else getattr(picture, "text", {})  # which reads to the end of the file
+        except (OSError, SyntaxError, ValueError, EOFError) as error:
+            raise ValueError(f"{path} is damaged ({error}); use the file as it was saved") from None
+        return {str(key): str(value) for key, value in text.items() if isinstance(value, str)}
+
+
+_FILTERS = threading.Lock()
+"""The warning filters belong to the whole process, and nodes run in threads."""
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Pillow warns of large pictures (MAX_PIXELS decides) and of damaged camera data (it counts as none)."""
+    with _FILTERS, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
+def opened(
+    path: Path, *, name: str = "", max_pixels: int | None = MAX_PIXELS, remedy: str = "make it smaller"
+) -> Iterator[Pillow.Image]:
+    """A picture whose header was read and whose size is bearable. Raises `ValueError`, which calls it `name`.
+
+    `max_pixels` None is for pictures that this process made itself.
+    """
+    name, most = name or str(path), math.inf if max_pixels is None else max_pixels
+    if max_pixels is not None:
+        check_file_size(path, name=name, max_pixels=max_pixels, remedy=remedy)
+    # closed, since some of Pillow's pictures are kept alive by themselves until Python looks for circles
+    with _quietly(), _regular(path, name) as file, contextlib.closing(_open(file, name, most)) as picture:
+        if picture.width * picture.height > most:
+            size = f"{picture.width} x {picture.height}"
+            raise ValueError(f"{name} has {size} pixels, and at most {most:,} are taken; {remedy}")
+        yield picture
+
+
+def load(picture: Pillow.Image, name: str) -> None:
+    """Read the pixels of an opened picture. Raises `ValueError` where they are not sound."""
+    try:
+        picture.load()
+        if hasattr(picture, "_decoder"):  # of WebP: it keeps two pictures of that size, and a third as a file
+            picture._decoder = picture.fp = None  # pyright: ignore[reportAttributeAccessIssue]
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        raise ValueError(f"{name} is damaged or cut short ({error}); export the picture again") from None
+
+
+def check_file_size(path: Path, *, max_pixels: int, remedy: str, name: str = "") -> None:
+    """Refuse a file that is longer than any picture of so many pixels, before it is read. Raises `ValueError`."""
+    name = name or str(path)
+    with _regular(path, name) as file:
+        num_bytes = os.fstat(file.fileno()).st_size
+    if num_bytes > max(max_pixels, 1 << 20) * FILE_BYTES_PER_PIXEL:
+        raise ValueError(f"{name} has {num_bytes:,} bytes, more than a picture of {max_pixels:,} pixels; {remedy}")
+
+
+def _regular(path: Path, name: str) -> BinaryIO:
+    try:
+        return open_regular(path)
+    except OSError as error:
+        raise ValueError(f"{name} cannot be opened ({error.strerror}); give the path of a picture file") from None
+
+
+def _open(file: BinaryIO, name: str, most: float) -> Pillow.Image:
+    from PIL import Image as Pillow
+
+    limit = Pillow.MAX_IMAGE_PIXELS  # the process's: raised only for whom it would keep out, since a host relies on it
+    if limit is not None and most > 2 * limit:
+        Pillow.MAX_IMAGE_PIXELS = None
+    try:
+        return Pillow.open(file, formats=FORMATS)
+    except Pillow.DecompressionBombError:
+        raise ValueError(f"{name} has far too many pixels, and at most {most:,} are taken; make it smaller") from None
+    except (OSError, SyntaxError, ValueError):
+        raise ValueError(f"{name} is not a picture that can be read; use {', '.join(FORMATS)}") from None
+    finally:
+        Pillow.MAX_IMAGE_PIXELS = limit
+
+
+def turned(picture: Pillow.Image) -> Pillow.Image:
+    """The picture itself, turned as its camera says; damaged camera data counts as none."""
+    from PIL import ImageOps
+
+    with contextlib.suppress(OSError, SyntaxError, ValueError, KeyError, TypeError, ZeroDivisionError, OverflowError):
+        ImageOps.exif_transpose(picture, in_place=True)  # a copy would take a large picture's memory twice
+    return picture

@@ -1,0 +1,89 @@
+"""Picture sizes: which size a picture gets, and scaling it to that size."""
+
+# B batch, H height, W width, C channels
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+from ...pipelines.values import Image, Model
+from .picture_files import MAX_PIXELS
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Method = Literal["bicubic", "bilinear", "nearest"]
+
+
+def size_like(model: Model, image: Image, *, width: int, height: int) -> tuple[int, int]:
+    """(width, height) as given; where both are 0, the picture's shape at the model's own area, as the model allows."""
+    from ...pipelines.models.describe import card_of
+    from ...pipelines.shape import check_size, size_multiple
+
+    tall, wide = image.pixels.shape[1:3]
+    if not width and not height:
+        card, multiple = card_of(model), size_multiple(model)
+        scale = math.sqrt(card.width * card.height / (wide * tall))
+        width, height = (max(multiple, round(side * scale / multiple) * multiple) for side in (wide, tall))
+    elif not width or not height:
+        raise ValueError(f"width is {width} and height is {height}; set both, or leave both at 0")
+    check_size(model, width, height)
+    return width, height
+
+
+def check_area(
+    width: int,
+    height: int,
+    *,
+    max_pixels: int = MAX_PIXELS,
+    what: str = "picture",
+    remedy: str = "make it smaller",
+) -> None:
+    """Refuse a picture before the memory for it is asked for."""
+    if width * height > max_pixels:
+        raise ValueError(
+            f"the {what} would be {width} x {height} pixels, more than the {max_pixels:,} that are made; {remedy}"
+        )
+
+
+def cover(pixels: Tensor, width: int, height: int, method: Method = "bicubic") -> Tensor:
+    """B H W C scaled to cover the size, with the middle kept. Cut first: scaling what is cut off may take terabytes."""
+    tall, wide = pixels.shape[1:3]
+    kept_wide = min(wide, max(1, round(tall * width / height)))
+    kept_tall = min(tall, max(1, round(wide * height / width)))
+    top, left = (tall - kept_tall) // 2, (wide - kept_wide) // 2
+    return stretch(pixels[:, top : top + kept_tall, left : left + kept_wide], width, height, method)
+
+
+def contain(pixels: Tensor, width: int, height: int, method: Method = "bicubic") -> Tensor:
+    """B H W C scaled to fit inside the size; the rest is black."""
+    tall, wide = pixels.shape[1:3]
+    scale = min(width / wide, height / tall)
+    small = stretch(pixels, max(1, round(wide * scale)), max(1, round(tall * scale)), method)
+    result = pixels.new_zeros((len(pixels), height, width, pixels.shape[3]))
+    top, left = (height - small.shape[1]) // 2, (width - small.shape[2]) // 2
+    result[:, top : top + small.shape[1], left : left + small.shape[2]] = small
+    return result
+
+
+def stretch(pixels: Tensor, width: int, height: int, method: Method = "bicubic") -> Tensor:
+    """B H W C scaled to the size, whatever its shape."""
+    if pixels.shape[1:3] == (height, width):
+        return pixels
+    planes = interpolate(pixels.movedim(3, 1), width, height, method)  # B C H W
+    return planes.movedim(1, 3).clamp(0, 1).contiguous()
+
+
+def interpolate(planes: Tensor, width: int, height: int, method: Method) -> Tensor:
+    """B C H W at another size; made smaller without jagged edges."""
+    import torch
+
+    is_smooth = method != "nearest"
+    return torch.nn.functional.interpolate(
+        planes,
+        size=(height, width),
+        mode=method,
+        antialias=is_smooth,
+        align_corners=False if is_smooth else None,
+    )

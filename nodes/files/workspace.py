@@ -1,0 +1,172 @@
+"""Where a run may read and write files, and the provenance that its results carry."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from ...pipelines.models.regular_file import sha256_of
+from ...pipelines.values import Place
+from .atomic import write_failure
+from .picture_files import MAX_PIXELS
+
+READ = "read"
+
+Host = Literal["python", "command line", "page", "comfyui"]
+"""Who runs the nodes, where a sentence must name a remedy that only this host has."""
+
+ALLOW: dict[Host, str] = {
+    "python": "move it there, or add its folder to the workspace's roots",
+    "command line": "move it there, or allow its folder with --allow",
+    "page": "upload it, or ask whoever runs this server to put it there",
+    "comfyui": "move or link it there",
+}
+
+PULL: dict[Host, str] = {
+    "comfyui": "download its whole repository with the hub's own command (hf download), or give the path of its folder "
+    "below ComfyUI's models",
+}
+"""For a model that is not here; the other hosts can name our command."""
+
+SMALLER: dict[Host, str] = {
+    "python": "make it smaller, or raise the workspace's max_pixels",
+    "command line": "make it smaller, or raise the limit with --max-pixels",
+    "page": "make it smaller, or ask whoever runs this server to raise --max-pixels",
+    "comfyui": "make it smaller",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """A run's folders. Every path is resolved; reading or writing outside the roots is refused.
+
+    `roots` None means anywhere: a call made by hand in Python is the user's own code.
+    """
+
+    output_dir: Path = field(default_factory=lambda: Path("output"))
+    roots: tuple[Path, ...] | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Written into every picture and video, such as the workflow that made it; names are ASCII."""
+    claims: dict[Path, object] | None = field(default=None, compare=False)
+    """Files that this run reads or writes, so that no two of its nodes meet in one. None: nobody keeps count."""
+
+    place: Place = field(default_factory=Place)
+    """Where the models of this run work, whatever the workflow says; no devices: where it says."""
+    max_pixels: int = MAX_PIXELS
+    """Of a picture that is read from a file or made by resizing."""
+    host: Host = "python"
+    counts_up: bool = False
+    """Each saved file is a new one, name_00001_.png and on, as ComfyUI's own; without it, a file of that name gives
+    way to the new one."""
+
+    def input_path(self, path: str, *, socket: str) -> Path:
+        """The existing file or folder that `path` names, relative to the first root that has it.
+
+        Raises `ValueError` when it is missing or lies outside the roots (links followed).
+        """
+        if "\0" in path or not path.strip():
+            raise ValueError(f"{socket} is {path!r}; give the path of a file")
+        candidates = [Path(path)] if Path(path).is_absolute() else [root / path for root in self.roots or (Path.cwd(),)]
+        try:
+            found = next((_real(c) for c in candidates if c.exists()), None)
+        except OSError as error:
+            raise ValueError(f"{socket} {path[:200]!r} cannot be opened: {error.strerror}; give another path") from None
+        if self.roots is not None and not any((found or _real(candidates[0])).is_relative_to(r) for r in self.roots):
+            allowed = ", ".join(map(str, self.roots))
+            raise ValueError(f"{socket} {path!r} lies outside the allowed folders ({allowed}); {ALLOW[self.host]}")
+        if found is None:
+            where = ", ".join(str(c.parent) for c in candidates)
+            raise ValueError(f"{socket} {path!r} does not exist (looked in {where}); check the path")
+        if not (found.is_file() or found.is_dir()):
+            raise ValueError(f"{socket} {path!r} is a pipe or a device, which is not read; give a file")
+        if self.claims is not None and self.claims.setdefault(found, READ) != READ:
+            raise ValueError(f"{socket} {path!r} is written by another node of this run; wire the two nodes instead")
+        return found
+
+    def output_path(self, name: str, *, socket: str) -> Path:
+        """Where an output called `name` goes; folders in it are made. Raises `ValueError` outside `output_dir`."""
+        root = self.output_dir.resolve()
+        target = _real(root / name) if "\0" not in name else root
+        if target.name.startswith(".") or not target.is_relative_to(root) or target == root:
+            raise ValueError(f"{socket} is {name!r}; give a name inside the output folder, such as 'picture'")
+        mine = object()
+        if self.claims is not None and (other := self.claims.setdefault(target, mine)) is not mine:
+            what = "is read by this run" if other == READ else "is written by another node of this run"
+            raise ValueError(f"{socket} {name!r} {what}; give each file of a run a name of its own")
+        return target
+
+    @contextlib.contextmanager
+    def output_files(self, name: str, count: int, ending: str, *, socket: str) -> Iterator[list[Path]]:
+        """Where `count` files called `name` go: name.png, or name-00.png and on for several; see `counts_up`.
+
+        Numbers are taken when the block begins, so that no other save gets them, and given back where it fails.
+        """
+        if not self.counts_up:
+            yield [self.output_path(file, socket=socket) for file in numbered(name, count, ending)]
+            return
+        plain = self.output_path(f"{name}_.{ending}", socket=socket)
+        taken: list[Path] = []
+        try:
+            taken += _take_numbers(plain.parent, plain.name.removesuffix(f"_.{ending}"), count, ending)
+            yield taken
+        finally:
+            for file in taken:
+                if file.exists() and not file.stat().st_size:  # nothing was written to it
+                    file.unlink(missing_ok=True)
+
+    def check_writable(self) -> None:
+        """Raises `ValueError` now rather than after the work, when nothing can be written to `output_dir`."""
+        try:
+            self.output_dir.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.output_dir) as probe:
+                probe.write(b"?")
+        except OSError as error:
+            raise ValueError(write_failure(self.output_dir, error)) from None
+
+
+def _real(path: Path) -> Path:
+    """Links followed; links that lead round in a circle are left as they are, where `Path.resolve` raises."""
+    return Path(os.path.realpath(path))
+
+
+def numbered(name: str, count: int, ending: str) -> list[str]:
+    """`name.ending`, or `name-00.ending` and so on for several."""
+    width = len(str(count - 1))
+    return [f"{name}.{ending}"] if count == 1 else [f"{name}-{index:0{width}}.{ending}" for index in range(count)]
+
+
+def _take_numbers(folder: Path, name: str, count: int, ending: str) -> Iterator[Path]:
+    """Empty new files, numbered on from the last that is there, by the rule of ComfyUI's `get_save_image_path`.
+
+    Whoever makes a file first has its number, other processes included.
+    """
+    rule = re.compile(rf"{re.escape(name)}_(\d+)[_.]", re.IGNORECASE if os.name == "nt" else 0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        number = max((int(match[1]) for file in folder.iterdir() if (match := rule.match(file.name))), default=0)
+        while count:
+            number += 1
+            target = folder / f"{name}_{number:05}_.{ending}"
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+                count -= 1
+                yield target
+    except OSError as error:
+        raise ValueError(write_failure(folder / f"{name}.{ending}", error)) from None
+
+
+def content_hash(file: Path, *, socket: str) -> str:
+    """sha256 of a file's bytes. Raises `ValueError` when it is no readable file."""
+    try:
+        return sha256_of(file)
+    except OSError as error:
+        raise ValueError(f"{socket} {str(file)!r} cannot be read ({error.strerror}); give a file") from None
+
+
+HERE = Workspace()

@@ -1,0 +1,14 @@
+"""The workflow: its file, its nodes and values, and what is wrong with it. Nothing here runs anything.
+
+check: The checker: everything that is wrong with a workflow, found before anything runs and reported all at once.
+graph: The workflow file, format 1: what it holds, reading it and writing it.
+json_text: Reading JSON from strangers: bounded size and nesting, no duplicate keys, no NaN, and one sentence when
+    refused.
+modes: Mute and bypass: the graph that a run, the checker and an export see, without the nodes that are switched off.
+order: The order of nodes: each after those that feed it, otherwise as they come.
+problems: What is wrong with a workflow: one `Problem` per fault, and the error that carries all of them.
+resolve: From the file to what nodes are called with: older nodes upgraded, overrides and params in, defaults filled.
+scalars: What a scalar socket accepts: the one place where types, ranges and choices of plain values are checked.
+schema: The JSON Schema of the workflow file, generated from its model and committed beside it.
+spec: The node spec: all that a page, a host, a checker or a command line knows of a node, read from its signature.
+"""

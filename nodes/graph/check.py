@@ -1,0 +1,244 @@
+"""The checker: everything that is wrong with a workflow, found before anything runs and reported all at once."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from .graph import Graph, Link, Node, ParamRef
+from .modes import effective
+from .order import in_order
+from .problems import GraphError, Names, Problem, short
+from .resolve import Overrides, param_socket, param_values, plain_value, upgrade, with_overrides
+from .scalars import SCALAR_TYPES, can_feed, fault
+from .spec import InputSpec, NodeSpec
+
+SHOWN_CYCLES = 10
+Specs = Mapping[str, NodeSpec]
+
+
+def installed_version(package: str) -> str | None:
+    """The version of an installed distribution; None where there is none."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+    if package == "latentloom":  # run from a checkout that is not installed
+        from ... import __version__
+
+        return __version__
+    return None
+
+
+def check(
+    graph: Graph,
+    specs: Specs,
+    overrides: Overrides | None = None,
+    require: Callable[[str], str | None] = installed_version,
+) -> list[Problem]:
+    """All problems of a workflow with these nodes installed, but for those of nodes that are switched off.
+
+    `require` tells a package's installed version.
+    """
+    overrides = overrides or {}
+    names = Names()
+    whole, problems = upgrade(graph, specs)
+    graph = effective(whole, specs, overrides)
+    inputs = with_overrides(graph, overrides)
+    return [
+        *_requires(graph, require),
+        *(problem for problem in problems if problem.node in graph.nodes),
+        *_params(graph, overrides),
+        *_overrides(whole, specs, overrides, names),
+        *_nodes(graph, specs, inputs, param_values(graph, overrides), names),
+        *_outputs(graph, specs, names),
+        *_cycles({name: _sources(graph, entries) for name, entries in inputs.items()}),
+    ]
+
+
+def ensure(graph: Graph, specs: Specs, overrides: Overrides | None = None) -> None:
+    """Raise `GraphError` with all problems, if there are any."""
+    if problems := check(graph, specs, overrides):
+        raise GraphError(problems)
+
+
+def _requires(graph: Graph, require: Callable[[str], str | None]) -> Iterator[Problem]:
+    for package, wanted in graph.requires.items():
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+        have = require(package)
+        try:
+            if have is not None and SpecifierSet(wanted).contains(have, prereleases=True):
+                continue
+            message = f"the workflow needs {package} {wanted}, and {have or 'none'} is installed; install that version"
+        except (InvalidSpecifier, ValueError):
+            message = f"requires says {short(wanted)} of {package}; write a range of versions such as >=0.1,<1"
+        yield Problem("", package, "requires_unmet", message)
+
+
+def _params(graph: Graph, overrides: Overrides) -> Iterator[Problem]:
+    for name, param in graph.params.items():
+        value = overrides.get(name, param.default)
+        if value is None:
+            yield Problem(
+                "",
+                name,
+                "missing_param",
+                f"param {name} has no value; give it a default in the workflow, or a value when it is run",
+            )
+        elif found := fault(param_socket(name, param), value):
+            yield Problem("", name, found[0], f"param {found[1]}")
+
+
+def _overrides(graph: Graph, specs: Specs, overrides: Overrides, names: Names) -> Iterator[Problem]:
+    for target in overrides:
+        node, dot, _ = target.partition(".")
+        if not dot:
+            if target not in graph.params:
+                hint = names.offer(target, graph.params)
+                message = f"{short(target)} is no param of this workflow; {hint}; or write node.socket"
+                yield Problem("", target, "unknown_param", message)
+        elif node not in graph.nodes:
+            yield Problem(
+                "", target, "unknown_node", f"there is no node {short(node)}; {names.offer(node, graph.nodes)}"
+            )
+
+
+def _nodes(
+    graph: Graph,
+    specs: Specs,
+    inputs: Mapping[str, Mapping[str, Any]],
+    params: Mapping[str, Any],
+    names: Names,
+) -> Iterator[Problem]:
+    for name, node in graph.nodes.items():
+        spec = specs.get(node.type)
+        if spec is None:
+            hint = names.offer(node.type, specs)
+            message = (
+                f"node type {node.type!r} is not installed; {hint}; correct it, or install the nodes it comes from"
+            )
+            yield Problem(name, "", "unknown_type", message)
+        elif node.version > spec.version:
+            yield Problem(name, "", "node_too_new", _too_new(node, spec))
+        elif node.version == spec.version:
+            yield from _node(name, spec, inputs[name], graph, specs, params, names)
+
+
+def _too_new(node: Node, spec: NodeSpec) -> str:
+    return (
+        f"the file was saved with version {node.version} of {node.type}, version {spec.version} is installed; "
+        "install a newer latentloom, or set the node up again"
+    )
+
+
+def _node(
+    name: str,
+    spec: NodeSpec,
+    entries: Mapping[str, Any],
+    graph: Graph,
+    specs: Specs,
+    params: Mapping[str, Any],
+    names: Names,
+) -> Iterator[Problem]:
+    num_known = 0
+    for socket in spec.inputs:
+        if socket.name not in entries:
+            if socket.required:
+                yield Problem(name, socket.name, "missing_input", _missing(socket))
+            continue
+        num_known += 1
+        entry = entries[socket.name]
+        if isinstance(entry, Link):
+            found = _link_fault(socket, entry, graph, specs, names)
+        elif isinstance(entry, ParamRef):
+            found = _param_fault(socket, entry, graph, params, names)
+        else:
+            found = fault(socket, plain_value(entry, params))
+        if found:
+            yield Problem(name, socket.name, *found)
+    if num_known < len(entries):
+        known = [socket.name for socket in spec.inputs]
+        for socket_name in entries.keys() - known:
+            hint = names.offer(socket_name, known)
+            message = f"{spec.id} has no input {short(socket_name)}; {hint}; correct or remove it"
+            yield Problem(name, socket_name, "unknown_input", message)
+
+
+def _missing(socket: InputSpec) -> str:
+    if socket.type in SCALAR_TYPES:
+        return f"{socket.name} is not given; it takes a {socket.type}; set it"
+    return f'{socket.name} is not connected; wire a {socket.type} to it (in the file: {{"from": "node.socket"}})'
+
+
+def _link_fault(socket: InputSpec, link: Link, graph: Graph, specs: Specs, names: Names) -> tuple[str, str] | None:
+    source_name, _, output_name = link.source.partition(".")
+    source = graph.nodes.get(source_name)
+    if source is None:
+        hint = names.offer(source_name, graph.nodes)
+        return "unknown_node", f"{socket.name} comes from {link.source}, but there is no node {source_name}; {hint}"
+    if (spec := specs.get(source.type)) is None:
+        return None  # reported at the source
+    output = spec.output(output_name)
+    if output is None:
+        hint = names.offer(output_name, [o.name for o in spec.outputs])
+        return "unknown_output", f"{socket.name} comes from {link.source}, but {source.type} has no such output; {hint}"
+    if not can_feed(output.type, socket.type):
+        message = (
+            f"{socket.name} comes from {link.source}, a {output.type}; it takes a {socket.type}; link one of those"
+        )
+        return "type_mismatch", message
+    return None
+
+
+def _param_fault(
+    socket: InputSpec, ref: ParamRef, graph: Graph, params: Mapping[str, Any], names: Names
+) -> tuple[str, str] | None:
+    param = graph.params.get(ref.param)
+    if param is None:
+        hint = names.offer(ref.param, graph.params)
+        return "unknown_param", f"{socket.name} is set by the param {ref.param}, which the workflow lacks; {hint}"
+    if not can_feed(param.type, socket.type) and (param.type, socket.type) != ("string", "choice"):
+        message = (
+            f"{socket.name} takes a {socket.type}, but param {ref.param} is a {param.type}; change the param's type"
+        )
+        return "param_type", message
+    value = params[ref.param]
+    if value is None or fault(param_socket(ref.param, param), value):
+        return None  # reported at the param
+    return fault(socket, value)
+
+
+def _outputs(graph: Graph, specs: Specs, names: Names) -> Iterator[Problem]:
+    for name, link in graph.outputs.items():
+        node = graph.nodes.get(link.node)
+        if node is None:
+            message = (
+                f"output {name} is {link.source}, but there is no such node; {names.offer(link.node, graph.nodes)}"
+            )
+            yield Problem("", name, "unknown_node", message)
+        elif (spec := specs.get(node.type)) and spec.output(link.socket) is None:
+            hint = names.offer(link.socket, [o.name for o in spec.outputs])
+            message = f"output {name} is {link.source}, but {node.type} has no such output; {hint}"
+            yield Problem("", name, "unknown_output", message)
+
+
+def _sources(graph: Graph, entries: Mapping[str, Any]) -> set[str]:
+    links = (entry.source.partition(".")[0] for entry in entries.values() if isinstance(entry, Link))
+    return {node for node in links if node in graph.nodes}
+
+
+def _cycles(sources: dict[str, set[str]]) -> Iterator[Problem]:
+    if len(in_order(sources)) == len(sources):
+        return
+    for _ in range(SHOWN_CYCLES):
+        try:
+            TopologicalSorter(sources).prepare()
+            return
+        except CycleError as error:
+            cycle: list[str] = error.args[1]
+        way = " -> ".join(cycle if len(cycle) <= 12 else [*cycle[:10], "...", cycle[-1]])
+        yield Problem(cycle[0], "", "cycle", f"it needs its own result ({way}); remove one of these links")
+        sources[cycle[1]].discard(cycle[0])

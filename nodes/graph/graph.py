@@ -1,0 +1,244 @@
+"""The workflow file, format 1: what it holds, reading it and writing it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    StringConstraints,
+    Tag,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from ..files.atomic import write_atomic
+from .json_text import parse_json, read_bytes
+from .problems import GraphError, Names, Problem, refuse, short
+
+FORMAT = 1
+MAX_NODES = 10_000
+MAX_META_BYTES = 64 << 10
+"""It travels in every picture that the workflow makes."""
+
+Migration = Callable[[dict[str, Any]], dict[str, Any]]
+MIGRATIONS: dict[int, Migration] = {}
+"""From format n to n + 1. A golden file of every format is kept for ever in tests/nodes/golden."""
+
+NAME_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+Target = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}\.[a-z][a-z0-9_]{0,63}$")]
+Package = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$")]
+Scalar = bool | int | float | str
+Mode = Literal["run", "mute", "bypass"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Link(_Part):
+    """`{"from": "node.socket"}`: another node's output."""
+
+    source: Target = Field(validation_alias="from", serialization_alias="from")
+
+    @classmethod
+    def to(cls, node: str, socket: str) -> Link:
+        return cls.model_validate({"from": f"{node}.{socket}"})
+
+    @property
+    def node(self) -> str:
+        return self.source.partition(".")[0]
+
+    @property
+    def socket(self) -> str:
+        return self.source.partition(".")[2]
+
+
+class ParamRef(_Part):
+    """`{"param": "name"}`: the value of one of the workflow's parameters."""
+
+    param: Name
+
+
+class Wrapped(_Part):
+    """`{"value": ...}`: a value as it is, even where it looks like a link."""
+
+    value: JsonValue
+
+
+def _kind(value: Any) -> str | None:
+    if isinstance(value, Link | ParamRef | Wrapped):
+        return {Link: "link", ParamRef: "param", Wrapped: "value"}[type(value)]
+    if isinstance(value, dict):
+        return {("from",): "link", ("param",): "param", ("value",): "value"}.get(tuple(value))
+    return "plain"
+
+
+PLAIN_SCHEMA = {"type": ["string", "number", "boolean", "null", "array"]}
+Input = Annotated[
+    Annotated[Link, Tag("link")]
+    | Annotated[ParamRef, Tag("param")]
+    | Annotated[Wrapped, Tag("value")]
+    | Annotated[JsonValue, WithJsonSchema(PLAIN_SCHEMA), Tag("plain")],
+    Discriminator(_kind),
+]
+
+
+class Node(_Part):
+    """One node: its type is the class type in every host."""
+
+    type: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,127}$")]
+    version: Annotated[int, Field(ge=1)] = 1
+    title: Annotated[str, Field(max_length=200)] = ""
+    mode: Mode = "run"
+    """A muted node is left out with all that needs it; a bypassed one hands on what it is given (see `modes.py`)."""
+    inputs: dict[Name, Input] = {}
+
+
+class Param(_Part):
+    """A value that the user of the workflow sets by name. Without a default it must be given."""
+
+    type: Literal["string", "int", "float", "bool", "choice"]
+    default: Scalar | None = None
+    choices: list[str] = []
+    min: int | float | None = None
+    max: int | float | None = None
+    help: str = ""
+
+
+def _bounded(meta: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if (size := len(json.dumps(meta, ensure_ascii=False).encode(errors="surrogatepass"))) > MAX_META_BYTES:
+        words = f"{size} bytes are too many, at most {MAX_META_BYTES} are kept; put a reference there, and the rest "
+        raise PydanticCustomError("too_large", "{words}", {"words": words + "into a file of its own"})
+    return meta
+
+
+class Graph(_Part):
+    """A workflow. `meta` is the user's own and `layout` the editor's; like `$schema`, they mean nothing to a run."""
+
+    schema_uri: Annotated[str, Field(alias="$schema", max_length=1000)] = ""
+    """Where an editor finds the JSON Schema of this file."""
+    format: Literal[1] = FORMAT
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    description: str = ""
+    requires: dict[Package, Annotated[str, Field(max_length=200)]] = {}
+    params: dict[Name, Param] = {}
+    nodes: Annotated[dict[Name, Node], Field(max_length=MAX_NODES)]
+    outputs: dict[Name, Link] = {}
+    meta: Annotated[dict[str, JsonValue], AfterValidator(_bounded)] = {}
+    layout: dict[str, JsonValue] = {}
+
+
+def read_graph(source: str | bytes | Path) -> Graph:
+    """Read a workflow from text, bytes or a file. Raises `GraphError` with every problem of its form."""
+    data = parse_json(read_bytes(source) if isinstance(source, Path) else source)
+    if not isinstance(data, dict):
+        raise refuse("not_a_workflow", f"the file holds {short(data)}; a workflow is an object with nodes")
+    return graph_from_plain(data)
+
+
+def graph_from_plain(data: dict[str, Any]) -> Graph:
+    """A workflow from parsed JSON of any known format."""
+    try:
+        return Graph.model_validate(migrate(data))
+    except ValidationError as error:
+        names = Names()
+        errors = error.errors(include_url=False, include_context=False)
+        raise GraphError(_problem(each, names) for each in errors) from None
+
+
+def migrate(
+    data: dict[str, Any], *, migrations: Mapping[int, Migration] = MIGRATIONS, to: int = FORMAT
+) -> dict[str, Any]:
+    """Bring plain data from the format it names to today's."""
+    number = data.get("format")
+    if type(number) is not int or number < 1:
+        got = short(number) if "format" in data else "missing"
+        raise refuse("format", f'"format" is {got}; a workflow of this version says "format": {to}; add it')
+    if number > to:
+        raise refuse(
+            "format_too_new",
+            f"the file has format {number}, this latentloom reads up to {to}; install a newer one "
+            "(pip install --upgrade latentloom), or save the workflow with the older version",
+        )
+    for old in range(number, to):
+        data = {**migrations[old](data), "format": old + 1}
+    return data
+
+
+def graph_to_plain(graph: Graph) -> dict[str, Any]:
+    """Plain data in the file's order of keys, without what says nothing. `layout` comes last."""
+    plain = graph.model_dump(by_alias=True, exclude_defaults=True)
+    nodes = {
+        name: {"type": node.type, "version": node.version, **plain["nodes"][name]} for name, node in graph.nodes.items()
+    }
+    first = {"$schema": graph.schema_uri} if graph.schema_uri else {}
+    return {**first, "format": graph.format, "name": graph.name, **plain, "nodes": nodes}
+
+
+def graph_text(graph: Graph) -> str:
+    """The file's text: one line for each value and link, so that a diff shows what changed."""
+    return _text(graph_to_plain(graph), "") + "\n"
+
+
+def write_graph(graph: Graph, path: Path) -> None:
+    """Write the file whole or not at all."""
+    write_atomic(path, graph_text(graph).encode())
+
+
+def _text(value: Any, indent: str, *, tall: bool = False) -> str:
+    inner = indent + "  "
+    if isinstance(value, dict) and value and (tall or not _is_short(value)):
+        lines = [f"{inner}{_scalar(key)}: {_text(item, inner, tall=key == 'inputs')}" for key, item in value.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    return _scalar(value)
+
+
+def _is_short(value: dict[str, Any]) -> bool:
+    return len(value) == 1 and next(iter(value)) in ("from", "param", "value")
+
+
+def _scalar(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _known(path: Sequence[str]) -> list[str]:
+    """The keys that there are beside the last of a path."""
+    part = {1: Graph, 3: {"nodes": Node, "params": Param}.get(path[0], Link)}.get(len(path), Link)
+    return [field.alias or field.validation_alias or name for name, field in part.model_fields.items()]  # pyright: ignore[reportReturnType] (aliases are text here)
+
+
+def _problem(error: ErrorDetails, names: Names) -> Problem:
+    """One of pydantic's errors in our words."""
+    path = [str(part) for part in error["loc"] if part != "[key]"]
+    node = path[1] if path[0] == "nodes" and len(path) > 1 else ""
+    socket = path[3] if node and len(path) > 3 and path[2] == "inputs" else ""
+    if socket:
+        del path[4:5]  # the tag of `Input`, no part of the path that the user sees
+    got, kind, where = short(error["input"]), error["type"], short(".".join(path))
+    if kind == "extra_forbidden":
+        hint = names.offer(path[-1], _known(path)) + ("; keys of your own go into meta" if len(path) == 1 else "")
+        return Problem(node, socket, "unknown_key", f"{where} is no key of a workflow; {hint}; remove or correct it")
+    if kind == "missing":
+        return Problem(node, socket, "missing_key", f"{where} is missing; add it")
+    if kind == "string_pattern_mismatch":
+        rule = "lower-case letters, digits and _, starting with a letter, at most 64 (links are node.socket)"
+        return Problem(node, socket, "bad_name", f"{where} is {got}; a name is made of {rule}; rename it")
+    if kind == "union_tag_not_found":
+        forms = '{"from": "node.socket"}, {"param": "name"} or {"value": ...}'
+        return Problem(node, socket, "bad_input", f"{where} is the object {got}; write {forms}")
+    if kind == "too_large":
+        return Problem(node, socket, "too_large", f"{where}: {error['msg']}")
+    if kind == "too_long":
+        return Problem(node, socket, "too_long", f"{where} has too many entries: {error['msg']}; split the workflow")
+    return Problem(node, socket, "bad_value", f"{where} is {got}: {error['msg']}; correct it")

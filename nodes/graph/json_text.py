@@ -1,0 +1,40 @@
+"""Reading JSON from strangers: bounded size and nesting, no duplicate keys, no NaN, and one sentence when refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...pipelines.models.json_file import JsonFault, parse_strict
+from ...pipelines.models.regular_file import open_regular
+from .problems import refuse, short
+
+MAX_BYTES = 4 * 2**20
+
+REMEDIES = {
+    "not_text": "is it a workflow?",
+    "too_deep": "a workflow needs 6 levels, is it one?",
+    "not_json": "correct it there",
+    "duplicate_key": "keep one of them",
+    "not_a_number": "write a finite number of at most 64 bits",
+}
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a workflow file; `GraphError` when it is missing, no plain file, or too large."""
+    try:
+        with open_regular(path) as file:
+            return file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise refuse("file", f"{short(str(path))} cannot be read: {reason}; give a workflow's .json file") from None
+
+
+def parse_json(source: str | bytes, *, takes_nan: bool = False) -> Any:
+    """Plain data from JSON text. Raises `GraphError`, and nothing else, whatever the text is."""
+    if len(source) > MAX_BYTES:
+        raise refuse("too_large", f"the file is larger than {MAX_BYTES} bytes, the limit; is it a workflow?")
+    try:
+        return parse_strict(source, takes_nan=takes_nan)
+    except JsonFault as fault:
+        raise refuse(fault.code, f"the file is not JSON that we read: {fault.reason}; {REMEDIES[fault.code]}") from None

@@ -1,0 +1,113 @@
+"""A folder belongs to one process at a time; the system gives it free when that process ends, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from ..files.atomic import LIVE, write_failure
+
+logger = logging.getLogger("latentloom")
+
+LOCK_FILE = ".latentloom.lock"
+LOCKED = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
+FAR = 1 << 30
+"""Windows locks bytes, and nobody else may read them: this one is beyond the text that says who holds the file."""
+HOLDER_BYTES = 200
+
+
+class InUse(ValueError):
+    """Another process has it; `holder` says which."""
+
+    def __init__(self, text: str, *, holder: str) -> None:
+        super().__init__(text)
+        self.holder = holder
+
+
+def claim(path: Path) -> IO[bytes]:
+    """Lock a file, made if it is not there. Close what is returned to give it free. Raises `InUse`, or `OSError`.
+
+    A lock also holds between machines that share a folder by NFS; where a file system has none, a warning says so.
+    """
+    file = path.open("a+b")
+    try:
+        _lock(file)
+    except OSError as error:
+        if error.errno in LOCKED:
+            holder = _holder(file)
+            file.close()
+            raise InUse(f"{path} is locked by {holder}", holder=holder) from None
+        reason = error.strerror or str(error)
+        logger.warning("%s cannot be locked (%s), so nothing keeps other processes out", path.parent, reason)
+    with contextlib.suppress(OSError):  # the disk is full: it is held all the same
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {platform.node()}".encode())
+        file.flush()
+    return file
+
+
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """The folder, made if it is not there, is this process's to write. Raises `InUse`, or `ValueError` where it cannot.
+
+    Nothing stays behind in it, but for a file of a process that was killed, which holds nothing and is used again.
+    """
+    lock = folder / LOCK_FILE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = claim(lock)
+        while not _is_there(lock, file):  # it was opened just before its last holder removed it
+            file.close()
+            file = claim(lock)
+    except InUse as error:
+        raise InUse(
+            f"{folder} is being written by {error.holder}; wait until that ends, or write elsewhere with --out",
+            holder=error.holder,
+        ) from None
+    except OSError as error:
+        raise ValueError(write_failure(folder, error)) from error
+    LIVE.add(lock)
+    try:
+        yield
+    finally:
+        LIVE.discard(lock)
+        if os.name == "nt":  # which removes no file that is open
+            file.close()
+        with contextlib.suppress(OSError):
+            lock.unlink()
+        file.close()
+
+
+def _is_there(path: Path, file: IO[bytes]) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def _holder(file: IO[bytes]) -> str:
+    try:
+        file.seek(0)
+        text = file.read(HOLDER_BYTES).decode(errors="replace")
+    except OSError:
+        text = ""
+    return "".join(c for c in text if c.isprintable()) or "another process"
+
+
+def _lock(file: IO[bytes]) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        file.seek(FAR)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

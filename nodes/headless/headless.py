@@ -1,0 +1,167 @@
+"""Run a workflow file without a page: sweeps, one folder per run, resume, manifests."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ...pipelines.values import Place
+from ..execution.attempt import Caches, attempt, baked, open_caches, workspace_of
+from ..execution.events import Sink
+from ..execution.failure import NodeFailed
+from ..execution.manifest import as_made, has_failed, is_complete
+from ..execution.overlap import overlapped, width_of
+from ..execution.schedule import schedule
+from ..execution.watch import Token
+from ..files.picture_files import MAX_PIXELS
+from ..files.workspace import Workspace
+from ..graph.check import ensure
+from ..graph.graph import Graph
+from ..registry import SPECS
+from .claim import LOCK_FILE, InUse, claimed
+from .reports import Report, Tally
+
+
+@dataclass(frozen=True, kw_only=True)
+class Headless:
+    """How a file is run. `sweep` is one dict of overrides per run, on top of `overrides`."""
+
+    graph: Graph
+    overrides: Mapping[str, Any]
+    sweep: Sequence[Mapping[str, Any]]
+    out: Path
+    roots: tuple[Path, ...]
+    cache_dir: Path | None = None
+    resume: bool = False
+    place: Place = field(default_factory=Place)
+    max_pixels: int = MAX_PIXELS
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Point:
+    overrides: Mapping[str, Any]
+    graph: Graph
+    folder: Path
+
+
+def run_headless(
+    job: Headless, tally: Tally, *, sink: Sink = lambda event: None, cancel: Token | None = None
+) -> Iterator[Report]:
+    """Run the sweep, one report after each run, which `tally` counts; it goes on past a run that fails, and ends with
+    one that is cancelled, or when `tally` says so.
+
+    Raises `GraphError` or `ValueError` before anything runs when the file, the values or the output folder are wrong,
+    or another process writes there. With `resume`, runs that have failed before come last, and those that another
+    process is making are left to it.
+    """
+    points = _points(job)
+    for point in points:
+        ensure(point.graph, SPECS)
+    if not (job.resume and job.out.is_dir()):
+        Workspace(output_dir=job.out).check_writable()
+    if not job.resume or len(points) == 1:
+        _check_free(points)
+    caches, width = open_caches(job.cache_dir), width_of(job.place)
+
+    def made(points: Sequence[_Point]) -> Iterator[tuple[_Point, Report]]:
+        attempts = (partial(_attempt, job, point, caches) for point in points)
+        return zip(points, overlapped(attempts, width=width, sink=sink, cancel=cancel), strict=True)
+
+    if job.resume:
+        points = sorted(points, key=lambda point: has_failed(point.folder, as_made(point.folder, point.graph)))
+    for report in _busy_last(points, made):
+        tally.add(report)
+        yield report
+        if report.state == "cancelled" or tally.why_ended:
+            return
+
+
+def _points(job: Headless) -> list[_Point]:
+    names = folder_names(job.sweep)
+    return [
+        _Point(overrides=overrides, graph=baked(job.graph, overrides), folder=job.out / name if name else job.out)
+        for name, overrides in zip(names, ({**job.overrides, **varied} for varied in job.sweep), strict=True)
+    ]
+
+
+def _check_free(points: Iterable[_Point]) -> None:
+    """Raises `InUse` rather than after some work."""
+    for point in points:
+        if (point.folder / LOCK_FILE).exists():
+            with claimed(point.folder):
+                pass
+
+
+def _busy_last(
+    points: Sequence[_Point], made: Callable[[Sequence[_Point]], Iterable[tuple[_Point, Report]]]
+) -> Iterator[Report]:
+    """By the end, what another process was making may be there."""
+    busy: list[_Point] = []
+    for point, report in made(points):
+        if report.state == "busy":
+            busy.append(point)
+        else:
+            yield report
+    for _, report in made(busy):
+        yield report
+
+
+def _attempt(job: Headless, point: _Point, caches: Caches, sink: Sink, cancel: Token) -> Report:
+    """One point; what keeps it from being made is in the report."""
+    report = Report(folder=point.folder, overrides=point.overrides)
+    if job.resume and _is_complete(job, point):
+        return report
+    try:
+        with claimed(point.folder):
+            if job.resume and _is_complete(job, point):  # another process has just made it
+                return report
+            workspace = _workspace(job, point.graph, point.folder)
+            made = attempt(point.graph, SPECS, workspace=workspace, caches=caches, sink=sink, cancel=cancel)
+    except InUse as error:
+        return dataclasses.replace(report, problem=str(error), is_busy=job.resume and len(job.sweep) > 1)
+    except ValueError as error:
+        return dataclasses.replace(report, problem=str(error))
+    return dataclasses.replace(report, result=made.result, problem=made.problem)
+
+
+def _workspace(job: Headless, graph: Graph, folder: Path) -> Workspace:
+    return workspace_of(
+        graph, SPECS, folder, roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels
+    )
+
+
+def _is_complete(job: Headless, point: _Point) -> bool:
+    """Whether the run is there already, made from the very same files. An input that cannot be read is told later."""
+    graph = as_made(point.folder, point.graph)
+    workspace = _workspace(job, graph, point.folder)
+    try:
+        keys = schedule(graph, SPECS, overrides={}, workspace=dataclasses.replace(workspace, claims=None)).keys
+    except NodeFailed:
+        return False
+    return is_complete(point.folder, graph, keys)
+
+
+def folder_names(sweep: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A folder name for each point of a sweep, such as `seed=3,steps=8`; all differ, also where case does not count."""
+    names = [_folder_name(varied) for varied in sweep]
+    counts = Counter(name.casefold() for name in names)
+    return [
+        f"{name} {_mark(varied)}" if counts[name.casefold()] > 1 else name
+        for name, varied in zip(names, sweep, strict=True)
+    ]
+
+
+def _folder_name(varied: Mapping[str, Any]) -> str:
+    text = ",".join(f"{name}={value}" for name, value in varied.items())
+    return "".join(c if c.isalnum() or c in "=,.-_ " else "_" for c in text)[:100].strip(" .")
+
+
+def _mark(varied: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(varied).encode()).hexdigest()[:12]

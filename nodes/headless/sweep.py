@@ -1,0 +1,144 @@
+"""Values from the command line: `NAME=VALUE` for one run, `NAME=1..4` or `NAME=a,b,c` for a run each."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..graph.graph import Graph, ParamRef
+from ..graph.problems import Names, short
+from ..graph.resolve import param_socket
+from ..graph.scalars import SCALAR_TYPES, fault
+from ..graph.spec import InputSpec, NodeSpec
+
+MAX_RUNS = 10_000
+_RANGE = re.compile(r"(-?\d{1,20})\.\.(-?\d{1,20})")
+_BOOLS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+Specs = Mapping[str, NodeSpec]
+
+
+def parse_set(graph: Graph, specs: Specs, texts: Sequence[str]) -> dict[str, Any]:
+    """Overrides from `NAME=VALUE` texts, typed by the workflow. NAME is a param, or node.socket."""
+    overrides: dict[str, Any] = {}
+    for text in texts:
+        name, value = _split(text, "--set", f"{short(text)[1:-1]}=VALUE")
+        if name in overrides:
+            raise ValueError(f"--set {name} is given twice; give it once, or use --sweep {name}=a,b")
+        overrides[name] = _typed(_socket(graph, specs, name), name, value)
+    return overrides
+
+
+def parse_sweep(graph: Graph, specs: Specs, texts: Sequence[str]) -> list[dict[str, Any]]:
+    """The overrides of each run: every combination of the swept values, the last name changing fastest.
+
+    One empty dict without any sweep. Values with commas are written as a JSON list: `prompt=["a, b", "c"]`.
+    """
+    axes: dict[str, list[Any]] = {}
+    for text in texts:
+        name, value = _split(text, "--sweep", f"{short(text)[1:-1]}=1..4")
+        if name in axes:
+            raise ValueError(f"--sweep {name} is given twice; put all its values into one")
+        axes[name] = _values(_socket(graph, specs, name), name, value)
+    if (num_runs := math.prod(map(len, axes.values()))) > MAX_RUNS:
+        raise ValueError(f"--sweep asks for {num_runs} runs; at most {MAX_RUNS} are made; sweep fewer values")
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def check_apart(graph: Graph, overrides: Mapping[str, Any], sweep: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a name that is both set and swept, and a param given beside values that replace it wherever it is used."""
+    if both := [name for name in sweep[0] if name in overrides]:
+        raise ValueError(f"--set {both[0]} and --sweep {both[0]} give the same value; leave one of them out")
+    given = {**dict.fromkeys(sweep[0], "--sweep"), **dict.fromkeys(overrides, "--set")}
+    for name in given.keys() & graph.params.keys():
+        used = [
+            f"{node_name}.{socket}"
+            for node_name, node in graph.nodes.items()
+            for socket, entry in node.inputs.items()
+            if isinstance(entry, ParamRef) and entry.param == name
+        ]
+        if used and given.keys() >= set(used):
+            raise ValueError(
+                f"{given[name]} {name} changes nothing, because {given[used[0]]} {used[0]} takes its place; "
+                "leave one of them out"
+            )
+
+
+def _split(text: str, flag: str, example: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ValueError(f"{flag} {short(text)} names no value; write {flag} {example}")
+    return name.strip(), value
+
+
+def _socket(graph: Graph, specs: Specs, name: str) -> InputSpec:
+    node_name, dot, socket_name = name.partition(".")
+    if not dot:
+        if (param := graph.params.get(name)) is None:
+            hint = Names().offer(name, graph.params)
+            raise ValueError(f"{short(name)} is no param of this workflow; {hint}; or write node.socket")
+        return param_socket(name, param)
+    if (node := graph.nodes.get(node_name)) is None:
+        raise ValueError(
+            f"there is no node {short(node_name)} in this workflow; {Names().offer(node_name, graph.nodes)}"
+        )
+    if (spec := specs.get(node.type)) is None:
+        raise ValueError(f"node type {node.type!r} is not installed; {Names().offer(node.type, specs)}")
+    socket = spec.input(socket_name)
+    if socket is not None and socket.type not in SCALAR_TYPES:
+        raise ValueError(f"{name} takes no value but a {socket.type}, which another node makes; link it in the file")
+    if socket is None:
+        scalars = [s.name for s in spec.inputs if s.type in SCALAR_TYPES]
+        hint = Names().offer(socket_name, scalars)
+        raise ValueError(f"{node_name} has no input {short(socket_name)} that takes a value; {hint}")
+    return socket
+
+
+def _values(socket: InputSpec, name: str, text: str) -> list[Any]:
+    if text.lstrip().startswith("["):
+        return _listed(socket, name, text)
+    if (match := _RANGE.fullmatch(text.strip())) and socket.type in ("int", "float"):
+        first, last = int(match[1]), int(match[2])
+        if first > last:
+            raise ValueError(f"--sweep {name}={text} ends before it begins; write {name}={last}..{first}")
+        if last - first >= MAX_RUNS:
+            raise ValueError(f"--sweep {name}={text} has {last - first + 1} values; at most {MAX_RUNS} are taken")
+        return [_checked(socket, name, value) for value in range(first, last + 1)]
+    if ".." in text and socket.type in ("int", "float"):
+        raise ValueError(f"--sweep {name}={text}: only whole numbers have ranges, as 1..4; list others, as 1.0,1.5,2.0")
+    return [_typed(socket, name, part) for part in text.split(",")]
+
+
+def _listed(socket: InputSpec, name: str, text: str) -> list[Any]:
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(f'--sweep {name}={short(text)} is no JSON list; write {name}=["a, b", "c"]') from None
+    if not values:
+        raise ValueError(f"--sweep {name} has no values; list at least one")
+    return [_checked(socket, name, value) for value in values]
+
+
+def _typed(socket: InputSpec, name: str, text: str) -> Any:
+    """The value that a text means at a socket."""
+    value: Any = text
+    try:
+        if socket.type == "int":
+            value = int(text)
+        elif socket.type == "float":
+            value = float(text)
+        elif socket.type == "bool":
+            value = _BOOLS.get(text.strip().lower(), text)
+    except ValueError:
+        pass  # `fault` says what would be right
+    return _checked(socket, name, value)
+
+
+def _checked(socket: InputSpec, name: str, value: Any) -> Any:
+    if found := fault(socket, value):
+        raise ValueError(f"{name}: {found[1]}" if "." in name else found[1])
+    return value

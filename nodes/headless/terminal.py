@@ -1,0 +1,140 @@
+"""What a headless run tells a terminal or a script: events as JSON, reports, and what became of a sweep."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..execution.events import Event
+from .reports import Report, Tally
+
+
+class ProgressBars:
+    """An event sink, also of several runs at a time."""
+
+    def __init__(self, titles: Mapping[str, str]) -> None:
+        self._titles = titles
+        self._lock = threading.Lock()
+        self._bars: dict[tuple[str, str], Any] = {}
+
+    def __call__(self, event: Event) -> None:
+        with self._lock:  # runs that overlap tell from threads of their own
+            self._show(event)
+
+    def _show(self, event: Event) -> None:
+        name = self._titles.get(event.node, event.node)
+        if event.kind == "progress":
+            self._advance(event, name)
+        elif event.kind == "spread" and len(event.ranks) > 1:
+            self._line(f"{name:<18} {event.message} on {len(event.ranks)} ranks")
+        elif event.kind == "phase" and event.message.startswith(("loading", "starting again")):
+            self._line(f"{name:<18} {event.message}")
+        elif event.kind == "finished":
+            self._end((event.run, event.node))
+            self._line(f"{name:<18} {event.seconds:6.2f} s")
+        elif event.kind == "cached":
+            self._line(f"{name:<18} cached")
+        elif event.kind in ("run_finished", "run_failed", "run_cancelled"):
+            self._end_run(event.run)
+        elif event.kind in ("failed", "skipped"):
+            self._end((event.run, event.node))
+            self._line(f"{name:<18} {event.kind}")
+
+    def _end_run(self, run: str) -> None:
+        for key in [key for key in self._bars if key[0] == run]:
+            self._end(key)
+
+    def _advance(self, event: Event, name: str) -> None:
+        from tqdm import tqdm
+
+        key = (event.run, event.node)
+        if key not in self._bars:
+            self._bars[key] = tqdm(total=event.total, desc=f"{name:<18}", unit="step", leave=False)
+        bar = self._bars[key]
+        bar.update(event.done - bar.n)
+
+    def _end(self, key: tuple[str, str]) -> None:
+        if bar := self._bars.pop(key, None):
+            bar.close()
+
+    def _line(self, text: str) -> None:
+        from tqdm import tqdm
+
+        tqdm.write(text, file=sys.stderr)
+
+
+SHOWN_FAILURES = 20
+
+_printing = threading.Lock()
+"""Runs that overlap tell of their events from threads of their own."""
+
+
+def event_printer(cancel: threading.Event) -> Callable[[Event], None]:
+    """Prints events as JSON; a reader that went away ends the run."""
+
+    def show(event: Event) -> None:
+        if event.kind == "preview":
+            return
+        try:
+            _print_line(event.to_plain())
+        except BrokenPipeError:
+            forget_stdout()
+            cancel.set()
+
+    return show
+
+
+def _print_line(plain: Mapping[str, Any]) -> None:
+    with _printing:
+        print(json.dumps(plain), flush=True)
+
+
+def forget_stdout() -> None:
+    """Nobody reads any more; without this Python complains once more when it ends."""
+    sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+
+
+def print_report(report: Report, *, as_json: bool, debug: bool) -> None:
+    """Where the result is, or why there is none."""
+    result = report.result
+    if as_json:
+        _print_line(report.to_plain())
+    elif report.state == "resumed":
+        print(f"{report.folder}: complete already")
+    elif report.state == "cancelled":
+        print("latentloom: cancelled; nothing was left half-written", file=sys.stderr)
+    elif report.state == "ok":
+        print("\n".join(report.files) or f"done; see {report.folder / 'manifest.json'}")
+    if report.error and not as_json:
+        print(f"latentloom: {report.error}", file=sys.stderr)
+    if debug and result is not None and result.failure is not None:
+        traceback.print_exception(result.failure.__cause__)
+
+
+def print_tally(tally: Tally, *, as_json: bool) -> None:
+    """Once, after the last run of a sweep: what failed, and what is left to do."""
+    if as_json:
+        _print_line(tally.to_plain())
+        return
+    lines = []
+    if tally.failures:
+        lines.append(f"{len(tally.failures)} of {tally.num_runs} runs failed:")
+        lines += [f"  {each.folder}: {each.error}" for each in tally.failures[:SHOWN_FAILURES]]
+    if (num_more := len(tally.failures) - SHOWN_FAILURES) > 0:
+        lines.append(f"  ... and {num_more} more; each manifest.json says why")
+    if tally.why_ended:
+        lines.append(f"the sweep ended early, because {tally.why_ended}")
+    if num_busy := tally.count("busy"):
+        lines.append(f"{num_busy} of {tally.num_runs} runs are being made by other processes, and are not done yet")
+    if tally.num_left:
+        lines.append(f"--resume makes the {tally.num_left} that are left, and tries those that failed once more")
+    elif tally.failures:
+        lines.append("--resume tries those that failed once more")
+    if lines:
+        print("latentloom: " + "\n".join(lines), file=sys.stderr)

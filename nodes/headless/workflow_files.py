@@ -1,0 +1,73 @@
+"""Where workflows come from: a file of their own or ComfyUI's, or a picture or video; and what they may read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ...pipelines.models.source import exists, split_source
+from ..files.picture_files import WORKFLOW_KEY, read_metadata
+from ..files.video_files import read_video_metadata
+from ..graph.graph import Graph, graph_from_plain, read_graph
+from ..graph.json_text import parse_json, read_bytes
+from ..graph.problems import refuse, short
+from ..hosts.comfy_file import from_comfy, is_comfy, read_chunk
+from ..registry import SPECS
+
+PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
+VIDEOS = (".mp4", ".mov", ".webm", ".mkv")
+SHIPPED = Path(__file__).parents[2] / "workflows"
+
+
+def read_workflow(path: Path) -> Graph:
+    """The workflow in a file. Raises `GraphError` or `ValueError` in words for the user."""
+    ending = path.suffix.lower()
+    if not exists(path):
+        shipped = next((_near(file) for file in shipped_files() if file.name == path.name), "")
+        raise ValueError(f"{path} does not exist; {f'did you mean {shipped}?' if shipped else 'check the path'}")
+    if ending not in (*PICTURES, *VIDEOS):
+        return read_text(path, name=path.stem)
+    metadata = read_metadata(path) if ending in PICTURES else read_video_metadata(path)
+    if WORKFLOW_KEY in metadata:
+        return read_graph(metadata[WORKFLOW_KEY])
+    if "prompt" in metadata:  # ComfyUI saved it
+        return from_comfy(read_chunk(metadata["prompt"]), SPECS, path.stem)
+    raise ValueError(f"{path} carries no workflow; use a picture or video as latentloom or ComfyUI saved it")
+
+
+def read_text(path: Path, *, name: str) -> Graph:
+    """The workflow in a file of text, ours or ComfyUI's, which has no name of its own. Raises `GraphError`."""
+    data = parse_json(read_bytes(path))
+    if not isinstance(data, dict):
+        raise refuse("not_a_workflow", f"the file holds {short(data)}; a workflow is an object with nodes")
+    return from_comfy(data, SPECS, name) if is_comfy(data) else graph_from_plain(data)
+
+
+def shipped_files() -> list[Path]:
+    """Every workflow that comes with the package; a folder for each model."""
+    return sorted(SHIPPED.glob("*/*.json"), key=lambda path: path.stem)
+
+
+def _near(path: Path) -> Path:
+    """As one types it here, if it lies below."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def models_dirs(folders: Iterable[Path]) -> tuple[Path, ...]:
+    """Folders whose models may be used. Raises `ValueError` for what is none."""
+    folders = tuple(folders)
+    for folder in folders:
+        if not folder.is_dir():
+            raise ValueError(f"--models-dir {folder} is not a folder; give one that exists")
+    return tuple(folder.resolve() for folder in folders)
+
+
+def roots_of(file: Path, values: Iterable[Any], allowed: Iterable[Path]) -> tuple[Path, ...]:
+    """The folders that a run from the command line may read: here, the workflow's own, those that
+    the user allowed, and those of files that the user named. Built-in and pulled models need none."""
+    texts = [part for v in values if isinstance(v, str) and len(v) < 2048 for part in split_source(v)]
+    named = [Path(text) for text in texts if text and "\0" not in text]
+    folders = [Path.cwd(), file.parent, *allowed]
+    folders += [path if path.is_dir() else path.parent for path in named if path.is_absolute() and exists(path)]
+    return tuple(dict.fromkeys(folder.resolve() for folder in folders))

@@ -1,0 +1,5 @@
+"""Other programs that use the nodes.
+
+comfy_file: ComfyUI's API format: export to it, and import from it. A node's type is its class type there.
+comfyui: ComfyUI's V1 node classes, made from the specs: one class per node, none written by hand.
+"""

@@ -1,0 +1,156 @@
+"""ComfyUI's API format: export to it, and import from it. A node's type is its class type there.
+
+A link there is [node id, output index], so lists and objects that are plain values are wrapped in `__value__`. Params
+become their values; outputs and layout have no place there. What is muted or bypassed is left out, as ComfyUI does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..graph.graph import Graph, Link, graph_from_plain
+from ..graph.json_text import parse_json
+from ..graph.modes import effective
+from ..graph.problems import GraphError, Problem, refuse, short
+from ..graph.resolve import Overrides, param_values, plain_value, with_overrides
+from ..graph.scalars import as_type
+from ..graph.spec import InputSpec, NodeSpec
+
+Specs = Mapping[str, NodeSpec]
+WRAP = "__value__"
+OURS = " (latentloom)"
+"""Behind the titles of nodes that ComfyUI has one of its own of, on its page only."""
+UI_FORMAT = "this is ComfyUI's file for its own editor; in ComfyUI use Workflow > Export (API) and give that file"
+
+
+def to_comfy(graph: Graph, specs: Specs, overrides: Overrides | None = None) -> dict[str, Any]:
+    """The prompt that ComfyUI runs. The graph must be checked."""
+    graph = effective(graph, specs, overrides)
+    params = param_values(graph, overrides or {})
+    inputs = with_overrides(graph, overrides or {})
+    return {
+        name: {
+            "class_type": node.type,
+            "inputs": {
+                key: _export(entry, specs[node.type].input(key), graph, specs, params)
+                for key, entry in inputs[name].items()
+            },
+            "_meta": {**({"title": node.title} if node.title else {}), "version": node.version},
+        }
+        for name, node in graph.nodes.items()
+    }
+
+
+def from_comfy(prompt: Any, specs: Specs, name: str = "imported") -> Graph:
+    """A workflow from a ComfyUI prompt. Raises `GraphError` that names every foreign node."""
+    if not isinstance(prompt, dict):
+        raise refuse("not_a_prompt", f"the file holds {short(prompt)}; a ComfyUI prompt is an object of nodes")
+    if isinstance(prompt.get("nodes"), list):
+        raise refuse("not_a_prompt", UI_FORMAT)
+    if problems := list(_problems(prompt, specs)):
+        raise GraphError(problems)
+    names = _names(prompt)
+    nodes = {names[key]: _import(key, entry, prompt, specs, names) for key, entry in prompt.items()}
+    return graph_from_plain({"format": 1, "name": name[:200] or "imported", "nodes": nodes})
+
+
+def is_comfy(data: Mapping[str, Any]) -> bool:
+    """Whether plain data is ComfyUI's API format, or its editor's, which `from_comfy` explains."""
+    return "format" not in data and (
+        isinstance(data.get("nodes"), list)
+        or any(isinstance(entry, dict) and "class_type" in entry for entry in data.values())
+    )
+
+
+def read_chunk(text: str) -> Any:
+    """The prompt that ComfyUI wrote into a picture. Its executor leaves marks in there, and any of them may be NaN:
+    they are dropped, and what is left is JSON as we read it everywhere. Raises `GraphError`."""
+    return parse_json(json.dumps(without_marks(parse_json(text, takes_nan=True))))
+
+
+def without_marks(prompt: Any) -> Any:
+    """A prompt without what ComfyUI's executor notes at its nodes."""
+    if not isinstance(prompt, dict):
+        return prompt
+    return {
+        key: {name: value for name, value in entry.items() if name != "is_changed"}
+        if isinstance(entry, dict)
+        else entry
+        for key, entry in prompt.items()
+    }
+
+
+def _export(entry: Any, socket: InputSpec | None, graph: Graph, specs: Specs, params: Mapping[str, Any]) -> Any:
+    if isinstance(entry, Link):
+        outputs = [output.name for output in specs[graph.nodes[entry.node].type].outputs]
+        return [entry.node, outputs.index(entry.socket)]
+    value = plain_value(entry, params)
+    value = as_type(socket.type, value) if socket else value
+    return {WRAP: value} if isinstance(value, list | dict) else value
+
+
+def _problems(prompt: Mapping[str, Any], specs: Specs) -> Iterator[Problem]:
+    for key, entry in prompt.items():
+        if not isinstance(entry, dict) or not isinstance(entry.get("class_type"), str):
+            yield Problem(key[:64], "", "not_a_node", f"it is {short(entry)}; a node has a class_type and inputs")
+        elif entry["class_type"] not in specs:
+            message = f"node type {short(entry['class_type'])} is not ours; take it out in ComfyUI and export again"
+            yield Problem(key[:64], "", "unknown_type", message)
+        elif not isinstance(entry.get("inputs", {}), dict):
+            yield Problem(key[:64], "", "not_a_node", f"its inputs are {short(entry['inputs'])}; they are an object")
+
+
+def _names(prompt: Mapping[str, Any]) -> dict[str, str]:
+    """ComfyUI's ids are mostly numbers; ours are names. Ids that are names stay as they are."""
+    legal = {key for key in prompt if re.fullmatch(r"[a-z][a-z0-9_]{0,63}", key)}
+    names, taken = {}, set(legal)
+    for number, key in enumerate(prompt):
+        if key in legal:
+            names[key] = key
+            continue
+        name = "n" + re.sub(r"[^a-z0-9_]", "_", key.lower())[:40]
+        names[key] = f"{name}_{number}" if name in taken else name
+        taken.add(names[key])
+    return names
+
+
+def _import(
+    key: str, entry: Mapping[str, Any], prompt: Mapping[str, Any], specs: Specs, names: Mapping[str, str]
+) -> Any:
+    spec = specs[entry["class_type"]]
+    meta = entry.get("_meta")
+    meta = meta if isinstance(meta, dict) else {}
+    version = meta.get("version", spec.version)
+    title = meta.get("title", "")
+    inputs = {
+        socket: _import_input(key, socket, value, prompt, specs, names)
+        for socket, value in entry.get("inputs", {}).items()
+    }
+    return {
+        "type": spec.id,
+        "version": version if type(version) is int and version > 0 else spec.version,
+        "title": title[:200] if isinstance(title, str) and title != spec.title + OURS else "",
+        "inputs": inputs,
+    }
+
+
+def _import_input(
+    key: str, socket: str, value: Any, prompt: Mapping[str, Any], specs: Specs, names: Mapping[str, str]
+) -> Any:
+    if isinstance(value, dict):
+        return {"value": value.get(WRAP, value) if len(value) == 1 else value}
+    if not (isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and type(value[1]) is int):
+        return value
+    source, index = value
+    if source not in prompt:
+        raise refuse(
+            "unknown_node", f"comes from node {short(source)}, which is not there", node=names[key], socket=socket
+        )
+    outputs = specs[prompt[source]["class_type"]].outputs
+    if not 0 <= index < len(outputs):
+        message = f"comes from output {index} of {names[source]}, which has {len(outputs)}; link one of those"
+        raise refuse("unknown_output", message, node=names[key], socket=socket)
+    return {"from": f"{names[source]}.{outputs[index].name}"}

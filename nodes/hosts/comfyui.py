@@ -1,0 +1,237 @@
+"""ComfyUI's V1 node classes, made from the specs: one class per node, none written by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import math
+import secrets
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ...parallel.progress import Border, Cancelled, Preview
+from ...pipelines.values import Image
+from ..files.workspace import Workspace
+from ..graph.spec import InputSpec, NodeSpec, Saved
+from .comfy_file import OURS, without_marks
+
+logger = logging.getLogger("latentloom")
+
+TYPES = {"int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "string": "STRING", "Image": "IMAGE"}
+"""ComfyUI's own wire types; every other value travels as `LOOM_` and its name."""
+
+
+CORE_TITLES = frozenset({"Load Image", "Load LoRA", "Note", "Save Image", "Save Video", "Seed"})
+"""What ComfyUI calls nodes of its own; ours of the same title say there whose they are."""
+
+FINEST = 0.001
+"""The step of a FLOAT that names none: ComfyUI's page would round it to 0.1, and 23.976 frames a second are 24 then."""
+
+HIDDEN = {"comfy_prompt": "PROMPT", "comfy_extra": "EXTRA_PNGINFO"}
+"""What ComfyUI adds for nodes that write files: the prompt and the page's workflow."""
+
+
+class Node:
+    """What every generated class inherits: ComfyUI calls `run` with the inputs by name."""
+
+    SPEC: ClassVar[NodeSpec]
+    FUNCTION = "run"
+
+    def run(self, comfy_prompt: Any = None, comfy_extra: Any = None, **inputs: Any) -> Any:
+        spec = self.SPEC
+        workspace = dataclasses.replace(comfy_workspace(), metadata=_provenance(comfy_prompt, comfy_extra))
+        given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
+        border = ComfyBorder()
+        try:
+            result = spec.call(**given, **spec.injections(border=border, workspace=workspace))
+        except Cancelled:
+            border.raise_interrupt()
+            raise
+        if isinstance(result, Saved):
+            return {"ui": _shown(result, workspace), "result": (result,)}
+        return (result.pixels if isinstance(result, Image) else result,) if spec.outputs else ()
+
+
+def node_class(spec: NodeSpec) -> type[Node]:
+    """A class for ComfyUI that also carries our own spec."""
+    members: dict[str, Any] = {
+        "SPEC": spec,
+        "CATEGORY": f"latentloom/{spec.category}",
+        "DESCRIPTION": spec.help,
+        "OUTPUT_NODE": spec.is_output,
+        "RETURN_TYPES": tuple(comfy_type(o.type) for o in spec.outputs),
+        "RETURN_NAMES": tuple(o.name for o in spec.outputs),
+        "INPUT_TYPES": classmethod(_input_types),
+    }
+    if spec.fingerprint is not None:
+        members["IS_CHANGED"] = classmethod(_is_changed)
+    return type(spec.call.__name__, (Node,), members)
+
+
+def comfy_title(spec: NodeSpec) -> str:
+    """What ComfyUI's page calls the node."""
+    return spec.title + OURS if spec.title in CORE_TITLES else spec.title
+
+
+def comfy_type(kind: str) -> str:
+    return TYPES.get(kind, f"LOOM_{kind.upper()}")
+
+
+def input_types(spec: NodeSpec) -> dict[str, Any]:
+    """ComfyUI's `INPUT_TYPES`. What has a default is optional, so that a prompt need not spell it out."""
+    result: dict[str, Any] = {"required": {}, "optional": {}}
+    for socket in spec.inputs:
+        result["required" if socket.required else "optional"][socket.name] = _input_type(socket)
+    if spec.is_output:
+        result["hidden"] = HIDDEN
+    return result
+
+
+def _input_type(socket: InputSpec) -> tuple[Any, dict[str, Any]]:
+    options: dict[str, Any] = {"tooltip": socket.help} if socket.help else {}
+    if socket.advanced:
+        options["advanced"] = True
+    if socket.type == "choice":
+        return socket.choices and list(socket.choices), options | {"default": socket.default}
+    if not socket.required and socket.default is not None:
+        options["default"] = socket.default
+    if socket.widget == "multiline":
+        options["multiline"] = True
+    if socket.widget == "seed":
+        options["control_after_generate"] = True
+    options |= {k: v for k in ("min", "max", "step") if (v := getattr(socket, k)) is not None}
+    if socket.type == "float" and socket.step is None:
+        options |= {"step": FINEST, "round": FINEST}
+    return comfy_type(socket.type), options
+
+
+def _from_comfy(spec: NodeSpec, name: str, value: Any) -> Any:
+    socket = spec.input(name)
+    if socket is not None and socket.type == "Image":
+        return Image(pixels=value.clone())  # the host runs under inference mode and may reuse the tensor
+    return value
+
+
+def _provenance(prompt: Any, extra: Any) -> dict[str, str]:
+    """The text chunks that ComfyUI's own Save Image writes, so that its page opens our pictures too."""
+    found = {"prompt": without_marks(prompt), **(extra if isinstance(extra, dict) else {})}
+    return {
+        str(name): json.dumps(_finite(value), allow_nan=False) for name, value in found.items() if value is not None
+    }
+
+
+def _finite(value: Any) -> Any:
+    """Without NaN and infinity, which JSON has not: other nodes may give them."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _shown(saved: Saved, workspace: Workspace) -> dict[str, Any]:
+    """What ComfyUI's page shows: files of its output folder; `animated` are for its player, whatever their kind."""
+    root = workspace.output_dir.resolve()
+    files = [Path(f).relative_to(root) for f in saved.files]
+    images = [
+        {"filename": f.name, "subfolder": f.parent.as_posix() if f.parent.name else "", "type": "output"} for f in files
+    ]
+    return {"images": images} | ({"animated": (True,)} if any(f.suffix == ".mp4" for f in files) else {})
+
+
+def _input_types(cls: type[Node]) -> dict[str, Any]:
+    return input_types(cls.SPEC)
+
+
+def _is_changed(cls: type[Node], **inputs: Any) -> str:
+    """A stable text, as ComfyUI wants; one that never was before where a wired input, which it gives as None, is not
+    there yet, or a file cannot be read: `run` then finds out. (Not NaN, which ComfyUI would write into pictures.)"""
+    assert cls.SPEC.fingerprint is not None
+    values = {socket.name: socket.default for socket in cls.SPEC.inputs} | inputs
+    try:
+        return cls.SPEC.fingerprint({k: v for k, v in values.items() if v is not None}, comfy_workspace())
+    except (ValueError, TypeError, KeyError, OSError):
+        return secrets.token_hex(16)
+
+
+def comfy_workspace() -> Workspace:
+    """ComfyUI's own input and output folders, and its way with file names; without ComfyUI (tests, tools) the current
+    folder's."""
+    try:
+        import folder_paths  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return Workspace(host="comfyui", counts_up=True)
+    roots = [folder_paths.get_input_directory(), folder_paths.get_output_directory(), folder_paths.models_dir]
+    return Workspace(
+        output_dir=Path(folder_paths.get_output_directory()).resolve(),
+        roots=tuple(Path(root).resolve() for root in roots),
+        host="comfyui",
+        counts_up=True,
+    )
+
+
+class ComfyBorder(Border):
+    """Steps become ComfyUI's progress bar; its interrupt ends the stage at the next step."""
+
+    def __init__(self) -> None:
+        self.wants_previews = _shows_previews()
+        self._bar: Any = None
+        self._interrupt: BaseException | None = None
+
+    def phase(self, name: str) -> None:
+        self.check()
+
+    def step(self, done: int, total: int, preview: Preview | None = None) -> None:
+        self.check()
+        try:
+            from comfy.utils import ProgressBar  # pyright: ignore[reportMissingImports]
+        except ImportError:
+            return
+        if self._bar is None:
+            self._bar = ProgressBar(total)
+        try:
+            self._bar.update_absolute(done, total, _shown_preview(preview) if self.wants_previews else None)
+        except BaseException as error:  # the progress hook raises the interrupt itself and clears the flag
+            self._interrupt = error
+            raise Cancelled from error
+
+    def raise_interrupt(self) -> None:
+        """Raise the host's own exception for a stage that ended by `Cancelled`."""
+        if self._interrupt is not None:
+            raise self._interrupt
+
+    def check(self) -> None:
+        try:
+            from comfy.model_management import (  # pyright: ignore[reportMissingImports]
+                throw_exception_if_processing_interrupted,
+            )
+        except ImportError:
+            return
+        try:
+            throw_exception_if_processing_interrupted()
+        except BaseException as error:
+            self._interrupt = error
+            raise Cancelled from error
+
+
+def _shows_previews() -> bool:
+    """Whether the user of ComfyUI has latent previews on."""
+    try:
+        from comfy.cli_args import args  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return False
+    return getattr(args.preview_method, "value", args.preview_method) != "none"
+
+
+def _shown_preview(preview: Preview | None) -> tuple[str, Any, int] | None:
+    """As ComfyUI's progress bar takes it: format, picture, largest side. A preview never ends a run."""
+    if preview is None:
+        return None
+    from PIL import Image as Pillow
+
+    try:
+        return ("JPEG", Pillow.fromarray(preview().cpu().numpy()), 512)
+    except Exception:
+        logger.warning("no preview of this step", exc_info=True)
+        return None

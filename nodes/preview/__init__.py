@@ -1,0 +1,9 @@
+"""What a workflow would do before it runs: its plan on these devices, and the models it may choose from.
+
+choices: What a denoise needs by each plan that it could have, on the devices that are there.
+preview: What a run would do with the devices, before it: for each denoise the plan, why, and what every rank needs
+    there.
+table: The models on this machine: what each can be split by, and on which plans of these devices it fits.
+walk: What a denoising node will work on, read from a workflow that may be half done: its model, its canvas, its
+    guidance.
+"""

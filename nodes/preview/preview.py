@@ -1,0 +1,140 @@
+"""What a run would do with the devices, before it: for each denoise the plan, why, and what every rank needs there.
+
+Nothing is loaded and torch is not imported: files' headers, configs and what the machine says of itself are enough.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...parallel.machine.now import DeviceNow
+from ...parallel.plan import DEGREES, ParallelPlan
+from ...pipelines.place import names_plan
+from ...pipelines.placement import is_guided, plan_and_reason
+from ...pipelines.planning.memory import whole_bytes, work_of
+from ...pipelines.planning.plans import why_not
+from ...pipelines.shape import empty_canvas
+from ...pipelines.values import Model
+from ..files.workspace import Workspace
+from ..graph.graph import Graph
+from ..graph.resolve import Overrides
+from ..registry import SPECS
+from .choices import Choice, Denoise, choices, for_all, memories_of
+from .walk import Walk, canvas_of, model_of, text_length_of
+
+GIB = 2**30
+MAX_DENOISES = 100
+"""That are looked at; each takes about 20 ms, and a workflow may be a stranger's."""
+TOO_MANY = (
+    f"its plan is not shown, because only the first {MAX_DENOISES} denoises are looked at; it can run all the same"
+)
+ALONE = "one process, because neither the workflow nor the run names devices"
+BY_HAND = "it was written by hand"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NodePlan:
+    """How one denoise would run, or `problem`: why it cannot. Bytes of `need_bytes` are the whole model's weights."""
+
+    node: str
+    model: str = ""
+    family: str = ""
+    plan: str = ""
+    why: str = ""
+    is_chosen_by_hand: bool = False
+    num_ranks: int = 0
+    strategies: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
+    ranks: Sequence[Mapping[str, Any]] = ()
+    """{rank, device, bytes, fits} of each."""
+    need_bytes: int = 0
+    problem: str = ""
+
+
+def preview(
+    graph: Graph, overrides: Overrides, *, workspace: Workspace, machine: Sequence[DeviceNow]
+) -> tuple[list[NodePlan], list[Choice]]:
+    """Each denoise as it would run, and the plans that there are for all of them together."""
+    walk = Walk(graph, SPECS, overrides)
+    nodes, found = [], []
+    names = walk.denoising()
+    for name in names[:MAX_DENOISES]:
+        try:
+            plan, listed = _node(walk, name, workspace=workspace, machine=machine)
+            nodes.append(plan)
+            found.append(listed)
+        except ValueError as error:
+            nodes.append(NodePlan(node=name, problem=str(error)))
+    nodes += [NodePlan(node=name, problem=TOO_MANY) for name in names[MAX_DENOISES:]]
+    return nodes, for_all(found)
+
+
+def _node(
+    walk: Walk, name: str, *, workspace: Workspace, machine: Sequence[DeviceNow]
+) -> tuple[NodePlan, list[Choice]]:
+    accelerators = [device.name for device in machine if device.name != "cpu"]
+    model, problem = model_of(walk, name, workspace=workspace, accelerators=accelerators)
+    try:
+        canvas = canvas_of(walk, name, model)
+    except ValueError as error:
+        canvas, problem = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1), problem or str(error)
+    request = {each: walk.number(name, each) for each in ("guidance", "guidance_2")}
+    denoise = Denoise(
+        model=model,
+        work=work_of(model, canvas=canvas, text_length=text_length_of(walk, name, model)),
+        is_guided=is_guided(request, model),
+    )
+    plan, why = plan_and_reason(request, model) if model.place.devices else (ParallelPlan(), ALONE)
+    listed = choices(denoise, machine)
+    return _node_plan(name, denoise, plan, why, problem, machine=machine, listed=listed), listed
+
+
+def _node_plan(
+    name: str,
+    denoise: Denoise,
+    plan: ParallelPlan,
+    why: str,
+    problem: str,
+    *,
+    machine: Sequence[DeviceNow],
+    listed: Sequence[Choice],
+) -> NodePlan:
+    model, memories = denoise.model, memories_of(machine)
+    devices, needs = _devices(model, plan), denoise.work.needs(plan)
+    fit = denoise.fits(needs, devices, memories)
+    problem = problem or why_not(plan, model)
+    if not problem and False in fit:
+        short = fit.index(False)
+        problem = _too_large(devices[short], needs[short].num_bytes, memories[devices[short]], listed)
+    return NodePlan(
+        node=name,
+        model=model.source,
+        family=model.family,
+        plan=str(plan),
+        why=why or BY_HAND,
+        is_chosen_by_hand=names_plan(model.place),
+        num_ranks=plan.num_ranks,
+        strategies={axis: getattr(plan, axis) for axis in (*DEGREES, "text")},
+        ranks=[
+            {"rank": rank, "device": device, "bytes": need.num_bytes, "fits": is_fit}
+            for rank, (device, need, is_fit) in enumerate(zip(devices, needs, fit, strict=True))
+        ],
+        need_bytes=whole_bytes(model),
+        problem=problem,
+    )
+
+
+def _devices(model: Model, plan: ParallelPlan) -> tuple[str, ...]:
+    """Of each rank of one job; a plan may span machines of a cluster."""
+    here = model.place.devices[: model.place.group_size] or (model.device,)
+    return tuple(here[rank % len(here)] for rank in range(plan.num_ranks))
+
+
+def _too_large(device: str, num_bytes: int, memory: int, listed: Sequence[Choice]) -> str:
+    better = next((choice for choice in listed if choice.fits), None)
+    hint = f"take plan {better.plan} on {better.devices}, " if better else ""
+    return (
+        f"it does not fit: a rank needs {num_bytes / GIB:.1f} GiB on {device}, which has {memory / GIB:.1f} GiB for "
+        f"all; {hint}make the picture smaller, or load the model with quantization int8"
+    )

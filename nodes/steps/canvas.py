@@ -1,0 +1,53 @@
+"""Empty Latents and Upscale Latents: the canvas that denoising paints on."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+from ...pipelines.values import Latents, Model
+from ..files.resize import Method, interpolate
+from ..graph.spec import Socket
+from .arguments import checked
+
+MAX_BATCH = 256
+
+
+@checked
+def empty_latents(
+    model: Model,
+    *,
+    width: Annotated[int, Socket(min=0, max=16384, help="Pixels; 0 is the model's own")] = 0,
+    height: Annotated[int, Socket(min=0, max=16384, help="Pixels; 0 is the model's own")] = 0,
+    frames: Annotated[int, Socket(min=0, max=4096, help="Length of a video; 0 is the model's own")] = 0,
+    fps: Annotated[float, Socket(min=0, max=240, advanced=True, help="Frames a second; 0 is the model's own")] = 0.0,
+    batch: Annotated[int, Socket(min=1, max=MAX_BATCH, help="Pictures at once; picture i uses seed + i")] = 1,
+) -> Latents:
+    """An empty canvas of a size that the model can paint."""
+    from ...pipelines.shape import empty_canvas
+
+    return empty_canvas(model, width=width, height=height, frames=frames, fps=fps, batch=batch)
+
+
+@checked
+def upscale_latents(
+    model: Model,
+    latents: Latents,
+    *,
+    scale: Annotated[float, Socket(min=0.1, max=8, step=0.1)] = 2.0,
+    method: Method = "bicubic",
+) -> Latents:
+    """Denoised latents made larger, to be denoised again with a strength below 1 for more detail."""
+    from ...pipelines.shape import check_size
+
+    if latents.tensor is None:
+        raise ValueError("the latents are an empty canvas; set its size in Empty Latents, or denoise it first")
+    width, height = round(latents.width * scale), round(latents.height * scale)
+    check_size(model, width, height)
+    small = latents.tensor  # B C H W or B C F H W
+    rows, columns = (round(side * scale) for side in small.shape[-2:])
+    flat = small.movedim(2, 1).flatten(0, 1) if small.ndim == 5 else small  # B*F C H W
+    large = interpolate(flat.float(), columns, rows, method).to(small.dtype)
+    if small.ndim == 5:
+        large = large.unflatten(0, (small.shape[0], small.shape[2])).movedim(1, 2)  # B C F H W
+    return dataclasses.replace(latents, width=width, height=height, tensor=large)

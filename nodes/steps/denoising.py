@@ -1,0 +1,116 @@
+"""Denoise and Sampler Options: walk from noise to latents, step by step."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from ...parallel.progress import SILENT, Border
+from ...pipelines.values import Conditioning, Latents, Model, Sampling, Scheduler, StepCache, from_plain, to_plain
+from ..graph.spec import MAX_SEED, Socket
+from .arguments import checked
+
+
+@checked
+def denoise(
+    model: Model,
+    conditioning: Conditioning,
+    latents: Latents,
+    *,
+    seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED, help="Picture i of a batch uses seed + i")] = 0,
+    steps: Annotated[int, Socket(min=0, max=1000, help="0 is the model's own")] = 0,
+    guidance: Annotated[
+        float,
+        Socket(min=0, max=100, step=0.1, help="How strongly the prompt acts; 1 is off, 0 is the model's own"),
+    ] = 0.0,
+    strength: Annotated[
+        float,
+        Socket(min=0.01, max=1, step=0.01, help="How much of a start picture is painted anew; 1 is all of it"),
+    ] = 1.0,
+    guidance_2: Annotated[
+        float,
+        Socket(min=0, max=100, step=0.1, advanced=True, help="Of the second expert (Wan 2.2); 0 is the model's own"),
+    ] = 0.0,
+    distilled_guidance: Annotated[
+        float,
+        Socket(
+            min=0,
+            max=100,
+            step=0.1,
+            advanced=True,
+            help="Of guidance-distilled models (FLUX.1-dev); 0 is the model's own",
+        ),
+    ] = 0.0,
+    step_cache: Annotated[
+        StepCache,
+        Socket(
+            advanced=True,
+            help="Reuses most of a step that changes little: faster, but no longer the same picture as without. "
+            "On several devices it gives what it gives on one",
+        ),
+    ] = "none",
+    cache_threshold: Annotated[
+        float,
+        Socket(
+            min=0,
+            max=10,
+            step=0.01,
+            advanced=True,
+            help="How much change a step cache overlooks; more is faster and less exact, 0 is the cache's own",
+        ),
+    ] = 0.0,
+    sampling: Sampling | None = None,
+    border: Border = SILENT,
+) -> Latents:
+    """Run the diffusion transformer over the canvas."""
+    from ...pipelines import placement
+
+    request = {
+        "model": to_plain(model),
+        "conditioning": to_plain(conditioning),
+        "latents": to_plain(latents),
+        "seed": seed,
+        "steps": steps,
+        "guidance": guidance,
+        "guidance_2": guidance_2,
+        "distilled_guidance": distilled_guidance,
+        "strength": strength,
+        "sampling": to_plain(sampling or Sampling()),
+        "step_cache": step_cache,
+        "cache_threshold": cache_threshold,
+    }
+    return from_plain(Latents, placement.denoise(request, border))
+
+
+@checked
+def sampler_options(
+    *,
+    scheduler: Annotated[Scheduler, Socket(help="model is the one in the model's folder")] = "model",
+    shift: Annotated[
+        float, Socket(min=0, max=100, step=0.1, help="More steps on the layout; 0 is the model's own")
+    ] = 0.0,
+    sigmas: Annotated[
+        str, Socket(help="Noise levels such as 1, 0.75, 0.5, 0.25; replaces the number of steps", advanced=True)
+    ] = "",
+    guidance_start: Annotated[
+        float, Socket(min=0, max=1, step=0.05, help="Guidance acts from this part", advanced=True)
+    ] = 0.0,
+    guidance_stop: Annotated[
+        float, Socket(min=0, max=1, step=0.05, help="Guidance acts up to this part", advanced=True)
+    ] = 1.0,
+    guidance_rescale: Annotated[
+        float, Socket(min=0, max=1, step=0.05, help="Takes back the contrast that guidance adds", advanced=True)
+    ] = 0.0,
+) -> Sampling:
+    """How to walk from noise to picture, beyond the number of steps."""
+    try:
+        levels = tuple(float(part) for part in sigmas.replace(",", " ").split())
+    except ValueError:
+        raise ValueError(f"sigmas is {sigmas!r}; give falling numbers such as '1, 0.75, 0.5, 0.25'") from None
+    return Sampling(
+        scheduler=scheduler,
+        shift=shift,
+        sigmas=levels,
+        guidance_start=guidance_start,
+        guidance_stop=guidance_stop,
+        guidance_rescale=guidance_rescale,
+    )

@@ -1,0 +1,76 @@
+"""Encode Text and Encode Image: turn what a person gives into what a model is steered by."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from ...parallel.progress import SILENT, Border
+from ...pipelines.values import Conditioning, Image, Latents, Model, from_plain, to_plain
+from ..files.workspace import HERE, SMALLER, Workspace
+from ..graph.spec import MAX_SEED, Socket
+from .arguments import checked
+
+
+@checked
+def encode_text(
+    model: Model,
+    prompt: Annotated[str, Socket(widget="multiline", help="What the picture shows")],
+    *,
+    negative_prompt: Annotated[
+        str,
+        Socket(
+            widget="multiline",
+            help="What to steer away from when guidance is above 1; empty is the model's own text, a space is none",
+        ),
+    ] = "",
+    text_length: Annotated[
+        int, Socket(min=0, max=4096, advanced=True, help="Tokens the text is padded or cut to; 0 is the model's own")
+    ] = 0,
+    border: Border = SILENT,
+) -> Conditioning:
+    """Read a prompt with the model's text encoders."""
+    from ...pipelines import placement
+
+    request = {
+        "model": to_plain(model),
+        "prompt": prompt,
+        "negative_prompt": negative_prompt,
+        "text_length": text_length,
+    }
+    return from_plain(Conditioning, placement.encode_text(request, border))
+
+
+@checked
+def encode_image(
+    model: Model,
+    image: Image,
+    *,
+    width: Annotated[
+        int, Socket(min=0, max=16384, help="Pixels; 0 keeps the picture's shape at the model's own area")
+    ] = 0,
+    height: Annotated[int, Socket(min=0, max=16384, help="Pixels; 0 as for width")] = 0,
+    frames: Annotated[int, Socket(min=0, max=4096, help="Length of a video; 0 is the model's own")] = 0,
+    fps: Annotated[float, Socket(min=0, max=240, help="Frames a second of a video; 0 is the model's own")] = 0.0,
+    seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED, advanced=True)] = 0,
+    border: Border = SILENT,
+    workspace: Workspace = HERE,
+) -> Latents:
+    """Where denoising starts from: a picture for image to image, the first frame for image to video.
+
+    The picture is scaled to cover width x height and its middle is kept.
+    """
+    from ...pipelines import placement
+    from ..files.resize import check_area, cover, size_like
+
+    size = size_like(model, image, width=width, height=height)
+    check_area(*size, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
+    request = {
+        "model": to_plain(model),
+        "image": to_plain(Image(pixels=cover(image.pixels, *size))),
+        "width": size[0],
+        "height": size[1],
+        "frames": frames,
+        "fps": fps,
+        "seed": seed,
+    }
+    return from_plain(Latents, placement.encode_image(request, border))

@@ -1,0 +1,98 @@
+"""Load Model and Load LoRA: say which weights to use; the weights themselves are read when a stage needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from ...pipelines.values import Model
+from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
+from ..graph.spec import Socket
+from .arguments import checked
+from .planning import named_plan
+
+
+@checked
+def load_model(
+    source: Annotated[
+        str,
+        Socket(
+            widget="model",
+            help="builtin:bobbin, a folder, FILE.safetensors@BASE, or a hub id fetched by `latentloom models pull`",
+        ),
+    ] = "builtin:bobbin",
+    *,
+    revision: Annotated[str, Socket(help="Branch, tag or commit of a hub id", advanced=True)] = "",
+    dtype: Annotated[
+        Literal["auto", "fp32", "bf16", "fp16"], Socket(help="auto is bf16 on CUDA and fp32 on a CPU")
+    ] = "auto",
+    device: Annotated[str, Socket(help="auto, cpu, cuda, cuda:1 or mps", advanced=True)] = "auto",
+    quantization: Annotated[
+        Literal["none", "int8", "int4", "fp8"],
+        Socket(help="Weights of the transformer; needs the extra latentloom[quant]", advanced=True),
+    ] = "none",
+    compiled: Annotated[
+        bool, Socket(help="torch.compile the transformer; the first step is slow", advanced=True)
+    ] = False,
+    workspace: Workspace = HERE,
+) -> Model:
+    """A model by name, described: family, number format, device. Nothing is downloaded and no weights are read yet."""
+    from ...pipelines.models.describe import describe_model
+    from ...pipelines.models.source import NotPulled, OutsideRoots
+    from ...pipelines.place import placed
+
+    place = workspace.place
+    try:
+        model = describe_model(
+            source,
+            revision=revision,
+            dtype=dtype,
+            device=place.devices[0] if place.devices else device,
+            quantization=quantization,
+            compiled=compiled,
+            roots=workspace.roots,
+            is_here=not place.cluster,
+        )
+    except OutsideRoots as error:
+        raise ValueError(f"{error.what}; {ALLOW[workspace.host]}") from None
+    except NotPulled as error:
+        if workspace.host not in PULL:
+            raise
+        raise ValueError(f"{error.what}; {PULL[workspace.host]}") from None
+    return placed(model, place)
+
+
+@checked
+def load_lora(
+    model: Model,
+    path: Annotated[str, Socket(widget="lora", help="A .safetensors file")],
+    *,
+    scale: Annotated[float, Socket(min=-10, max=10, step=0.05, help="1 is the LoRA as trained")] = 1.0,
+    workspace: Workspace = HERE,
+) -> Model:
+    """The model with a LoRA on top. Several in a row add up, in order."""
+    from ...pipelines.models.describe import add_lora
+
+    return add_lora(model, str(workspace.input_path(path, socket="path")), scale, roots=workspace.roots)
+
+
+def model_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
+    """What the files of the model say now, where they are, and which device it would get.
+
+    The folder belongs to it, and the kind of device, but not how many of them: the result is the same. `KeyError`
+    where a value is not known yet.
+    """
+    chosen = {name: inputs[name] for name in ("source", "revision", "dtype", "device", "quantization")}
+    model = load_model(**chosen, workspace=workspace)
+    plan = named_plan(workspace)
+    kind = model.device.partition(":")[0] if workspace.place.devices else model.device
+    return f"{model.fingerprint} {kind} {model.dtype} {model.folder} {model.source}{plan and ' '}{plan}"
+
+
+def lora_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
+    """The content and the place of the file that Load LoRA reads."""
+    from ...pipelines.models.tensor_file import read_tensor_file
+
+    path = workspace.input_path(inputs["path"], socket="path")
+    read_tensor_file(path)  # whose header says how long it is: what is no LoRA is not read to its end
+    return f"{content_hash(path, socket='path')} {path}"

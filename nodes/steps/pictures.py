@@ -1,0 +1,117 @@
+"""Picture steps: Load Image, Save Image, Resize Image and Image Grid."""
+
+# B batch, H height, W width, C channels
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from ...pipelines.values import Image
+from ..files.workspace import HERE, SMALLER, Workspace, content_hash
+from ..graph.spec import Saved, Socket
+from .arguments import checked
+
+MAX_SIDE = 16384
+
+
+@checked
+def load_image(
+    path: Annotated[str, Socket(widget="picture", help="PNG, JPEG, WebP or BMP")], *, workspace: Workspace = HERE
+) -> Image:
+    """A picture from a file, turned upright, transparency over white."""
+    from ..files.picture_files import read_picture
+
+    file = workspace.input_path(path, socket="path")
+    return Image(pixels=read_picture(file, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host]))
+
+
+def image_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
+    """The content of the file that Load Image reads, of which no more is read than a picture may have."""
+    from ..files.picture_files import check_file_size
+
+    file = workspace.input_path(inputs["path"], socket="path")
+    check_file_size(file, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
+    return content_hash(file, socket="path")
+
+
+@checked
+def save_image(
+    image: Image,
+    *,
+    name: Annotated[str, Socket(help="File name without ending; folders are allowed")] = "picture",
+    workspace: Workspace = HERE,
+) -> Annotated[Saved, Socket(name="files")]:
+    """PNG files in the output folder, with the workflow inside. A batch gets numbers: picture-0.png, picture-1.png.
+
+    In ComfyUI every file gets the next number, as its own nodes give: picture_00001_.png.
+    """
+    from ..files.picture_files import write_picture
+
+    with workspace.output_files(name, len(image.pixels), "png", socket="name") as targets:
+        for pixels, target in zip(image.pixels, targets, strict=True):
+            write_picture(pixels, target, workspace.metadata)
+    return Saved(files=tuple(map(str, targets)))
+
+
+@checked
+def resize_image(
+    image: Image,
+    *,
+    width: Annotated[int, Socket(min=1, max=MAX_SIDE)] = 1024,
+    height: Annotated[int, Socket(min=1, max=MAX_SIDE)] = 1024,
+    fit: Annotated[
+        Literal["cover", "contain", "stretch"], Socket(help="cover keeps the middle, contain adds black borders")
+    ] = "cover",
+    method: Literal["bicubic", "bilinear", "nearest"] = "bicubic",
+    workspace: Workspace = HERE,
+) -> Image:
+    """Pictures at another size."""
+    from ..files import resize
+
+    resize.check_area(width, height, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
+    scale = {"cover": resize.cover, "contain": resize.contain, "stretch": resize.stretch}[fit]
+    return Image(pixels=scale(image.pixels, width, height, method))
+
+
+@checked
+def image_grid(
+    image: Image,
+    image_2: Image | None = None,
+    image_3: Image | None = None,
+    image_4: Image | None = None,
+    image_5: Image | None = None,
+    image_6: Image | None = None,
+    *,
+    columns: Annotated[int, Socket(min=0, max=256, help="0 makes the grid about square")] = 0,
+    gap: Annotated[int, Socket(min=0, max=256, help="White pixels between pictures")] = 4,
+    scale: Annotated[int, Socket(min=1, max=16, help="Enlarges each picture without smoothing")] = 1,
+    workspace: Workspace = HERE,
+) -> Image:
+    """One picture of many, row by row, in the order of the inputs."""
+    import torch
+
+    from ..files.resize import check_area
+
+    batches = [i.pixels for i in (image, image_2, image_3, image_4, image_5, image_6) if i is not None]
+    sizes = {tuple(b.shape[1:3]) for b in batches}
+    if len(sizes) > 1:
+        listed = ", ".join(f"{w} x {h}" for h, w in sorted(sizes))
+        raise ValueError(f"the pictures have several sizes ({listed}); give them one size with Resize Image first")
+    count = sum(map(len, batches))
+    tall, wide = (side * scale for side in batches[0].shape[1:3])
+    columns = min(columns or math.ceil(math.sqrt(count)), count)
+    rows = math.ceil(count / columns)
+    sheet_tall, sheet_wide = rows * (tall + gap) - gap, columns * (wide + gap) - gap
+    if max(sheet_wide, sheet_tall) > MAX_SIDE * 2:
+        raise ValueError(f"the grid would be {sheet_wide} x {sheet_tall} pixels; use fewer or smaller pictures")
+    remedy = f"use fewer or smaller pictures ({SMALLER[workspace.host]})"
+    check_area(sheet_wide, sheet_tall, max_pixels=workspace.max_pixels, what="grid", remedy=remedy)
+    sheet = torch.ones(1, sheet_tall, sheet_wide, batches[0].shape[3])
+    for index, tile in enumerate(itertools.chain.from_iterable(batches)):
+        top, left = index // columns * (tall + gap), index % columns * (wide + gap)
+        large = tile.repeat_interleave(scale, 0).repeat_interleave(scale, 1)
+        sheet[0, top : top + tall, left : left + wide] = large
+    return Image(pixels=sheet)

@@ -1,0 +1,56 @@
+"""Parallel Plan: on which devices a model works, and how a denoise uses them together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from ...pipelines.values import Model
+from ..files.workspace import HERE, Workspace
+from ..graph.spec import Socket
+from .arguments import checked
+
+
+@checked
+def parallel_plan(
+    model: Model,
+    *,
+    devices: Annotated[str, Socket(help="all, or a list such as cuda:0,cuda:1, cuda*4 or cpu*2")] = "all",
+    plan: Annotated[
+        str,
+        Socket(
+            help="auto, or degrees such as cfg=2,ulysses=2,allgather=2,weights=8; their product, without weights, "
+            "is the number of devices"
+        ),
+    ] = "auto",
+    workspace: Workspace = HERE,
+) -> Model:
+    """The model spread over devices: one rank on each, started when it is first needed, and kept warm.
+
+    The picture is that of one device. `latentloom run --devices` and `--plan` take precedence, so that a workflow runs
+    on another machine too.
+    """
+    return spread(model, devices, plan, workspace=workspace)
+
+
+def spread(model: Model, devices: str, plan: str, *, workspace: Workspace, here: Sequence[str] | None = None) -> Model:
+    """What the node does; `here` names this machine's accelerators, and without it torch is asked."""
+    from ...pipelines.place import check_cores, checked, placed, read_place, read_plan
+
+    if (run := workspace.place).devices:
+        return placed(model, checked(dataclasses.replace(run, plan=run.plan or read_plan(plan))))
+    place = read_place(devices, plan, here=here)
+    is_typed = workspace.host == "command line"
+    check_cores(place, more=f"run it with --devices cpu*{len(place.devices)}" if is_typed else "")
+    return placed(model, place)
+
+
+def plan_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
+    """What the command line puts in place of the node's plan."""
+    return workspace.place.plan
+
+
+def named_plan(workspace: Workspace) -> str:
+    """A plan that the command line names; one that is chosen changes no result."""
+    return "" if workspace.place.plan == "auto" else workspace.place.plan

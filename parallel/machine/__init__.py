@@ -1,0 +1,11 @@
+"""What this machine is: its devices, memory, links and limits, asked with deadlines and without torch.
+
+container: What the container or service around this process allows it: memory, CPU time and processes, from Linux's
+    cgroups.
+deadline: Deadlines: a command or a function that may hang for ever, on a broken driver or a dead file server, say.
+machine: The machine: its accelerators and the links between them, and how a user names devices.
+needs: What ranks need of the operating system, each tried once; a trial raises OSError where it is missing.
+now: The machine's devices as they are now: memory in use and load. This process imports no torch and opens no GPU.
+probe: What torch finds on this machine, as JSON; a process of its own, which a bad driver may hang or kill.
+topology: How NVIDIA's GPUs are wired, as `nvidia-smi topo -m` tells it.
+"""

@@ -1,0 +1,66 @@
+"""Deadlines: a command or a function that may hang for ever, on a broken driver or a dead file server, say."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+CHECK_S = 0.2
+"""Between questions whether to go on waiting."""
+KILL_S = 1.0
+"""For a killed command to go; one that waits inside a driver stays, and is left behind."""
+
+
+def output_of(command: Sequence[str], *, timeout_s: float) -> str:
+    """What a command prints. Raises OSError if there is no such command, it fails, or it is too late (TimeoutError)."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+    )
+    try:
+        output, errors = process.communicate(timeout=timeout_s)
+    except BaseException as error:
+        process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=KILL_S)
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise TimeoutError(f"it did not end in {timeout_s:g} s") from None
+        raise
+    if process.returncode:
+        last = (errors.strip() or output.strip() or "it said nothing").splitlines()[-1]
+        raise ChildProcessError(f"it ended with code {process.returncode}: {last[:300]}")
+    return output
+
+
+def within(function: Callable[[], T], *, timeout_s: float, check: Callable[[], None] = lambda: None) -> T:
+    """The function's answer, or TimeoutError; a function that is late goes on in a thread that nothing waits for.
+
+    What `check` raises, which is asked now and again, ends the wait too.
+    """
+    answers: queue.SimpleQueue[tuple[bool, T | BaseException]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((True, function()))
+        except BaseException as error:
+            answers.put((False, error))
+
+    threading.Thread(target=run, name="latentloom deadline", daemon=True).start()
+    end = time.monotonic() + timeout_s
+    while True:
+        try:
+            is_answer, answer = answers.get(timeout=max(0.0, min(CHECK_S, end - time.monotonic())))
+            break
+        except queue.Empty:
+            check()
+            if time.monotonic() >= end:
+                raise TimeoutError(f"no answer in {timeout_s:g} s") from None
+    if not is_answer:
+        assert isinstance(answer, BaseException), "what a function raised"
+        raise answer
+    return answer  # pyright: ignore[reportReturnType] (the flag says which it is)

@@ -1,0 +1,17 @@
+"""The host's side of a pool: processes that outlive jobs, watched by deadlines, replaced when they die.
+
+attempt: A job under way on its ranks: what each has told, what time is left, and what comes of it.
+folder: A pool's folder: logs and rendezvous files, locked by the host that lives, and removed by the next one if it
+    died.
+job: One job as the host sees it: what was asked, what came back, and how it ended.
+limits: How long the pool waits, for each thing that may not come.
+pool: The pool: warm ranks, one per device, that run named functions together or one by one, and survive their faults.
+processes: The crew: every rank's process, started, watched and replaced when it is lost, and the fork server they
+    come from.
+rank_process: The host's view of one rank: its process, its connection, and when it was last heard.
+replica: A replica: the ranks that do one main job at a time, together, and the process group that they have joined.
+server_process: The host's side of a fork server: starting it, asking it for a spare and for ranks, ending it.
+spare: The spare of a pool's fork server: there while the server lives, and in office when it dies.
+supervisor: The thread that owns a pool: it gives jobs to ranks, hears what becomes of them, and looks at the clock.
+trial: A trial of this machine: ranks started for a moment on its devices, which meet and add up what each holds.
+"""

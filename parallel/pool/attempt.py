@@ -1,0 +1,216 @@
+"""A job under way on its ranks: what each has told, what time is left, and what comes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..ranks.messages import read_body
+from ..ranks.seat import JobOrder
+from .folder import keep_logs
+from .job import End, Job, RankFailed, failure, first_cause
+from .limits import Limits
+from .rank_process import RankProcess
+
+DID_NOT_LEAVE = "did not leave a job that another rank had failed in"
+DID_NOT_STOP = "did not stop when its job was cancelled"
+LOADING = "loading"
+"""How the phase begins in which a rank waits for a disk, not for other ranks."""
+
+
+class JobRun:
+    """One attempt. `ranks` are in the order of the job's process group."""
+
+    def __init__(self, job: Job, ranks: list[RankProcess], limits: Limits) -> None:
+        self.job = job
+        self.ranks = ranks
+        self.limits = limits
+        self.size = job.work.num_ranks if job.work.world is None else job.work.world.size
+        self.ends: dict[int, End] = {}
+        """By place in the job."""
+        self.phases: dict[int, str] = {}
+        self.steps: dict[int, int] = {}
+        self.longest_step_s = 0.0
+        self.broken_time: float | None = None
+        """When the first part of it ended other than well."""
+        self.abort_time: float | None = None
+        self.cancel_time: float | None = None
+        self.late = ""
+        """What was waited for too long, where that is why it was aborted."""
+        self.sign_time = self.start_time = time.monotonic()
+        self._step_time: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return len(self.ends) == len(self.ranks)
+
+    def dispatch(self) -> None:
+        work = self.job.work
+        first = 0 if work.world is None else work.world.first
+        for place, rank in enumerate(self.ranks):
+            order = JobOrder(
+                job=self.job.number,
+                function=work.function,
+                lane=work.lane,
+                rank=first + place,
+                num_ranks=self.size,
+                previews=work.previews and place == 0,
+                answers=work.every or place == 0,
+            )
+            rank.send({"kind": "job", "order": asdict(order)}, [self.job.body])
+
+    def cancel(self) -> None:
+        self.cancel_time = self.cancel_time or time.monotonic()
+        for place, rank in enumerate(self.ranks):
+            if place not in self.ends:
+                rank.send({"kind": "cancel", "job": self.job.number})
+
+    def hear(self, rank: RankProcess, header: Mapping[str, Any], body: int | None) -> None:
+        """`body` is read and closed here."""
+        place, kind = self.ranks.index(rank), header["kind"]
+        now = self.sign_time = time.monotonic()
+        if kind == "ended":
+            self._end(place, End.read(dict(header), body))
+            if header.get("is_last"):
+                rank.kill("lost its device by an error that CUDA repeats from then on")
+        elif kind == "phase":
+            self.phases[place] = header["name"]
+            self.steps.pop(place, None)
+            self._step_time, self.longest_step_s = None, 0.0  # it may compile, and the steps after it be others
+            if place == 0:
+                self.job.tell("phase", header["name"])
+        elif kind == "step":
+            self.steps[place] = header["done"]
+            if place == 0:
+                if self._step_time is not None:
+                    self.longest_step_s = max(self.longest_step_s, now - self._step_time)
+                self._step_time = now if header["done"] < header["total"] else None
+                self.job.tell("step", (header["done"], header["total"]))
+        elif kind == "stuck":
+            self._end_rank(rank)
+        elif kind == "preview" and body is not None:
+            with contextlib.suppress(OSError):  # the next one may arrive
+                self.job.tell("preview", read_body(body))
+
+    def lose(self, rank: RankProcess, reason: str) -> None:
+        """A rank died, or was ended."""
+        place = self.ranks.index(rank)
+        if place not in self.ends:
+            is_ours = rank.why_killed == DID_NOT_LEAVE
+            self._end(place, End("ended" if is_ours else "died", reason=f"rank {rank.number} ({rank.device}) {reason}"))
+
+    def check_time(self, now: float) -> None:
+        """End what cannot go on, and whoever has not left by then: the others keep what they have loaded."""
+        if self.abort_time is None:
+            self.late = "" if self.broken_time is not None else self._overdue(now)
+            is_broken = self.broken_time is not None and now - self.broken_time > self.limits.grace_s
+            if self.late or is_broken or self._ignores_cancel(now):
+                self._abort(now)
+            return
+        for place, rank in enumerate(self.ranks):
+            if place not in self.ends and now - self.abort_time > self._time_to_leave(place):
+                self._end_rank(rank)
+
+    def _end_rank(self, rank: RankProcess) -> None:
+        rank.kill(self.late or (DID_NOT_LEAVE if self.cancel_time is None else DID_NOT_STOP))
+
+    def shift(self, seconds: float) -> None:
+        """The host itself was stopped for so long."""
+        self.sign_time += seconds
+        if self._step_time is not None:
+            self._step_time += seconds
+        if self.abort_time is not None:
+            self.abort_time += seconds
+        if self.cancel_time is not None:
+            self.cancel_time += seconds
+
+    def _abort(self, now: float) -> None:
+        self.abort_time = now
+        for place, rank in enumerate(self.ranks):
+            if place not in self.ends:
+                rank.send({"kind": "abort", "job": self.job.number})
+
+    def _time_to_leave(self, place: int) -> float:
+        """What a rank loads is worth waiting for."""
+        if self._is_loading(place) and not self.late:
+            return self.limits.work_s
+        if self.cancel_time is not None:  # which it has heard of long ago
+            return self.limits.abort_s + self.longest_step_s
+        return self.limits.leaving(self.longest_step_s)
+
+    def _is_loading(self, place: int) -> bool:
+        return self.phases.get(place, "").startswith(LOADING)
+
+    def _ignores_cancel(self, now: float) -> bool:
+        """Whether a rank should have come to a step border by now."""
+        if self.cancel_time is None or now - self.cancel_time <= self.limits.leaving(2 * self.longest_step_s):
+            return False
+        return any(place not in self.ends and not self._is_loading(place) for place in range(len(self.ranks)))
+
+    def _overdue(self, now: float) -> str:
+        """What has been waited for too long; empty while all is in time."""
+        deadline = self.limits.work_s
+        if self._step_time is not None and self.longest_step_s:
+            deadline = self.limits.step_deadline(self.longest_step_s)
+        if now - self.sign_time <= deadline:
+            return ""
+        place = next(place for place in range(len(self.ranks)) if place not in self.ends)
+        doing = f"after step {self.steps[place]}" if place in self.steps else self.phases.get(place, "at the start")
+        return f"was silent about its work for {deadline:g} s ({doing})"
+
+    def _end(self, place: int, end: End) -> None:
+        self.ends[place] = end
+        if end.state != "done" and self.broken_time is None and not self.is_over:
+            self.broken_time = time.monotonic()
+
+    @property
+    def leaves_world_whole(self) -> bool:
+        """Whether the ranks can go on in their process group."""
+        if self.size == 1:
+            return True  # it was not used
+        states = {end.state for end in self.ends.values()}
+        return len(states) == 1 and all(end.is_whole for end in self.ends.values())
+
+    def settle(self) -> bool:
+        """Tell the caller how it ended; False where it is to be tried again."""
+        job, ends = self.job, self.ends
+        if job.is_cancelled:
+            job.end("cancelled")
+        elif all(end.state == "done" for end in ends.values()):
+            self._deliver()
+        elif reason := self._loss():
+            return not job.try_again(reason, self._log())
+        else:
+            place, end = first_cause(ends)
+            rank = self.ranks[place]
+            if end.state == "failed":
+                keep_logs(rank.log.parent)
+            are_alike = all((each.state, each.reason) == ("refused", end.reason) for each in ends.values())
+            job.end("error", failure(end, f"rank {rank.number} ({rank.device})", log=rank.log, are_alike=are_alike))
+        return True
+
+    def _log(self) -> Path:
+        """Of the rank that was lost, or of the first."""
+        places = [place for place, end in self.ends.items() if end.state == "died"]
+        return self.ranks[places[0] if places else 0].log
+
+    def _loss(self) -> str:
+        """Why it came to nothing, where that is not its own fault as far as we know."""
+        died = [end.reason for end in self.ends.values() if end.state == "died"]
+        return died[0] if died else self.late and f"every rank {self.late}"
+
+    def _deliver(self) -> None:
+        job, ends = self.job, self.ends
+        marks = {place: end.mark for place, end in ends.items()}
+        if not job.work.every and (other := next((p for p in marks if marks[p] != marks[0]), None)) is not None:
+            first, second = (self.ranks[place].number for place in (0, other))
+            job.end("error", RankFailed(f"rank {second} has another result than rank {first}; run `latentloom verify`"))
+            return
+        spreads = [end.spread for _, end in sorted(ends.items()) if end.spread is not None]
+        if spreads:
+            job.tell("spread", (spreads[0]["plan"], [work for spread in spreads for work in spread["work"]]))
+        job.end("done", [ends[place].value for place in sorted(ends)])

@@ -1,0 +1,228 @@
+"""The pool: warm ranks, one per device, that run named functions together or one by one, and survive their faults."""
+
+from __future__ import annotations
+
+import functools
+import os
+import queue
+import sys
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..machine.container import num_free_cores
+from ..progress import SILENT, Border, Cancelled, Preview, RankWork
+from ..ranks.messages import write_body
+from ..ranks.seat import World
+from ..ranks.shortage import advice
+from .folder import PoolFolder
+from .job import LAST_WORDS, Job, Lane, RankFailed, Work
+from .limits import Limits
+from .rank_process import RankProcess
+from .replica import Replica
+from .supervisor import Supervisor
+
+CHECK_S = 0.02
+"""How often whoever waits for ranks asks its own caller whether to go on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankState:
+    """One rank, for whoever watches."""
+
+    number: int
+    replica: int
+    device: str
+    pid: int
+    """0 while there is no process."""
+    is_ready: bool
+    job: int
+    """The number of its main job; 0 for none."""
+    log: Path
+
+
+class Pool:
+    """`len(devices)` ranks in `replicas` groups of equal size; each group does one main job at a time.
+
+    Functions are named, ".pipelines.placement:on_rank" (the dot is our package), and called as
+    function(request, border, seat) with plain data; what they give back is plain data too. Close the pool, or use it as
+    a context: its processes end then, and in any case when this process does.
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[str],
+        *,
+        replicas: int = 1,
+        preload: Sequence[str] = (),
+        limits: Limits | None = None,
+    ) -> None:
+        check_platform()
+        if not devices or replicas < 1 or len(devices) % replicas:
+            raise ValueError(
+                f"{len(devices)} devices cannot be shared out to {replicas} replicas; give a number that divides them"
+            )
+        limits = limits or Limits()
+        self.devices = tuple(devices)
+        self.size = len(devices) // replicas
+        try:
+            folder = PoolFolder()
+        except OSError as error:
+            raise ValueError(f"no folder can be made for ranks: {advice(error)}") from None
+        self.folder = folder.path
+        num_threads = max(1, num_free_cores() // len(devices))
+        ranks = [RankProcess(i, d, num_threads=num_threads, folder=self.folder) for i, d in enumerate(devices)]
+        groups = [ranks[start : start + self.size] for start in range(0, len(ranks), self.size)]
+        self._replicas = [
+            Replica(f"group{i}", group, folder=self.folder, limits=limits) for i, group in enumerate(groups)
+        ]
+        try:
+            self._supervisor = Supervisor(self._replicas, folder=self.folder, preload=preload, limits=limits)
+        except OSError as error:
+            folder.remove()
+            raise ValueError(f"no rank can be started: {advice(error)}") from None
+        self._finalizer = weakref.finalize(self, _close, self._supervisor, folder, os.getpid())
+
+    def call(
+        self,
+        function: str,
+        request: Mapping[str, Any],
+        border: Border = SILENT,
+        *,
+        num_ranks: int = 1,
+        lane: Lane = "main",
+        place: int = 0,
+        world: World | None = None,
+    ) -> Any:
+        """The first rank's answer; the others' must have the same bits. Blocks; may be called from many threads.
+
+        On the main lane `num_ranks` ranks of a replica work together; on the side lane one does, that at `place`,
+        beside main jobs. A rank's death is mended and the job tried once more. Raises ValueError where a rank refused
+        the request, `RankOutOfMemory`, `RankFailed` naming the rank, or what `border` raised once the ranks have
+        stopped.
+        """
+        return self._call(function, request, border, num_ranks=num_ranks, lane=lane, place=place, world=world)[0]
+
+    def call_every(
+        self, function: str, request: Mapping[str, Any], border: Border = SILENT, *, num_ranks: int
+    ) -> list[Any]:
+        """The same on the main lane, with every rank's answer, which may differ."""
+        return self._call(function, request, border, num_ranks=num_ranks, lane="main", place=0, every=True)
+
+    def states(self) -> list[RankState]:
+        """A look at the ranks, as they were a moment ago."""
+        return [
+            RankState(
+                number=rank.number,
+                replica=index,
+                device=rank.device,
+                pid=rank.pid,
+                is_ready=rank.is_ready,
+                job=run.job.number if (run := replica.run) is not None and rank in run.ranks else 0,
+                log=rank.log,
+            )
+            for index, replica in enumerate(self._replicas)
+            for rank in replica.ranks
+        ]
+
+    @property
+    def is_closed(self) -> bool:
+        """By `close`, or because its thread ended."""
+        return self._supervisor.is_closed
+
+    def close(self) -> None:
+        """End all processes; jobs under way end with an error. A second call does nothing."""
+        self._finalizer()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _call(
+        self,
+        function: str,
+        request: Mapping[str, Any],
+        border: Border,
+        *,
+        num_ranks: int,
+        lane: Lane,
+        place: int,
+        every: bool = False,
+        world: World | None = None,
+    ) -> list[Any]:
+        work = Work(
+            function=function,
+            num_ranks=num_ranks,
+            lane=lane,
+            place=place % self.size,
+            owner=border.owner,
+            previews=border.wants_previews,
+            every=every,
+            world=world,
+        )
+        job = Job(work, _body(request))
+        self._supervisor.submit(job)
+        try:
+            return _wait(job, border)
+        except BaseException:
+            if not job.is_over:
+                self._supervisor.cancel(job)
+                _drain(job)  # nothing of it runs on when the caller hears of its end
+            raise
+
+
+def check_platform() -> None:
+    """Raises ValueError where ranks cannot be."""
+    if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
+        raise ValueError(
+            f"several devices need Linux 5.3 or newer, and this is {sys.platform}; use one device, such as cpu"
+        )
+
+
+def _body(request: Mapping[str, Any]) -> int:
+    try:
+        return write_body(request)
+    except OSError as error:
+        raise RankFailed(f"the request cannot be written to memory: {advice(error)}") from None
+
+
+def _wait(job: Job, border: Border) -> list[Any]:
+    preview: Preview | None = None
+    while True:
+        border.check()
+        try:
+            kind, value = job.told.get(timeout=CHECK_S)
+        except queue.Empty:
+            continue
+        if kind == "phase":
+            border.phase(value)
+        elif kind == "preview":
+            preview = functools.partial(lambda picture: picture, value)
+        elif kind == "step":
+            done, total = value
+            border.step(done, total, preview)
+            preview = None
+        elif kind == "spread":
+            plan, work = value
+            border.spread(plan, [RankWork(**each) for each in work])
+        elif kind == "done":
+            return value
+        elif kind == "cancelled":
+            raise Cancelled
+        else:
+            raise value
+
+
+def _drain(job: Job) -> None:
+    while job.told.get()[0] not in LAST_WORDS:
+        pass
+
+
+def _close(supervisor: Supervisor, folder: PoolFolder, owner: int) -> None:
+    if os.getpid() == owner:  # not a child that the host has forked
+        supervisor.close()
+        folder.remove()

@@ -1,0 +1,310 @@
+"""The crew: every rank's process, started, watched and replaced when it is lost, and the fork server they come from."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import selectors
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from ..ranks.messages import Channel, Closed, Message
+from ..ranks.shortage import MemoryKills, advice
+from .folder import keep_logs
+from .limits import Limits
+from .rank_process import RankProcess
+from .server_process import ServerProcess, how_it_ended, last_line
+from .spare import Spare
+
+logger = logging.getLogger("latentloom")
+MAX_FAILURES = 3
+"""To start something, in a row, before those who wait for it are told."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
+"""After the first of them, and at most; each is four times the last."""
+CODE_S = 0.1
+"""To wait for the fork server to tell how a rank ended, after the kernel has told that it did."""
+
+
+class Listener(Protocol):
+    """Who is told of ranks."""
+
+    def on_message(self, rank: RankProcess, message: Message) -> None: ...
+
+    def on_loss(self, rank: RankProcess, reason: str) -> None: ...
+
+    def on_failure(self, reason: str) -> None:
+        """Something cannot be started, now that it was tried several times."""
+
+
+class Crew:
+    """Owned by the supervisor's thread; a selector's keys hold what to call."""
+
+    def __init__(
+        self,
+        ranks: Sequence[RankProcess],
+        listener: Listener,
+        *,
+        selector: selectors.BaseSelector,
+        folder: Path,
+        preload: Sequence[str],
+        limits: Limits,
+    ) -> None:
+        self.ranks = ranks
+        self._listener = listener
+        self._selector = selector
+        self._folder = folder
+        self._preload = preload
+        self._limits = limits
+        self._server: ServerProcess | None = None
+        self._server_log = folder / "server.log"
+        self._spare = Spare(listen=self._listen, ignore=self._ignore)
+        self._memory_kills = MemoryKills()
+        self._num_failures = 0
+        self._next_time = 0.0
+        self._codes: dict[int, int] = {}
+        """How processes ended, by pid, of which the kernel has not told yet."""
+
+    @property
+    def is_whole(self) -> bool:
+        return all(rank.channel is not None for rank in self.ranks)
+
+    def keep(self) -> None:
+        """Start what is missing: the spare before the ranks, because a server that has none is slow to replace."""
+        can_start = time.monotonic() >= self._next_time
+        try:
+            if self._server is None and can_start:
+                self._take(ServerProcess.start(self._server_log, self._preload))
+            if self._server is not None:
+                self._spare.keep(self._server)
+            for rank in self.ranks:
+                if self._server is not None and rank.channel is None and can_start:
+                    self._start(self._server, rank)
+        except OSError as error:
+            self._fail(f"no rank can be started: {advice(error)}")
+        except Closed:
+            self._lose_server()
+
+    def close(self) -> None:
+        """End every process; returns when they have gone."""
+        for rank in self.ranks:
+            rank.kill("the pool was closed")
+        self._spare.close()
+        if self._server is not None:
+            self._server.close()
+        for rank in self.ranks:
+            rank.forget()
+
+    def shift(self, seconds: float) -> None:
+        """The host itself was stopped for so long."""
+        for rank in self.ranks:
+            rank.heard += seconds
+            if rank.end_time is not None:
+                rank.end_time += seconds
+
+    def check_time(self, now: float) -> None:
+        for rank in self.ranks:
+            silence = now - rank.heard
+            if rank.end_time is not None:
+                if now - rank.end_time > self._limits.die_s:
+                    self._insist(rank, now)
+            elif rank.has_begun and silence > self._limits.silence_s:
+                frozen = ": its process is stopped" if rank.is_frozen() else ""
+                rank.kill(f"was silent for {self._limits.silence_s:g} s{frozen}")
+            elif rank.channel is not None and not rank.has_begun and (why := self._why_late(rank, silence)):
+                self._fail(f"rank {rank.number} did not start in {silence:.0f} s: {why}")
+                if self._server is not None:
+                    self._server.kill()
+                    self._lose_server()
+                return
+
+    def _why_late(self, rank: RankProcess, silence_s: float) -> str:
+        """Why a rank that should have said hello by now has not; empty while there is time."""
+        if self._server is not None and silence_s > self._limits.silence_s and self._server.is_frozen():
+            return "the fork server is stopped"
+        return last_line(rank.log) if silence_s > self._limits.start_s else ""
+
+    def _insist(self, rank: RankProcess, now: float) -> None:
+        """It waits in a driver, perhaps for ever; those who wait for it are told, now and again."""
+        rank.end_time = now
+        was_killed = bool(rank.why_killed)
+        rank.kill("closed its connection")
+        if was_killed:
+            reason = f"{rank.why_killed}, but process {rank.pid} does not end and holds the device; restart the machine"
+            if not rank.is_gone:
+                self._tell_loss(rank, reason)
+            self._listener.on_failure(f"rank {rank.number} ({rank.device}) {reason}")
+
+    def _start(self, server: ServerProcess, rank: RankProcess) -> None:
+        rank.start(server, ping_s=self._limits.silence_s / 5)
+        assert rank.channel is not None, "it was started"
+        self._listen(rank.channel, lambda: self._on_rank(rank))
+
+    def _take(self, server: ServerProcess) -> None:
+        self._server = server
+        self._listen(server.channel, self._on_server)
+
+    def _fail(self, reason: str) -> None:
+        """What fails before the next attempt has failed with the last."""
+        if time.monotonic() < self._next_time:
+            return
+        pause = FIRST_PAUSE_S * 4 ** min(self._num_failures, MAX_FAILURES)
+        self._next_time = time.monotonic() + min(pause, LONGEST_PAUSE_S)
+        self._num_failures += 1
+        if self._num_failures >= MAX_FAILURES:
+            self._listener.on_failure(reason)
+
+    # The fork server
+
+    def _on_server(self) -> None:
+        if not self._read_server():
+            self._lose_server()
+
+    def _read_server(self) -> bool:
+        """Hear all that it has said; False where it is gone."""
+        while self._server is not None:
+            try:
+                message = self._server.channel.receive()
+            except Closed:
+                return False
+            if message is None:
+                break
+            self._hear_server(message)
+        return True
+
+    def _hear_server(self, message: Message) -> None:
+        header = message.header
+        if header["kind"] == "ready":
+            assert self._server is not None, "it has spoken"
+            if not self._server.hear_ready(message):  # it could not be ended, should it be stopped
+                self._lose_server()
+        elif header["kind"] == "no_spare":
+            self._spare.refuse(header["message"])
+        elif header["kind"] == "ended":
+            if any(rank.pid == header["pid"] for rank in self.ranks):
+                self._codes[header["pid"]] = header["code"]
+        elif header["kind"] in ("forked", "not_forked"):
+            rank = self.ranks[header["rank"]]
+            if rank.channel is None or rank.birth != header["birth"]:  # lost already: it sees that nobody listens
+                for fd in message.fds:
+                    os.close(fd)
+            elif header["kind"] == "not_forked":
+                rank.why_killed = f"could not be started: {header['message']}; end other processes"
+                self.lose(rank)
+            elif not message.fds:
+                rank.why_killed = "could not be watched: too many open files; raise the limit (ulimit -n)"
+                self.lose(rank)
+            else:
+                rank.pid, rank.pidfd = header["pid"], message.fds[0]
+                self._listen(rank.pidfd, lambda: self.lose(rank))
+
+    def _lose_server(self) -> None:
+        """Its ranks die with it, by the kernel. Its spare, if it has one, goes on in its place."""
+        assert self._server is not None, "it was there"
+        self._ignore(self._server.channel)
+        code = self._server.close()
+        how = how_it_ended(code, log=self._server_log, starved=self._memory_kills.reason())
+        self._server = None
+        if (spare := self._spare.take()) is None:
+            logger.warning("the fork server %s; another is started, and imports what ranks need", how)
+        else:
+            logger.warning("the fork server %s; its spare goes on in its place", how)
+            self._take(spare)
+        if not any(rank.has_begun for rank in self.ranks):
+            self._fail(f"ranks do not start: the fork server {how}")
+        for rank in self.ranks:
+            if rank.channel is not None:
+                rank.why_killed = rank.why_killed or f"was ended with the fork server, which {how}"
+                rank.kill(rank.why_killed)
+                if not rank.is_gone:
+                    self._tell_loss(rank, rank.why_killed)
+                if rank.pidfd < 0:
+                    self._bury(rank)
+
+    # Ranks
+
+    def lose(self, rank: RankProcess) -> None:
+        """After its death."""
+        if not rank.is_gone:
+            self._read(rank)  # what it said before
+            self._miss(rank)
+        self._bury(rank)
+
+    def _miss(self, rank: RankProcess) -> None:
+        reason = self._reason(rank)
+        if rank.is_gone:  # that it was lost with the server was found out meanwhile
+            return
+        if not rank.has_begun:
+            self._fail(f"rank {rank.number} ({rank.device}) {reason}")
+        self._tell_loss(rank, reason)
+
+    def _tell_loss(self, rank: RankProcess, reason: str) -> None:
+        """Once for each process, as soon as it cannot work: its death may take longer."""
+        logger.warning("rank %d (%s) %s; it is started again", rank.number, rank.device, reason)
+        keep_logs(self._folder)
+        self._ignore(rank.channel)
+        rank.is_gone = True
+        rank.end_time = rank.end_time or time.monotonic()
+        self._listener.on_loss(rank, reason)
+
+    def _bury(self, rank: RankProcess) -> None:
+        """It is dead and has let go of its device, so that another can be started."""
+        self._codes.pop(rank.pid, None)
+        self._ignore(rank.channel)
+        self._ignore(rank.pidfd)
+        rank.forget()
+
+    def _reason(self, rank: RankProcess) -> str:
+        end = time.monotonic() + CODE_S
+        while not rank.why_killed and rank.pid and rank.pid not in self._codes and self._server is not None:
+            poll = select.poll()
+            poll.register(self._server.channel.fileno(), select.POLLIN)
+            left_s = end - time.monotonic()
+            if left_s <= 0 or not poll.poll(1000 * left_s):
+                break
+            if not self._read_server():
+                self._lose_server()
+        return rank.death(self._codes.get(rank.pid), starved=self._memory_kills.reason())
+
+    def _on_rank(self, rank: RankProcess) -> None:
+        if self._read(rank):
+            return
+        if rank.pidfd < 0 and not self._read_server():
+            self._lose_server()  # which was to fork it
+        elif rank.channel is None:
+            pass  # the server has told that it could not
+        elif rank.pidfd < 0:
+            self.lose(rank)  # it died before the server told of its birth
+        else:
+            self._miss(rank)
+
+    def _read(self, rank: RankProcess) -> bool:
+        """Hear all that a rank has said; False where its connection is closed."""
+        while rank.channel is not None:
+            try:
+                message = rank.channel.receive()
+            except Closed:
+                return False
+            if message is None:
+                break
+            rank.heard = time.monotonic()
+            if message.header["kind"] == "hello":
+                rank.has_begun = True
+                self._num_failures = 0
+                logger.info("rank %d (%s) is ready, process %d", rank.number, rank.device, rank.pid)
+            else:
+                self._listener.on_message(rank, message)
+        return True
+
+    # Descriptors
+
+    def _listen(self, what: Channel | int, call: Callable[[], None]) -> None:
+        self._selector.register(what, selectors.EVENT_READ, call)
+
+    def _ignore(self, what: Channel | int | None) -> None:
+        if what is not None and what != -1:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(what)

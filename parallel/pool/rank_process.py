@@ -1,0 +1,93 @@
+"""The host's view of one rank: its process, its connection, and when it was last heard."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..ranks.messages import Channel, Closed
+from .server_process import ServerProcess, how_it_ended, is_stopped, reap
+
+
+class RankProcess:
+    """One place in a replica, and the process that fills it at present. `number` counts over the whole pool."""
+
+    def __init__(self, number: int, device: str, *, num_threads: int, folder: Path) -> None:
+        self.number = number
+        self.device = device
+        self.num_threads = num_threads
+        self.log = folder / f"rank{number}.log"
+        self.channel: Channel | None = None
+        self.birth = 0
+        """How many processes have filled this place: what is told of an earlier one is not meant for this one."""
+        self.pid = 0
+        self.pidfd = -1
+        self.has_begun = False
+        """Whether it has said hello."""
+        self.is_gone = False
+        """Whether it was given up: it is dying, and an accelerator may hold it, and it its accelerator, for a while."""
+        self.heard = 0.0
+        self.why_killed = ""
+        self.end_time: float | None = None
+        """Since when it should be dead."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can be asked."""
+        return self.has_begun and not self.is_gone and not self.why_killed
+
+    def start(self, server: ServerProcess, *, ping_s: float) -> None:
+        """Raises `OSError` or `Closed`."""
+        assert self.channel is None, f"rank {self.number} is there already"
+        self.heard = time.monotonic()
+        self.why_killed = ""
+        self.birth += 1
+        config = {
+            "rank": self.number,
+            "birth": self.birth,
+            "device": self.device,
+            "num_threads": self.num_threads,
+            "ping_s": ping_s,
+        }
+        self.channel = server.fork(config, log=self.log)
+
+    def send(self, header: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
+        """To a rank that is gone nothing is sent: its death is told elsewhere. One that cannot be told is ended."""
+        if self.channel is not None:
+            try:
+                self.channel.send(header, fds)
+            except Closed:
+                pass
+            except OSError as error:
+                self.kill(f"could not be told its work: {error.strerror or error}")
+
+    def kill(self, why: str) -> None:
+        """By its pidfd, so that no other process is ever meant."""
+        if self.pidfd >= 0:
+            self.why_killed = self.why_killed or why
+            self.end_time = self.end_time or time.monotonic()
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def forget(self) -> None:
+        """After its death."""
+        if self.channel is not None:
+            self.channel.close()
+        if self.pidfd >= 0:
+            reap(self.pidfd)
+            os.close(self.pidfd)
+        self.channel, self.pid, self.pidfd, self.end_time = None, 0, -1, None
+        self.has_begun, self.is_gone = False, False
+
+    def is_frozen(self) -> bool:
+        """Whether its process is stopped."""
+        return is_stopped(self.pid)
+
+    def death(self, code: int | None, *, starved: str | None = None) -> str:
+        """Why it is gone, for the user."""
+        return self.why_killed or how_it_ended(code, log=self.log, starved=starved)

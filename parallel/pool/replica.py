@@ -1,0 +1,165 @@
+"""A replica: the ranks that do one main job at a time, together, and the process group that they have joined."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..ranks.seat import World
+from .attempt import JobRun
+from .job import Job, RankFailed
+from .limits import Limits
+from .rank_process import RankProcess
+
+logger = logging.getLogger("latentloom")
+
+
+class Replica:
+    """Its main job runs on its first `num_ranks` ranks; beside it each rank may have one side job."""
+
+    def __init__(self, name: str, ranks: list[RankProcess], *, folder: Path, limits: Limits) -> None:
+        self.name = name
+        self.ranks = ranks
+        self.folder = folder
+        self.limits = limits
+        self.job: Job | None = None
+        """The main job, from when it is taken from the queue to when it is settled."""
+        self.run: JobRun | None = None
+        self.side: dict[RankProcess, JobRun] = {}
+        self.size = len(ranks)
+        """How many ranks the present or next process group has."""
+        self.world: World | None = None
+        self.members: list[RankProcess] = []
+        """Of `world`."""
+        self.joining: dict[RankProcess, str | None] = {}
+        """While ranks join `world`: what each said, or None where it has not; "" is well."""
+        self._join_time = 0.0
+        self._problem = ""
+        self._generation = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every rank is there, so that it can take any job."""
+        return all(rank.is_ready for rank in self.ranks)
+
+    @property
+    def is_ready(self) -> bool:
+        return all(rank.is_ready for rank in self.ranks[: self.size])
+
+    @property
+    def is_joined(self) -> bool:
+        wanted = self.job.work.world if self.job is not None else None
+        if wanted is None and self.size == 1:
+            return True
+        if self.world is None or self.joining:
+            return False
+        return self.world == wanted if wanted is not None else self.world.first == 0 and self._is_own(self.size)
+
+    def _is_own(self, size: int) -> bool:
+        return self.world is not None and self.world.size == size and self.world.store.startswith(str(self.folder))
+
+    def take(self, job: Job) -> None:
+        self.job = job
+        self.size = job.work.num_ranks
+
+    def advance(self) -> None:
+        """Join or start what can be started now."""
+        if self.run is not None or self.joining or not self.is_ready:
+            return
+        if not self.is_joined:
+            self._join()
+        elif self.job is not None:
+            self.run = JobRun(self.job, self.ranks[: self.size], self.limits)
+            self.run.dispatch()
+
+    def _join(self) -> None:
+        wanted = self.job.work.world if self.job is not None else None
+        if wanted is None:
+            (self.folder / f"{self.name}-{self._generation}").unlink(missing_ok=True)
+            self._generation += 1
+            name = f"{self.name}-{self._generation}"
+            wanted = World(name=name, store=str(self.folder / name), size=self.size)
+        self.world = wanted
+        self.members = self.ranks[: self.size]
+        self._join_time = time.monotonic()
+        self._problem = ""
+        for place, rank in enumerate(self.members):
+            self.joining[rank] = None
+            rank.send({"kind": "join", "world": asdict(wanted), "rank": wanted.first + place})
+
+    def hear_joined(self, rank: RankProcess, header: Mapping[str, Any]) -> None:
+        if self.world is None or header["world"] != self.world.name or rank not in self.joining:
+            return
+        self.joining[rank] = header["problem"]
+        if header["problem"] and not self._problem:
+            self._join_time, self._problem = time.monotonic(), f"rank {rank.number}: {header['problem']}"
+        if all(said is not None for said in self.joining.values()):
+            self.joining = {}
+            if self._problem:
+                self._fail_join()
+            else:
+                logger.info("%s: %d ranks have joined", self.world.name, len(self.members))
+
+    def _fail_join(self) -> None:
+        self.world = None
+        if self.job is not None:
+            job, self.job = self.job, None
+            job.end("error", RankFailed(f"the ranks could not connect: {self._problem}"))
+        self.size = 1  # the next job that wants more tries again
+
+    def lose(self, rank: RankProcess, reason: str) -> None:
+        """A rank is gone: its jobs know, and its process group is of no more use."""
+        if self.run is not None and rank in self.run.ranks:
+            self.run.lose(rank, reason)
+        if rank in self.side:
+            self.side[rank].lose(rank, reason)
+        if rank in self.joining:
+            self._end_join(f"rank {rank.number} ({rank.device}) {reason}", rank.log)
+        if rank in self.members:
+            self.world = None
+
+    def withdraw(self, job: Job) -> bool:
+        """Whether it was taken and has not begun; it will not now."""
+        if self.job is not job or self.run is not None:
+            return False
+        self.job = None
+        if self.joining and job.work.world is not None:  # other machines may never come
+            self._end_waits("waited for other machines in a job that was cancelled")
+            self.world = None
+        return True
+
+    def _end_join(self, reason: str, log: Path) -> None:
+        self._end_waits("waited for another rank, which was lost")
+        self.world = None
+        if self.job is not None and not self.job.try_again(reason, log):
+            self.job = None
+
+    def _end_waits(self, why: str) -> None:
+        """Those who wait in the rendezvous, which nothing else ends; who has joined or failed lives on."""
+        for each, said in self.joining.items():
+            if said is None:
+                each.kill(why)
+        self.joining = {}
+
+    def check_time(self, now: float) -> None:
+        for run in self.runs():
+            run.check_time(now)
+        if not self.joining:
+            return
+        if self._problem and now - self._join_time > self.limits.abort_s:
+            self._end_waits("waited for another rank, which could not connect")
+            self._fail_join()
+        elif now - self._join_time > self.limits.start_s:
+            self._end_join(f"the ranks did not find one another in {self.limits.start_s:g} s", self.members[0].log)
+
+    def runs(self) -> list[JobRun]:
+        return [*([] if self.run is None else [self.run]), *self.side.values()]
+
+    def shift(self, seconds: float) -> None:
+        self._join_time += seconds
+        for run in self.runs():
+            run.shift(seconds)

@@ -1,0 +1,189 @@
+"""The host's side of a fork server: starting it, asking it for a spare and for ranks, ending it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..ranks.guard import has_ended
+from ..ranks.messages import Channel, Closed, Message
+
+START = """
+import importlib.util, json, os, sys
+package, root, fd, host, preload = json.loads(sys.argv[1])
+found = importlib.util.find_spec(package)
+folders = [os.path.realpath(each) for each in (found and found.submodule_search_locations) or ()]
+if root not in folders:  # the host found it by a path that a new process does not have, or has another copy on
+    file = os.path.join(root, "__init__.py")
+    found = importlib.util.spec_from_file_location(package, file, submodule_search_locations=[root])
+    sys.modules[package] = importlib.util.module_from_spec(found)
+    found.loader.exec_module(sys.modules[package])
+importlib.import_module(package + ".parallel.ranks.fork_server").main(fd, host, preload)
+"""
+TAIL_BYTES = 4096
+LOG_BYTES = 4 << 20
+"""Kept of a rank's log when another process goes on with it."""
+END_S = 5.0
+"""For the server to end its ranks: an accelerator takes a moment to let go of one."""
+
+
+class ServerProcess:
+    """A running fork server: one that was started, or the spare that another has forked.
+
+    Its death is the death of its ranks, by the kernel.
+    """
+
+    def __init__(self, channel: Channel, process: subprocess.Popen[bytes] | None = None) -> None:
+        self.channel = channel
+        self.channel.socket.setblocking(False)
+        self.pid = 0 if process is None else process.pid
+        """0 for a spare until it has said that it is ready."""
+        self._pidfd = -1
+        self._process = process
+        """None where it is no child of ours."""
+
+    @classmethod
+    def start(cls, log: Path, preload: Sequence[str]) -> ServerProcess:
+        """A new one, which imports first. Raises `OSError`."""
+        channel, theirs = Channel.pair()
+        package = (__package__ or "").split(".")[0]
+        root = str(Path(__file__).resolve().parents[2])
+        order = json.dumps([package, root, theirs.fileno(), os.getpid(), list(preload)])
+        try:
+            with log.open("ab") as file:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", START, order],  # no module is taken from the current folder
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    start_new_session=True,  # a Ctrl-C in the terminal reaches the host, which decides
+                )
+        except BaseException:
+            channel.close()
+            raise
+        finally:
+            theirs.close()
+        return cls(channel, process)
+
+    def spare(self) -> ServerProcess:
+        """Ask for a spare. Raises `OSError` or `Closed`."""
+        return ServerProcess(self._ask({"kind": "spare"}))
+
+    def fork(self, config: Mapping[str, Any], *, log: Path) -> Channel:
+        """Ask for a rank; it says hello on the channel given back. Raises `OSError` or `Closed`."""
+        shorten(log)
+        with log.open("ab") as file:
+            channel = self._ask({"kind": "fork", **config}, file.fileno())
+        channel.socket.setblocking(False)
+        return channel
+
+    def _ask(self, order: Mapping[str, Any], *fds: int) -> Channel:
+        """The host's end of a connection to the process that is asked for."""
+        mine, theirs = Channel.pair()
+        try:
+            self.channel.send(order, [theirs.fileno(), *fds])
+        except (OSError, Closed):
+            mine.close()
+            raise
+        finally:
+            theirs.close()
+        return mine
+
+    def hear_ready(self, message: Message) -> bool:
+        """Whether it can be ended from now on, whatever it does: without a child or a descriptor nobody else can."""
+        self.pid = message.header["pid"]
+        self._pidfd = message.fds[0] if message.fds else -1
+        return self._process is not None or self._pidfd >= 0
+
+    def is_frozen(self) -> bool:
+        return is_stopped(self.pid)
+
+    def kill(self) -> None:
+        """Whatever it does."""
+        if self._process is not None:
+            self._process.kill()
+        elif self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def close(self) -> int | None:
+        """End it and its ranks; returns when it is gone, with its exit code where that can be known."""
+        self.channel.close()
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_S)
+            self._process.kill()
+            self._process.wait()
+        elif self._pidfd >= 0 and not has_ended(self._pidfd, wait_s=END_S):
+            self.kill()
+            has_ended(self._pidfd, wait_s=END_S)
+        code = self._process.returncode if self._process is not None else reap(self._pidfd)
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+        return code
+
+
+def reap(pidfd: int) -> int | None:
+    """The exit code of a dead process that was no child of ours, but is now.
+
+    So it is where we are the one to whom orphans go, as the first process of a container is; elsewhere there is none.
+    """
+    try:
+        found = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
+    except OSError:
+        return None
+    if found is None:
+        return None
+    return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+
+def is_stopped(pid: int) -> bool:
+    """As SIGSTOP or a debugger does."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
+    except OSError:
+        return False
+
+
+def last_line(log: Path) -> str:
+    """What a process said last, for an error message."""
+    try:
+        lines = _tail(log, TAIL_BYTES).decode(errors="replace").strip().splitlines()
+    except OSError:
+        lines = []
+    return lines[-1][:300] if lines else "it said nothing"
+
+
+def how_it_ended(code: int | None, *, log: Path, starved: str | None) -> str:
+    """For the user: a verb and what follows. `starved` is what `MemoryKills` says of the moment; no code is unknown."""
+    if code in (None, -signal.SIGKILL) and starved:
+        return f"was ended by the system for want of memory ({starved})"
+    if code is None:
+        return f"was killed, or ended: {last_line(log)}"
+    if code == -signal.SIGKILL:
+        why = "as the system does when memory runs out" if starved is None else "not by the kernel for want of memory"
+        return f"was killed (SIGKILL), {why}"
+    if code < 0:
+        return f"was ended by signal {-code} ({signal.strsignal(-code)}): {last_line(log)}"
+    return f"ended with exit code {code}: {last_line(log)}"
+
+
+def shorten(log: Path) -> None:
+    """To what was said last, where it has grown too long."""
+    if log.exists() and log.stat().st_size > LOG_BYTES:
+        log.write_bytes(_tail(log, LOG_BYTES))
+
+
+def _tail(log: Path, num_bytes: int) -> bytes:
+    with log.open("rb") as file:
+        file.seek(-min(num_bytes, file.seek(0, os.SEEK_END)), os.SEEK_END)
+        return file.read()

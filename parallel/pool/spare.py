@@ -1,0 +1,84 @@
+"""The spare of a pool's fork server: there while the server lives, and in office when it dies."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from ..ranks.messages import Channel, Closed
+from ..ranks.shortage import advice
+from .server_process import ServerProcess
+
+logger = logging.getLogger("latentloom")
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 60.0
+"""Before another is forked, after the loss of one; four times as long where that one was never ready."""
+
+
+class Spare:
+    """Owned by the crew. `listen` and `ignore` are the crew's: what to call when a connection has news."""
+
+    def __init__(
+        self, *, listen: Callable[[Channel, Callable[[], None]], None], ignore: Callable[[Channel], None]
+    ) -> None:
+        self._listen = listen
+        self._ignore = ignore
+        self._process: ServerProcess | None = None
+        self._num_losses = 0
+        """In a row, of those that were not ready."""
+        self._next_time = 0.0
+
+    def keep(self, server: ServerProcess) -> None:
+        """Have the server fork one where there is none. Raises `Closed` where it was the server that is gone."""
+        if self._process is not None or time.monotonic() < self._next_time:
+            return
+        try:
+            self._process = server.spare()
+        except OSError as error:
+            self._fail(f"cannot be had: {advice(error)}")
+        else:
+            self._listen(self._process.channel, self._read)
+
+    def take(self) -> ServerProcess | None:
+        """It is the server from now on, and has no spare yet."""
+        process, self._process = self._process, None
+        if process is not None:
+            self._ignore(process.channel)
+        return process
+
+    def refuse(self, message: str) -> None:
+        """The server could not fork it. Its connection has ended, too, which may have been heard before."""
+        if self._process is None:
+            return
+        self._lose(f"could not be started: {message}; end other processes")
+
+    def close(self) -> None:
+        """It has nothing to end in good order, and may be stopped."""
+        if (process := self.take()) is not None:
+            process.kill()
+            process.close()
+
+    def _read(self) -> None:
+        while self._process is not None:
+            try:
+                message = self._process.channel.receive()
+            except Closed:
+                self._lose("has ended")
+                return
+            if message is None:
+                return
+            if self._process.hear_ready(message):
+                self._num_losses = 0
+                logger.info("the spare of the fork server is process %d", self._process.pid)
+            else:
+                self._lose("could not be watched: too many open files; raise the limit (ulimit -n)")
+
+    def _lose(self, reason: str) -> None:
+        self.close()
+        self._fail(reason)
+
+    def _fail(self, reason: str) -> None:
+        pause_s = min(FIRST_PAUSE_S * 4**self._num_losses, LONGEST_PAUSE_S)
+        self._num_losses += 1
+        self._next_time = time.monotonic() + pause_s
+        logger.warning("the spare of the fork server %s; the next is tried in %g s", reason, pause_s)

@@ -1,0 +1,256 @@
+"""The thread that owns a pool: it gives jobs to ranks, hears what becomes of them, and looks at the clock.
+
+All state is this thread's; others only post orders. It waits for file descriptors, and looks at the clock in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import selectors
+import socket
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from ..ranks.messages import Message
+from .attempt import JobRun
+from .job import Job, RankFailed
+from .limits import Limits
+from .processes import Crew
+from .rank_process import RankProcess
+from .replica import Replica
+
+
+class JobQueue:
+    def __init__(self) -> None:
+        self._again: deque[Job] = deque()
+        self._waiting: OrderedDict[str, deque[Job]] = OrderedDict()
+
+    def put(self, job: Job) -> None:
+        self._waiting.setdefault(job.work.owner, deque()).append(job)
+
+    def put_again(self, job: Job) -> None:
+        self._again.append(job)
+
+    def take(self, fits: Callable[[Job], bool] = lambda job: True) -> Job | None:
+        """The next job that fits; its owner goes to the end of the line."""
+        if (job := next(filter(fits, self._again), None)) is not None:
+            self._again.remove(job)
+            return job
+        for owner, jobs in self._waiting.items():
+            if (job := next(filter(fits, jobs), None)) is not None:
+                jobs.remove(job)
+                del self._waiting[owner]
+                if jobs:
+                    self._waiting[owner] = jobs
+                return job
+        return None
+
+    def remove(self, job: Job) -> bool:
+        """Whether it was waiting here."""
+        for jobs in (self._again, *self._waiting.values()):
+            if job in jobs:
+                jobs.remove(job)
+                self._waiting = OrderedDict((owner, left) for owner, left in self._waiting.items() if left)
+                return True
+        return False
+
+    def __iter__(self) -> Iterator[Job]:
+        yield from self._again
+        for jobs in self._waiting.values():
+            yield from jobs
+
+
+TICK_S = 0.02
+IDLE_TICK_S = 0.5
+CLOSE_S = 15.0
+
+
+class Supervisor:
+    def __init__(self, replicas: Sequence[Replica], *, folder: Path, preload: Sequence[str], limits: Limits) -> None:
+        self.replicas = replicas
+        self.queues = {"main": JobQueue(), "side": JobQueue()}
+        self.is_closed = False
+        self._limits = limits
+        self._has_ended = False
+        self._lock = threading.Lock()
+        """Between an order and the thread's end."""
+        self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._selector = selectors.DefaultSelector()
+        self._woken, self._wake = socket.socketpair()
+        self._woken.setblocking(False)
+        self._wake.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ, self._on_wake)
+        ranks = [rank for replica in replicas for rank in replica.ranks]
+        self._crew = Crew(ranks, self, selector=self._selector, folder=folder, preload=preload, limits=limits)
+        self._thread = threading.Thread(target=self._serve, name="latentloom pool", daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Job) -> None:
+        self._post(lambda: self._submit(job))
+
+    def cancel(self, job: Job) -> None:
+        self._post(lambda: self._cancel(job))
+
+    def close(self) -> None:
+        """Every job ends with an error, every process ends; returns when they have."""
+        self._post(self._close)
+        if threading.current_thread() is not self._thread:  # which may be the one to collect a forgotten pool
+            self._thread.join(CLOSE_S)
+
+    def _post(self, order: Callable[[], None]) -> None:
+        """Have the thread do this; once it has ended, do it here."""
+        with self._lock:
+            has_ended = self._has_ended
+            if not has_ended:
+                self._orders.put(order)
+                with contextlib.suppress(BlockingIOError):  # enough to wake it is there already
+                    self._wake.send(b"!")
+        if has_ended:
+            order()
+
+    # The thread
+
+    def _serve(self) -> None:
+        try:
+            while not self.is_closed:
+                self._crew.keep()
+                for replica in self.replicas:
+                    self._schedule(replica)
+                self._wait()
+        except BaseException as error:
+            self._close(f"the pool stopped with {type(error).__name__}: {error}")
+            raise
+        finally:
+            self._crew.close()
+            with self._lock:
+                self._has_ended = True
+            while not self._orders.empty():  # those who came late hear it too
+                self._orders.get()()
+            for each in (self._selector, self._woken, self._wake):
+                each.close()
+
+    def _wait(self) -> None:
+        is_busy = not self._crew.is_whole or any(replica.runs() or replica.joining for replica in self.replicas)
+        tick = TICK_S if is_busy else IDLE_TICK_S
+        before = time.monotonic()
+        for key, _ in self._selector.select(tick):
+            if self._selector.get_map().get(key.fd) is key:  # one that was read first may have closed another
+                key.data()
+        while not self._orders.empty():
+            self._orders.get()()
+        now = time.monotonic()
+        if now - before > tick + 1:  # this process was stopped, not the ranks
+            self._crew.shift(now - before)
+            for replica in self.replicas:
+                replica.shift(now - before)
+        self._crew.check_time(now)
+        for replica in self.replicas:
+            replica.check_time(now)
+
+    def _on_wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._woken.recv(4096):
+                pass
+
+    # Orders
+
+    def _submit(self, job: Job) -> None:
+        num_ranks = len(self.replicas[0].ranks)
+        if self.is_closed:
+            job.end("error", RankFailed("the pool was closed"))
+        elif not 1 <= job.work.num_ranks <= num_ranks:
+            job.end("error", ValueError(f"{job.work.num_ranks} ranks are asked for; {num_ranks} work together here"))
+        else:
+            self.queues[job.work.lane].put(job)
+
+    def _cancel(self, job: Job) -> None:
+        job.is_cancelled = True
+        if self._withdraw(job):
+            job.end("cancelled")
+            return
+        for replica in self.replicas:
+            for run in replica.runs():
+                if run.job is job:
+                    run.cancel()
+
+    def _withdraw(self, job: Job) -> bool:
+        """Whether it had not begun; it will not now."""
+        if any(jobs.remove(job) for jobs in self.queues.values()):
+            return True
+        return any(replica.withdraw(job) for replica in self.replicas)
+
+    def _close(self, reason: str = "the pool was closed") -> None:
+        self.is_closed = True
+        for job in self._jobs():
+            job.end("error", RankFailed(reason))
+
+    def _jobs(self) -> list[Job]:
+        waiting = [job for jobs in self.queues.values() for job in jobs]
+        taken = [replica.job for replica in self.replicas if replica.job is not None]
+        return [*waiting, *taken, *(run.job for replica in self.replicas for run in replica.side.values())]
+
+    # What the crew tells
+
+    def on_message(self, rank: RankProcess, message: Message) -> None:
+        header = message.header
+        body = message.fds[0] if message.fds else None
+        replica = next(each for each in self.replicas if rank in each.ranks)
+        if header["kind"] == "joined":
+            replica.hear_joined(rank, header)
+        elif "job" in header:
+            run = next((r for r in replica.runs() if r.job.number == header["job"] and rank in r.ranks), None)
+            if run is not None:
+                run.hear(rank, header, body)
+                self._settle(replica)
+            elif body is not None:
+                os.close(body)
+
+    def on_loss(self, rank: RankProcess, reason: str) -> None:
+        for replica in self.replicas:
+            if rank in replica.ranks:
+                replica.lose(rank, reason)
+                self._settle(replica)
+
+    def on_failure(self, reason: str) -> None:
+        """Other replicas take what waits; what one that is not whole has taken waits in vain."""
+        can_work = any(replica.is_whole for replica in self.replicas)
+        stuck = [replica.job for replica in self.replicas if not replica.is_whole]
+        for job in self._jobs():
+            if (job in stuck or not can_work) and self._withdraw(job):
+                job.end("error", RankFailed(reason))
+
+    # Jobs
+
+    def _schedule(self, replica: Replica) -> None:
+        if replica.job is None and replica.is_whole and (job := self.queues["main"].take()) is not None:
+            replica.take(job)
+        replica.advance()
+
+        def fits(job: Job) -> bool:
+            rank = replica.ranks[job.work.place]
+            return rank.is_ready and rank not in replica.side
+
+        while (job := self.queues["side"].take(fits)) is not None:
+            rank = replica.ranks[job.work.place]
+            replica.side[rank] = JobRun(job, [rank], self._limits)
+            replica.side[rank].dispatch()
+
+    def _settle(self, replica: Replica) -> None:
+        if (run := replica.run) is not None and run.is_over:
+            replica.run, replica.job = None, None
+            if not run.leaves_world_whole:
+                replica.world = None
+            self._finish(run)
+        for rank, side in list(replica.side.items()):
+            if side.is_over:
+                del replica.side[rank]
+                self._finish(side)
+
+    def _finish(self, run: JobRun) -> None:
+        if not run.settle():
+            self.queues[run.job.work.lane].put_again(run.job)

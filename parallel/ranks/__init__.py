@@ -1,0 +1,15 @@
+"""The ranks' side of a pool: what runs in its processes, and what they and the host say to each other.
+
+fork_server: The fork server: a small process that has imported what ranks need, and forks one when it is asked to.
+guard: No process outlives the one it works for: what a child does so that the kernel ends it with its parent, on
+    Linux.
+membership: A rank's membership in process groups that come and go: joining one, voting in it, leaving it without the
+    others.
+messages: Messages between host and ranks: a small JSON header, and a body of plain data with tensors in a memfd; no
+    pickle.
+rank: A rank: a forked process that holds one device, joins process groups and runs named functions, until it is
+    ended.
+rank_job: One job as a rank sees it: the border that its work calls, and how it ends.
+seat: A rank's place in one job: which of how many ranks it is, and its device.
+shortage: What to tell a user whose system has run out of something.
+"""

@@ -1,0 +1,237 @@
+"""The fork server: a small process that has imported what ranks need, and forks one when it is asked to.
+
+Started with `subprocess` by `server_process.py`, never by multiprocessing, which would run a host's main module again.
+It computes nothing and touches no accelerator, so that its children may. A lost rank is back without an import.
+
+So is a lost server: before any rank it forks a spare, which shares its pages and serves a connection of its own, on
+which nothing is asked while the server lives. Ranks die with the server that forked them, its spare does not:
+
+    host -+- server -+- rank, rank, ...     killed: its ranks die with it, by the kernel
+          |          +- spare               asked for a spare of its own, then for ranks; neither imports anything
+          +- (watched by all, so that nobody outlives it)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from . import guard
+from .messages import Channel, Closed
+
+ENVIRONMENT = {
+    "GLOO_SOCKET_IFNAME": "lo",  # nothing listens on the network
+    "NCCL_SOCKET_IFNAME": "lo",
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # a look for devices does not start CUDA, which would not survive a fork
+    "TOKENIZERS_PARALLELISM": "false",  # its threads do not survive a fork
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",  # we abort groups, and torch asks for it then
+}
+TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
+"""What the host's own launcher may have set, and ranks must not take for theirs."""
+
+
+def main(fd: int, host: int, preload: Sequence[str]) -> None:
+    """Serve the connection `fd` until its other side closes it or the process `host` dies."""
+    channel = Channel(socket.socket(fileno=fd))
+    host_pidfd = os.pidfd_open(host)
+    if os.getppid() != host:
+        os._exit(1)
+    guard.wake_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's
+    os.environ.update(ENVIRONMENT)
+    for name in TORCHRUN:
+        os.environ.pop(name, None)
+    watcher = guard.Watcher(host_pidfd)
+    for name in ("torch", "torch.distributed", "safetensors.torch", ".parallel.ranks.rank"):
+        _import(name)
+    for name in preload:
+        with contextlib.suppress(Exception):  # the job that needs it will say what is wrong
+            _import(name)
+    watcher.stop()
+    check_untouched()
+    gc.freeze()  # a collection in a child would copy every page it looks at
+    Server(channel, host_pidfd).serve()
+
+
+def _import(name: str) -> None:
+    """A module, `.of.ours` from our package, or `module:name` for what a lazy module imports when it is asked for."""
+    module, _, attribute = name.partition(":")
+    found = importlib.import_module(module, (__package__ or "").partition(".")[0])
+    if attribute:
+        getattr(found, attribute)
+
+
+def check_untouched() -> None:
+    """Ends this process, with the reason in its log, where a forked rank could not use CUDA."""
+    import torch
+
+    if torch.cuda.is_initialized():
+        raise SystemExit("a module that ranks need has started CUDA when it was imported, so none can be forked")
+
+
+class Server:
+    """Serves one host. It has one thread, also as a spare: a fork takes no other along, nor a lock that one holds."""
+
+    def __init__(self, channel: Channel, host_pidfd: int) -> None:
+        self.channel = channel
+        self.host_pidfd = host_pidfd
+        self.own_pidfd = os.pidfd_open(os.getpid())
+        self.server_pidfd = -1
+        """Of the server that this one is, or was, the spare of."""
+        self.poll = select.poll()
+        self.children: dict[int, int] = {}
+        """Their pids, by pidfd."""
+
+    def serve(self) -> NoReturn:
+        while True:
+            self.poll.register(self.channel.fileno(), select.POLLIN)
+            self.poll.register(self.host_pidfd, select.POLLIN)
+            try:
+                self.channel.send({"kind": "ready", "pid": os.getpid()}, [self.own_pidfd])
+                while not any(self._turn(fd) for fd, _ in self.poll.poll()):
+                    pass  # until this process is the spare, with a connection of its own
+            except Closed:
+                self._end_server()
+                self._end()
+
+    def _turn(self, fd: int) -> bool:
+        """Do what a descriptor asks for. True in a new spare, for which none of the other descriptors are."""
+        if fd == self.host_pidfd:
+            self._end_server()
+            self._end()
+        elif fd == self.channel.fileno():
+            return self._answer()
+        elif fd in self.children:
+            pid, status = self._reap(fd)
+            self.channel.send({"kind": "ended", "pid": pid, "code": os.waitstatus_to_exitcode(status)})
+        return False
+
+    def _answer(self) -> bool:
+        message = self.channel.receive()
+        assert message is not None, "this end waits"
+        order = message.header
+        try:
+            if order["kind"] == "fork":
+                self.fork(order, message.fds)
+            elif self.fork_spare(message.fds):
+                return True
+        except OSError as error:
+            told = {name: order[name] for name in ("rank", "birth") if name in order}
+            kind = "not_forked" if told else "no_spare"
+            self.channel.send({"kind": kind, **told, "message": error.strerror or str(error)})
+        for fd in message.fds:
+            os.close(fd)
+        return False
+
+    def fork_spare(self, fds: Sequence[int]) -> bool:
+        """True in the spare, whose connection to the host is in `fds`."""
+        _prepare(fds)
+        pid = os.fork()
+        if pid:
+            self._adopt(pid)
+            return False
+        try:
+            self._become_spare(fds[0])
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        return True
+
+    def fork(self, config: dict[str, Any], fds: Sequence[int]) -> None:
+        """`fds`: the rank's connection to the host, and its log. No child is left where it fails."""
+        _prepare(fds)
+        server = os.getpid()
+        pid = os.fork()
+        if not pid:
+            self._become_rank(server, config, fds)
+        pidfd = self._adopt(pid)
+        told = {"kind": "forked", "rank": config["rank"], "birth": config["birth"], "pid": pid}
+        try:
+            self.channel.send(told, [pidfd])
+        except BaseException:
+            os.kill(pid, signal.SIGKILL)
+            self._reap(pidfd)
+            raise
+
+    def _become_rank(self, server: int, config: dict[str, Any], fds: Sequence[int]) -> None:
+        """Does not return."""
+        try:
+            guard.die_with_parent(server)
+            connection, log = fds
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            os.close(log)
+            own, self.own_pidfd = self.own_pidfd, -1
+            self._close_all()
+            from .rank import main
+
+            main(Channel(socket.socket(fileno=connection)), self.host_pidfd, config, server_pidfd=own)
+        except BaseException:
+            traceback.print_exc()  # into its log
+        finally:
+            os._exit(1)
+
+    def _become_spare(self, connection: int) -> None:
+        guard.wake_with_parent()
+        own, self.own_pidfd = self.own_pidfd, -1
+        self._close_all()
+        self.server_pidfd, self.own_pidfd = own, os.pidfd_open(os.getpid())
+        self.channel = Channel(socket.socket(fileno=connection))
+        self.poll, self.children = select.poll(), {}
+
+    def _close_all(self) -> None:
+        """What is the server's own, in a child of it."""
+        self.channel.close()
+        for fd in (self.own_pidfd, self.server_pidfd, *self.children):
+            if fd >= 0:
+                os.close(fd)
+
+    def _adopt(self, pid: int) -> int:
+        """The pidfd of our own child, which is not reaped before, so that it cannot be another's."""
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
+        self.children[pidfd] = pid
+        self.poll.register(pidfd, select.POLLIN)
+        return pidfd
+
+    def _reap(self, pidfd: int) -> tuple[int, int]:
+        """Its pid and status."""
+        self.poll.unregister(pidfd)
+        pid = self.children.pop(pidfd)
+        os.close(pidfd)
+        return os.waitpid(pid, 0)
+
+    def _end_server(self) -> None:
+        """Where this is a spare, and the host is dead: the server may be stopped."""
+        if self.server_pidfd >= 0 and not guard.has_ended(self.server_pidfd, wait_s=0):
+            guard.tell_after(self.host_pidfd, self.server_pidfd, signal.SIGKILL)
+
+    def _end(self) -> NoReturn:
+        """No child is left, not even a zombie."""
+        for pid in self.children.values():
+            os.kill(pid, signal.SIGKILL)
+        for pid in self.children.values():
+            os.waitpid(pid, 0)
+        os._exit(0)
+
+
+def _prepare(fds: Sequence[int]) -> None:
+    """Before a fork: the child writes nothing that is ours, and has what it needs."""
+    if not fds:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    sys.stdout.flush()
+    sys.stderr.flush()

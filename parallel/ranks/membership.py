@@ -1,0 +1,75 @@
+"""A rank's membership in process groups that come and go: joining one, voting in it, leaving it without the others."""
+
+from __future__ import annotations
+
+import os
+import threading
+from datetime import timedelta
+from typing import cast
+
+import torch
+import torch.distributed as dist
+from torch.distributed import FileStore, Store, TCPStore  # pyright: ignore[reportPrivateImportUsage]
+from torch.distributed.distributed_c10d import _abort_process_group, _world
+
+from ..collectives import highest
+from .seat import World
+
+COLLECTIVE = timedelta(hours=6)
+"""Longer than any wait that the pool allows: it knows more than a rank, and ends waits by aborting."""
+
+
+class Membership:
+    """This rank in its present process group, if any. `abort` may come from another thread than the rest."""
+
+    def __init__(self, device: str) -> None:
+        self._device = torch.device(device)
+        self._votes: dist.ProcessGroup | None = None
+        self._is_joined = False
+        self._lock = threading.Lock()
+
+    def join(self, world: World, rank: int) -> None:
+        """Collective: leave the present group and join another, as its `rank` of `world.size`."""
+        self.leave()
+        for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+            os.environ[name] = world.interface
+        is_cuda = self._device.type == "cuda"
+        try:
+            dist.init_process_group(
+                "nccl" if is_cuda else "gloo",
+                store=_store(world, rank),
+                rank=rank,
+                world_size=world.size,
+                timeout=COLLECTIVE,
+                device_id=self._device if is_cuda else None,
+            )
+            self._is_joined = True
+            self._votes = cast("dist.ProcessGroup", dist.new_group(backend="gloo", timeout=COLLECTIVE))
+        except BaseException:
+            self.leave()
+            _world.group_count = 0  # torch names groups by it, and those who were not here have not counted
+            raise
+
+    def vote(self, wish: int) -> int:
+        """Collective: the highest wish of all ranks, a small number; on the CPU, whatever the device."""
+        votes = self._votes
+        if votes is None:
+            raise RuntimeError("the process group was aborted")
+        return highest(wish, votes)
+
+    def leave(self) -> None:
+        """Not collective: the others may be gone."""
+        with self._lock:
+            if self._is_joined:
+                self._is_joined, self._votes = False, None
+                _abort_process_group()
+
+    abort = leave
+    """From another thread: collectives under way end with an error here, or where they wait for this rank."""
+
+
+def _store(world: World, rank: int) -> Store:
+    if world.store.startswith("/"):
+        return FileStore(world.store, world.size)
+    host, _, port = world.store.rpartition(":")
+    return TCPStore(host, int(port), world.size, is_master=rank == 0, timeout=timedelta(seconds=60))

@@ -1,0 +1,158 @@
+"""A rank: a forked process that holds one device, joins process groups and runs named functions, until it is ended.
+
+Its first thread only listens, so that it hears a cancel in the middle of a step. Two lanes do the work: `main` what
+takes a process group or the most time, `side` what one rank does meanwhile (encode the next text, decode the last).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import os
+import queue
+import select
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ..mesh import is_in_rendezvous
+from . import guard
+from .membership import Membership
+from .messages import Channel, Closed, Message, read_body
+from .rank_job import RankJob, loses_device
+from .seat import JobOrder, Seat, World
+
+LANES = ("main", "side")
+
+
+def main(channel: Channel, host_pidfd: int, config: Mapping[str, Any], *, server_pidfd: int) -> None:
+    """Serve `channel` until the host ends it or is gone; does not return."""
+    torch.set_num_threads(config["num_threads"])
+    _take(config["device"])  # what this thread aborts is there too
+    with contextlib.suppress(Closed):
+        Rank(channel, config).listen(host_pidfd)
+    guard.tell_after(host_pidfd, server_pidfd, signal.SIGCONT)
+    os._exit(0)  # leaving in good order would wait for others, and for threads in the middle of a step
+
+
+class Rank:
+    """Its first thread, and the lanes."""
+
+    def __init__(self, channel: Channel, config: Mapping[str, Any]) -> None:
+        self.channel = channel
+        self.device: str = config["device"]
+        self.ping_s: float = config["ping_s"]
+        self.membership = Membership(self.device)
+        self.jobs: dict[int, RankJob] = {}
+        self.lanes: dict[str, queue.SimpleQueue[Callable[[], None]]] = {}
+        for name in LANES:
+            self.lanes[name] = queue.SimpleQueue()
+            threading.Thread(
+                target=_work, args=(self.lanes[name], self.device), name=f"lane {name}", daemon=True
+            ).start()
+
+    def listen(self, host_pidfd: int) -> None:
+        self.channel.send({"kind": "hello"})
+        poll = select.poll()
+        poll.register(self.channel.fileno(), select.POLLIN)
+        poll.register(host_pidfd, select.POLLIN)
+        while True:
+            ready = poll.poll(1000 * self.ping_s)
+            if any(fd == host_pidfd for fd, _ in ready):
+                return
+            if ready:
+                message = self.channel.receive()
+                assert message is not None, "this end waits"
+                getattr(self, f"on_{message.header['kind']}")(message)
+            else:
+                self.channel.send({"kind": "ping"})
+
+    def on_join(self, message: Message) -> None:
+        """Into the lane: the others are waited for."""
+        header = message.header
+        self.lanes["main"].put(lambda: self._join(World(**header["world"]), header["rank"]))
+
+    def on_job(self, message: Message) -> None:
+        order = JobOrder(**message.header["order"])
+        votes = order.num_ranks > 1
+        job = RankJob(order, self.channel, vote=self.membership.vote if votes else None)
+        self.jobs[order.job] = job
+        self.lanes[order.lane].put(lambda: self._run(job, message.fds))
+
+    def on_cancel(self, message: Message) -> None:
+        if job := self.jobs.get(message.header["job"]):
+            job.is_cancelled = True
+
+    def on_abort(self, message: Message) -> None:
+        """The job cannot go on: others failed. What it waits for in a collective will not come."""
+        self.on_cancel(message)
+        if (job := self.jobs.get(message.header["job"])) and job.order.num_ranks > 1:
+            self.membership.abort()
+            if is_in_rendezvous():
+                self.channel.send({"kind": "stuck", "job": job.order.job})
+
+    def _join(self, world: World, rank: int) -> None:
+        try:
+            self.membership.join(world, rank)
+            problem = ""
+        except Exception as error:  # the disk is full, a port is taken: the host tells the user
+            problem = _one_line(error)
+        self.channel.send({"kind": "joined", "world": world.name, "problem": problem})
+
+    def _run(self, job: RankJob, fds: Sequence[int]) -> None:
+        try:
+            try:
+                job.finish(self._answer(job, fds))
+            except Closed:
+                raise
+            except BaseException as error:
+                self._fail(job, error)
+        except BaseException:  # it cannot even say so; the host hears of its death
+            traceback.print_exc()
+            os._exit(1)
+
+    def _answer(self, job: RankJob, fds: Sequence[int]) -> Any:
+        seat = Seat(rank=job.order.rank, num_ranks=job.order.num_ranks, device=self.device)
+        try:
+            if not fds:
+                raise OSError(errno.EMFILE, "the request did not arrive, too many open files; raise ulimit -n")
+            with torch.no_grad():
+                return _function(job.order.function)(read_body(fds[0]), job, seat)
+        finally:
+            del self.jobs[job.order.job]  # before its end is told: the host may send it again at once
+
+    def _fail(self, job: RankJob, error: BaseException) -> None:
+        if job.order.num_ranks > 1 and not job.was_voted:
+            self.membership.leave()  # so that those who wait for this rank in a collective hear of it at once
+        if not job.is_cancelled:
+            traceback.print_exception(error)  # into this rank's log
+        job.fail(error)
+        if loses_device(error):
+            os._exit(1)
+
+
+def _work(orders: queue.SimpleQueue[Callable[[], None]], device: str) -> None:
+    _take(device)
+    while True:
+        orders.get()()
+
+
+def _take(device: str) -> None:
+    """CUDA's current device, which each thread has of its own."""
+    if device.startswith("cuda"):
+        torch.cuda.set_device(device)
+
+
+def _function(name: str) -> Callable[[Any, RankJob, Seat], Any]:
+    """`.pipelines.placement:on_rank`; the first dot is our package, however the host calls it."""
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module, (__package__ or "").partition(".")[0]), function)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:1000] or type(error).__name__

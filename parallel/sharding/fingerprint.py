@@ -1,0 +1,69 @@
+"""Are all ranks given the same inputs? Asked on the first call: other noise on one rank is silent wrong output."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..collectives import add, gather
+from ..group import Group
+
+PLACES = 64  # more arguments than any transformer takes
+
+
+def check_same(given: Mapping[str, Any], group: Group, *, title: str, around: Group) -> None:
+    """Collective: raise ValueError on every rank of the group if an argument differs between them.
+
+    It is raised in all of the group `around` this one too, which may be larger: it shares weights, and waits for ranks
+    that do not come to gather them.
+    """
+    if group.size == 1:
+        return
+    names = sorted(given)[: PLACES - 1]
+    marks = [_mark(names), *(_mark(given[name]) for name in names)]
+    own = torch.tensor(marks + [0] * (PLACES - len(marks)), dtype=torch.int64)
+    own = own.to(next((x.device for x in _tensors(given) if x.device.type != "cpu"), own.device))  # where NCCL can
+    everyone = gather(own, sizes=[PLACES] * group.size, group=group).view(group.size, PLACES)
+    differs = (everyone != everyone[0]).any(0).tolist()
+    wrong = [name for name, is_different in zip(names, differs[1:], strict=False) if is_different]
+    is_wrong = any(differs)
+    if around.size > group.size:
+        is_wrong = bool(add(own.new_tensor([any(differs)]), group=around))
+    if differs[0]:
+        raise ValueError(f"{title}: the ranks call it with different arguments; call it in the same way on every rank")
+    if wrong:
+        raise ValueError(
+            f"{title}: {', '.join(wrong)} differ{'s' * (len(wrong) == 1)} between the ranks; "
+            "give every rank the same tensors: the same seed on a CPU generator, the same prompt"
+        )
+    if is_wrong:
+        raise ValueError(f"{title}: ranks of another branch of guidance were given different inputs; see their errors")
+
+
+def _mark(value: Any) -> int:
+    """A number for a value: its bytes, shapes and dtypes, or how it prints."""
+    if isinstance(value, Tensor):
+        described = zlib.crc32(f"{tuple(value.shape)}{value.dtype}".encode())
+        flat = value.detach().cpu().flatten().clone(memory_format=torch.contiguous_format)
+        raw = flat.view(torch.uint8).numpy()
+        return zlib.crc32(raw.data, described)
+    if isinstance(value, Mapping):
+        return _mark([item for key in sorted(value) for item in (key, value[key])])
+    if isinstance(value, (tuple, list)):
+        mark = len(value)
+        for item in value:
+            mark = zlib.crc32(_mark(item).to_bytes(8, "little"), mark)
+        return mark
+    return zlib.crc32(repr(value).encode()) if isinstance(value, (str, int, float, type(None))) else 0
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (Mapping, tuple, list)):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _tensors(item)

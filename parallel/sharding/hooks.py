@@ -1,0 +1,282 @@
+"""The hooks by which a split plan is followed: they cut arguments, gather outputs, and tell the session where it is."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..group import Axis
+from .cutting import meet, part_of, whole_of
+from .fingerprint import check_same
+from .halo import extended, trimmed
+from .session import Session
+from .split_plan import Halo, Leading, Made, Spec
+
+Remove = Callable[[], None]
+
+
+def install(module: nn.Module, session: Session) -> list[Remove]:
+    """Attach everything; each function given back undoes one thing, to be called last to first."""
+    undo: list[Remove] = []
+    try:
+        _install(module, session, undo)
+    except Exception:
+        while undo:
+            undo.pop()()
+        raise
+    return undo
+
+
+def _install(module: nn.Module, session: Session, undo: list[Remove]) -> None:
+    below: list[Remove] = []
+    places: list[tuple[nn.Module, str, nn.Module]] = []  # where each hooked module hangs: parent, name, module
+
+    def detach() -> None:
+        while below:
+            below.pop()()
+
+    def follow() -> None:
+        """Move the hooks if modules were exchanged since, as adapters do that wrap a layer or give it back."""
+        if all(parent._modules.get(name) is each for parent, name, each in places):
+            return
+        detach()
+        places[:] = _attach(module, session, below)
+
+    undo.append(session.leave)  # in case the last forward was interrupted
+    undo.append(_at_root(module, session, follow))
+    undo.append(detach)
+    places += _attach(module, session, below)
+    if "" in session.split.inputs:
+        undo.append(_cutting(module, session.split.inputs[""], session, ""))
+    if "" in session.split.outputs:
+        undo.append(_gathering(module, session.split.outputs[""], session, ""))
+    undo.append(_leaving(module, session))
+
+
+def _attach(module: nn.Module, session: Session, undo: list[Remove]) -> list[tuple[nn.Module, str, nn.Module]]:
+    """Hook what is below the root; where each hooked module hangs."""
+    split = session.split
+    found = {path: modules_at(module, path, session.title) for path in {*split.inputs, *split.outputs, *split.blocks}}
+    hooked = {each for path, modules in found.items() if path for each in modules}
+    for path in split.blocks:
+        for block in found[path]:
+            undo += _around_block(block, session)
+    for path, specs in split.inputs.items():
+        for each in found[path] if path else ():
+            undo.append(_cutting(each, specs, session, path))
+    for path, spec in split.outputs.items():
+        for each in found[path] if path else ():
+            undo.append(_gathering(each, spec, session, path))
+    inside = {name: each for path in split.blocks for block in found[path] for name, each in _named(module, block)}
+    for end, calls in split.attention.items():
+        kinds = tuple(session.kinds.index(call) for call in calls)
+        undo += [_announcing(each, kinds, session) for name, each in inside.items() if _ends(name, end)]
+    for end, halo in split.halos.items():
+        for name, each in inside.items():
+            if _ends(name, end):
+                undo += _with_halo(each, halo, session)
+    for end, make in split.processors.items():
+        for name, each in inside.items():
+            if _ends(name, end):
+                undo.append(_with_processor(each, make, session))  # one by one: a processor may refuse
+    ends = (*split.attention, *split.halos, *split.processors)
+    hooked |= {each for name, each in inside.items() if any(_ends(name, end) for end in ends)}
+    return [
+        (parent, name, each)
+        for parent in module.modules()
+        for name, each in parent._modules.items()
+        if each is not None and each in hooked
+    ]
+
+
+def modules_at(module: nn.Module, path: str, title: str) -> list[nn.Module]:
+    """The modules at a path; `*` or the path of a ModuleList means each of its members."""
+    found = [module]
+    for part in filter(None, path.split(".")):
+        found = [inner for outer in found for inner in _inner(outer, part, path, title)]
+    return [inner for outer in found for inner in (outer if isinstance(outer, nn.ModuleList) else [outer])]
+
+
+def _inner(outer: nn.Module, part: str, path: str, title: str) -> list[nn.Module]:
+    if part == "*":
+        return list(outer.children())
+    if part.lstrip("-").isdigit() and isinstance(outer, (nn.ModuleList, nn.Sequential)):
+        return [outer[int(part)]] if len(outer) else []
+    if not hasattr(outer, part):
+        raise ValueError(
+            f"{title} has no module {path!r}, which its split plan names: this version of diffusers builds the class "
+            "in another way; install the version in constraints.txt"
+        )
+    return [getattr(outer, part)]
+
+
+def modules_ending(root: nn.Module, blocks: Sequence[nn.Module], ends: Sequence[str]) -> list[nn.Module]:
+    """What is in the blocks and has a path that ends like one of these."""
+    return [each for block in blocks for name, each in _named(root, block) if any(_ends(name, end) for end in ends)]
+
+
+def _named(root: nn.Module, block: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Everything in a block, by its path from the root."""
+    prefix = next(name for name, each in root.named_modules() if each is block)
+    return [(f"{prefix}.{name}" if name else prefix, each) for name, each in block.named_modules()]
+
+
+def _ends(name: str, end: str) -> bool:
+    parts, wanted = name.split("."), end.split(".")
+    return len(parts) >= len(wanted) and all(
+        want in ("*", part) for want, part in zip(wanted, parts[-len(wanted) :], strict=True)
+    )
+
+
+def _at_root(module: nn.Module, session: Session, follow: Callable[[], None]) -> Remove:
+    """Start each forward anew, and let the session see its attention calls."""
+    names = _argument_names(module)
+    checked = False
+
+    def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        nonlocal checked
+        session.begin()
+        if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in module.parameters()):
+            raise ValueError(
+                f"{session.title}: it is sharded for inference, but gradients are on; call it under torch.no_grad()"
+            )
+        if not checked:
+            given = {**dict(zip(names, args, strict=False)), **kwargs}
+            check_same(given, session.mesh[Axis.SEQUENCE], title=session.title, around=session.mesh[Axis.WEIGHTS])
+            checked = True
+        follow()
+        session.enter()
+
+    return module.register_forward_pre_hook(before, with_kwargs=True, prepend=True).remove
+
+
+def _leaving(module: nn.Module, session: Session) -> Remove:
+    """After every forward, a failed one too, stop seeing attention; after a good one, check that it was sharded."""
+
+    def after(_: nn.Module, args: Any, output: Any) -> None:
+        session.leave()
+        if output is None:  # the forward raised: that is the error to see
+            return
+        session.is_agreed = True
+        if not session.num_calls and not session.is_cached:
+            raise ValueError(
+                f"{session.title}: no attention call of its blocks was seen, so nothing was sharded; "
+                "set its attention backend to native (set_attention_backend('native'))"
+            )
+        if session.num_gathered != len(session.split.outputs):
+            raise ValueError(f"{session.title}: its output was not put together again; its split plan does not fit")
+
+    return module.register_forward_hook(after, always_call=True).remove
+
+
+def _around_block(block: nn.Module, session: Session) -> list[Remove]:
+    def before(_: nn.Module, args: Any) -> None:
+        session.depth += 1
+        session.calls = (0,)
+
+    def after(_: nn.Module, args: Any, output: Any) -> None:
+        session.depth -= 1
+
+    return [
+        block.register_forward_pre_hook(before).remove,
+        block.register_forward_hook(after).remove,
+    ]
+
+
+def _announcing(module: nn.Module, kinds: tuple[int, ...], session: Session) -> Remove:
+    """Tell the session what the attention calls of this module do; afterwards they are as before again."""
+
+    def before(_: nn.Module, args: Any) -> None:
+        session.calls = kinds
+
+    def after(_: nn.Module, args: Any, output: Any) -> None:
+        session.calls = (0,)
+
+    handles = module.register_forward_pre_hook(before), module.register_forward_hook(after)
+
+    def remove() -> None:
+        for handle in handles:
+            handle.remove()
+
+    return remove
+
+
+def _argument_names(module: nn.Module) -> list[str]:
+    return list(inspect.signature(type(module).forward).parameters)[1:]
+
+
+def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, path: str) -> Remove:
+    names = _argument_names(module)
+    # Blocks that treat no token apart take no count of leading ones.
+    unknown = [name for name, spec in specs.items() if name not in names and not isinstance(spec, Leading)]
+    if unknown:
+        raise ValueError(
+            f"{session.title}: {type(module).__name__} takes no {unknown[0]!r}, which its split plan names; it takes "
+            f"{', '.join(names)}; install the diffusers version in constraints.txt"
+        )
+
+    def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        meet(given, specs, session)
+        cut = {
+            name: spec.make(given[name], given, session)
+            if isinstance(spec, Made)
+            else part_of(given[name], spec, session, f"{path or 'the transformer'}'s {name}")
+            for name, spec in specs.items()
+            if given.get(name) is not None
+        }
+        new = tuple(cut.get(name, arg) for name, arg in zip(names, args, strict=False))
+        return new, {name: cut.get(name, arg) for name, arg in kwargs.items()}
+
+    return module.register_forward_pre_hook(before, with_kwargs=True).remove
+
+
+def _gathering(module: nn.Module, spec: Spec, session: Session, path: str) -> Remove:
+    def after(_: nn.Module, args: Any, output: Any) -> Any:
+        session.num_gathered += 1
+        return whole_of(output, spec, session)
+
+    return module.register_forward_hook(after).remove
+
+
+def _with_halo(module: nn.Module, halo: Halo, session: Session) -> list[Remove]:
+    """Lend a convolution the neighbours' edges, and drop what it made of them."""
+
+    def before(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (extended(args[0], halo, session.streams[halo.stream], session.mesh[Axis.SEQUENCE]), *args[1:])
+
+    def after(_: nn.Module, args: Any, output: Tensor) -> Tensor:
+        return trimmed(output, halo, session.streams[halo.stream], session.rank)
+
+    return [module.register_forward_pre_hook(before).remove, module.register_forward_hook(after).remove]
+
+
+def _with_processor(module: nn.Module, make: Callable[[Any, Any], Any], session: Session) -> Remove:
+    holder: Any = module
+    if not hasattr(module, "processor"):
+        return _with_forward(holder, make, session)
+    old = holder.processor
+    holder.processor = make(old, session)
+
+    def remove() -> None:
+        holder.processor = old
+
+    return remove
+
+
+def _with_forward(module: Any, make: Callable[[Any, Any], Any], session: Session) -> Remove:
+    if "forward" in vars(module):
+        raise ValueError(
+            f"{session.title}: something has replaced the forward of its {type(module).__name__}, which sharding "
+            "replaces too; shard the transformer first, then turn group offloading and the like on"
+        )
+    module.forward = make(module, session)
+
+    def remove() -> None:
+        del module.forward
+
+    return remove

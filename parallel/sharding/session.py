@@ -1,0 +1,307 @@
+"""A session: one sharded transformer at work. It knows the streams of the forward under way, and answers attention.
+
+A session is a `TorchFunctionMode`, entered for each forward of its transformer: it sees calls of
+`F.scaled_dot_product_attention` in this thread only, and nothing of torch is patched.
+"""
+
+# B batch, H heads, S tokens here, T keys here, D head width
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch._C import _len_torch_function_stack
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+
+from ..attention import compose, local
+from ..attention.fill import answers_of, filled
+from ..attention.mask import collapsed, global_mask, outer_mask
+from ..attention.rows import cut_along, gather_along
+from ..collectives import add
+from ..group import Axis
+from ..layout import Layout, Stream, shares_of
+from ..mesh import Mesh
+from . import operator
+from .split_plan import LOCAL, Along, Attend, SplitPlan
+
+
+class Session(TorchFunctionMode):
+    """What hooks and processors of one sharded transformer share; `begin` starts each forward anew."""
+
+    def __init__(self, split: SplitPlan, mesh: Mesh, *, title: str, shards_text: bool, kernel: str) -> None:
+        super().__init__()
+        self.split, self.mesh, self.title = split, mesh, title
+        self.replicated = frozenset(split.whole if shards_text else (*split.whole, *split.either))
+        self.unshown = split.unshown()
+        self.kernel = kernel
+        self.kinds = self._kinds()
+        self.key = operator.register(self)
+        self._attend = compose(mesh.plan)
+        self.is_agreed = mesh[Axis.SEQUENCE].size == 1
+        self.is_cached = False  # a step cache may leave out every block
+        self._is_entered = False
+        self.begin()
+
+    def _kinds(self) -> tuple[Attend, ...]:
+        """Every thing an attention call may do here; the first is self attention over all streams."""
+        kinds = [Attend(self.split.order, self.split.order)]
+        for calls in self.split.attention.values():
+            kinds += [call for call in calls if call not in kinds]
+        return tuple(kinds)
+
+    def begin(self) -> None:
+        """Forget the forward before."""
+        self.streams: dict[str, Stream] = {}
+        self.layouts: dict[tuple[str, ...], Layout] = {}
+        self.depth = 0  # of blocks entered and not left
+        self.calls: tuple[int, ...] = (0,)  # the kinds of the coming attention calls, the last for all further ones
+        self.num_calls = 0
+        self.num_gathered = 0
+
+    def enter(self) -> None:
+        """See the attention calls of this thread from now on."""
+        self.leave()  # Ctrl-C ends a forward without its always-called hooks
+        self.__enter__()
+        self._is_entered = True
+
+    def leave(self) -> None:
+        """See them no more; nothing happens if a forward failed before it was entered."""
+        if self._is_entered:
+            self._is_entered = False
+            _take_off(self)
+
+    @property
+    def rank(self) -> int:
+        """This rank's place among those that share the sequence."""
+        return self.mesh[Axis.SEQUENCE].index
+
+    # ---- streams
+
+    def define(self, name: str, length: int, unit: int = 1) -> None:
+        """The stream has this many tokens; said again in the same forward it must be as many."""
+        known = self.streams.get(name)
+        if known is not None and known.length != length:
+            raise ValueError(f"{self.title}: its {name} stream has {known.length} tokens, but a tensor has {length}")
+        if known is None:
+            count = self.mesh[Axis.SEQUENCE].size
+            # Models cut a text off by x[:, :-length], which is empty for a rank that would hold none of it.
+            is_whole = name in self.replicated or (name in self.split.either and length < count)
+            shares = None if is_whole else shares_of(length, count, unit)
+            least = max(unit, self.split.least)
+            if self.split.least and shares is not None and min(shares) < least:  # blocks may fail, or wait for ever
+                together = f" in parts of {unit} that stay together" if unit > 1 else ""
+                raise ValueError(
+                    f"{self.title}: its {name} stream has {length} tokens{together}, too few for the {count} ranks of "
+                    f"plan {self.mesh.plan} that share it and need {least} each; lower the plan's degrees, or ask for "
+                    "something larger"
+                )
+            self.streams[name] = Stream(name, length, shares, unit)
+
+    def layout(self, names: tuple[str, ...]) -> Layout:
+        """The layout of these streams, which must have been met in this forward."""
+        if names not in self.layouts:
+            missing = [name for name in names if name not in self.streams and name not in self.split.lacking]
+            if missing:
+                raise ValueError(
+                    f"{self.title}: its {missing[0]} stream is needed before any tensor has shown its length"
+                )
+            streams = tuple(self.streams[name] for name in names if name in self.streams)
+            self.layouts[names] = Layout(streams, self.mesh[Axis.SEQUENCE].size)
+        return self.layouts[names]
+
+    def cut(self, x: Tensor, spec: Along, *, what: str) -> Tensor:
+        """This rank's part of a tensor that runs along the streams of `spec`."""
+        layout = self.layout(spec.streams)
+        if spec.batched and x.shape[spec.dim] % layout.length == 0:
+            dim = spec.dim % x.ndim
+            each = x.unflatten(dim, (-1, layout.length))
+            return cut_along(each, dim + 1, layout=layout, rank=self.rank).flatten(dim, dim + 1)
+        if x.shape[spec.dim] != layout.length:
+            if spec.optional:
+                return x
+            raise ValueError(
+                f"{self.title}: {what} has {x.shape[spec.dim]} tokens along dim {spec.dim}, but "
+                f"{' and '.join(spec.streams)} have {layout.length}"
+            )
+        return cut_along(x, spec.dim, layout=layout, rank=self.rank)
+
+    def gather(self, x: Tensor, dim: int, *streams: str) -> Tensor:
+        """Collective: the whole of a tensor of which `dim` holds this rank's part of the streams."""
+        group = self.mesh[Axis.SEQUENCE]
+        layout = self.layout(streams)
+        if x.shape[dim] != layout.num_held(self.rank):
+            raise ValueError(
+                f"{self.title}: a tensor of {tuple(x.shape)} was to be gathered along dim {dim}, but this rank holds "
+                f"{layout.num_held(self.rank)} tokens of {' and '.join(streams)}"
+            )
+        return gather_along(x, dim, layout=layout, rank=self.rank, group=group)
+
+    def sum(self, x: Tensor) -> Tensor:
+        """Collective: the sum over the ranks that share the sequence, with the same bits on each."""
+        return add(x, group=self.mesh[Axis.SEQUENCE])
+
+    # ---- attention
+
+    def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        if func is F.scaled_dot_product_attention and self.depth:
+            return self._intercepted(*args, **(kwargs or {}))
+        if func is Tensor.unflatten:  # its body calls super(), which torch.compile cannot trace under a mode
+            func = torch.unflatten
+        return func(*args, **(kwargs or {}))
+
+    def _intercepted(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        if dropout_p:
+            raise ValueError(
+                f"{self.title}: attention with dropout {dropout_p} cannot be sharded; call its eval() first"
+            )
+        if is_causal and attn_mask is not None:
+            raise ValueError(f"{self.title}: an attention call is causal and masked as well; torch takes one of both")
+        kind, self.calls = self.calls[0], self.calls[1:] or self.calls
+        if torch.compiler.is_compiling():  # the operator counts the call when it runs
+            return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, is_causal, self.key, kind)
+        self.num_calls += 1
+        return self.attend(query, key, value, mask=attn_mask, scale=scale, causal=is_causal, kind=kind)
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Tensor | None,
+        scale: float | None,
+        causal: bool,
+        kind: int,
+    ) -> Tensor:
+        """Collective: one attention call, by what the split plan says of it; B H S D to B H S D."""
+        call = self._met(self.kinds[kind], k.shape[2])
+        if call.queries == call.keys and call.keys and not self.layout(call.keys).is_split:
+            call = LOCAL  # of a text to itself that every rank holds
+        kernel = local.choose(q.device, q.dtype, self.kernel)
+        asking = call.queries
+        if self._asks_in_part(call, mask) and not causal:
+            q = filled(q, call.queries, layout=self.layout(call.keys), rank=self.rank)
+            call = replace(call, queries=call.keys)
+        if not call.keys or call.queries != call.keys:
+            return self._attend_whole(q, k, v, mask=mask, scale=scale, causal=causal, call=call)
+        layout = self.layout(call.keys)
+        here = layout.num_held(self.rank)
+        self._agree(self._undescribed(q, k, call.keys) if q.shape[2] != here or k.shape[2] != here else None, q)
+        if k.shape != v.shape or q.shape[1] % max(1, k.shape[1]):
+            raise ValueError(
+                f"{self.title}: attention of {tuple(q.shape)} to keys of {tuple(k.shape)} and values of "
+                f"{tuple(v.shape)} cannot be sharded: keys and values need one shape, and heads that divide the "
+                "queries'; run it on one device"
+            )
+        if causal:
+            mask = torch.ones(1, 1, layout.length, layout.length, dtype=torch.bool, device=q.device).tril()
+        if mask is not None:
+            if mask.ndim == 2 and mask.shape[0] == q.shape[0]:  # B T, as diffusers passes on what has global keys
+                mask = mask[:, None, None]
+            whole = outer_mask if call.mask == "outer" else global_mask
+            mask = whole(mask, layout=layout, rank=self.rank, group=self.mesh[Axis.SEQUENCE])
+        out = self._attend(q, k, v, layout=layout, mesh=self.mesh, mask=mask, scale=scale, kernel=kernel)
+        return out if asking == call.queries else answers_of(asking, out, layout=layout, rank=self.rank)
+
+    def _asks_in_part(self, call: Attend, mask: Tensor | None) -> bool:
+        """Whether all that asks is asked too, and a text besides."""
+        rest = set(call.keys) - set(call.queries)
+        if not call.queries or not rest or not set(call.queries) < set(call.keys) or not rest <= set(self.split.either):
+            return False
+        return mask is None or mask.ndim < 3 or collapsed(mask).shape[2] == 1
+
+    def _met(self, call: Attend, num_keys: int) -> Attend:
+        """The call, when the whole stream that only it shows has been measured, or left out if there is none now."""
+        whole = [name for name in call.keys if name in self.split.whole]
+        extra = tuple(name for name in whole if name not in call.queries or name in self.unshown)
+        if not extra or not call.queries:
+            return call
+        others = tuple(name for name in call.keys if name not in extra)
+        num_left = num_keys - self.layout(others).num_held(self.rank)
+        if num_left <= 0:
+            queries = tuple(name for name in call.queries if name not in extra)
+            return replace(call, queries=queries, keys=others)
+        if extra[0] not in self.streams or self.streams[extra[0]].length != num_left:
+            self.streams.pop(extra[0], None)
+            self.layouts.clear()
+        self.define(extra[0], num_left)
+        return call
+
+    def _attend_whole(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        mask: Tensor | None,
+        scale: float | None,
+        causal: bool,
+        call: Attend,
+    ) -> Tensor:
+        """Attention to keys that are whole on every rank, or are gathered first."""
+        if causal and call.keys:
+            raise ValueError(f"{self.title}: causal attention of {call.queries} to {call.keys} cannot be sharded")
+        for names, x in ((call.queries, q), (call.keys, k)):
+            if names:
+                fits = x.shape[2] == self.layout(names).num_held(self.rank)
+                self._agree(None if fits else self._undescribed(q, k, names), q)
+        if call.keys:
+            joined = self.gather(torch.cat([k, v], 1), 2, *call.keys)
+            k, v = joined.split([k.shape[1], v.shape[1]], 1)
+        if mask is not None and call.queries:
+            layout = self.layout(call.queries)
+            if mask.ndim >= 2 and mask.shape[-2] == layout.length:
+                mask = cut_along(mask, mask.ndim - 2, layout=layout, rank=self.rank)
+        if not q.numel() or not k.numel():
+            return q.new_zeros(*q.shape[:3], v.shape[3])
+        return F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=k.shape[1] != q.shape[1]
+        )
+
+    def _agree(self, error: ValueError | None, q: Tensor) -> None:
+        """Collective in the first forward, in which a split plan that does not fit shows: raise on all ranks or none.
+
+        Where another rank happens to hold as many tokens as a call has that the plan does not know, it would go on and
+        wait for this one.
+        """
+        if not self.is_agreed:
+            num_wrong = self.sum(torch.tensor([float(error is not None)], device=q.device))
+            if num_wrong and error is None:
+                error = ValueError(
+                    f"{self.title}: another rank met an attention call that its split plan does not describe; run it "
+                    "on one device, or add the call to the split plan"
+                )
+        if error is not None:
+            raise error
+
+    def _undescribed(self, q: Tensor, k: Tensor, names: tuple[str, ...]) -> ValueError:
+        here = self.layout(names).num_held(self.rank)
+        return ValueError(
+            f"{self.title}: an attention call with {q.shape[2]} queries and {k.shape[2]} keys is none that its split "
+            f"plan describes: this rank holds {here} tokens of {' and '.join(names)}; run it on one device, or add the "
+            "call to the split plan"
+        )
+
+
+def _take_off(mode: TorchFunctionMode) -> None:
+    """Leave a mode, be it below others: what was entered inside a forward may outlive an interrupt of it."""
+    above: list[TorchFunctionMode] = []
+    while _len_torch_function_stack() and (top := _pop_mode()) is not mode:
+        above.append(top)
+    for other in reversed(above):
+        _push_mode(other)

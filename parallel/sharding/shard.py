@@ -1,0 +1,120 @@
+"""Sharding a transformer from outside, and taking it back: the module itself is not changed."""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from torch import nn
+
+from ..group import Axis
+from ..mesh import Mesh
+from ..plan import ParallelPlan
+from . import operator
+from .compiled import Forwards, check_uncompiled
+from .hooks import Remove, install, modules_at, modules_ending
+from .session import Session
+from .split_plan import SplitPlan
+
+if TYPE_CHECKING:
+    import torch
+
+_sharded: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+
+
+class Handle:
+    """A sharded transformer's way back: `remove()` leaves the module as it was."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        mesh: Mesh,
+        session: Session | None,
+        undo: list[Remove],
+        forwards: Forwards | None = None,
+    ) -> None:
+        self.module, self.mesh, self.session = module, mesh, session
+        self._undo, self._forwards = undo, forwards
+
+    @property
+    def plan(self) -> ParallelPlan:
+        return self.mesh.plan
+
+    def compile(self, **options: Any) -> None:
+        """Compile the forward of every block by `torch.compile`, each in one graph unless told `fullgraph=False`.
+
+        The first two picture sizes take longer; from the second on lengths are dynamic. `remove()` undoes it.
+        """
+        if self._forwards is None:
+            raise ValueError(
+                f"plan {self.plan} splits nothing here; call the transformer's own compile_repeated_blocks()"
+            )
+        self._forwards.compile(**options)
+
+    def on_remove(self, undo: Remove) -> None:
+        """Do this too when the handle is removed."""
+        self._undo.append(undo)
+
+    def remove(self) -> None:
+        """Take every hook off again; a second call does nothing.
+
+        Raises ValueError if ranks share the weights: then none of them can make the transformer whole again.
+        """
+        if self.plan.weights > 1:
+            raise ValueError(
+                f"plan {self.plan}: the weights are shared out over {self.plan.weights} ranks for good, so the "
+                "transformer cannot be made whole again; load it anew, or use weights=1"
+            )
+        if not self._undo:
+            return  # by now another handle may have sharded it
+        while self._undo:
+            self._undo.pop()()
+        _sharded.discard(self.module)
+
+
+H = TypeVar("H", bound=Handle)
+
+
+def shard(
+    module: nn.Module,
+    split: SplitPlan | None,
+    mesh: Mesh,
+    *,
+    kernel: str = "auto",
+    handle: type[H] = Handle,
+    device: torch.device | None = None,
+) -> H:
+    """Make `module` run sharded over the mesh by a split plan, called with whole inputs on every rank as before.
+
+    No split plan is needed where tokens and weights stay together. A module on the meta device takes the `device` it
+    is for, and gets its values from `weights.fill` afterwards. Raises ValueError if it is sharded already, or does not
+    look as the split plan says.
+    """
+    title = type(module).__name__.removeprefix("FSDP")
+    if module in _sharded:
+        raise ValueError(f"this {title} is sharded already; call remove() on the handle of the first time")
+    if split is not None and mesh.plan.text != "auto" and not split.either:
+        raise ValueError(
+            f"plan {mesh.plan}: {title} has no text stream that could be sharded or replicated; leave text out"
+        )
+    if mesh[Axis.SEQUENCE].size == mesh[Axis.WEIGHTS].size == 1:
+        return handle(module, mesh, None, [])
+    assert split is not None, f"plan {mesh.plan} splits {title}"
+    blocks = [block for path in split.blocks for block in modules_at(module, path, title)]
+    check_uncompiled(module, blocks, title)
+    session = None
+    if mesh[Axis.SEQUENCE].size > 1:
+        session = Session(split, mesh, title=title, shards_text=mesh.plan.text != "replicated", kernel=kernel)
+    if mesh[Axis.WEIGHTS].size > 1:
+        from .weights import shard_weights
+
+        undo = install(module, session) if session else []  # a plan that does not fit is refused while nothing is lost
+        while undo:
+            undo.pop()()
+        lent = modules_ending(module, blocks, split.lent)
+        shard_weights(module, [*blocks, *lent], group=mesh[Axis.WEIGHTS], device=device)
+    undo = [partial(operator.release, session), *install(module, session)] if session else []
+    forwards = Forwards(module, blocks, title)
+    _sharded.add(module)
+    return handle(module, mesh, session, [*undo, forwards.restore], forwards)

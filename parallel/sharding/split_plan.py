@@ -1,0 +1,168 @@
+"""A split plan: how one transformer class is cut along its token sequence, as data.
+
+It names the token streams that the class carries, where each enters the blocks, which block arguments run along a
+stream, which attention calls do something else than joint self attention, and where the streams are put together
+again. Nothing here runs anything: `session.py` follows the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Along:
+    """A tensor, or each tensor of a tuple, list or dict, whose `dim` runs over these streams in this order."""
+
+    dim: int
+    streams: tuple[str, ...]
+    ndim: int | None = None  # only a tensor with this many dims; another is left alone
+    optional: bool = False  # a tensor whose dim has another length (a value for all tokens) is left alone
+    batched: bool = False  # the dim runs over the streams once for each item of the batch, item by item
+
+
+@dataclass(frozen=True)
+class Units:
+    """An integer that counts units of a stream (rows of a picture, say); each rank is told its own count."""
+
+    stream: str
+
+
+@dataclass(frozen=True)
+class Leading:
+    """An integer that counts tokens from the start of a stream; each rank is told how many of them it holds."""
+
+    stream: str
+
+
+@dataclass(frozen=True)
+class Trailing:
+    """An integer that counts tokens to the end of a stream; each rank is told how many of them it holds."""
+
+    stream: str
+
+
+@dataclass(frozen=True)
+class Tail:
+    """A tensor whose `dim` runs over the last tokens of a stream only, as many as it is long."""
+
+    dim: int
+    stream: str
+
+
+@dataclass(frozen=True)
+class Made:
+    """An argument that the model makes wrongly, from this rank's lengths and global positions: made anew instead."""
+
+    make: Callable[[Any, Mapping[str, Any], Any], Any]  # (argument, all arguments, session)
+
+
+Item = Along | Units | Leading | Trailing | Tail | None
+Spec = Item | Made | tuple[Item, ...]
+"""For a tuple argument: one spec for each of its items; None leaves the argument or item alone."""
+
+
+def image(dim: int, *, ndim: int | None = None, optional: bool = False) -> Along:
+    return Along(dim, ("image",), ndim, optional)
+
+
+def text(dim: int, *, ndim: int | None = None, optional: bool = False) -> Along:
+    return Along(dim, ("text",), ndim, optional)
+
+
+def tokens(dim: int, *, ndim: int | None = None, optional: bool = False) -> Along:
+    """Of a model whose only stream holds all there is."""
+    return Along(dim, ("tokens",), ndim, optional)
+
+
+@dataclass(frozen=True)
+class Attend:
+    """What one attention call does: the streams of its queries and of its keys.
+
+    Equal streams: self attention over them, by the chosen strategy. No keys: keys and values are whole on every rank
+    (cross attention to replicated text), so the call stays local. Different streams: keys and values are gathered,
+    and queries that name no stream are whole on every rank.
+    """
+
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
+    mask: Literal["global", "outer"] = "global"  # outer: the mask is m m^T of a local vector m of valid tokens
+
+
+LOCAL = Attend((), ())
+
+
+@dataclass(frozen=True)
+class Halo:
+    """A convolution that reaches `reach` units of the stream to both sides, along `dim` of its input and output."""
+
+    stream: str
+    dim: int
+    reach: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitPlan:
+    """Everything needed to shard one transformer class from outside; paths are module paths, `*` one path part."""
+
+    order: tuple[str, ...] = ("image",)
+    """The streams in the order of the joint sequence; an attention call not named below is self attention over them."""
+
+    either: tuple[str, ...] = ()
+    """Streams that may be sharded or replicated, as the plan's `text` says; the others are always sharded."""
+
+    whole: tuple[str, ...] = ()
+    """Streams that are always replicated. One that no input shows, or that only keys have, is as long as an attention
+    call shows."""
+
+    lacking: tuple[str, ...] = ()
+    """Streams that a forward may lack, such as that of a reference picture."""
+
+    blocks: tuple[str, ...]
+    """Module lists (or modules) whose members see sharded tokens; attention elsewhere is left alone."""
+
+    inputs: Mapping[str, Mapping[str, Spec]]
+    """{module path: {argument: spec}}: cut before the module runs. A stream's length is that of the first tensor cut
+    along it alone; "" is the transformer itself."""
+
+    outputs: Mapping[str, Spec]
+    """{module path: spec of its output}: gathered after the module ran; with the last one the streams are whole."""
+
+    attention: Mapping[str, tuple[Attend, ...]] = field(default_factory=dict)
+    """{end of a module path: what its calls do, first to last}; the last entry holds for all further calls."""
+
+    units: Mapping[str, Callable[[Mapping[str, Any]], int]] = field(default_factory=dict)
+    """{stream: (arguments of the module that shows its length) -> how many tokens stay together}, such as a row's."""
+
+    least: int = 1
+    """Tokens of a stream that each rank must have, or more ranks are refused: most blocks tell sizes by
+    reshape(..., -1), which has no answer without elements. 2 where they squeeze a dim of one away, or a mask of one
+    token could be anything; 0 where they are proven to run on none, as `tests/bench/matrix.py` asks of a class
+    that says so.
+    """
+
+    halos: Mapping[str, Halo] = field(default_factory=dict)
+    """{end of a module path: halo}: convolutions along the sequence."""
+
+    processors: Mapping[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
+    """{end of a module path: processor(old processor, session)}: attention that is no softmax, set while attached. Of a
+    module that has no processor, the forward: forward(module, session)."""
+
+    lent: tuple[str, ...] = ()
+    """{end of a module path}: what the transformer also calls outside its block, so that shared weights are gathered
+    for it by itself."""
+
+    adapt: Callable[[SplitPlan, Any], SplitPlan] | None = None
+    """What a transformer's config changes of the plan of its class."""
+
+    refused: tuple[tuple[str, Callable[[Any], bool]], ...] = ()
+    """(reason, config -> bool): configurations of the class that cannot be split."""
+
+    def unshown(self) -> frozenset[str]:
+        """The whole streams that no input shows."""
+        specs = [spec for inputs in self.inputs.values() for spec in inputs.values()]
+        each = [item for spec in specs for item in (spec if isinstance(spec, tuple) else (spec,))]
+        shown = {name for item in each if isinstance(item, Along) for name in item.streams}
+        return frozenset(self.whole) - shown

@@ -1,0 +1,174 @@
+"""A job under way on one or more machines of a cluster: what it tells, how it ends, and that all its parts end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...parallel.pool.job import RankFailed, RankOutOfMemory
+from ...parallel.pool.pool import CHECK_S
+from ...parallel.progress import Border, RankWork
+from .head import check_head, has_head
+from .machine import Machine, MachineLost, plain_answer, ready
+
+LISTEN_S = 0.25
+"""How long an agent waits for news before it says that there are none."""
+SILENCE_S = 30.0
+"""An agent that does not even say that there are no news is lost."""
+CANCEL_S = 0.1
+"""Between cancels: one may overtake the job that it is for."""
+
+
+class Part:
+    """What one machine does of a job."""
+
+    def __init__(self, machine: Machine, order: Mapping[str, Any], request: Any) -> None:
+        self.machine = machine
+        self.end: dict[str, Any] | None = None
+        self._job = uuid.uuid4().hex
+        self._run = machine.ask("run", self._job, json.dumps(order), request)
+        self._cancel_time = 0.0
+        self._listen()
+
+    @property
+    def references(self) -> list[Any]:
+        """What may have an answer soon."""
+        return [] if self.end is not None else [self._run, self._news]
+
+    def hear(self, arrived: Sequence[Any]) -> list[list[Any]]:
+        """What it has told since the last time; afterwards `end` may be there. Raises `MachineLost`."""
+        if self.end is not None:
+            return []
+        try:
+            if self._run in arrived:
+                self.end = end = plain_answer(self._run)
+                return self._left() + end["told"]
+            if self._news in arrived:
+                told = plain_answer(self._news)
+                self._listen()
+                return told
+        except MachineLost as lost:
+            raise self.machine.lose(lost) from None
+        if time.monotonic() - self._listen_time > SILENCE_S:
+            raise self.machine.lose(MachineLost(f"was silent for {SILENCE_S:.0f} s"), is_silent=True)
+        return []
+
+    def cancel(self) -> None:
+        if self.end is None and time.monotonic() - self._cancel_time > CANCEL_S:
+            self._cancel_time = time.monotonic()
+            self.machine.ask("cancel", self._job)
+
+    def _listen(self) -> None:
+        self._news = self.machine.ask("listen", self._job, LISTEN_S)
+        self._listen_time = time.monotonic()
+
+    def _left(self) -> list[list[Any]]:
+        """What it told before it ended, which is on its way."""
+        with contextlib.suppress(MachineLost):
+            return plain_answer(self._news, timeout_s=2 * LISTEN_S)
+        return []
+
+
+class ClusterJob:
+    """One attempt. The first part tells of its steps; of how the work was spread, all do."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+        self._spreads: list[Any] = []
+
+    def run(self, border: Border) -> Any:
+        """The first part's answer, when all have ended. Raises what `Pool.call` does, and `MachineLost`."""
+        try:
+            while self._is_going():
+                border.check()
+                check_head()
+                for told in self._hear():
+                    _relay(told, border)
+                if any(part.end is not None and part.end["state"] != "done" for part in self._parts):
+                    break
+        except BaseException:
+            self._stop()  # nothing of it runs on when the caller hears of its end
+            raise
+        self._stop()
+        return self._settle(border)
+
+    def _is_going(self) -> bool:
+        return any(part.end is None for part in self._parts)
+
+    def _hear(self) -> list[list[Any]]:
+        """What there is to relay, after a little while at most."""
+        arrived = ready([each for part in self._parts for each in part.references], timeout_s=CHECK_S)
+        heard: list[list[Any]] = []
+        for part in self._parts:
+            told = part.hear(arrived)
+            self._spreads += [(part, *each[1:]) for each in told if each[0] == "spread"]
+            if part is self._parts[0]:
+                heard += [each for each in told if each[0] != "spread"]
+        return heard
+
+    def _stop(self) -> None:
+        """Cancel what is going on, and wait for its end; a part whose machine is lost has none.
+
+        Without a head nobody knows which machines are: agents end what no host listens to.
+        """
+        for part in self._parts:
+            part.cancel()
+        for part in self._parts:
+            with contextlib.suppress(MachineLost):
+                while part.end is None and has_head():
+                    part.cancel()
+                    part.hear(ready(part.references, timeout_s=CHECK_S))
+
+    def _settle(self, border: Border) -> Any:
+        ends = [(part, part.end) for part in self._parts if part.end is not None]
+        if len(ends) < len(self._parts):
+            lost = next(part for part in self._parts if part.end is None)
+            raise lost.machine.lose(MachineLost("lost its agent, or cannot be reached"))
+        for state in ("refused", "out_of_memory", "failed", "cancelled"):
+            for part, end in ends:
+                if end["state"] == state:
+                    raise _failure(part.machine, end, is_alone=len(ends) == 1)
+        (first, end), *others = ends
+        for part, other in others:
+            if other["mark"] != end["mark"]:
+                raise RankFailed(
+                    f"{part.machine.name} has another result than {first.machine.name}; run `latentloom doctor` on both"
+                )
+        self._spread(border)
+        return end["answer"]
+
+    def _spread(self, border: Border) -> None:
+        """With each device on the machine that the cluster, and errors, name so."""
+        if self._spreads:
+            work = [
+                RankWork(**{**each, "machine": part.machine.name}) for part, _, ranks in self._spreads for each in ranks
+            ]
+            border.spread(self._spreads[0][1], sorted(work, key=lambda each: each.rank))
+
+
+def _relay(told: Sequence[Any], border: Border) -> None:
+    if told[0] == "phase":
+        border.phase(told[1])
+    else:
+        _, done, total, picture = told
+        border.step(done, total, None if picture is None else lambda: picture)
+
+
+def _failure(machine: Machine, end: Mapping[str, Any], *, is_alone: bool) -> BaseException:
+    """What the caller raises. Parts on several machines fail by each other's loss too, so they are tried again."""
+    if end["state"] == "cancelled":
+        return machine.lose(MachineLost("has ended the job by itself"))
+    reason = f"{machine.name}: {end['reason']}"
+    if end["state"] == "refused":
+        return ValueError(reason)
+    if end["state"] == "out_of_memory":
+        return RankOutOfMemory(reason)
+    if is_alone:
+        return RankFailed(reason)
+    lost = MachineLost(f"could not go on ({end['reason']})")
+    lost.machine = machine
+    return lost

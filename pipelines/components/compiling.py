@@ -1,0 +1,16 @@
+"""torch.compile for a transformer: its repeated blocks, each compiled once for all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..models.checks import check_compiler
+
+
+def compile_transformer(transformer: Any, *, device: str) -> None:
+    """Compile in place. The first steps with a new picture size take longer."""
+    check_compiler(device)
+    if getattr(transformer, "_repeated_blocks", None):
+        transformer.compile_repeated_blocks(dynamic=None)
+    else:
+        transformer.compile(dynamic=None)

@@ -1,0 +1,223 @@
+"""The one place where a component's files become an object: every failure leaves as one `ValueError` sentence."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ..families.prompt import one_call_at_a_time
+from ..models import code_config
+from ..models.folder import ComponentFiles
+from ..out_of_memory import OutOfMemory, is_out_of_memory, shortage
+from ..values import Dtype
+from . import skeleton
+
+if TYPE_CHECKING:
+    import torch
+
+logger = logging.getLogger("latentloom")
+
+MAX_REASON = 300
+_INSTALLING = threading.Lock()
+
+
+def load_component(files: ComponentFiles, *, dtype: Dtype, device: str = "cpu", checkpoint: Path | None = None) -> Any:
+    """A component on `device` in `dtype`. Runs no code of the model's own and never downloads.
+
+    On the CPU weights whose files hold `dtype` are views of the mapped files: all processes share their pages, for as
+    long as nobody writes to a weight in place. Who truncates a file meanwhile kills them all (SIGBUS): a model is
+    replaced by new files, never by writing into the old ones. On an accelerator weights go there one by one, so that
+    the host holds no copy of them. `checkpoint` is a single file that gives them instead of the component's folder.
+    """
+    from .default_dtype import kept_to_this_thread
+
+    cls = component_class(files)
+    with one_sentence(files, checkpoint), quiet_libraries(), offline(), kept_to_this_thread():
+        if files.kind != "model":
+            component = _load_settings(cls, files)
+            return one_call_at_a_time(component) if files.kind == "tokenizer" else component
+        if checkpoint:
+            component = _load_file(cls, files, checkpoint, dtype=dtype, device=device)
+        else:
+            component = _load_folder(cls, files, dtype=dtype, device=device)
+        component.to(device)  # what the libraries leave behind
+    return component.requires_grad_(False).eval()
+
+
+def component_class(files: ComponentFiles) -> Any:
+    """The class that model_index.json names, if it is one of the kinds that hold no code of the model's own."""
+    import diffusers
+    import transformers
+    from diffusers.models.modeling_utils import ModelMixin
+    from diffusers.schedulers.scheduling_utils import SchedulerMixin
+
+    library = {"diffusers": diffusers, "transformers": transformers}[files.library]
+    with one_sentence(files, None):
+        found = getattr(library, files.class_name, None)
+    accepted: dict[str, tuple[type, ...]] = {
+        "model": (ModelMixin, transformers.PreTrainedModel),
+        "scheduler": (SchedulerMixin,),
+        "tokenizer": (transformers.PreTrainedTokenizerBase,),
+        "processor": (
+            transformers.ProcessorMixin,
+            transformers.ImageProcessingMixin,
+            transformers.FeatureExtractionMixin,
+        ),
+    }
+    if not isinstance(found, type) or not issubclass(found, accepted[files.kind]):
+        raise ValueError(
+            f"component {files.name} of {files.folder.parent}: {files.library} {library.__version__} has no "
+            f"{files.kind} class {files.class_name} that works here; check model_index.json, or update {files.library}"
+        )
+    return found
+
+
+def torch_dtype(dtype: Dtype) -> torch.dtype:
+    import torch
+
+    return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
+
+
+def _load_settings(cls: Any, files: ComponentFiles) -> Any:
+    """A scheduler, tokenizer or processor. Of a tokenizer, keys that it does not know are data that nothing reads."""
+    from transformers import BaseImageProcessor
+
+    if issubclass(cls, BaseImageProcessor):
+        plain, _ = cls.get_image_processor_dict(str(files.folder), local_files_only=True)
+        return cls.from_dict(code_config.processor_settings(cls, plain))
+    return cls.from_pretrained(str(files.folder), local_files_only=True)
+
+
+def _load_folder(cls: Any, files: ComponentFiles, *, dtype: Dtype, device: str) -> Any:
+    if files.library == "diffusers" and device != "cpu":
+        component = skeleton.load(cls, files, dtype=torch_dtype(dtype), device=device)
+        if component is not None:
+            return component
+    # Without dtype= transformers keeps the file's own format and diffusers takes fp32: parts that do not fit.
+    # With device_map transformers casts and moves a few tensors at a time; diffusers would add hooks of accelerate.
+    options: dict[str, Any] = {"low_cpu_mem_usage": True}
+    if files.library == "transformers":
+        config = code_config.model_config(cls, files.folder, name=files.name)
+        code_config.check_size(cls, config, num_held=files.num_parameters)
+        options = {"device_map": device, "config": config, "trust_remote_code": False, "use_kernels": False}
+    component, info = cls.from_pretrained(
+        str(files.folder),
+        dtype=torch_dtype(dtype),
+        local_files_only=True,
+        use_safetensors=True,
+        output_loading_info=True,
+        **options,
+    )
+    if unused := sorted(map(str, info.get("unexpected_keys", ()))):
+        logger.warning("component %s: %d tensors are not used, first %s", files.name, len(unused), unused[0][:100])
+    if wrong := sorted(map(str, [*info.get("missing_keys", ()), *info.get("mismatched_keys", ())])):
+        raise ValueError(f"{len(wrong)} tensors are missing or have another shape, first {wrong[0][:100]}")
+    return component
+
+
+def _load_file(cls: Any, files: ComponentFiles, checkpoint: Path, *, dtype: Dtype, device: str) -> Any:
+    if not hasattr(cls, "from_single_file"):
+        raise ValueError(f"{files.class_name} cannot be read from a single file; use a model folder")
+    try:
+        component = cls.from_single_file(
+            str(checkpoint),
+            config=str(files.folder.parent),
+            subfolder=files.name,
+            dtype=torch_dtype(dtype),
+            device=device,
+            local_files_only=True,
+        )
+    except (IndexError, KeyError, RuntimeError, TypeError, UnboundLocalError, ValueError) as error:
+        reason = f"its tensors are not those of this {files.class_name} ({one_reason(error)})"
+        raise ValueError(reason) from error
+    missing = [name for name, tensor in component.state_dict().items() if tensor.is_meta]
+    if missing:
+        raise ValueError(f"the file lacks {len(missing)} tensors of {files.class_name}, first {missing[0][:100]}")
+    return component
+
+
+@contextmanager
+def one_sentence(files: ComponentFiles, checkpoint: Path | None) -> Iterator[None]:
+    """Turn whatever a library raises while loading into a `ValueError` that names the component and its place; a lack
+    of memory into `OutOfMemory`, which is no mistake of the request's."""
+    place = checkpoint or files.folder
+    try:
+        yield
+    except OutOfMemory:
+        raise
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise OutOfMemory(out_of_memory(files.name, str(place), shortage(error))) from error
+        raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_reason(error)}") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # Rust's panic (tokenizers, safetensors) is no Exception
+            raise
+        raise ValueError(f"component {files.name}: {place} cannot be loaded: {one_reason(error)}") from error
+
+
+def out_of_memory(name: str, place: str, short: str) -> str:
+    return (
+        f"component {name}: {place} does not fit into memory{short}; use quantization int8, a smaller dtype, "
+        "a smaller picture, or another device"
+    )
+
+
+def one_reason(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= MAX_REASON else text[:MAX_REASON] + "..."
+
+
+class _Offline:
+    """Stands for the hub client's HF_HUB_OFFLINE: true within `offline()` of this thread, else as it was."""
+
+    def __init__(self, before: Any) -> None:
+        self.before = before
+        self.thread = threading.local()
+
+    def __bool__(self) -> bool:
+        return getattr(self.thread, "depth", 0) > 0 or bool(self.before)
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Within it this thread asks no hub, whatever a model's files or a library's code would have. Other threads may:
+    in a host they are others' work."""
+    from huggingface_hub import constants
+
+    with _INSTALLING:
+        if not isinstance(constants.HF_HUB_OFFLINE, _Offline):
+            setattr(constants, "HF_HUB_OFFLINE", _Offline(constants.HF_HUB_OFFLINE))  # noqa: B010 (a bool by its type)
+    thread = cast("_Offline", constants.HF_HUB_OFFLINE).thread
+    thread.depth = getattr(thread, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        thread.depth -= 1
+
+
+@contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Without the libraries' progress bars and load reports: the border shows progress, and errors are ours."""
+    import diffusers.utils.logging as diffusers_logging
+    import transformers.utils.logging as transformers_logging
+
+    modules = (diffusers_logging, transformers_logging)
+    bars = [module for module in modules if module.is_progress_bar_enabled()]
+    # Not by their verbosity: Logger.setLevel writes to every logger there is, 3 MiB of pages that ranks share.
+    loggers = [logging.getLogger(name) for name in ("diffusers", "transformers")]
+    before = [(each, each.handlers, each.propagate) for each in loggers]
+    for module in modules:
+        module.disable_progress_bar()
+    for each in loggers:
+        each.handlers, each.propagate = [logging.NullHandler()], False
+    try:
+        yield
+    finally:
+        for each, handlers, propagate in before:
+            each.handlers, each.propagate = handlers, propagate
+        for module in bars:
+            module.enable_progress_bar()

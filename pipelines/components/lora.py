@@ -1,0 +1,222 @@
+"""LoRAs on a loaded component, through diffusers' own loaders: several, scaled, in order, none silently ignored.
+
+A file made for Wan 2.2's two experts is recognised by `high_noise` or `low_noise` in its name and goes to that expert
+only; any other file goes to both. Text-encoder parts go to the CLIP encoders of FLUX and SD3, as diffusers does.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..models.lora_file import check_lora
+from ..models.regular_file import sha256_of
+from ..models.tensor_file import read_tensor_file
+from ..out_of_memory import is_out_of_memory
+from ..values import Lora
+from .loading import offline, one_reason, quiet_libraries
+
+logger = logging.getLogger("latentloom")
+
+TAKERS = ("transformer", "transformer_2", "text_encoder", "text_encoder_2")
+EXPERTS = {"transformer": re.compile(r"high[_\- ]?noise", re.I), "transformer_2": re.compile(r"low[_\- ]?noise", re.I)}
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A LoRA file in diffusers' names, as the pipeline's converter gave it."""
+
+    tensors: Mapping[str, Any]
+    alphas: Mapping[str, float] | None
+    metadata: Mapping[str, Any] | None
+
+    def num_layers(self, name: str) -> int:
+        """Layers of component `name` that the file changes."""
+        ends = (".lora_A.weight", ".lora_down.weight", ".lora.down.weight", ".lokr_w1", ".lokr_w1_a")
+        return sum(key.startswith(f"{name}.") and key.endswith(ends) for key in self.tensors)
+
+
+def takes_loras(name: str) -> bool:
+    """Whether a component of this name can carry LoRAs."""
+    return name in TAKERS
+
+
+def fit(component: Any, name: str, *, loras: Sequence[Lora], pipeline: str) -> None:
+    """Put `loras` on a freshly loaded component. Raises `ValueError` for one that has nothing for this model."""
+    if name not in TAKERS:
+        return
+    mixin = _mixin(pipeline)
+    used = [lora for lora in loras if _load(component, name, lora=lora, mixin=mixin)]
+    if used:
+        _activate(component, name, used)
+
+
+def refit(component: Any, name: str, *, loras: Sequence[Lora], pipeline: str) -> None:
+    """Exchange what a transformer carries for `loras`; when only scales differ, nothing is read again."""
+    carried = list(getattr(component, "peft_config", {}))
+    wanted = [lora.adapter for lora in loras if _is_for(lora, name)]
+    if carried == wanted and all(_mark(component).get(lora.adapter) == lora.sha256 for lora in loras):
+        _activate(component, name, [lora for lora in loras if _is_for(lora, name)])
+        return
+    if carried:
+        component.unload_lora()
+        _mark(component).clear()
+    fit(component, name, loras=loras, pipeline=pipeline)
+
+
+def _mixin(pipeline: str) -> Any:
+    """The LoRA loader of a pipeline class, without the pipeline."""
+    import diffusers
+    from diffusers.loaders.lora_base import LoraBaseMixin
+    from diffusers.pipelines.pipeline_utils import DiffusionPipeline
+
+    cls = getattr(diffusers, pipeline)
+    found = [c for c in cls.__mro__ if issubclass(c, LoraBaseMixin) and not issubclass(c, DiffusionPipeline)]
+    if not found:
+        raise ValueError(f"{pipeline} takes no LoRAs in diffusers {diffusers.__version__}; remove them from the model")
+    return found[0]
+
+
+def _load(component: Any, name: str, *, lora: Lora, mixin: Any) -> bool:
+    """Whether the file had something for this component."""
+    _check_unchanged(lora)
+    check_lora(read_tensor_file(Path(lora.path)))
+    with _one_sentence(lora), offline():
+        read = _read(lora, mixin)
+    _check_match(read, lora, mixin)
+    part = "transformer" if name == "transformer_2" else name
+    if not _is_for(lora, name) or not read.num_layers(part):
+        return False
+    shapes = _shapes(component)
+    with _one_sentence(lora), quiet_libraries(), offline(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # several LoRAs are meant
+        if name.startswith("text_encoder"):
+            _load_text_encoder(component, name, lora=lora, mixin=mixin, read=read)
+        else:
+            _load_transformer(component, name, lora=lora, mixin=mixin)
+    if _shapes(component) != shapes or getattr(component, "_transformer_norm_layers", None):
+        # diffusers widens layers and replaces norms for FLUX control LoRAs, which want a second picture as input
+        raise ValueError(
+            f"LoRA {lora.path} has other sizes than this model, or is a control LoRA, which is not supported; "
+            "use one made for it"
+        )
+    _check_layers(component, name, lora=lora, num_read=read.num_layers(part))
+    _mark(component)[lora.adapter] = lora.sha256
+    return True
+
+
+@contextmanager
+def _one_sentence(lora: Lora) -> Iterator[None]:
+    """What a file that does not match raises depends on diffusers and peft."""
+    try:
+        yield
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        raise ValueError(
+            f"LoRA {lora.path} does not fit this model ({one_reason(error)}); use one made for it"
+        ) from error
+
+
+def _shapes(component: Any) -> dict[str, tuple[int, ...]]:
+    """Of the model's own weights, under the names they have without LoRAs."""
+    weights = {name.replace(".base_layer.", "."): tuple(w.shape) for name, w in component.named_parameters()}
+    return {name: shape for name, shape in weights.items() if ".lora_" not in name and ".lokr_" not in name}
+
+
+def _read(lora: Lora, mixin: Any) -> _Read:
+    result = mixin.lora_state_dict(
+        lora.path, return_alphas=True, return_lora_metadata=True, use_safetensors=True, local_files_only=True
+    )
+    tensors, *alphas, metadata = result
+    return _Read(tensors, alphas[0] if alphas else None, metadata)
+
+
+def _check_match(read: _Read, lora: Lora, mixin: Any) -> None:
+    loadable = [name for name in mixin._lora_loadable_modules if name in TAKERS]
+    if not any(read.num_layers(name) for name in loadable):
+        some = ", ".join(sorted(read.tensors)[:2])
+        raise ValueError(f"LoRA {lora.path} has nothing for this model (it names {some[:200]}); use one made for it")
+    others = {key.partition(".")[0] for key in read.tensors} - {*loadable}
+    if others:
+        logger.warning("LoRA %s: its parts for %s are not used", lora.path, ", ".join(sorted(others))[:200])
+
+
+def _load_transformer(component: Any, name: str, *, lora: Lora, mixin: Any) -> None:
+    """The pipeline's own `load_lora_weights`, on an object that holds nothing but the transformer."""
+
+    def skip(*_: Any, **__: Any) -> None:
+        """Text encoders get their part when they are loaded."""
+
+    holder = type("_Holder", (mixin,), {"load_lora_into_text_encoder": skip})()
+    holder.transformer = component
+    holder.text_encoder = holder.text_encoder_2 = holder.hf_device_map = None
+    holder.components = {}
+    options = {}
+    if name == "transformer_2":
+        holder.transformer_2 = component
+        options["load_into_transformer_2"] = True
+    holder.load_lora_weights(
+        lora.path, adapter_name=lora.adapter, use_safetensors=True, local_files_only=True, **options
+    )
+
+
+def _load_text_encoder(component: Any, name: str, *, lora: Lora, mixin: Any, read: _Read) -> None:
+    mixin.load_lora_into_text_encoder(
+        dict(read.tensors),
+        network_alphas=read.alphas,
+        text_encoder=component,
+        prefix=name,
+        lora_scale=1.0,
+        adapter_name=lora.adapter,
+        metadata=read.metadata,
+    )
+
+
+def _check_layers(component: Any, name: str, *, lora: Lora, num_read: int) -> None:
+    """diffusers loads a file whose layer names match nothing without a word."""
+    num_layers = sum(
+        lora.adapter in getattr(module, "lora_A", {}) or lora.adapter in getattr(module, "lokr_w1", {})
+        for module in component.modules()
+    )
+    if not num_layers:
+        raise ValueError(f"LoRA {lora.path} matches no layer of {name}; use one made for this model")
+    if num_layers < num_read:
+        logger.warning("LoRA %s: %d of its %d layers of %s match the model", lora.path, num_layers, num_read, name)
+
+
+def _activate(component: Any, name: str, loras: Sequence[Lora]) -> None:
+    names, scales = [lora.adapter for lora in loras], [lora.scale for lora in loras]
+    if name.startswith("text_encoder"):
+        from diffusers.loaders.lora_base import set_adapters_for_text_encoder
+
+        set_adapters_for_text_encoder(names, component, scales)
+    else:
+        component.set_adapters(names, scales)
+
+
+def _is_for(lora: Lora, name: str) -> bool:
+    """Whether a file is meant for this expert, by its name; files for no expert in particular are for both."""
+    stem = Path(lora.path).stem
+    named = [expert for expert, pattern in EXPERTS.items() if pattern.search(stem)]
+    return name not in EXPERTS or not named or name in named
+
+
+def _mark(component: Any) -> dict[str, str]:
+    """Content hashes of the adapters that a component carries, kept on the component itself."""
+    return component.__dict__.setdefault("_latentloom_loras", {})
+
+
+def _check_unchanged(lora: Lora) -> None:
+    try:
+        is_same = sha256_of(Path(lora.path)) == lora.sha256
+    except OSError as error:
+        raise ValueError(f"LoRA {lora.path} cannot be read ({error.strerror}); load it again") from None
+    if not is_same:
+        raise ValueError(f"LoRA {lora.path} has changed since it was chosen; run again")

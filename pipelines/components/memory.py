@@ -1,0 +1,63 @@
+"""What a component takes of a memory, before it is loaded and afterwards, and what all may take of it together."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from ...parallel.machine.container import read_container
+from ..models.folder import ComponentFiles
+from ..values import Model
+
+HOST_SHARE = 0.6
+"""Of the machine's or container's memory, for components on the CPU, of all ranks there together."""
+DEVICE_SHARE = 0.85
+"""Of an accelerator's memory; the rest is for activations."""
+DTYPE_BITS = {"fp32": 32, "bf16": 16, "fp16": 16}
+QUANTIZED_BITS = {"int8": 8, "fp8": 8, "int4": 4}
+"""Of a transformer's weight; scales and the layers left alone add a little."""
+SMALL_BYTES = 1 << 20
+"""What a tokenizer or a scheduler is counted as."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """One component that a process has loaded; `folder` is the model's."""
+
+    folder: str
+    component: str
+    device: str
+    num_bytes: int
+
+
+def expected_bytes(files: ComponentFiles, model: Model, *, weights: int = 1) -> int:
+    """Of a component to be loaded; of a transformer whose weights so many ranks share, a share."""
+    num_bits: float = DTYPE_BITS[model.dtype]
+    if files.name.startswith("transformer"):
+        num_bits = QUANTIZED_BITS.get(model.quantization, num_bits) / weights
+    return int(files.num_parameters * num_bits / 8)
+
+
+def bytes_of(component: Any) -> int:
+    return sum(map(tensor_bytes, (*component.parameters(), *component.buffers())))
+
+
+def tensor_bytes(tensor: Any) -> int:
+    """Of a quantized weight: what it is made of, not what it stands for."""
+    if hasattr(tensor, "__tensor_flatten__"):
+        return sum(tensor_bytes(getattr(tensor, name)) for name in tensor.__tensor_flatten__()[0])
+    return tensor.numel() * tensor.element_size()
+
+
+@functools.cache
+def default_budget(place: str) -> float:
+    """Bytes of an accelerator, or of the host, that components may take."""
+    if place.startswith("cuda"):
+        import torch
+
+        return DEVICE_SHARE * torch.cuda.get_device_properties(place).total_memory
+    import psutil
+
+    total = psutil.virtual_memory().total
+    return HOST_SHARE * min(total, read_container().memory_bytes or total)

@@ -1,0 +1,104 @@
+"""A diffusers component built without weights and filled tensor by tensor, each cast on the device where it will live.
+
+The host holds no copy of the weights: what is read is a view of the mapped file, gone once it is on the device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..models.folder import ComponentFiles
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+    from ...parallel.sharding.weights import Read
+
+logger = logging.getLogger("latentloom")
+
+
+def load(kind: Any, files: ComponentFiles, *, dtype: torch.dtype, device: str) -> Any | None:
+    """What diffusers' `from_pretrained` gives, on `device`; None for files with other names, which it may convert."""
+    import torch
+
+    component = build(kind, files.folder, dtype=dtype)
+    if misfits(component, files):
+        return None
+    fill(component, files, dtype=dtype, device=torch.device(device))
+    return component.to(device)  # the buffers that its constructor made
+
+
+def build(kind: Any, folder: Path, *, dtype: torch.dtype) -> Any:
+    """The component with parameters on the meta device.
+
+    As in diffusers' `from_pretrained`, buffers and other tensors that its constructor makes (tables of positions and
+    frequencies, which no file holds) are real, and of the dtype that it would give them there; but the process's
+    default dtype stays as it is, because another thread may be in the middle of a step.
+    """
+    import accelerate
+
+    from .default_dtype import DefaultDtype
+
+    with DefaultDtype(dtype), accelerate.init_empty_weights(include_buffers=False):
+        component = kind.from_config(kind.load_config(str(folder), local_files_only=True))
+    component.register_to_config(_name_or_path=str(folder))
+    return component.requires_grad_(False).eval()
+
+
+def misfits(component: nn.Module, files: ComponentFiles) -> list[str]:
+    """Tensors that the files lack or hold in another shape, known from the headers alone."""
+    found = {name: entry.shape for file in files.weights for name, entry in file.tensors.items()}
+    wanted = {name: tuple(value.shape) for name, value in component.state_dict().items()}
+    return sorted(name for name, shape in wanted.items() if found.get(name) != shape)
+
+
+def fill(component: Any, files: ComponentFiles, *, dtype: torch.dtype, device: torch.device) -> None:
+    """Give it the files' weights on `device`, in the dtypes that `from_pretrained(dtype=...)` gives them.
+
+    Of a component that is sharded by its weights, this rank's share only.
+    """
+    from ...parallel.sharding import weights
+
+    dtypes = _dtypes(component, dtype)
+    if unused := sorted({name for file in files.weights for name in file.tensors} - dtypes.keys()):
+        logger.warning("component %s: %d tensors are not used, first %s", files.name, len(unused), unused[0][:100])
+    with _reading(files, dtypes, device) as read:
+        weights.fill(component, read)
+
+
+def _dtypes(component: Any, dtype: torch.dtype) -> dict[str, torch.dtype]:
+    """What diffusers would make of each floating tensor: `dtype`, but for the modules that a class keeps in fp32."""
+    import torch
+
+    kept = set(component._keep_in_fp32_modules or ())
+    return {name: torch.float32 if kept & set(name.split(".")) else dtype for name in component.state_dict()}
+
+
+@contextlib.contextmanager
+def _reading(files: ComponentFiles, dtypes: Mapping[str, torch.dtype], device: torch.device) -> Iterator[Read]:
+    """What `weights.fill` reads by, while the files are open."""
+    from safetensors import safe_open
+
+    homes = {name: file.path for file in files.weights for name in file.tensors}
+    with contextlib.ExitStack() as stack:
+        opened = {path: stack.enter_context(safe_open(str(path), framework="pt")) for path in set(homes.values())}
+
+        def read(name: str, rows: slice | None) -> Tensor:
+            file = opened[homes[name]]
+            part = file.get_tensor(name) if rows is None else _rows(file.get_slice(name), rows)
+            dtype = dtypes[name] if part.is_floating_point() else part.dtype
+            moved = part.to(device)  # before the cast, which then is the device's work and not the host's
+            return moved.to(dtype, copy=moved is part)
+
+        yield read
+
+
+def _rows(piece: Any, rows: slice) -> Tensor:
+    if rows.start == rows.stop:  # safetensors reads no empty ranges
+        return piece[0:1][0:0]
+    return piece[rows.start : rows.stop]

@@ -1,0 +1,339 @@
+"""The component store: a process's loaded text encoders, transformers, VAEs, kept under a byte budget."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import gc
+import logging
+import threading
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...parallel.mesh import Mesh, is_current, mesh_for
+from ...parallel.plan import ParallelPlan
+from ...parallel.progress import SILENT, Border
+from ..models.describe import fingerprint_of
+from ..models.folder import ComponentFiles, ModelFiles, inspect_model
+from ..models.source import split_source
+from ..values import Lora, Model
+from .loading import load_component, one_sentence
+from .loans import Loans, unshared
+from .memory import SMALL_BYTES, Held, bytes_of, default_budget, expected_bytes, tensor_bytes
+
+if TYPE_CHECKING:
+    from ..spreading.transformer import Handle
+
+logger = logging.getLogger("latentloom")
+
+
+@dataclass
+class _Entry:
+    component: Any
+    num_bytes: int
+    place: str
+    """The device it is on."""
+    last_use: int
+    loras: tuple[Lora, ...] = ()
+    share: tuple[Mesh, Handle] | None = None
+    """Of a transformer whose weights this rank shares with others: for how long it is good, and its handle."""
+
+
+class ComponentStore:
+    """Loads components when first asked for, keeps them, and drops the least recently used beyond the budget.
+
+    `budget_bytes` holds for each memory (host, each accelerator) by itself; None means 60 % of the machine's memory,
+    divided by the ranks on it, and 85 % of an accelerator's. What one call asks for is never dropped by it: a model
+    beyond the budget is loaded with a warning. Nor are shares of weights, until shares of another model are loaded,
+    which all ranks do together: a rank that dropped its own would leave the others waiting. Models that differ in their
+    LoRAs share one transformer, which is re-fitted when it is loaded: use what `load` gave before the next `load`, from
+    one thread at a time, or in any thread within `lent`.
+    """
+
+    def __init__(self, budget_bytes: int | None = None) -> None:
+        self._budget_bytes = budget_bytes
+        self._entries: dict[tuple[Any, ...], _Entry] = {}
+        self._files: dict[tuple[str, str], ModelFiles] = {}
+        self._num_ranks_here = 1
+        self._num_uses = 0
+        self._lock = threading.RLock()
+        """Held while components are loaded, never while somebody waits for a loan."""
+        self._loans = Loans()
+
+    @contextlib.contextmanager
+    def lent(
+        self,
+        model: Model,
+        names: Sequence[str],
+        border: Border = SILENT,
+        *,
+        plan: ParallelPlan | None = None,
+        alone: bool = False,
+    ) -> Iterator[dict[str, Any]]:
+        """What `load` gives, as it gives it until the end: within it no other thread changes a component.
+
+        The modules themselves are shared by all threads, which is safe: in diffusers 0.42 and transformers 5.23 their
+        forwards set nothing on them (tests/bench/threads.py looks again), but for the VAE's, which gets a copy, and
+        the tokenizers (see prompt.py). What does change them is ours: LoRAs are exchanged on a shared transformer,
+        step caches and sharding hang hooks on it (`alone`: nobody else has the transformers meanwhile), and text
+        encoders leave the accelerator. So threads wait for each other where LoRAs differ, or one needs them alone.
+        """
+        mesh = _mesh_of_shares(model, plan)
+        with self._loans.of(self._wanted(model, names, mesh, alone=alone), border.check):
+            yield self.load(model, names, border, plan=plan)
+
+    def load(
+        self,
+        model: Model,
+        names: Sequence[str],
+        border: Border = SILENT,
+        *,
+        plan: ParallelPlan | None = None,
+        keep: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        """Components by name, on the model's device; a name ending in `?` may be absent. A scheduler is always
+        new: it holds the state of one denoise. So is a VAE, but for its weights: it keeps frames between its steps.
+        What is there of `keep` stays, beside what is asked for.
+
+        With a plan of `weights` over 1, Collective the first time: a transformer is this rank's share, sharded by the
+        plan until the process group is made anew, and `handle` is its handle. Raises `ValueError` naming the component
+        and its folder.
+        """
+        mesh = _mesh_of_shares(model, plan)
+        with self._lock:
+            self._drop_stale()
+            kept = {self._key(model, name.rstrip("?"), mesh) for name in (*names, *keep)}
+            parts = {}
+            for name in names:
+                files = self._files_of(model).components.get(name.rstrip("?"))
+                if files is not None:
+                    entry = self._get(model, files, border=border, keep=kept, mesh=mesh)
+                    parts[files.name] = copy.copy(entry.component) if files.name == "vae" else entry.component
+                    if entry.share is not None:
+                        parts["handle"] = entry.share[1]
+                    if files.kind == "scheduler":
+                        parts[files.name] = type(entry.component).from_config(entry.component.config)
+                elif not name.endswith("?"):
+                    raise ValueError(
+                        f"model {model.source} has no {name}; it cannot do this step, choose another model"
+                    )
+            return parts
+
+    def offload(self, model: Model, names: Sequence[str]) -> None:
+        """Move components off the accelerator: to the CPU while the host's budget has room, else out of memory.
+
+        Not those that another thread uses: it does so when it is done.
+        """
+        with self._lock:
+            for key in (self._key(model, name.rstrip("?")) for name in names):
+                entry = self._entries.get(key)
+                if entry is None or entry.place == "cpu" or not hasattr(entry.component, "parameters"):
+                    continue
+                if self._loans.is_lent(key):
+                    continue
+                if self._used_bytes("cpu") + entry.num_bytes <= self._budget("cpu"):
+                    entry.component.to("cpu")
+                    self._release(entry.place)
+                    entry.place = "cpu"
+                else:
+                    self._drop(key)
+
+    def held(self) -> list[Held]:
+        """What is here now and has weights; does not wait for a load under way."""
+        return [
+            Held(folder=key[0], component=key[2], device=entry.place, num_bytes=entry.num_bytes)
+            for key, entry in list(self._entries.items())
+            if hasattr(entry.component, "parameters")
+        ]
+
+    def share_host(self, num_ranks: int) -> None:
+        """So many ranks, this one among them, load components into this machine's memory: each takes its part."""
+        self._num_ranks_here = num_ranks
+
+    def clear(self) -> None:
+        """Forget everything; memory is free once callers let go of what they hold."""
+        with self._lock:
+            for key in list(self._entries):
+                self._drop(key)
+            self._files.clear()
+
+    @property
+    def num_bytes(self) -> int:
+        """What the components here take, all memories together."""
+        return sum(entry.num_bytes for entry in list(self._entries.values()))
+
+    def _wanted(
+        self, model: Model, names: Sequence[str], mesh: Mesh | None, *, alone: bool
+    ) -> dict[Hashable, Hashable]:
+        """In which condition these components are wanted."""
+        from .lora import takes_loras
+
+        wanted: dict[Hashable, Hashable] = {}
+        for name in (name.rstrip("?") for name in names):
+            loras = model.loras if takes_loras(name) else ()
+            wanted[self._key(model, name, mesh)] = unshared() if _is_transformer(name) and alone else loras
+        if model.compiled and any(map(_is_transformer, names)):
+            wanted["torch.compile"] = (
+                unshared()
+            )  # it promises nothing of threads: its flags of tracing are the process's
+        return wanted
+
+    def _get(
+        self, model: Model, files: ComponentFiles, *, border: Border, keep: set[tuple[Any, ...]], mesh: Mesh | None
+    ) -> _Entry:
+        key = self._key(model, files.name, mesh)
+        entry = self._entries.get(key)
+        if entry is not None and not self._fit_loras(model, files, entry):
+            self._drop(key)
+            entry = None
+        if entry is None:
+            border.phase(f"loading {files.name}")
+            place = model.device if files.kind == "model" else "cpu"
+            if mesh is not None and _is_transformer(files.name):
+                self._drop_shares(keep)
+            self._make_room(place, expected_bytes(files, model, weights=mesh.plan.weights if mesh else 1), keep)
+            entry = self._entries[key] = self._new_entry(model, files, place, mesh)
+        if files.kind == "model" and entry.place != model.device:
+            self._make_room(model.device, entry.num_bytes, keep)
+            with one_sentence(files, None):
+                entry.component.to(model.device)
+            entry.place = model.device
+        self._num_uses += 1
+        entry.last_use = self._num_uses
+        return entry
+
+    def _new_entry(self, model: Model, files: ComponentFiles, place: str, mesh: Mesh | None) -> _Entry:
+        from . import compiling, lora, quantize
+
+        file, _ = split_source(model.source)
+        is_transformer = _is_transformer(files.name)
+        if mesh is not None and is_transformer:
+            return _new_share(model, files, mesh)
+        checkpoint = Path(file) if file and is_transformer else None
+        component = load_component(files, dtype=model.dtype, device=place, checkpoint=checkpoint)
+        if files.kind != "model":
+            return _Entry(component, SMALL_BYTES, "cpu", 0)
+        if model.loras:
+            lora.fit(component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
+        if is_transformer and model.quantization != "none":
+            quantize.quantize(component, model.quantization, device=place)
+        with one_sentence(files, None):
+            component.to(place)
+        if is_transformer and model.compiled:
+            compiling.compile_transformer(component, device=place)
+        return _Entry(component, bytes_of(component), place, 0, model.loras)
+
+    def _fit_loras(self, model: Model, files: ComponentFiles, entry: _Entry) -> bool:
+        """Make a kept component carry the model's LoRAs; False when it has to be loaded again."""
+        from . import lora
+
+        if files.kind != "model" or entry.loras == model.loras:
+            return True
+        if not lora.takes_loras(files.name):
+            return True
+        if not _is_transformer(files.name) or model.compiled or model.quantization != "none":
+            return False
+        try:
+            lora.refit(entry.component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
+        except BaseException:
+            self._drop(self._key(model, files.name))  # it may carry half of them
+            raise
+        entry.loras = model.loras
+        return True
+
+    def _files_of(self, model: Model) -> ModelFiles:
+        """The model's files, checked again before the first load: they may have changed since it was described."""
+        key = (model.folder, model.fingerprint)
+        if key not in self._files:
+            files = inspect_model(Path(model.folder))
+            file, _ = split_source(model.source)
+            if model.fingerprint not in ("", fingerprint_of(files, Path(file) if file else None)):
+                raise ValueError(f"the files of model {model.source} have changed since it was described; run again")
+            self._files[key] = files
+        return self._files[key]
+
+    def _key(self, model: Model, name: str, mesh: Mesh | None = None) -> tuple[Any, ...]:
+        changes = (model.quantization, model.compiled, mesh and mesh.plan) if _is_transformer(name) else ()
+        return (model.folder, model.fingerprint, name, model.dtype, model.device, *changes)
+
+    def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]]) -> None:
+        budget = self._budget(place)
+        candidates = [
+            key
+            for key, entry in self._entries.items()
+            if entry.place == place and key not in keep and not entry.share and not self._loans.is_lent(key)
+        ]
+        for key in sorted(candidates, key=lambda key: self._entries[key].last_use):
+            if self._used_bytes(place) + num_bytes <= budget:
+                return
+            self._drop(key)
+        if self._used_bytes(place) + num_bytes > budget:
+            needed = (self._used_bytes(place) + num_bytes) / 2**30
+            logger.warning(
+                "components need %.1f GiB on %s, more than its budget of %.1f", needed, place, budget / 2**30
+            )
+
+    def _budget(self, place: str) -> float:
+        if self._budget_bytes is not None:
+            return self._budget_bytes
+        return default_budget(place) / (1 if place.startswith("cuda") else self._num_ranks_here)
+
+    def _used_bytes(self, place: str) -> int:
+        return sum(entry.num_bytes for entry in self._entries.values() if entry.place == place)
+
+    def _drop(self, key: tuple[Any, ...]) -> None:
+        entry = self._entries.pop(key)
+        place, is_share = entry.place, entry.share is not None
+        del entry
+        if is_share:
+            gc.collect()  # its hooks hold each other
+        self._release(place)
+
+    def _drop_stale(self) -> None:
+        """Forget shares of weights whose other holders may be gone."""
+        stale = [key for key, entry in self._entries.items() if entry.share and not is_current(entry.share[0])]
+        for key in stale:
+            self._drop(key)
+
+    def _drop_shares(self, keep: set[tuple[Any, ...]]) -> None:
+        """Forget the shares of other models and plans: whatever the budgets, so that all ranks do the same."""
+        for key in [key for key, entry in self._entries.items() if entry.share and key not in keep]:
+            self._drop(key)
+
+    def _release(self, place: str) -> None:
+        if place.startswith("cuda"):
+            import torch
+
+            torch.cuda.empty_cache()
+
+
+@functools.cache
+def store() -> ComponentStore:
+    """This process's store."""
+    return ComponentStore()
+
+
+def _is_transformer(name: str) -> bool:
+    return name.startswith("transformer")
+
+
+def _mesh_of_shares(model: Model, plan: ParallelPlan | None) -> Mesh | None:
+    """Collective the first time: the mesh of a plan whose ranks share weights."""
+    if plan is None or plan.weights == 1:
+        return None
+    from ..models.checks import check_shareable
+
+    check_shareable(model, plan)
+    return mesh_for(plan)
+
+
+def _new_share(model: Model, files: ComponentFiles, mesh: Mesh) -> _Entry:
+    from ...parallel.sharding.weights import own_bytes
+    from .streamed import load_share
+
+    component, handle = load_share(files, mesh, dtype=model.dtype, device=model.device)
+    num_bytes = own_bytes(component) + sum(map(tensor_bytes, component.buffers()))
+    return _Entry(component, num_bytes, model.device, 0, share=(mesh, handle))

@@ -1,0 +1,13 @@
+"""What the families' denoise functions share: diffusers' blocks run by hand, solvers, guidance, step caches.
+
+blocks: Diffusers' modular blocks, run by hand: given parts in, named values out, a call after every step.
+cache_decisions: Step caches of diffusers on a sharded transformer: all ranks that share the sequence skip a step, or
+    none does.
+guidance: True guidance: asking the transformer twice, with the prompt and against the negative prompt.
+noise: Where noise comes from: one generator per picture, on the CPU, so that it depends on the seed and on nothing
+    else.
+quiet: What diffusers and transformers log that says nothing to our users, or that we say better: kept off their
+    screens.
+schedulers: Which noise levels a denoise passes through, and which solver takes it from one to the next.
+step_cache: Step caches: steps that reuse what most blocks gave in the step before, by the hooks that diffusers ships.
+"""

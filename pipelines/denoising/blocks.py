@@ -1,0 +1,154 @@
+"""Diffusers' modular blocks, run by hand: given parts in, named values out, a call after every step.
+
+Every use of a modular block goes through `run`, so that what has to be known about them is in one place: they look for
+a VAE to learn the size of a latent, bring their own progress bars, and turn every `Exception` into a page of log.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from diffusers.configuration_utils import FrozenDict
+from diffusers.modular_pipelines.modular_pipeline import (
+    LoopSequentialPipelineBlocks,
+    ModularPipeline,
+    ModularPipelineBlocks,
+)
+
+from ..out_of_memory import is_out_of_memory
+from . import quiet  # noqa: F401 (imported for what it silences)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..families.family import OnStep, Parts
+
+
+def run(
+    block: ModularPipelineBlocks,
+    parts: Parts,
+    *,
+    inputs: Mapping[str, Any],
+    outputs: Sequence[str],
+    on_step: OnStep | None = None,
+    unpack: Callable[[Tensor], Tensor] | None = None,
+) -> dict[str, Any]:
+    """Run a block with these parts and inputs, and give back the named outputs.
+
+    `parts` may hold more than the block wants; `parts["vae.config"]` tells the size of a latent where there is no VAE.
+    `on_step` is called after every step of the block's loop; `unpack` turns the loop's latents into B C H W for it.
+    With a `handle` of a sharded transformer among the parts, the branches of guiders are split.
+    """
+    unknown = inputs.keys() - {parameter.name for parameter in block.inputs}
+    assert not unknown, f"{type(block).__name__} takes no {sorted(unknown)}"
+    handle = parts.get("handle")
+    if handle is not None:
+        parts = {**parts, **{name: handle.guider(parts[name]) for name in ("guider", "guider_2") if name in parts}}
+    pipeline = _pipeline(block, parts)
+    if getattr(parts.get("scheduler"), "order", 1) > 1 and "num_inference_steps" in inputs:
+        _count_steps(pipeline, steps=inputs["num_inference_steps"], strength=inputs.get("strength", 1.0))
+    for each in _nested(cast(ModularPipelineBlocks, pipeline._blocks)):
+        if isinstance(each, LoopSequentialPipelineBlocks):
+            each.set_progress_bar_config(disable=True)
+            if on_step is not None:
+                each.sub_blocks["step_border"] = StepBorder(on_step, unpack or _as_it_is)
+    try:
+        state = pipeline(**inputs)
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise RuntimeError(f"diffusers' {type(block).__name__} failed: {reason}") from error
+    return {name: state.get(name) for name in outputs}
+
+
+class StepBorder(ModularPipelineBlocks):
+    """The last block of a loop: tells `on_step` that a step is done. Second-order solvers take two turns a step."""
+
+    def __init__(self, on_step: OnStep, unpack: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.on_step = on_step
+        self.unpack = unpack
+
+    def __call__(self, components: Any, state: Any, i: int, t: Tensor, **_: Any) -> tuple[Any, Any]:
+        turns, order = len(state.timesteps), components.scheduler.order
+        is_last = i == turns - 1
+        if is_last or (i + 1) % order == 0:
+            total = -(-turns // order)
+            estimate = _estimate(components.scheduler, state)
+            self.on_step(total if is_last else (i + 1) // order, total, lambda: self.unpack(estimate()))
+        return components, state
+
+
+class StepCount(ModularPipelineBlocks):
+    """Follows the block that sets the timesteps, for solvers of higher order: some blocks then count turns as steps."""
+
+    def __init__(self, steps: int, strength: float) -> None:
+        super().__init__()
+        self.steps = steps
+        self.start = int(steps - min(steps * strength, steps))
+        """The step to begin with; `strength` leaves the earlier ones out. Rounded as diffusers does."""
+
+    def __call__(self, components: Any, state: Any) -> tuple[Any, Any]:
+        first_turn = self.start * components.scheduler.order
+        components.scheduler.set_begin_index(first_turn)
+        state.set("timesteps", components.scheduler.timesteps[first_turn:])
+        state.set("num_inference_steps", self.steps - self.start)
+        return components, state
+
+
+def replaced(block: ModularPipelineBlocks, **leaves: ModularPipelineBlocks) -> ModularPipelineBlocks:
+    """A copy of a block with leaves of its loops replaced by name: `replaced(FluxCoreDenoiseStep(), denoiser=...)`."""
+    block = copy.deepcopy(block)
+    for name, leaf in leaves.items():
+        loops = [b for b in _nested(block) if isinstance(b, LoopSequentialPipelineBlocks) and name in b.sub_blocks]
+        assert loops, f"no loop of {type(block).__name__} has a block called {name}"
+        for loop in loops:
+            loop.sub_blocks[name] = leaf
+    return block
+
+
+def _pipeline(block: ModularPipelineBlocks, parts: Parts) -> ModularPipeline:
+    # init_pipeline copies the block: diffusers shares some sub-blocks between all pipelines of a process. Parts are set
+    # as attributes, because update_components describes each for a file that we do not write.
+    pipeline = block.init_pipeline()
+    wanted = {str(spec.name) for spec in block.expected_components}
+    for name in wanted & parts.keys():
+        setattr(pipeline, name, parts[name])
+    if "vae" not in wanted and "vae.config" in parts:
+        setattr(pipeline, "vae", _vae_shape(parts["vae.config"]))  # noqa: B010 (no such attribute by its type)
+    return pipeline
+
+
+def _count_steps(pipeline: ModularPipeline, *, steps: int, strength: float) -> None:
+    for each in list(_nested(cast(ModularPipelineBlocks, pipeline._blocks))):
+        for index, (name, inner) in enumerate(list(each.sub_blocks.items())):
+            if not inner.sub_blocks and "timesteps" in inner.intermediate_output_names:
+                each.sub_blocks.insert(f"{name}_count", StepCount(steps, strength), index + 1)
+
+
+def _vae_shape(config: Mapping[str, Any]) -> Any:
+    """What a denoise stage asks of a VAE, without its weights: its config, and the config's entries as attributes."""
+    return SimpleNamespace(**config, config=FrozenDict(config))
+
+
+def _nested(block: ModularPipelineBlocks) -> Iterator[ModularPipelineBlocks]:
+    yield block
+    for inner in block.sub_blocks.values():
+        yield from _nested(inner)
+
+
+def _estimate(scheduler: Any, state: Any) -> Callable[[], Tensor]:
+    """Where these latents are heading: a flow's straight line from here to no noise."""
+    latents, flow = state.latents, getattr(state, "noise_pred", None)
+    if flow is None or flow.shape != latents.shape:
+        return lambda: latents
+    sigmas, index = scheduler.sigmas, scheduler.step_index  # read only if asked: reading waits for the device
+    return lambda: latents - float(sigmas[index]) * flow
+
+
+def _as_it_is(latents: Tensor) -> Tensor:
+    return latents

@@ -1,0 +1,73 @@
+"""True guidance: asking the transformer twice, with the prompt and against the negative prompt."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from diffusers.configuration_utils import register_to_config
+from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
+
+from ..values import Sampling
+from .cache_decisions import tell_step
+
+
+def is_guided(guidance: float) -> bool:
+    """Guidance of 1 or less is off: the transformer is asked once a step, and no negative prompt is needed."""
+    return guidance > 1
+
+
+class StepGuidance(ClassifierFreeGuidance):
+    """Counts steps where diffusers counts turns: with a solver of order 2, guidance would stop half way."""
+
+    @register_to_config
+    def __init__(
+        self,
+        guidance_scale: float = 1.0,
+        guidance_rescale: float = 0.0,
+        start: float = 0.0,
+        stop: float = 1.0,
+        enabled: bool = True,
+        order: int = 1,
+    ) -> None:
+        super().__init__(
+            guidance_scale=guidance_scale, guidance_rescale=guidance_rescale, start=start, stop=stop, enabled=enabled
+        )
+        self.order = order
+
+    def set_state(self, step: int, num_inference_steps: int, timestep: Any) -> None:
+        super().set_state(step // self.order, num_inference_steps, timestep)
+
+    def prepare_models(self, denoiser: Any) -> None:
+        super().prepare_models(denoiser)
+        tell_step(
+            denoiser,
+            branch="cond" if self.is_conditional else "uncond",
+            step=self._step,
+            num_steps=self._num_inference_steps,
+            timestep=self._timestep,
+        )
+
+
+def guider(guidance: float, sampling: Sampling, *, order: int = 1) -> StepGuidance:
+    """The guider of one denoise; `order` is the scheduler's."""
+    return StepGuidance(
+        guidance_scale=guidance,
+        guidance_rescale=sampling.guidance_rescale if is_guided(guidance) else 0.0,
+        start=sampling.guidance_start,
+        stop=sampling.guidance_stop,
+        enabled=is_guided(guidance),
+        order=order,
+    )
+
+
+def check(sampling: Sampling) -> None:
+    """Refuse fractions that no guider can follow."""
+    start, stop, rescale = sampling.guidance_start, sampling.guidance_stop, sampling.guidance_rescale
+    if not (math.isfinite(start) and math.isfinite(stop) and 0 <= start <= stop <= 1 and start < 1):
+        raise ValueError(
+            f"guidance from {start:g} to {stop:g}: both are fractions of the steps, "
+            "with 0 <= start <= stop <= 1 and start below 1"
+        )
+    if not 0 <= rescale <= 1:
+        raise ValueError(f"guidance rescale {rescale:g}: give a number from 0 (off) to 1")

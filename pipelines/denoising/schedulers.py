@@ -1,0 +1,185 @@
+"""Which noise levels a denoise passes through, and which solver takes it from one to the next.
+
+The levels are the model's own (its scheduler makes them, resolution-dependent shift included) unless the user gives a
+shift or the levels themselves; the solver is the model's own unless the user names another. Only flows: noise levels
+(sigmas) fall from 1 to 0 and x = sigma * noise + (1 - sigma) * picture.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from diffusers.schedulers.scheduling_dpmsolver_multistep import DPMSolverMultistepScheduler
+from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
+from diffusers.schedulers.scheduling_flow_match_heun_discrete import FlowMatchHeunDiscreteScheduler
+from diffusers.schedulers.scheduling_unipc_multistep import UniPCMultistepScheduler
+
+from ..values import Sampling
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+NUM_TRAIN_TIMESTEPS = 1000
+PLAIN = {
+    "use_dynamic_shifting": False,
+    "shift_terminal": None,
+    "use_karras_sigmas": False,
+    "use_exponential_sigmas": False,
+    "use_beta_sigmas": False,
+}
+"""What else in a scheduler's config bends the noise levels; a shift that the user gives replaces it."""
+
+
+def choose(model_scheduler: Any, sampling: Sampling) -> Any:
+    """A fresh scheduler for one denoise, from the scheduler that came with the model."""
+    check(sampling)
+    own = _own_solver(model_scheduler, sampling)
+    levels = _levels(model_scheduler, sampling)
+    if sampling.scheduler in ("model", own) and not sampling.sigmas:
+        return levels
+    return Solver(levels, own if sampling.scheduler == "model" else sampling.scheduler, sampling.sigmas)
+
+
+def check(sampling: Sampling) -> None:
+    """Refuse options that cannot be followed."""
+    if sampling.scheduler != "model" and sampling.scheduler not in SOLVERS:
+        near = difflib.get_close_matches(sampling.scheduler, SOLVERS, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ValueError(f"unknown scheduler {sampling.scheduler!r}: {hint}it is one of model, {', '.join(SOLVERS)}")
+    if not (math.isfinite(sampling.shift) and sampling.shift >= 0):
+        raise ValueError(f"shift {sampling.shift:g}: give a number above 0, or 0 for the model's own")
+    if sampling.sigmas:
+        _check_sigmas(sampling)
+
+
+def _check_sigmas(sampling: Sampling) -> None:
+    sigmas = sampling.sigmas
+    if sampling.shift:
+        raise ValueError("shift and sigmas are both given, but sigmas are taken as they are; leave shift at 0")
+    falls = all(a > b for a, b in itertools.pairwise(sigmas))
+    if not (all(math.isfinite(s) and 0 < s <= 1 for s in sigmas) and falls):
+        shown = ", ".join(f"{s:g}" for s in sigmas[:8])
+        raise ValueError(f"sigmas {shown}: give numbers that fall from at most 1 and stay above 0 (0 comes by itself)")
+
+
+class Solver:
+    """A solver that steps through another scheduler's noise levels; looks like a scheduler to a modular block."""
+
+    def __init__(self, levels: Any, solver: str, sigmas: Sequence[float] = ()) -> None:
+        self.config = levels.config  # blocks read from it how to shift
+        self.levels = levels
+        self.solver = solver
+        self.inner, _ = SOLVERS[solver]()
+        self.order: int = self.inner.order
+        self.given = tuple(sigmas)
+
+    def set_timesteps(
+        self,
+        num_inference_steps: int | None = None,
+        device: Any = None,
+        sigmas: Any = None,
+        mu: float | None = None,
+    ) -> None:
+        if self.given:
+            table = torch.tensor([*self.given, 0.0])  # N+1
+        else:
+            wanted = {"num_inference_steps": num_inference_steps, "sigmas": sigmas, "mu": mu}
+            self.levels.set_timesteps(device=device, **{k: v for k, v in wanted.items() if v is not None})
+            table = self.levels.sigmas.float().cpu()  # N+1
+        self.inner, place = SOLVERS[self.solver]()  # a new one: solvers remember their last steps
+        place(self.inner, table, device)
+
+    @property
+    def timesteps(self) -> Tensor:
+        return self.inner.timesteps
+
+    @property
+    def sigmas(self) -> Tensor:
+        return self.inner.sigmas
+
+    @property
+    def step_index(self) -> int | None:
+        return self.inner.step_index
+
+    def set_begin_index(self, begin_index: int = 0) -> None:
+        self.inner.set_begin_index(begin_index)
+
+    def scale_noise(self, sample: Tensor, timestep: Any, noise: Tensor) -> Tensor:
+        sigma = self.sigmas[self.inner.begin_index or 0].to(sample)
+        return sigma * noise + (1.0 - sigma) * sample
+
+    def step(self, model_output: Tensor, timestep: Any, sample: Tensor, return_dict: bool = True, **_: Any) -> Any:
+        return self.inner.step(model_output, timestep, sample, return_dict=return_dict)
+
+
+def _levels(scheduler: Any, sampling: Sampling) -> Any:
+    """A fresh scheduler of the model's own class, with the user's shift if there is one."""
+    if not sampling.shift:
+        return type(scheduler).from_config(scheduler.config)
+    shift = {"shift": sampling.shift, "flow_shift": sampling.shift, **PLAIN}
+    return type(scheduler).from_config(scheduler.config, **{k: v for k, v in shift.items() if k in scheduler.config})
+
+
+def _own_solver(scheduler: Any, sampling: Sampling) -> str:
+    """Which of our solvers the model's scheduler is; refuses one that is no flow or would draw noise by itself."""
+    name, config = type(scheduler).__name__, scheduler.config
+    is_flow = name.startswith("FlowMatch") or config.get("use_flow_sigmas")
+    if name not in OWN or not is_flow:
+        raise ValueError(f"this model's scheduler, {name}, is not supported; the flow schedulers {', '.join(OWN)} are")
+    if not config.get("stochastic_sampling"):
+        return OWN[name]
+    if sampling.scheduler == "model":
+        raise ValueError(
+            f"this model's scheduler, {name} with stochastic_sampling, draws noise in every step that does not come "
+            f"from the pictures' seeds; choose one of {', '.join(SOLVERS)} in the sampler options"
+        )
+    return ""
+
+
+# Each solver: how to make it, and how to put a table of N+1 noise levels (the last is 0) into it.
+
+
+def _euler() -> tuple[Any, Callable[[Any, Tensor, Any], None]]:
+    return FlowMatchEulerDiscreteScheduler(), _place_euler
+
+
+def _place_euler(inner: Any, table: Tensor, device: Any) -> None:
+    inner.sigmas = table.to(device)
+    inner.timesteps = inner.sigmas[:-1] * NUM_TRAIN_TIMESTEPS
+    inner.num_inference_steps = len(table) - 1
+
+
+def _heun() -> tuple[Any, Callable[[Any, Tensor, Any], None]]:
+    return FlowMatchHeunDiscreteScheduler(), _place_heun
+
+
+def _place_heun(inner: Any, table: Tensor, device: Any) -> None:
+    # Every level but the first and last is visited twice: the end of one step, the start of the next.
+    inner.sigmas = torch.cat([table[:1], table[1:-1].repeat_interleave(2), table[-1:]]).to(device)  # 2N
+    inner.timesteps = inner.sigmas[:-1] * NUM_TRAIN_TIMESTEPS  # 2N-1
+    inner.num_inference_steps = len(table) - 1
+    inner.prev_derivative = inner.dt = inner.sample = None
+
+
+def _unipc() -> tuple[Any, Callable[[Any, Tensor, Any], None]]:
+    return UniPCMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True), _place_multistep
+
+
+def _dpm() -> tuple[Any, Callable[[Any, Tensor, Any], None]]:
+    return DPMSolverMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True), _place_multistep
+
+
+def _place_multistep(inner: Any, table: Tensor, device: Any) -> None:
+    inner.sigmas = table.clamp(max=1 - 1e-6)  # these solvers take log(1 - sigma)
+    inner.timesteps = inner.sigmas[:-1].to(device) * NUM_TRAIN_TIMESTEPS
+    inner.num_inference_steps = len(table) - 1
+
+
+SOLVERS = {"euler": _euler, "heun": _heun, "unipc": _unipc, "dpm++2m": _dpm}
+OWN = {"FlowMatchEulerDiscreteScheduler": "euler", "UniPCMultistepScheduler": "unipc"}
+"""The schedulers that models come with, and which solver each is."""

@@ -1,0 +1,20 @@
+"""What a model is, read from its files and never from their weights: nothing here loads torch modules.
+
+card_file: The model card file, `latentloom.json` beside model_index.json: what a model's maker says its defaults are.
+checks: Whether a model can be quantized or compiled here: asked when it is described, long before it is loaded.
+code_config: What a class of transformers is built from: the config's or settings' keys that it knows, and no others.
+config: What the config of somebody else's component may not say.
+describe: From what the user chose to a `Model`: which files, which device, which number format. No weights are read.
+facts: What a family finds in a model's configs, and the sentence where a config is damaged.
+folder: What a model folder holds, found out without torch: its family, its components, and whether they are whole.
+installed: Which models are on this machine: the built-in one, those in folders of models, those in the hub's local
+    cache.
+json_file: Small JSON files that somebody else wrote, read with limits so that a bad one is one clear sentence.
+lora_file: What a LoRA file may say, checked from its header, before a library builds from it what no tensor of it
+    bears out.
+pull: Fetching a model from the Hugging Face hub: the only place that downloads, and only when the user asks for it.
+regular_file: The one gate to files that somebody else names: only a regular file is opened, so that nothing waits for
+    a pipe.
+source: Where a model's files are: from what the user wrote to a folder on this machine. Nothing here downloads.
+tensor_file: The header of a safetensors file, checked without reading a tensor.
+"""

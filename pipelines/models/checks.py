@@ -1,0 +1,46 @@
+"""What a model cannot be here, asked long before it is loaded: quantized, compiled, or read in shares."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+
+from ...parallel.plan import ParallelPlan
+from ..values import Dtype, Model, Quantization
+from .source import split_source
+
+
+def check_quantization(quantization: Quantization, *, device: str, dtype: Dtype) -> None:
+    """Raises `ValueError` naming the extra to install when torchao is missing, or what the device lacks."""
+    if quantization == "int4" and (not device.startswith("cuda") or dtype != "bf16"):
+        raise ValueError(f"quantization int4 needs CUDA and bf16, not {device} and {dtype}; choose int8 or none")
+    if importlib.util.find_spec("torchao") is None:
+        raise ValueError(
+            f"quantization {quantization} needs torchao, which is not installed; "
+            "run `pip install 'latentloom[quant]'`, or choose quantization none"
+        )
+
+
+def check_compiler(device: str) -> None:
+    """Raises `ValueError` when torch.compile's default backend cannot work on `device` here."""
+    kind = device.partition(":")[0]
+    if kind == "cpu" and sys.platform != "win32" and not any(map(shutil.which, ("c++", "g++", "clang++"))):
+        raise ValueError("compiled needs a C++ compiler on a CPU and none was found; install g++, or turn compiled off")
+    if kind == "cuda" and importlib.util.find_spec("triton") is None:
+        raise ValueError("compiled needs Triton on CUDA and it was not found; install triton, or turn compiled off")
+
+
+def check_shareable(model: Model, plan: ParallelPlan) -> None:
+    """Refuse by name what cannot be read in shares."""
+    changes = (
+        (f"quantization {model.quantization}", model.quantization != "none"),
+        ("LoRAs", bool(model.loras)),
+        ("compiled blocks", model.compiled),
+        ("a single-file checkpoint", bool(split_source(model.source)[0])),
+    )
+    if found := [what for what, is_there in changes if is_there]:
+        raise ValueError(
+            f"plan {plan}: ranks that share weights read the files of a model folder as they are, and this model has "
+            f"{' and '.join(found)}; use weights=1, or load the model without"
+        )

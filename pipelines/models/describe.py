@@ -1,0 +1,177 @@
+"""From what the user chose to a `Model`: which files, which device, which number format. No weights are read."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import logging
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+from ..families.card import Card
+from ..values import Dtype, Lora, Model, Quantization
+from .card_file import read_card
+from .folder import ModelFiles, families, inspect_model
+from .lora_file import check_lora
+from .regular_file import sha256_of
+from .source import PICKLES, exists, is_allowed, resolve_source
+from .tensor_file import content_mark, read_tensor_file
+
+logger = logging.getLogger("latentloom")
+
+DtypeChoice = Literal["auto", "fp32", "bf16", "fp16"]
+DEVICE = re.compile(r"cpu|mps|cuda(:\d{1,3})?")
+DEFAULT_DTYPES: dict[str, Dtype] = {"cpu": "fp32", "cuda": "bf16", "mps": "bf16"}
+"""bf16 on MPS too (macOS 14): T5 and FLUX overflow in fp16."""
+MAX_SCALE = 100.0
+
+
+def describe_model(
+    source: str,
+    *,
+    revision: str = "",
+    dtype: DtypeChoice = "auto",
+    device: str = "auto",
+    quantization: Quantization = "none",
+    compiled: bool = False,
+    loras: Sequence[Lora] = (),
+    roots: Sequence[Path] | None = None,
+    is_here: bool = True,
+) -> Model:
+    """Find and check a model's files and settle its device and dtype. Raises `ValueError`; reads headers only.
+
+    A single-file checkpoint is `FILE.safetensors@BASE`; the model's `folder` is then that of BASE. Of a device that is
+    another machine's (`is_here` False) nothing is looked at.
+    """
+    found = resolve_source(source, revision=revision, roots=roots)
+    is_local = found.kind in ("folder", "file")
+    files = inspect_model(found.folder, roots=roots if is_local else None)
+    if found.file is not None:
+        _check_checkpoint(found.file, files)
+    read_card(found.folder, files.family)
+    chosen = pick_device(device) if is_here else device
+    number = pick_dtype(dtype, device=chosen)
+    if quantization not in get_args(Quantization):
+        raise ValueError(f"quantization is {quantization!r}; choose one of {', '.join(get_args(Quantization))}")
+    if compiled and is_here:
+        from .checks import check_compiler
+
+        check_compiler(chosen)
+    if quantization != "none" and is_here:
+        from .checks import check_quantization
+
+        check_quantization(quantization, device=chosen, dtype=number)
+    return Model(
+        source=found.id,
+        folder=str(found.folder),
+        family=files.family.name,
+        revision=found.revision,
+        fingerprint=fingerprint_of(files, found.file),
+        device=chosen,
+        dtype=number,
+        quantization=quantization,
+        compiled=compiled,
+        loras=tuple(loras),
+    )
+
+
+def card_of(model: Model) -> Card:
+    """The model's defaults: its family's, overridden by `latentloom.json` in its folder."""
+    return read_card(Path(model.folder), families()[model.family])
+
+
+def add_lora(model: Model, path: str, scale: float = 1.0, *, roots: Sequence[Path] | None = None) -> Model:
+    """The model with one more LoRA, after those it has. Reads the whole file once, for its hash."""
+    if not (isinstance(scale, int | float) and math.isfinite(scale) and abs(scale) <= MAX_SCALE):
+        raise ValueError(f"LoRA scale is {scale}; give a number from -{MAX_SCALE:g} to {MAX_SCALE:g}, such as 1.0")
+    file = find_lora(path, roots)
+    check_lora(read_tensor_file(file))
+    lora = Lora(path=str(file), sha256=_sha256(file), adapter=_adapter_name(file, model.loras), scale=float(scale))
+    return dataclasses.replace(model, loras=(*model.loras, lora))
+
+
+def pick_device(device: str, *, accelerators: Sequence[str] | None = None) -> str:
+    """The device to use; "auto" takes CUDA, else MPS, else the CPU. Raises `ValueError` for one that is not here.
+
+    `accelerators` names what this machine has; without it torch is asked.
+    """
+    here = _accelerators() if accelerators is None else accelerators
+    num_cuda, has_mps = sum(name.startswith("cuda") for name in here), "mps" in here
+    if device == "auto":
+        return "cuda" if num_cuda else "mps" if has_mps else "cpu"
+    if not DEVICE.fullmatch(device):
+        raise ValueError(f"device is {device[:50]!r}; choose auto, cpu, cuda, cuda:1 (and so on) or mps")
+    kind, _, index = device.partition(":")
+    if not {"cpu": True, "mps": has_mps, "cuda": num_cuda > int(index or 0)}[kind]:
+        found = ["cpu", *(["mps"] if has_mps else []), *(f"cuda:{i}" for i in range(num_cuda))]
+        raise ValueError(f"device {device} is not on this machine; it has {', '.join(found)}: choose one, or auto")
+    return device
+
+
+def _accelerators() -> tuple[str, ...]:
+    import torch
+
+    num_cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return *(f"cuda:{index}" for index in range(num_cuda)), *(("mps",) if torch.backends.mps.is_available() else ())
+
+
+def pick_dtype(dtype: str, *, device: str) -> Dtype:
+    """The number format to compute in; "auto" is fp32 on a CPU and bf16 elsewhere."""
+    kind = device.partition(":")[0]
+    if dtype == "auto":
+        return DEFAULT_DTYPES[kind]
+    chosen = next((known for known in get_args(Dtype) if known == dtype), None)
+    if chosen is None:
+        raise ValueError(f"dtype is {dtype!r}; choose one of auto, {', '.join(get_args(Dtype))}")
+    if chosen == "fp16" and kind == "cpu":
+        logger.warning("dtype fp16 on a CPU is about 8 times slower than fp32; bf16 is the fast small format there")
+    return chosen
+
+
+def fingerprint_of(files: ModelFiles, checkpoint: Path | None) -> str:
+    """The folder's fingerprint, joined with that of the single file where there is one."""
+    if checkpoint is None:
+        return files.fingerprint
+    mark = content_mark(read_tensor_file(checkpoint))
+    return hashlib.sha256(f"{files.fingerprint}:{mark}".encode()).hexdigest()
+
+
+def _check_checkpoint(path: Path, files: ModelFiles) -> None:
+    """Refuse a single file where it cannot stand for the model's transformer."""
+    transformers = [name for name in files.components if name.startswith("transformer")]
+    if transformers != ["transformer"]:
+        raise ValueError(f"{path} is one transformer, but its base has {len(transformers)}; use a model folder instead")
+    if not read_tensor_file(path).tensors:
+        raise ValueError(f"{path} holds no tensors; copy it again")
+
+
+def find_lora(path: str, roots: Sequence[Path] | None) -> Path:
+    if "\0" in path or not path.strip():
+        raise ValueError(f"LoRA path is {path[:100]!r}; give a .safetensors file")
+    if path.lower().endswith(PICKLES):
+        raise ValueError(f"LoRA {path[:300]!r} is a pickle, which can run code when opened; get the safetensors file")
+    given = Path(path)
+    places = [given] if given.is_absolute() or roots is None else [root / given for root in roots]
+    found = next((place for place in places if exists(place)), None)
+    if not is_allowed(found or places[0] if places else given, roots):
+        allowed = ", ".join(map(str, roots or ()))
+        raise ValueError(f"LoRA {path[:300]!r} lies outside the allowed folders ({allowed}); move it there")
+    if found is None:
+        raise ValueError(f"LoRA {path[:300]!r} does not exist; check the path")
+    return found.absolute()
+
+
+def _adapter_name(file: Path, others: Sequence[Lora]) -> str:
+    stem = re.sub(r"\W+", "_", file.stem)[:64].strip("_") or "lora"
+    taken = {lora.adapter for lora in others}
+    return next(name for name in (stem, *(f"{stem}_{i}" for i in range(2, len(taken) + 3))) if name not in taken)
+
+
+def _sha256(file: Path) -> str:
+    try:
+        return sha256_of(file)
+    except OSError as error:
+        raise ValueError(f"LoRA {file} cannot be read ({error.strerror}); copy it again") from None

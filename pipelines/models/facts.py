@@ -1,0 +1,50 @@
+"""What a family finds in a model's configs, and the sentence where a config is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..families.card import Card
+from ..families.family import Family
+from .folder import read_config, read_index
+
+MAX_MULTIPLE = 1024
+Configs = Callable[[str], Mapping[str, Any]]
+T = TypeVar("T")
+
+
+def family_card(folder: Path, family: Family) -> Card:
+    """The family's defaults for the model in `folder`."""
+    index = read_index(folder)
+    return _find(folder, lambda config: family.card(index, config))
+
+
+def family_size_multiple(folder: Path, family: Family) -> int:
+    """Pixels that width and height of the model in `folder` must be a multiple of."""
+
+    def find(config: Configs) -> int:
+        multiple = family.size_multiple(config)
+        if type(multiple) is not int or not 1 <= multiple <= MAX_MULTIPLE:
+            raise TypeError(f"sizes would be multiples of {str(multiple)[:40]}")
+        return multiple
+
+    return _find(folder, find)
+
+
+def _find(folder: Path, question: Callable[[Configs], T]) -> T:
+    """A family asks configs for what real models have. `ValueError` is a family's or a reader's own sentence."""
+    asked = ["model_index"]
+
+    def config(name: str) -> Mapping[str, Any]:
+        asked.append(name)
+        return read_config(folder, name)
+
+    try:
+        return question(config)
+    except KeyError as error:
+        reason = f"lacks {str(error)[:100]}"
+    except (ArithmeticError, AttributeError, IndexError, TypeError) as error:
+        reason = f"has a wrong value ({str(error)[:200]})"
+    raise ValueError(f"component {asked[-1]} of {folder}: its config {reason}; copy the model again")

@@ -1,0 +1,321 @@
+"""What a model folder holds, found out without torch: its family, its components, and whether they are whole."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from .config import Limits, check_config
+from .json_file import parse_object, read_bytes, read_object
+from .source import PICKLES, is_allowed
+from .tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, TensorFile, check_counts, content_mark, read_tensor_file
+
+if TYPE_CHECKING:
+    from ..families.family import Family
+
+Kind = Literal["model", "scheduler", "tokenizer", "processor"]
+
+LIBRARIES = ("diffusers", "transformers")
+TOP_FILES = ("model_index.json", "latentloom.json")
+MODULAR_INDEX = "modular_model_index.json"
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+CLASS = re.compile(r"[A-Z][A-Za-z0-9_]{0,99}")
+CONFIGS: Mapping[Kind, tuple[str, ...]] = {
+    "model": ("config.json",),
+    "scheduler": ("scheduler_config.json",),
+    "tokenizer": ("tokenizer_config.json",),
+    "processor": ("preprocessor_config.json", "processor_config.json"),
+}
+VOCABULARIES = (
+    "tokenizer.json",
+    "vocab.json",
+    "vocab.txt",
+    "spiece.model",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+)
+WEIGHT_NAMES = {"diffusers": "diffusion_pytorch_model", "transformers": "model"}
+CONTENT_SUFFIXES = (".json", ".txt", ".model", ".jinja")
+MAX_CONTENT_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComponentFiles:
+    """One component of a model: its class and the files in its folder."""
+
+    name: str
+    library: str
+    class_name: str
+    kind: Kind
+    folder: Path
+    weights: tuple[TensorFile, ...] = ()
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(entry.numel for file in self.weights for entry in file.tensors.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFiles:
+    """A model folder that was read and found whole."""
+
+    folder: Path
+    pipeline: str
+    """The `_class_name` of model_index.json."""
+    family: Family
+    index: Mapping[str, Any]
+    components: Mapping[str, ComponentFiles]
+    """Those present, by their names in model_index.json."""
+    fingerprint: str
+    """Changes when the files change, not when they move."""
+
+
+def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> ModelFiles:
+    """Read and check a model folder. Raises `ValueError` naming the component and what is wrong with it.
+
+    With `roots`, links that lead out of the folder and of the roots are refused.
+    """
+    allowed = None if roots is None else (*roots, _whole(folder))
+    for file in TOP_FILES:
+        if not is_allowed(folder / file, allowed):
+            raise ValueError(f"{folder / file} links to a place outside the allowed folders; copy the file there")
+    index = read_index(folder)
+    family = find_family(str(index["_class_name"]))
+    named = components_of(index)
+    names = {name for names in family.components.values() for name in names}
+    for name in sorted({name.rstrip("?") for name in names} & index.keys() - named.keys()):
+        if index[name] not in (None, [None, None]):
+            raise ValueError(_no_component(folder / TOP_FILES[0], name, index[name]))
+    components = {
+        name: inspect_component(folder, name, library=library, class_name=class_name, roots=allowed)
+        for name, (library, class_name) in named.items()
+    }
+    if missing := sorted({name for name in names if not name.endswith("?")} - components.keys()):
+        raise ValueError(f"model {folder} lacks {', '.join(missing)}, which {family.title} needs; copy the model again")
+    return ModelFiles(
+        folder=folder,
+        pipeline=str(index["_class_name"]),
+        family=family,
+        index=index,
+        components=components,
+        fingerprint=_fingerprint(folder, components),
+    )
+
+
+def families() -> Mapping[str, Family]:
+    from ..families import FAMILIES
+
+    return FAMILIES
+
+
+def find_family(pipeline: str) -> Family:
+    """The family that reads pipelines of this class. Raises `ValueError` with the list for an unknown one."""
+    known = {name: family for family in families().values() for name in family.pipelines}
+    if pipeline not in known:
+        near = difflib.get_close_matches(pipeline, known, n=1)
+        hint = f"; the nearest is {near[0]}" if near else ""
+        raise ValueError(f"pipeline {pipeline[:100]!r} is not supported{hint}. Supported: {', '.join(sorted(known))}")
+    return known[pipeline]
+
+
+def read_index(folder: Path) -> dict[str, Any]:
+    """`model_index.json`: the pipeline's own values, and components as [library, class] of diffusers or transformers.
+
+    A list of anything else is a value of the pipeline, as diffusers takes it (Krea 2: `text_encoder_select_layers`).
+    """
+    path = folder / TOP_FILES[0]
+    if not os.path.lexists(path):
+        if os.path.lexists(folder / MODULAR_INDEX):
+            raise ValueError(modular(str(folder)))
+        raise ValueError(f"{folder} is no model: it has no model_index.json; give a folder in diffusers format")
+    index = read_object(path, what="model index")
+    pipeline = index.get("_class_name")
+    if isinstance(pipeline, list):
+        raise ValueError(f"{path}: pipeline {str(pipeline)[:100]} is code of the model's own, which is refused")
+    if not isinstance(pipeline, str):
+        raise ValueError(f"{path} does not name its pipeline (_class_name); copy the model again")
+    for name, entry in index.items():
+        if _is_component(entry):
+            _check_entry(path, name, entry)
+    return index
+
+
+def modular(source: str) -> str:
+    """Why a model without model_index.json, but with the index of a modular pipeline, cannot be read."""
+    return (
+        f"{source} is a modular model ({MODULAR_INDEX}): its components lie in other repositories, "
+        f"which this version does not read; take the repository that has {TOP_FILES[0]}"
+    )
+
+
+def components_of(index: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """(library, class) of the components that the model has, by name, from what `read_index` gave."""
+    return {name: (entry[0], entry[1]) for name, entry in index.items() if _is_component(entry) and None not in entry}
+
+
+def _is_component(entry: Any) -> bool:
+    """Whether it is meant as [library, class]: it names one of the libraries, or a pair that ends like a class."""
+    match entry:
+        case [str(library), *_] if library in LIBRARIES:
+            return True
+        case [str() | None, None] | [None, str()]:
+            return True
+        case [str(), str(class_name)]:
+            return CLASS.fullmatch(class_name) is not None
+        case _:
+            return False
+
+
+def _check_entry(path: Path, name: str, entry: list[Any]) -> None:
+    if not NAME.fullmatch(name) or len(entry) != 2:
+        raise ValueError(_no_component(path, name, entry))
+    library, class_name = entry
+    if library is None or class_name is None:
+        return
+    if library not in LIBRARIES:
+        raise ValueError(
+            f"{path}: component {name} comes from {library[:64]!r}, which would run code of the model's own; "
+            f"only {' and '.join(LIBRARIES)} are accepted"
+        )
+    if not CLASS.fullmatch(class_name):
+        raise ValueError(f"{path}: component {name} names no class ({class_name[:64]!r}); copy the model again")
+
+
+def _no_component(path: Path, name: str, entry: Any) -> str:
+    return f"{path}: component {name[:64]!r} is {str(entry)[:100]}, not [library, class]; copy it again"
+
+
+def read_config(folder: Path, name: str) -> dict[str, Any]:
+    """The config of one component, by its name; {} when the model has no such component."""
+    found = components_of(read_index(folder)).get(name)
+    if found is None:
+        return {}
+    return read_object(_config_path(folder / name, _kind(found[1]), name), what=f"config of {name}")
+
+
+def _kind(class_name: str) -> Kind:
+    if class_name.endswith("Scheduler"):
+        return "scheduler"
+    if "Tokenizer" in class_name:
+        return "tokenizer"
+    if "Processor" in class_name or class_name.endswith("FeatureExtractor"):
+        return "processor"
+    return "model"
+
+
+def _config_path(folder: Path, kind: Kind, name: str) -> Path:
+    found = next((folder / config for config in CONFIGS[kind] if os.path.lexists(folder / config)), None)
+    if found is None:
+        raise ValueError(f"component {name}: {folder} has no {CONFIGS[kind][0]}; copy or pull the model again")
+    return found
+
+
+def inspect_component(
+    model: Path, name: str, *, library: str, class_name: str, roots: Sequence[Path] | None
+) -> ComponentFiles:
+    """Read and check one component's folder."""
+    folder, kind = model / name, _kind(class_name)
+    files = _list_files(folder, name, roots)
+    _config_path(folder, kind, name)
+    if "adapter_config.json" in files:
+        raise ValueError(
+            f"component {name}: {folder} holds an adapter (adapter_config.json); load it as a LoRA instead"
+        )
+    if kind == "tokenizer" and not any(vocabulary in files for vocabulary in VOCABULARIES):
+        raise ValueError(f"component {name}: {folder} has no vocabulary ({', '.join(VOCABULARIES)}); pull it again")
+    weights = _read_weights(folder, name, stem=WEIGHT_NAMES[library], files=files) if kind == "model" else ()
+    num_tensors = sum(len(file.tensors) for file in weights)
+    for config in sorted(file for file in files if file.endswith(".json") and _is_config(file)):
+        limits = Limits(max_layers=num_tensors) if kind == "model" else Limits() if kind == "scheduler" else None
+        check_config(folder / config, name, limits=limits)
+    return ComponentFiles(
+        name=name, library=library, class_name=class_name, kind=kind, folder=folder, weights=tuple(weights)
+    )
+
+
+def _is_config(file: str) -> bool:
+    return file.endswith("config.json") or file in ("special_tokens_map.json", "added_tokens.json")
+
+
+def _list_files(folder: Path, name: str, roots: Sequence[Path] | None) -> frozenset[str]:
+    """The names in a component's folder, after refusing pipes, devices, broken links and links out of `roots`."""
+    try:
+        files = sorted(path.name for path in folder.iterdir())
+        for file in files:
+            mode = (folder / file).stat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise ValueError(f"component {name}: {folder / file} is not a file; remove it or copy the model again")
+            if not is_allowed(folder / file, roots):
+                raise ValueError(
+                    f"component {name}: {folder / file} links to a place outside the allowed folders; copy it"
+                )
+            if stat.S_ISDIR(mode) and file.endswith((".json", ".safetensors", ".txt", ".model", ".jinja")):
+                raise ValueError(f"component {name}: {folder / file} is a folder and should be a file; copy it again")
+    except OSError as error:
+        raise ValueError(
+            f"component {name}: {folder} cannot be read ({error.strerror}); copy the model again"
+        ) from None
+    return frozenset(files)
+
+
+def _read_weights(folder: Path, name: str, *, stem: str, files: frozenset[str]) -> list[TensorFile]:
+    """The headers of a component's safetensors files, one or the shards of an index."""
+    single, index = f"{stem}.safetensors", f"{stem}.safetensors.index.json"
+    if single in files:
+        return [read_tensor_file(folder / single)]
+    if index not in files:
+        if any(file.endswith(PICKLES) for file in files):
+            raise ValueError(
+                f"component {name}: {folder} has only pickle weights, which can run code when opened; "
+                "get the safetensors version of the model"
+            )
+        raise ValueError(f"component {name}: {folder} has no {single}; copy or pull the model again")
+    listed = read_bytes(folder / index, what=f"index of {name}", max_bytes=MAX_HEADER_BYTES)
+    check_counts(folder / index, listed, texts=2, marks=1)
+    weight_map = parse_object(listed, what=f"index of {name} {folder / index}").get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise ValueError(f"component {name}: {folder / index} lists no weights; copy the model again")
+    shards: dict[str, TensorFile] = {}
+    for tensor, shard in weight_map.items():
+        if not isinstance(shard, str) or shard not in files or not shard.endswith(".safetensors"):
+            raise ValueError(f"component {name}: shard {str(shard)[:100]!r} is not in {folder}; pull the model again")
+        if shard not in shards:
+            shards[shard] = read_tensor_file(folder / shard)
+            if sum(len(file.tensors) for file in shards.values()) > MAX_TENSORS:
+                raise ValueError(f"component {name}: {folder} holds more than {MAX_TENSORS:,} tensors; pull it again")
+        if tensor not in shards[shard].tensors:
+            raise ValueError(f"component {name}: shard {shard} lacks {tensor[:100]!r}; pull the model again")
+    return list(shards.values())
+
+
+def _whole(folder: Path) -> Path:
+    """The folder that may hold what a model's links point at: a hub snapshot's repository, else the model itself."""
+    real = Path(os.path.realpath(folder))
+    return real.parent.parent if real.parent.name == "snapshots" else real
+
+
+def _fingerprint(folder: Path, components: Mapping[str, ComponentFiles]) -> str:
+    """sha256 over the content of configs and vocabularies and over the marks of the weights (`content_mark`)."""
+    digest = hashlib.sha256()
+    for path in (folder / file for file in TOP_FILES):
+        if os.path.lexists(path):
+            _add(digest, path.name, read_bytes(path, what="file"))
+    for name, component in sorted(components.items()):
+        for path in sorted(component.folder.iterdir()):
+            if path.name.endswith(CONTENT_SUFFIXES):
+                _add(digest, f"{name}/{path.name}", read_bytes(path, what=f"{name}:", max_bytes=MAX_CONTENT_BYTES))
+        for weights in component.weights:
+            _add(digest, f"{name}/{weights.path.name}", content_mark(weights).encode())
+    return digest.hexdigest()
+
+
+def _add(digest: Any, name: str, content: bytes) -> None:
+    digest.update(f"{len(name)}:{name}:{len(content)}:".encode())
+    digest.update(content)

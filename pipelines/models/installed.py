@@ -1,0 +1,102 @@
+"""Which models are on this machine: the built-in one, those in folders of models, those in the hub's local cache."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from .folder import inspect_model
+from .source import BUILTINS
+
+MAX_DEPTH = 4
+"""How deep a folder of models is searched."""
+UNSUPPORTED = "unsupported"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstalledModel:
+    """One model found: `name` is what Load Model takes as its source."""
+
+    name: str
+    family: str
+    """`UNSUPPORTED` where it cannot be used; `problem` then says why."""
+    num_bytes: int
+    location: str
+    revision: str = ""
+    problem: str = ""
+
+    def to_plain(self) -> dict[str, str | int]:
+        return asdict(self)
+
+
+def installed_models(model_dirs: Iterable[Path] = (), *, hub_cache: Path | None = None) -> list[InstalledModel]:
+    """All models found, usable or not. Reads headers only; `hub_cache` None is the hub client's own folder."""
+    found = [_describe(f"builtin:{name}", folder()) for name, folder in sorted(BUILTINS.items())]
+    for directory in model_dirs:
+        if not directory.is_dir():
+            raise ValueError(f"models folder {directory} does not exist; check the path")
+        found.extend(_describe(str(folder), folder) for folder in _model_folders(directory))
+    found.extend(_hub_models(_hub_cache() if hub_cache is None else hub_cache))
+    return found
+
+
+def _describe(name: str, folder: Path, *, revision: str = "") -> InstalledModel:
+    try:
+        family, problem = inspect_model(folder).family.name, ""
+    except ValueError as error:
+        family, problem = UNSUPPORTED, str(error)
+    return InstalledModel(
+        name=name,
+        family=family,
+        num_bytes=_num_bytes(folder),
+        location=str(folder),
+        revision=revision,
+        problem=problem,
+    )
+
+
+def _model_folders(directory: Path) -> Iterator[Path]:
+    """Folders with a model_index.json at most `MAX_DEPTH` deep; links are followed once, loops end with the depth."""
+    for parent, folders, files in os.walk(directory, followlinks=True):
+        folders.sort()
+        if "model_index.json" in files:
+            folders.clear()
+            yield Path(parent)
+        elif len(Path(parent).relative_to(directory).parts) >= MAX_DEPTH:
+            folders.clear()
+
+
+def _hub_models(cache: Path) -> Iterator[InstalledModel]:
+    """The hub's cache layout: `models--ORG--NAME/snapshots/COMMIT`."""
+    for repo in sorted(cache.glob("models--*--*")):
+        for snapshot in sorted(repo.glob("snapshots/*")):
+            if (snapshot / "model_index.json").exists():
+                name = "/".join(repo.name.split("--")[1:])
+                yield _describe(name, snapshot, revision=snapshot.name)
+
+
+def _hub_cache() -> Path:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE)
+
+
+def _num_bytes(folder: Path) -> int:
+    """Of the files, each counted once where several links lead to it."""
+    sizes = {}
+    for parent, _, files in os.walk(folder):
+        for path in _existing(Path(parent), files):
+            status = path.stat()
+            sizes[status.st_dev, status.st_ino or str(path)] = status.st_size
+    return sum(sizes.values())
+
+
+def _existing(parent: Path, files: Sequence[str]) -> Iterator[Path]:
+    for file in files:
+        try:
+            if (parent / file).exists():
+                yield parent / file
+        except OSError:  # unreadable or looping links: the model's problem says so
+            continue

@@ -1,0 +1,137 @@
+"""What a LoRA file may say, checked from its header, before a library builds from it what no tensor of it bears out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .config import foreign_entry
+from .json_file import JsonFault, parse_strict
+from .tensor_file import TensorEntry, TensorFile
+
+METADATA = "lora_adapter_metadata"
+"""Where diffusers keeps a LoRA's settings, which go to peft as they are, such as `transformer.r`."""
+PAIRS = (
+    ("lora_A", "lora_B"),
+    ("lora_down", "lora_up"),
+    (".down.weight", ".up.weight"),
+    ("lokr_w1_b", "lokr_w1_a"),
+    ("lokr_w2_b", "lokr_w2_a"),
+)
+"""Parts of the names of a layer's two tensors: (rank, in) and (out, rank)."""
+FOREIGN_SETTINGS = {
+    "auto_mapping": "names code of its own",
+    "megatron_config": "names a package to import",
+    "corda_config": "names files of its own",
+    "lora_ga_config": "names files of its own",
+    "eva_config": "asks for weights made from data",
+    "loftq_config": "asks for quantized weights",
+    "layer_replication": "changes the model's layers",
+}
+INITIAL = ("gaussian",)
+"""`init_lora_weights` by name: its weights are then overwritten. Others change the model's own."""
+PATTERNS = (
+    "target_modules",
+    "target_parameters",
+    "exclude_modules",
+    "modules_to_save",
+    "layers_pattern",
+    "rank_pattern",
+    "alpha_pattern",
+)
+"""Settings whose texts peft runs as regular expressions, which can take for ever; `rank_pattern` is also made of the
+names of tensors."""
+LAYER = re.compile(r"\^?[\w.-]+\$?")
+"""A name as a pattern: nothing in it repeats."""
+
+
+def check_lora(file: TensorFile) -> None:
+    """Refuse a file whose tensor names are not those of a LoRA (diffusers, PEFT or kohya names), or that asks for other
+    ranks than its tensors have, for code, or for other files."""
+    if not any("lora" in name or "lokr" in name for name in file.tensors):
+        some = ", ".join(sorted(file.tensors)[:2]) or "nothing"
+        raise ValueError(
+            f"{file.path} is no LoRA: it holds {some[:200]}; use it as a model source, or give a LoRA file"
+        )
+    if bad := next((name for name in file.tensors if not LAYER.fullmatch(name)), ""):
+        raise ValueError(f"LoRA {file.path}: {bad[:100]!r} is no name of a layer; get the file again")
+    ranks = [rank for name, entry in file.tensors.items() if (rank := _rank(file, name, entry))]
+    whole = [max(entry.shape, default=0) for name, entry in file.tensors.items() if name.endswith(".lokr_w2")]
+    _check_settings(file, max_rank=max(ranks + whole) if ranks else 0)
+
+
+def _rank(file: TensorFile, name: str, entry: TensorEntry) -> int:
+    """The rank of the layer whose tensor this is, which its other tensor must have, too; 0 of any other tensor."""
+    if entry.numel == 0:
+        raise ValueError(f"LoRA {file.path}: tensor {name[:200]!r} is empty; get the file again")
+    if len(entry.shape) < 2 or f"{name.partition('.lokr_w2')[0]}.lokr_t2" in file.tensors:  # of a convolution
+        return 0
+    for down, up in PAIRS:
+        if down in name:
+            other = file.tensors.get(name.replace(down, up))
+            ranks = entry.shape[0], other and other.shape[1:2]
+        elif up in name:
+            other = file.tensors.get(name.replace(up, down))
+            ranks = entry.shape[1], other and other.shape[:1]
+        else:
+            continue
+        if ranks[1] != (ranks[0],):
+            raise ValueError(
+                f"LoRA {file.path}: {name[:200]!r} has shape {entry.shape} and its other half "
+                f"{'is missing' if other is None else f'has {other.shape}'}; get the file again"
+            )
+        return ranks[0]
+    return 0
+
+
+def _check_settings(file: TensorFile, *, max_rank: int) -> None:
+    text = file.metadata.get(METADATA)
+    if not text:
+        return
+    try:
+        settings = parse_strict(text)
+    except JsonFault as fault:
+        raise ValueError(f"LoRA {file.path}: its {METADATA} is not valid JSON ({fault.reason}); get it again") from None
+    if not isinstance(settings, dict):
+        raise ValueError(f"LoRA {file.path}: its {METADATA} is no object; get the file again")
+    is_whole = not max_rank and any("lokr" in name for name in file.tensors)  # as large as its layers, of any rank
+    for key, value in settings.items():
+        name = key.rpartition(".")[2]
+        if reason := _foreign(name, value) or foreign_entry({name: value}):
+            raise ValueError(f"LoRA {file.path} {reason}, which is refused")
+        if name in PATTERNS and (bad := next((text for text in _texts(value) if not LAYER.fullmatch(text)), None)):
+            raise ValueError(
+                f"LoRA {file.path} gives {name} a pattern, {bad[:100]!r}, which could take for ever and is refused; "
+                f"list the names of its layers, or remove {METADATA} from the file"
+            )
+        if not is_whole and any(not 1 <= rank <= max_rank for rank in _asked_ranks(name, value)):
+            raise ValueError(
+                f"LoRA {file.path} asks for {key[:200]} = {str(value)[:100]}, but its tensors have ranks "
+                f"up to {max_rank}; get the file again"
+            )
+
+
+def _foreign(name: str, value: Any) -> str:
+    if name == "init_lora_weights" and isinstance(value, str) and value not in INITIAL:
+        return f"changes the model's own weights ({name})"
+    return f"{FOREIGN_SETTINGS[name]} ({name})" if name in FOREIGN_SETTINGS and value else ""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in it, the keys of objects too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for item in value:
+            yield from _texts(item)
+        if isinstance(value, Mapping):
+            yield from _texts(list(value.values()))
+
+
+def _asked_ranks(name: str, value: Any) -> Iterator[int]:
+    """The ranks that a setting asks for; 0 stands for what is no number."""
+    if name == "r":
+        yield value if type(value) is int else 0
+    elif name == "rank_pattern" and isinstance(value, Mapping):
+        yield from (rank if type(rank) is int else 0 for rank in value.values())

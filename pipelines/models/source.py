@@ -1,0 +1,167 @@
+"""Where a model's files are: from what the user wrote to a folder on this machine. Nothing here downloads."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,199}")
+PICKLES = (".bin", ".ckpt", ".pkl", ".pickle", ".pt", ".pth")
+JOINT = ".safetensors@"
+"""`FILE.safetensors@BASE`: the transformer comes from FILE, all else from BASE."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """A model's place on this machine. For a single file, `folder` is the base that gives what the file lacks."""
+
+    kind: Literal["folder", "file", "hub", "builtin"]
+    folder: Path
+    file: Path | None = None
+    id: str
+    """The source with paths made absolute: means the same from any working folder."""
+    revision: str = ""
+    """Of a hub model: the commit."""
+
+
+class OutsideRoots(ValueError):
+    """A path outside the allowed folders. A host may have another remedy than to move it: `what` goes before that."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"{what}; move it there")
+
+
+class NotPulled(ValueError):
+    """A hub id whose files are not here. A host without our command line has another remedy: `what` goes before it."""
+
+    def __init__(self, name: str, revision: str) -> None:
+        self.what = f"model {name!r} is not on this machine"
+        pull = f"latentloom models pull {name}" + (f" --revision {revision}" if revision else "")
+        super().__init__(f"{self.what}; run `{pull}` first")
+
+
+def resolve_source(source: str, *, revision: str = "", roots: Sequence[Path] | None = None) -> Resolved:
+    """Find the files of a folder, `FILE.safetensors@BASE`, hub id in the local cache, or `builtin:NAME`.
+
+    With `roots`, local paths outside of them are refused (links followed). Raises `ValueError`, never downloads.
+    """
+    source = source.strip()
+    if not source or "\0" in source or len(source) > 4096:
+        raise ValueError(f"source is {source[:100]!r}; give a model folder, a hub id like org/name, or builtin:bobbin")
+    if source.startswith("builtin:"):
+        found = _resolve_builtin(source.removeprefix("builtin:"))
+    elif JOINT in source or source.lower().endswith((".safetensors", ".gguf", *PICKLES)):
+        return _resolve_file(source, revision=revision, roots=roots)
+    elif HUB_ID.fullmatch(source) and _find(source, roots) is None:
+        return _resolve_hub(source, revision)
+    else:
+        found = _resolve_folder(source, roots)
+    if revision:
+        raise ValueError(f"revision {revision!r} was given for {source!r}; only hub ids have revisions, leave it empty")
+    return found
+
+
+def split_source(source: str) -> tuple[str, str]:
+    """(path of the single file or "", base) of a source."""
+    file, joint, base = source.partition(JOINT)
+    return (file + ".safetensors", base) if joint else ("", source)
+
+
+def exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that no file system takes
+        return False
+
+
+def is_allowed(path: Path, roots: Sequence[Path] | None) -> bool:
+    """Whether `path` lies inside one of `roots`, links followed."""
+    if roots is None:
+        return True
+    real = Path(os.path.realpath(path))
+    return any(real.is_relative_to(os.path.realpath(root)) for root in roots)
+
+
+def _bobbin() -> Path:
+    from ..bobbin import MODEL_DIR
+
+    return Path(MODEL_DIR)
+
+
+BUILTINS: dict[str, Callable[[], Path]] = {"bobbin": _bobbin}
+
+
+def _resolve_builtin(name: str) -> Resolved:
+    if name not in BUILTINS:
+        near = difflib.get_close_matches(name, BUILTINS, n=1, cutoff=0.0)
+        raise ValueError(f"there is no built-in model {name[:100]!r}; did you mean builtin:{near[0]}?")
+    return Resolved(kind="builtin", folder=BUILTINS[name](), id=f"builtin:{name}")
+
+
+def _resolve_folder(source: str, roots: Sequence[Path] | None) -> Resolved:
+    found = _find(source, roots)
+    if found is None:
+        hint = " (a hub id looks like org/name)" if "/" not in source and "\\" not in source else ""
+        raise ValueError(f"source {source[:300]!r} does not exist; give a model folder{hint}, or builtin:bobbin")
+    if not found.is_dir():
+        raise ValueError(f"source {source[:300]!r} is a file; give the folder that holds model_index.json")
+    return Resolved(kind="folder", folder=found, id=str(found))
+
+
+def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None) -> Resolved:
+    file, base = split_source(source) if JOINT in source else (source, "")
+    if file.lower().endswith(PICKLES):
+        raise ValueError(f"source {file[:300]!r} is a pickle, which can run code when opened; get the safetensors file")
+    if file.lower().endswith(".gguf"):
+        raise ValueError(f"source {file[:300]!r} is a GGUF file, which is not supported; get the safetensors file")
+    found = _find(file, roots)
+    if found is None:
+        raise ValueError(f"source file {file[:300]!r} does not exist; check the path")
+    if not found.is_file():
+        raise ValueError(
+            f"source {file[:300]!r} is not a file; give the folder without .safetensors, or the file itself"
+        )
+    if not base:
+        raise ValueError(
+            f"source {file[:300]!r} holds a transformer only; say which model gives the text encoders and the VAE: "
+            f"'{Path(file).name}@FOLDER' or '{Path(file).name}@org/name'"
+        )
+    rest = resolve_source(base, revision=revision, roots=roots)
+    if rest.file is not None:
+        raise ValueError(f"source {source[:300]!r}: what follows '@' must be a model folder or a hub id, not a file")
+    return Resolved(kind="file", folder=rest.folder, file=found, id=f"{found}@{rest.id}", revision=rest.revision)
+
+
+def _resolve_hub(name: str, revision: str) -> Resolved:
+    if revision and not REVISION.fullmatch(revision):
+        raise ValueError(f"revision {revision[:100]!r} is no branch, tag or commit; leave it empty for the default")
+    from huggingface_hub import snapshot_download
+
+    try:
+        # Only the index: a pull leaves out what no run needs, which the hub client would call incomplete.
+        found = snapshot_download(
+            name, revision=revision or None, local_files_only=True, allow_patterns=["model_index.json"]
+        )
+        folder = Path(found)
+    except Exception:  # hub raises its own classes, OSError and ValueError for "not there"
+        raise NotPulled(name, revision) from None
+    return Resolved(kind="hub", folder=folder, id=name, revision=folder.name)
+
+
+def _find(path: str, roots: Sequence[Path] | None) -> Path | None:
+    """The existing absolute path, relative ones looked up in each root. Raises `ValueError` outside the roots."""
+    given = Path(path).expanduser() if roots is None and path.startswith("~") else Path(path)
+    places = [given] if given.is_absolute() else [root / given for root in ((Path.cwd(),) if roots is None else roots)]
+    existing = [place for place in places if exists(place)]
+    inside = [place for place in existing if is_allowed(place, roots)]
+    if (existing and not inside) or (given.is_absolute() and not is_allowed(given, roots)):
+        allowed = ", ".join(map(str, roots or ()))
+        raise OutsideRoots(f"source {path[:300]!r} lies outside the allowed folders ({allowed})")
+    return inside[0].absolute() if inside else None

@@ -1,0 +1,194 @@
+"""What a run of a model holds of each device's memory, known before anything is loaded.
+
+A rank's need is that of the largest of its stages, because components make room for each other when they must:
+
+* text encoding, on the first rank: the weights of all text encoders;
+* denoising, on every rank: the weights of the transformers (where ranks share them: a share, the block being gathered,
+  the next one, and what is in no block), the tensors alive in a block, and what the strategy receives;
+* decoding, on the last rank, or on all for two million pixels or more: the VAE's weights and its widest tensors.
+
+Bytes of weights are exact, from the headers of the files. The rest are the closed forms of our cost model, calibrated
+on FLUX in bf16: 13 x tokens x width numbers are alive in a block, four tensors of the VAE's second width at full size
+while it decodes, and a CUDA context with its libraries takes 1.2 GB. Not counted: activations of text encoders and of
+the picture encoder, step caches, compiled graphs, and on a CPU the libraries of each process.
+"""
+
+# S tokens of the joint sequence, P ranks of the sequence, H heads, D head width
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...parallel.plan import ParallelPlan
+from ..components.memory import DTYPE_BITS
+from ..families import FAMILIES
+from ..models.folder import components_of, read_config, read_index
+from ..shape import size_multiple
+from ..split_plans import SPLIT_PLANS
+from ..values import Latents, Model
+from .weights import Weights, weights_of
+
+SPLIT_PIXELS = 2 << 20
+"""From so many pixels of all pictures or frames on, all ranks decode together: less would not use their memory."""
+
+LIVE = 13
+"""Numbers alive at the widest point of a block, for each token and each of its channels."""
+CONTEXT_BYTES = 1_200_000_000
+USABLE_SHARE = 0.94
+"""Of a device's memory; free memory lies in pieces, and drivers keep some."""
+DECODED = 4
+"""Tensors of full size that a decoder holds at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    """Of one rank. `shared_bytes` are mapped files, which ranks on the CPU hold between them."""
+
+    own_bytes: int
+    shared_bytes: int = 0
+
+    @property
+    def num_bytes(self) -> int:
+        return self.own_bytes + self.shared_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a model is asked for, in the numbers that its needs follow from."""
+
+    text: Need
+    transformers: tuple[Weights, ...]
+    vae: Need
+    heads: int
+    width: int
+    """Of a head. 0 where the transformer's config tells neither, and then its activations are not counted."""
+    tokens: int
+    """Of a picture or video in the transformer."""
+    joint_text: int
+    """Text tokens that are attended to with them, rather than by cross attention."""
+    canvas: Latents
+    decoded_frames: int
+    """That a decoder works on at a time: those of one latent."""
+    decoder_width: int
+    num_bits: int
+    context_bytes: int
+
+    def needs(self, plan: ParallelPlan) -> tuple[Need, ...]:
+        """Of each rank of the plan."""
+        denoise, (decode, splits) = self._denoise(plan), self._decode(plan)
+        needs = []
+        for rank in range(plan.num_ranks):
+            is_last = rank == plan.num_ranks - 1
+            stages = [denoise, *([self.text] if rank == 0 else []), *([decode] if splits or is_last else [])]
+            most = max(stages, key=lambda need: need.num_bytes)
+            needs.append(Need(own_bytes=most.own_bytes + self.context_bytes, shared_bytes=most.shared_bytes))
+        return tuple(needs)
+
+    def _denoise(self, plan: ParallelPlan) -> Need:
+        working = self._activations(plan)
+        if plan.weights == 1:
+            need, loading = _need(self.transformers), max(part.loading_bytes for part in self.transformers)
+            return Need(own_bytes=max(need.own_bytes + working, loading), shared_bytes=need.shared_bytes)
+        shares = sum(part.num_bytes // plan.weights for part in self.transformers)
+        gathered = max(2 * part.largest_block_bytes + part.outside_bytes for part in self.transformers)  # one at a time
+        return Need(own_bytes=shares + gathered + working)
+
+    def _activations(self, plan: ParallelPlan) -> int:
+        """The tensors of a block, and what the plan's strategies hold beside them."""
+        image, text = -(-self.tokens // plan.sequence), self.joint_text
+        rows = image + (text if plan.text == "replicated" else -(-text // plan.sequence))
+        numbers = LIVE * rows * self.heads * self.width + self._buffers(plan)
+        return self.canvas.batch * numbers * self.num_bits // 8
+
+    def _buffers(self, plan: ParallelPlan) -> int:
+        tokens = self.tokens + self.joint_text
+        held = tokens * -(-self.heads // plan.ulysses) * self.width
+        travelling = 4 * tokens * self.heads * self.width // plan.sequence  # q, k, v and the output
+        numbers = travelling if plan.ulysses > 1 else 0
+        if plan.ring > 1:
+            return numbers + 6 * held // plan.ring  # two pairs of keys and values, the output in fp32
+        return numbers + (2 * held if plan.allgather > 1 else 0)  # all keys and values
+
+    def _decode(self, plan: ParallelPlan) -> tuple[Need, bool]:
+        """And whether all ranks share it."""
+        area = self.canvas.batch * self.canvas.width * self.canvas.height
+        splits = plan.num_ranks > 1 and area * self.canvas.frames >= SPLIT_PIXELS
+        widest = DECODED * area * self.decoded_frames * self.decoder_width * self.num_bits // 8
+        pixels = area * self.canvas.frames * 3 * DTYPE_BITS["fp32"] // 8
+        working = widest // (plan.num_ranks if splits else 1) + pixels
+        return Need(own_bytes=self.vae.own_bytes + working, shared_bytes=self.vae.shared_bytes), splits
+
+
+def work_of(model: Model, *, canvas: Latents, text_length: int) -> Work:
+    """Reads headers and configs. Raises `ValueError` for a model whose files cannot be read."""
+    family, weights = FAMILIES[model.family], weights_of(model)
+    stages = {stage: _parts(names, weights) for stage, names in family.components.items()}
+    config = read_config(Path(model.folder), "transformer")
+    return Work(
+        text=_need(stages["encode_text"]),
+        transformers=stages["denoise"],
+        vae=_need(stages["decode"]),
+        heads=_whole_number(config.get("num_attention_heads")),
+        width=_whole_number(config.get("attention_head_dim")),
+        tokens=_num_tokens(model, canvas),
+        joint_text=text_length if _is_joint(model) else 0,
+        canvas=canvas,
+        decoded_frames=min(canvas.frames, family.frame_multiple or 1),
+        decoder_width=_decoder_width(read_config(Path(model.folder), "vae")),
+        num_bits=DTYPE_BITS[model.dtype],
+        context_bytes=0 if model.device == "cpu" else CONTEXT_BYTES,
+    )
+
+
+def whole_bytes(model: Model) -> int:
+    """The weights of all of a model's components."""
+    return sum(weights.num_bytes for weights in weights_of(model).values())
+
+
+def fits(needs: Sequence[Need], devices: Sequence[str], memories: Mapping[str, int]) -> list[bool | None]:
+    """Of each rank, on the device at the same place; None where a device's memory is not known.
+
+    Ranks on one memory, as those on the CPU, need room for all of them.
+    """
+    asked: dict[str, int] = {}
+    for device in dict.fromkeys(devices):
+        here = [need for need, where in zip(needs, devices, strict=True) if where == device]
+        asked[device] = sum(need.own_bytes for need in here) + max(need.shared_bytes for need in here)
+    return [asked[device] <= USABLE_SHARE * memories[device] if device in memories else None for device in devices]
+
+
+def _num_tokens(model: Model, canvas: Latents) -> int:
+    multiple, length = size_multiple(model), FAMILIES[model.family].frame_multiple
+    frames = (canvas.frames - 1) // length + 1 if length else 1
+    return frames * (canvas.width // multiple) * (canvas.height // multiple)
+
+
+def _is_joint(model: Model) -> bool:
+    _, class_name = components_of(read_index(Path(model.folder))).get("transformer", ("", ""))
+    split = SPLIT_PLANS.get(class_name)
+    return split is not None and "text" in split.order
+
+
+def _decoder_width(config: Mapping[str, Any]) -> int:
+    """Channels of the VAE's last but one width, in which it makes the full size; 0 where its config tells none."""
+    widths = config.get("block_out_channels")
+    if not isinstance(widths, list):
+        base, times = _whole_number(config.get("base_dim")), config.get("dim_mult")
+        widths = [base * _whole_number(each) for each in times] if isinstance(times, list) else []
+    return _whole_number(widths[min(1, len(widths) - 1)]) if widths else 0
+
+
+def _whole_number(value: Any) -> int:
+    return value if type(value) is int else 0
+
+
+def _parts(names: Sequence[str], weights: Mapping[str, Weights]) -> tuple[Weights, ...]:
+    return tuple(weights[name] for name in (name.rstrip("?") for name in names) if name in weights)
+
+
+def _need(parts: Sequence[Weights]) -> Need:
+    mapped = sum(part.mapped_bytes for part in parts)
+    return Need(own_bytes=sum(part.num_bytes for part in parts) - mapped, shared_bytes=mapped)

@@ -1,0 +1,161 @@
+"""The plan `auto`: guidance first, then ulysses as far as the heads divide, the rest by allgather.
+
+A rule, not a measurement: exact for every model, and near the fastest where links between all devices are equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ...parallel.plan import ParallelPlan
+from ..models.checks import check_shareable
+from ..models.folder import components_of, read_config, read_index
+from ..split_plans import REFUSED, SPLIT_PLANS
+from ..values import Model
+
+
+def plans_for(model: Model, num_devices: int, *, is_guided: bool) -> tuple[ParallelPlan, ...]:
+    """Every split of the devices into guidance, ulysses as far as heads divide, and an exchange of keys and values;
+    each with weights whole, shared by a sequence's ranks, and shared by all. What guidance and ulysses do comes first.
+    """
+    heads = num_heads(Path(model.folder))
+    branches = (2, 1) if is_guided and num_devices % 2 == 0 else (1,)
+    found = [
+        ParallelPlan(cfg=cfg, ulysses=ulysses, ring=ring, allgather=allgather, weights=weights)
+        for cfg in branches
+        for ulysses in reversed(_divisors(num_devices // cfg))
+        if heads % ulysses == 0
+        for ring, allgather in _exchanges(num_devices // cfg // ulysses)
+        for weights in sorted({1, num_devices // cfg, num_devices})
+    ]
+    return tuple(found)
+
+
+def why_not(plan: ParallelPlan, model: Model) -> str:
+    """Why this model cannot run by this plan; "" if it can. Reads config files only."""
+    if plan.sequence == plan.weights == 1:
+        return ""
+    folder = Path(model.folder)
+    if whole := why_whole(folder):
+        return f"plan {plan}: {whole}; use one device, or cfg=2 for a model with guidance"
+    for class_name in transformers(folder).values():
+        if plan.text != "auto" and not SPLIT_PLANS[class_name].either:
+            return f"plan {plan}: {class_name} has no text stream that could be sharded or replicated; leave text out"
+    try:
+        if plan.weights > 1:
+            check_shareable(model, plan)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _exchanges(degree: int) -> tuple[tuple[int, int], ...]:
+    """(ring, allgather) that share keys and values out to so many ranks."""
+    return ((1, degree), (degree, 1)) if degree > 1 else ((1, 1),)
+
+
+def _divisors(number: int) -> list[int]:
+    return [each for each in range(1, number + 1) if number % each == 0]
+
+
+HEADS = ("num_attention_heads", "audio_num_attention_heads", "num_heads", "n_heads", "dit_heads")
+"""What configs call the heads of attention between tokens; a model with several kinds is split by what divides all."""
+
+
+def auto_plan(model: Model, num_devices: int, *, is_guided: bool) -> tuple[ParallelPlan, str]:
+    """The plan for up to `num_devices` devices, and one sentence for the user why. Reads config files only.
+
+    `is_guided`: every step runs the transformer for the prompt and for the negative prompt. A transformer that cannot
+    be split uses two devices, or one: give the ranks the first `plan.num_ranks` devices.
+    """
+    if num_devices < 1:
+        raise ValueError(f"plan auto: {num_devices} devices were given; give at least one, such as cpu")
+    if num_devices == 1:
+        return ParallelPlan(), "plan auto is one process, because one device was given"
+    if whole := why_whole(Path(model.folder)):
+        return _unsplit(whole, num_devices, is_guided)
+    cfg = 2 if is_guided and num_devices % 2 == 0 else 1
+    left, heads = num_devices // cfg, num_heads(Path(model.folder))
+    ulysses = math.gcd(heads, left)
+    plan = ParallelPlan(cfg=cfg, ulysses=ulysses, allgather=left // ulysses)
+    return plan, f"plan auto is {plan} on {num_devices} devices: {_why_split(plan, heads, is_guided)}"
+
+
+def check_plan(plan: ParallelPlan, num_devices: int) -> None:
+    """Refuse a plan that the user wrote for another number of devices."""
+    if plan.num_ranks != num_devices:
+        raise ValueError(
+            f"plan {plan} uses {_count(plan.num_ranks, 'rank')}, but {_count(num_devices, 'device')} "
+            f"{'was' if num_devices == 1 else 'were'} given; use plan auto, or give {_count(plan.num_ranks, 'device')}"
+        )
+
+
+def _unsplit(reason: str, num_devices: int, is_guided: bool) -> tuple[ParallelPlan, str]:
+    if is_guided:
+        plan = ParallelPlan(cfg=2)
+        return plan, f"plan auto is {plan} on 2 of {num_devices} devices, one for each branch of guidance: {reason}"
+    return ParallelPlan(), f"plan auto is one process on 1 of {num_devices} devices: {reason}"
+
+
+def _why_split(plan: ParallelPlan, heads: int, is_guided: bool) -> str:
+    """The steps of the rule that made this plan."""
+    reasons = []
+    if plan.cfg > 1:
+        reasons.append(f"each of the two branches of guidance gets {_count(plan.sequence, 'device')}")
+    elif is_guided:
+        reasons.append("an odd number cannot be halved between the branches of guidance")
+    if plan.ulysses > 1:
+        reasons.append(f"ulysses={plan.ulysses} divides the transformer's {heads} heads")
+    if plan.allgather > 1:
+        alone = f"does it all, since {plan.allgather} and the transformer's {heads} heads share no divisor"
+        reasons.append(f"allgather={plan.allgather} {'takes the rest' if plan.ulysses > 1 else alone}")
+    return ", ".join(reasons)
+
+
+def why_whole(folder: Path) -> str:
+    """Why a transformer of the model cannot be split, as `sharding.split_plan_of` would say; "" if all can."""
+    for name, class_name in transformers(folder).items():
+        if class_name in REFUSED:
+            return f"{class_name} cannot be split, because {REFUSED[class_name]}"
+        if class_name not in SPLIT_PLANS:
+            return f"there is no split plan for {class_name}"
+        config = SimpleNamespace(**read_config(folder, name))
+        for reason, is_refused in SPLIT_PLANS[class_name].refused:
+            if _holds(is_refused, config):
+                return f"this {class_name} cannot be split, because {reason}"
+    return ""
+
+
+def _holds(is_refused: Any, config: SimpleNamespace) -> bool:
+    try:
+        return is_refused(config)
+    except AttributeError:  # files of older diffusers leave keys out: the class's default stands, which none refuses
+        return False
+
+
+def transformers(folder: Path) -> dict[str, str]:
+    """The classes of the model's transformers, by their names in model_index.json."""
+    named = components_of(read_index(folder))
+    return {name: class_name for name, (_, class_name) in named.items() if name.startswith("transformer")}
+
+
+def num_heads(folder: Path) -> int:
+    """What divides this divides the heads of all transformers; 1 where a config does not tell."""
+    return math.gcd(*(heads_of(read_config(folder, name)) for name in transformers(folder))) or 1
+
+
+def heads_of(config: Mapping[str, Any]) -> int:
+    """The greatest number that divides all of a transformer's counts of heads; 1 where its config tells none."""
+    counts = [value for name in HEADS if type(value := config.get(name)) is int and value > 0]
+    width, axes = config.get("model_dim"), config.get("axes_dims")
+    if not counts and type(width) is int and isinstance(axes, list):  # Kandinsky: the head width is that of its RoPE
+        counts = [width // max(1, sum(axis for axis in axes if type(axis) is int))]
+    return math.gcd(*counts) or 1
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,93 @@
+"""How large a model's weights are, from the headers of its files: what a device will hold, and what it may share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ..components.memory import DTYPE_BITS, expected_bytes
+from ..models.folder import ComponentFiles, inspect_model
+from ..models.tensor_file import read_tensor_file
+from ..split_plans import SPLIT_PLANS
+from ..values import Model, Place
+
+FILE_DTYPES = {"fp32": "F32", "bf16": "BF16", "fp16": "F16"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """Of one component, in the model's number format."""
+
+    num_bytes: int
+    mapped_bytes: int = 0
+    """The part that a CPU reads as it lies in the files: ranks hold it between them, once."""
+    loading_bytes: int = 0
+    """Of a quantized transformer: what it takes before it is quantized, on its device."""
+    largest_block_bytes: int = 0
+    """Of a transformer: what ranks that share weights gather at a time."""
+    outside_bytes: int = 0
+    """Of a transformer: what is in no block, and is gathered for all of a forward."""
+
+
+def weights_of(model: Model) -> Mapping[str, Weights]:
+    """Of every component that has weights, by its name. Reads headers; raises `ValueError` for a damaged model."""
+    return _weights(dataclasses.replace(model, place=Place()))
+
+
+@lru_cache(maxsize=32)
+def _weights(model: Model) -> Mapping[str, Weights]:
+    components = inspect_model(Path(model.folder)).components
+    return {name: _component(each, model) for name, each in components.items() if each.weights}
+
+
+def _component(component: ComponentFiles, model: Model) -> Weights:
+    num_bytes, mapped = expected_bytes(component, model), _mapped(component, model)
+    if not component.name.startswith("transformer"):
+        return Weights(num_bytes=num_bytes, mapped_bytes=mapped)
+    blocks, outside = _blocks(component, model)
+    added = sum(_lora_bytes(lora.path, model) for lora in model.loras)
+    return Weights(
+        num_bytes=num_bytes + added,
+        mapped_bytes=0 if model.quantization != "none" or model.loras else mapped,
+        loading_bytes=component.num_parameters * DTYPE_BITS[model.dtype] // 8 if model.quantization != "none" else 0,
+        largest_block_bytes=blocks,
+        outside_bytes=outside,
+    )
+
+
+def _mapped(component: ComponentFiles, model: Model) -> int:
+    """On a CPU, tensors that lie in the files as they are used."""
+    if not model.device.startswith("cpu"):
+        return 0
+    kept = (entry for file in component.weights for entry in file.tensors.values())
+    wanted = FILE_DTYPES[model.dtype]
+    return sum(entry.numel for entry in kept if entry.dtype == wanted) * DTYPE_BITS[model.dtype] // 8
+
+
+def _blocks(component: ComponentFiles, model: Model) -> tuple[int, int]:
+    """(the largest block's bytes, the bytes outside of blocks) of a transformer whose class has a split plan."""
+    split = SPLIT_PLANS.get(component.class_name)
+    sizes: dict[str, int] = defaultdict(int)
+    for file in component.weights:
+        for name, entry in file.tensors.items():
+            sizes[_block_of(name, split.blocks if split else ())] += entry.numel * DTYPE_BITS[model.dtype] // 8
+    outside = sizes.pop("", 0)
+    return max(sizes.values(), default=0), outside
+
+
+def _block_of(tensor: str, lists: tuple[str, ...]) -> str:
+    """`transformer_blocks.3` of a tensor in it, the list's name where its members have names; "" outside."""
+    for path in lists:
+        if tensor.startswith(f"{path}."):
+            member = tensor[len(path) + 1 :].partition(".")[0]
+            return f"{path}.{member}" if member.isdecimal() else path
+    return ""
+
+
+def _lora_bytes(path: str, model: Model) -> int:
+    entries = read_tensor_file(Path(path)).tensors.values()
+    return sum(entry.numel for entry in entries) * DTYPE_BITS[model.dtype] // 8

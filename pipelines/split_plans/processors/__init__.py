@@ -1,0 +1,16 @@
+"""Attention processors and layers that stand in for those of diffusers where tokens are spread.
+
+expert_choice: Experts that choose their tokens, over sharded tokens: the choice is made among all, the work where the
+    tokens are.
+flux2_reference: Attention of FLUX.2 with reference pictures whose keys and values are kept after the first step,
+    sharded.
+fused_attention: Attention through torch's fused call, for models that spell it out in matrix products and so hide it
+    from us.
+gated_delta: SANA-WM's gated delta attention over frames that are spread over ranks.
+linear_attention: Linear attention over sharded tokens: its states are sums over tokens, so the ranks add theirs up.
+nabla: Block-sparse attention of Kandinsky over a sharded sequence: local queries against gathered keys and values.
+qwen_image21: Attention of Qwen-Image 2.1 over a sharded sequence: its order in time is one mask, and what it keeps is
+    whole.
+wan_attention: Processors of the Wan family, for attention that is no plain call or whose keys are kept between
+    forwards.
+"""

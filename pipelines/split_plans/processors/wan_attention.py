@@ -1,0 +1,124 @@
+"""Processors of the Wan family, for attention that is no plain call or whose keys are kept between forwards."""
+
+# B batch, F frames, N tokens of a frame, S tokens here, P tokens of the past, H heads, D head width
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ....parallel.sharding.session import Session
+
+Processor = Callable[..., "Tensor"]
+
+
+def face_attention(old: Processor, session: Session) -> Processor:
+    """Each frame's tokens attend to its motion tokens: a rank fills up its first and last frame and calls `old`."""
+    import torch.nn.functional as F
+
+    def attend(
+        attn: Any,
+        hidden_states: Tensor,
+        encoder_hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+    ) -> Tensor:
+        assert attention_mask is None, "no pipeline gives the face blocks a mask"
+        stream = session.streams["image"]
+        per_frame = stream.length // encoder_hidden_states.shape[1]
+        start, end = stream.held(session.rank)
+        if start == end:
+            return hidden_states
+        first, last = start // per_frame, -(-end // per_frame)
+        before, after = start - first * per_frame, last * per_frame - end
+        frames = F.pad(hidden_states, (0, 0, before, after))  # B F*N C
+        out = old(attn, frames, encoder_hidden_states[:, first:last])
+        return out[:, before : before + end - start]
+
+    return attend
+
+
+def animate2_attention(old: Processor, session: Session) -> Processor:
+    """Wan-Animate 2: the reference video's keys are kept whole in one pass; in the others each frame sees its own.
+
+    The same as diffusers' packed buffer and block mask, the zero keys in the gaps of that buffer included.
+    """
+    import torch
+    import torch.nn.functional as F
+
+    def attend(
+        attn: Any,
+        hidden_states: Tensor,
+        *,
+        rotary_emb: Tensor,
+        grid_sizes: Tensor,
+        kv_cache: Any,
+        kv_cache_mode: str,
+        rope_stride: int = 1,
+        reference_rotary_emb: Tensor | None = None,
+        reference_grid_sizes: Tensor | None = None,
+        reference_rope_stride: int = 1,
+        attention_mask: Any = None,
+        origin_latent_frames: int = 0,
+        origin_latent_hw: int = 0,
+    ) -> Tensor:
+        from diffusers.models.transformers.transformer_wan_animate_2 import _get_qkv_projections
+
+        query, key, value = _get_qkv_projections(attn, hidden_states, None)
+        query, key = attn.norm_q(query), attn.norm_k(key)
+        query, key, value = (x.unflatten(2, (attn.heads, -1)) for x in (query, key, value))  # B S H D
+        start, end = session.streams["image"].held(session.rank)
+        if kv_cache_mode == "extract":
+            kv_cache.store(session.gather(key, 1, "image"), session.gather(value, 1, "image"))
+        turns = _turns(rotary_emb, grid_sizes, rope_stride)[:, start:end]
+        query, key = (_turned(x, turns).type_as(value) for x in (query, key))
+        mask = None
+        if kv_cache_mode == "cached":
+            assert reference_rotary_emb is not None and reference_grid_sizes is not None
+            frames, height, width = grid_sizes[0].tolist()
+            ref_frames, ref_height, ref_width = reference_grid_sizes[0].tolist()
+            past_key, past_value = kv_cache.get()
+            past_turns = _turns(reference_rotary_emb, reference_grid_sizes, reference_rope_stride)
+            past_key = _turned(past_key, past_turns).type_as(value)
+            num_gaps = (origin_latent_frames + 1) * origin_latent_hw - frames * height * width
+            frame = torch.arange(start, end, device=query.device) // (height * width)  # S
+            first, last = start // (height * width), -(-end // (height * width))
+            # Frame f sees reference frame f - 1; one past the reference's end is all gaps.
+            seen = range(max(first - 1, 0), min(last - 1, origin_latent_frames))
+            kept = [x.unflatten(1, (ref_frames, ref_height * ref_width)) for x in (past_key, past_value)]
+            kept = [_fit(x[:, seen.start : seen.stop], len(seen), origin_latent_hw) for x in kept]  # B P H D
+            of_frame = torch.arange(seen.start, seen.stop, device=query.device).repeat_interleave(origin_latent_hw) + 1
+            mask = F.pad(frame[:, None] == of_frame, (num_gaps, session.streams["image"].length), value=True)
+            past_key, past_value = (F.pad(x, (0, 0, 0, 0, num_gaps, 0)) for x in kept)
+            key, value = torch.cat([past_key, key], 1), torch.cat([past_value, value], 1)
+            mask = mask[None, None]
+        out = F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (query, key, value)), attn_mask=mask)
+        out = out.transpose(1, 2).flatten(2, 3).type_as(query)
+        return attn.to_out[1](attn.to_out[0](out))
+
+    def _fit(x: Tensor, frames: int, tokens: int) -> Tensor:
+        """B F N H D to this many frames and tokens of each, then flat."""
+        return F.pad(x, (0, 0, 0, 0, 0, tokens - x.shape[2], 0, frames - x.shape[1])).flatten(1, 2)
+
+    def _turns(freqs: Tensor, grids: Tensor, stride: int) -> Tensor:
+        """The complex factors of all tokens of each item: B F*N 1 D/2."""
+        third = freqs.shape[1] // 3
+        time, rows, columns = freqs.split([freqs.shape[1] - 2 * third, third, third], dim=1)
+        items = []
+        for frames, height, width in grids.tolist():
+            shape = frames, height, width, -1
+            axes = (
+                time[: frames * stride : stride].view(frames, 1, 1, -1).expand(shape),
+                rows[:height].view(1, height, 1, -1).expand(shape),
+                columns[:width].view(1, 1, width, -1).expand(shape),
+            )
+            items.append(torch.cat(axes, -1).flatten(0, 2))
+        return torch.stack(items)[:, :, None]
+
+    def _turned(x: Tensor, turns: Tensor) -> Tensor:
+        pairs = torch.view_as_complex(x.to(torch.float64).unflatten(-1, (-1, 2)))
+        return torch.view_as_real(pairs * turns).flatten(3)
+
+    return attend

@@ -1,0 +1,83 @@
+"""What a stage costs on the device where it works, measured: seconds, bytes, exchanges, memory."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...parallel.mesh import mesh_for
+from ...parallel.plan import ParallelPlan
+from ...parallel.progress import Border, RankWork
+
+STATUS = Path("/proc/self/status")
+RESET = Path("/proc/self/clear_refs")
+
+
+@contextlib.contextmanager
+def measured(plan: ParallelPlan, border: Border, *, device: str, name: str = "") -> Iterator[None]:
+    """Collective: tell the border what is done within, under the plan's name or another; one that works alone, here or
+    as a rank, has no plan to name. Seconds are those until the device is done, not until it was told what to do.
+
+    Whoever is within sends over `mesh_for(plan)`. The memory is that since the last `reset_peak`.
+    """
+    mesh = mesh_for(plan) if plan.num_ranks > 1 else None  # one rank works beside the groups that it belongs to
+    start = time.perf_counter()
+    before = mesh and mesh.sent
+    yield
+    finish(device)
+    after = mesh and mesh.sent
+    work = RankWork(
+        rank=mesh.rank if mesh else border.rank,
+        device=device,
+        title=title_of(device),
+        machine=platform.node(),
+        seconds=time.perf_counter() - start,
+        sent_bytes=after.sent_bytes - before.sent_bytes if after and before else 0,
+        exchanges=after.calls - before.calls if after and before else 0,
+        peak_memory_bytes=peak(device),
+    )
+    border.spread((name or str(plan)) if mesh else "", [work])
+
+
+def finish(device: str) -> None:
+    """Wait for what this thread has asked of an accelerator; elsewhere it is done when the call returns."""
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.current_stream(device).synchronize()
+
+
+def title_of(device: str) -> str:
+    """What a device of this machine is, such as "NVIDIA H100 PCIe" or "x86_64"."""
+    if device.startswith("cuda"):
+        import torch
+
+        return torch.cuda.get_device_name(device)
+    return platform.processor() or platform.machine()
+
+
+def reset_peak(device: str) -> None:
+    """From now on `peak` counts anew, for all that this process does on the device."""
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    with contextlib.suppress(OSError):
+        RESET.write_text("5")  # Linux: set the high-water mark back to what is in use
+
+
+def peak(device: str) -> int:
+    """The most memory since `reset_peak`: of a GPU, else of this process; 0 where the system does not tell."""
+    if device.startswith("cuda"):
+        import torch
+
+        return torch.cuda.max_memory_allocated(device)
+    try:
+        line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+    except (OSError, StopIteration):
+        return 0

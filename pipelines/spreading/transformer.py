@@ -1,0 +1,170 @@
+"""Sharding a diffusers transformer by the split plan of its class: what `latentloom.shard` does."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ...parallel.agreement import ALONE
+from ...parallel.attention.local import check_kernel
+from ...parallel.group import Axis
+from ...parallel.mesh import Mesh, make_mesh, mesh_for, mesh_of
+from ...parallel.plan import ParallelPlan
+from ...parallel.sharding.shard import Handle as ShardedModule
+from ...parallel.sharding.shard import shard as shard_module
+from ...parallel.sharding.split_plan import SplitPlan
+from ..denoising.cache_decisions import forget_steps, share_decisions
+from ..split_plans import REFUSED, SPLIT_PLANS
+from .guidance import lift_refusal, require_guider, split_guider
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ...parallel.mesh import DeviceMesh
+    from ..families.family import Parts
+
+
+DECIDE_BY_TOKENS = ("FirstBlockCacheConfig", "SeaCacheConfig")
+"""Step caches that skip blocks when their tokens have changed little: ranks that share tokens decide together."""
+
+
+class Handle(ShardedModule):
+    """A sharded transformer: `remove()` leaves it as it was, `guider()` splits the branches of guidance."""
+
+    def guider(self, base: Any) -> Any:
+        """A guider that does what diffusers' guider `base` does, its branches spread over the plan's cfg axis."""
+        return split_guider(base, self.mesh)
+
+
+def shard(
+    transformer: nn.Module,
+    plan: ParallelPlan | str,
+    mesh: DeviceMesh | Mesh | None = None,
+    *,
+    kernel: str = "auto",
+) -> Handle:
+    """Collective: spread a diffusers transformer's forward over the ranks of the process group, exactly.
+
+    Call it on every rank, with the transformer on the rank's device, then call the transformer as before, with the
+    same whole inputs on every rank: each gets the whole output. `handle.remove()` leaves the transformer as it was.
+    With `cfg` over 1 a guider made by `handle.guider()` has to ask it; a forward before it does is refused. To let
+    each group run a branch of its own and combine them by hand is not supported, because it looks the same from here.
+    `kernel` is `auto`, `sdpa`, `flash_attn` or `sage` (8-bit, not exact).
+
+    Raises ValueError if the plan does not fit the ranks or the class cannot be split; then nothing was changed.
+    """
+    plan = ParallelPlan.parse(plan) if isinstance(plan, str) else plan
+    _check_unparallel(transformer)
+    split = None if plan.sequence == plan.weights == 1 else split_plan_of(transformer)
+    if plan.sequence > 1:
+        check_kernel(kernel, next((parameter.device.type for parameter in transformer.parameters()), "cpu"))
+    _check_caches(transformer, plan)
+    handle = shard_module(transformer, split, mesh_over(plan, mesh), kernel=kernel, handle=Handle)
+    attend_to(transformer, handle)
+    return handle
+
+
+def mesh_over(plan: ParallelPlan, given: DeviceMesh | Mesh | None) -> Mesh:
+    """Collective unless a `Mesh` is given: the plan's mesh. One made for another `text` will do."""
+    if given is None:
+        return make_mesh(plan)
+    if not isinstance(given, Mesh):
+        return mesh_of(plan, given)
+    if dataclasses.replace(given.plan, text=plan.text) != plan:
+        raise ValueError(f"plan {plan}: the mesh was made for plan {given.plan}; make one for this plan, or give none")
+    return dataclasses.replace(given, plan=plan)
+
+
+@contextlib.contextmanager
+def sharded_parts(parts: Parts, plan: ParallelPlan) -> Iterator[Parts]:
+    """Collective: a denoise stage's parts with every transformer sharded, and whole again afterwards.
+
+    Families' `denoise` finds the handle among the parts and splits guidance by it. With `weights` over 1 the component
+    store has loaded the parts so, for good.
+    """
+    if plan.num_ranks == 1:
+        yield parts
+        return
+    if plan.weights > 1:
+        assert parts["handle"].plan == plan, "the store was asked with the same plan"
+        yield parts
+        return
+    mesh = mesh_for(plan)
+    with contextlib.ExitStack() as stack:
+        handle = None
+        for name in ("transformer", "transformer_2"):
+            if parts.get(name) is not None:
+                handle = shard(parts[name], mesh.plan, mesh)
+                stack.callback(handle.remove)
+        yield {**parts, "handle": handle}
+
+
+def split_plan_of(transformer: nn.Module) -> SplitPlan:
+    """How the class of this transformer is split; ValueError with the reason if it cannot be."""
+    name = type(transformer).__name__.removeprefix("FSDP")  # how FSDP names the class when it has the weights
+    if name in REFUSED:
+        raise ValueError(f"{name} cannot be split: {REFUSED[name]}; run it on one device, or split guidance by cfg=2")
+    if name not in SPLIT_PLANS:
+        near = difflib.get_close_matches(name, SPLIT_PLANS, n=1)
+        hint = f"; the nearest that has one is {near[0]}" if near else ""
+        raise ValueError(f"there is no split plan for {name}{hint}; run it on one device")
+    split = SPLIT_PLANS[name]
+    config: Any = getattr(transformer, "config", None)
+    for reason, is_refused in split.refused:
+        if is_refused(config):
+            raise ValueError(f"this {name} cannot be split: {reason}; run it on one device")
+    return split.adapt(split, config) if split.adapt else split
+
+
+def _check_unparallel(transformer: nn.Module) -> None:
+    """Refuse a transformer that diffusers splits already."""
+    name = type(transformer).__name__
+    if getattr(transformer, "_parallel_config", None) is not None:
+        raise ValueError(
+            f"this {name} carries diffusers' own parallel config; load it without enable_parallelism, "
+            "because both would split the same tokens"
+        )
+
+
+def attend_to(transformer: nn.Module, handle: Handle) -> None:
+    """What diffusers' part of a sharded transformer needs: its step cache and its guider know of the ranks."""
+    require_guider(transformer, handle.mesh)
+    handle.on_remove(lambda: lift_refusal(transformer))
+    _follow_cache(transformer, handle)
+
+
+def _follow_cache(transformer: nn.Module, handle: Handle) -> None:
+    """Let the transformer's step cache, turned on before or later, decide with all ranks that share the sequence."""
+    session, group = handle.session, handle.mesh[Axis.SEQUENCE]
+    if session is None and handle.plan.weights == 1:
+        return  # no rank takes part in another's forward
+
+    def before(module: nn.Module, _: Any) -> None:
+        is_cached = getattr(module, "_cache_config", None) is not None
+        if session is not None:
+            session.is_cached = is_cached
+        if is_cached:
+            _check_caches(module, handle.plan)
+            share_decisions(module, group)
+
+    def leave() -> None:
+        forget_steps(transformer)
+        share_decisions(transformer, ALONE)
+
+    forget_steps(transformer)
+    handle.on_remove(leave)
+    handle.on_remove(transformer.register_forward_pre_hook(before).remove)
+
+
+def _check_caches(transformer: nn.Module, plan: ParallelPlan) -> None:
+    """Refuse caches that skip blocks whose weights the ranks gather together."""
+    name = type(transformer).__name__.removeprefix("FSDP")
+    cache = type(getattr(transformer, "_cache_config", None)).__name__
+    if plan.weights > 1 and cache in DECIDE_BY_TOKENS:
+        raise ValueError(
+            f"plan {plan}: this {name} has a step cache ({cache}) that skips blocks, whose weights the ranks share; "
+            "call its disable_cache() first, or use weights=1"
+        )

@@ -1,0 +1,210 @@
+"""What a rank does to test step caches: whole denoises with a cache, and votes that rounding would split."""
+
+from __future__ import annotations
+
+import math
+import random
+import zlib
+from typing import Any
+
+import torch.distributed as dist
+from diffusers import FirstBlockCacheConfig, SeaCacheConfig
+from diffusers.hooks.first_block_cache import FBCHeadBlockHook
+from diffusers.hooks.sea_cache import SeaCacheRootHook
+from torch import Tensor, nn
+
+from latentloom.parallel.mesh import Mesh
+from latentloom.parallel.mesh import _kept as kept_meshes
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.progress import Border, Cancelled
+from latentloom.pipelines import stages
+from latentloom.pipelines.denoising import cache_decisions, step_cache
+from latentloom.pipelines.spreading import transformer
+from latentloom.pipelines.values import Latents, Model, from_plain, to_plain
+from support.cells import built, mesh_for, outputs
+
+STEPS = 8
+
+
+def request_of(model: dict[str, Any], **options: Any) -> dict[str, Any]:
+    family = from_plain(Model, model).family
+    frames = {"frames": 5} if family == "wan" else {}
+    text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": 33}
+    return {
+        "model": model,
+        "conditioning": stages.encode_text(text),
+        "latents": to_plain(Latents(family=family, width=64, height=64, batch=1, **frames)),
+        "seed": 5,
+        "steps": STEPS,
+        "guidance": 3.0,
+        **options,
+    }
+
+
+def counted(request: dict[str, Any], **options: Any) -> tuple[Tensor, int]:
+    """The latents, and how many linear layers ran in blocks."""
+    num_calls = 0
+
+    def began(module: nn.Module, args: Any) -> None:
+        nonlocal num_calls
+        num_calls += isinstance(module, nn.Linear)
+
+    handle = nn.modules.module.register_module_forward_pre_hook(began)
+    try:
+        return stages.denoise({**request, **options})["tensor"], num_calls
+    finally:
+        handle.remove()
+
+
+def use_mesh(plan: str) -> Mesh | None:
+    """Collective: let stages run a plan over the first ranks only; None on the others."""
+    parsed = ParallelPlan.parse(plan)
+    mesh = mesh_for(parsed)
+    if mesh is not None:
+        kept_meshes.setdefault(dist.group.WORLD, {})[parsed] = mesh  # the stage's own would be over all ranks
+    return mesh
+
+
+def bits(x: Tensor) -> int:
+    return zlib.crc32(x.float().contiguous().numpy().tobytes())
+
+
+def calibrate(model: dict[str, Any]) -> None:
+    """Let MagCache take bobbin for what its ratios were measured on."""
+    if model["source"] == "builtin:bobbin":
+        step_cache.CALIBRATED["FluxTransformer2DModel"] = {"num_layers": 2}
+
+
+def denoise_cached(
+    rank: int, model: dict[str, Any], cache: dict[str, Any], plans: list[str], options: dict[str, Any]
+) -> list[dict[str, Any] | None]:
+    """The latents of a denoise with a cache under each plan against those of this rank alone."""
+    calibrate(model)
+    request = request_of(model, **options)
+    whole, num_whole = counted(request, **cache)
+    found: list[dict[str, Any] | None] = []
+    for plan in plans:
+        if use_mesh(plan) is None:
+            found.append(None)
+            continue
+        got, num_calls = counted(request, **cache, plan=plan)
+        found.append(
+            {
+                "difference": float((got - whole).abs().max()),
+                "largest": float(whole.abs().max()),
+                "bits": bits(got),
+                "calls": num_calls,
+                "calls_alone": num_whole,
+            }
+        )
+    return found
+
+
+def cancel_and_go_on(rank: int, model: dict[str, Any], plan: str) -> list[int] | None:
+    """The bits of a plain denoise before a cached one that ends in its middle, and after it."""
+    if use_mesh(plan) is None:
+        return None
+    request = request_of(model, plan=plan)
+    before = stages.denoise(request)["tensor"]
+    try:
+        stages.denoise({**request, "step_cache": "first_block", "cache_threshold": 0.5}, Impatient())
+    except Cancelled:
+        return [bits(before), bits(stages.denoise(request)["tensor"])]
+    raise AssertionError("it was not cancelled")
+
+
+class Impatient(Border):
+    """A border whose user cancels after the fifth step."""
+
+    def step(self, done: int, total: int, preview: Any = None) -> None:
+        if done == 5:
+            raise Cancelled
+
+
+# ---- votes
+
+
+CONFIGS = {"first_block": FirstBlockCacheConfig, "sea": SeaCacheConfig}
+VARIANTS = {"first_block": "flux", "sea": "wan"}
+
+
+def split_votes(rank: int, kind: str, plan: str) -> list[tuple[bool, int]] | None:
+    """Whether the second step is computed, and with how many collectives, for thresholds about the measured change.
+
+    In each round every rank has its own: the number itself, or the next float below or above it.
+    """
+    mesh = mesh_for(ParallelPlan.parse(plan))
+    if mesh is None:
+        return None
+    model, inputs, _ = built(VARIANTS[kind], "even")
+    handle = transformer.shard(model, mesh.plan, mesh)
+    model.enable_cache(CONFIGS[kind](threshold=1e9))
+    try:
+        measured = _second_step(model, inputs, kind)[1]
+        chosen = random.Random(0)
+        rounds = [*([0] * 4, [-1] * 4, [1] * 4), *(chosen.choices((-1, 0, 1), k=4) for _ in range(6))]
+        found = []
+        for each in rounds:
+            threshold = math.nextafter(measured, math.inf * each[rank]) if each[rank] else measured
+            for hook in cache_decisions._cache_hooks(model):
+                if isinstance(hook, FBCHeadBlockHook):
+                    hook.threshold = threshold
+                elif isinstance(hook, SeaCacheRootHook):
+                    hook.config.threshold = threshold
+            before = mesh.sent.calls
+            computed = _second_step(model, inputs, kind)[0]
+            found.append((computed, mesh.sent.calls - before))
+        return found
+    finally:
+        model.disable_cache()
+        handle.remove()
+
+
+def _second_step(model: Any, inputs: dict[str, Any], kind: str) -> tuple[bool, float]:
+    """Two steps from an empty cache: whether the blocks of the second ran, and what the cache measured."""
+    cache_decisions.forget_steps(model)
+    measured: list[float] = []
+    own_change = cache_decisions.change
+
+    def change(*args: Any, **options: Any) -> float:
+        measured.append(own_change(*args, **options))
+        return measured[-1]
+
+    cache_decisions.change = change  # pyright: ignore[reportAttributeAccessIssue]
+    ran: list[str] = []
+    counter = _last_linear(model).register_forward_pre_hook(lambda *_: ran.append("the last block"))
+    try:
+        for step in (1, 2):
+            given = {**inputs, "hidden_states": inputs["hidden_states"] * (1 + 0.01 * step)}
+            with model.cache_context("cond", step_index=step, sigma=0.5, num_inference_steps=9):
+                outputs(model, given)
+    finally:
+        counter.remove()
+        cache_decisions.change = own_change
+    if kind == "sea":
+        hooks = [hook for hook in cache_decisions._cache_hooks(model) if isinstance(hook, SeaCacheRootHook)]
+        measured.append(hooks[0].state_manager._state_cache["cond"].accumulated_distance)
+    return len(ran) == 2, measured[-1]
+
+
+def _last_linear(model: nn.Module) -> nn.Module:
+    """A layer of the last block, which a skipped step leaves out."""
+    lists = [each for each in model.children() if isinstance(each, nn.ModuleList)]
+    return [each for each in lists[-1][-1].modules() if isinstance(each, nn.Linear)][-1]
+
+
+def cache_after_shard(rank: int, plan: str) -> list[Any] | None:
+    """With a cache turned on after sharding: whether blocks ran in the second step, and then unsharded, alone."""
+    mesh = mesh_for(ParallelPlan.parse(plan))
+    if mesh is None:
+        return None
+    model, inputs, _ = built("flux", "even")
+    handle = transformer.shard(model, mesh.plan, mesh)
+    model.enable_cache(FirstBlockCacheConfig(threshold=0.5))
+    try:
+        together = _second_step(model, inputs, "first_block")
+        handle.remove()
+        alone = _second_step(model, inputs, "first_block") if rank == 0 else None  # would wait for the others
+        return [together[0], together[1], alone and alone[1]]
+    finally:
+        model.disable_cache()

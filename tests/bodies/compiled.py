@@ -1,0 +1,154 @@
+"""What a rank does for the tests of compiled blocks."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+import torch._dynamo
+from torch import Tensor, nn
+from torch._dynamo.utils import counters
+
+from latentloom.parallel.mesh import Mesh
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines.spreading.transformer import Handle, shard
+from support.cells import fill, mesh_for, outputs, variants
+from zoo.cases import Case
+
+OPTIONS: dict[str, Any] = {"backend": "aot_eager"}
+
+
+def inputs_of(variant: str, rows: int, columns: int) -> tuple[type, Any, dict[str, Any]]:
+    return variants()[variant].build(Case("any", rows=rows, columns=columns, text=7))
+
+
+def model_of(variant: str) -> nn.Module:
+    kind, config, _ = inputs_of(variant, 3, 5)
+    torch.manual_seed(0)
+    model = kind(**config).eval()
+    fill(model)
+    return model
+
+
+def part_of(plan: str) -> Mesh | None:
+    parsed = ParallelPlan.parse(plan)
+    mesh = mesh_for(dataclasses.replace(parsed, text="auto"))
+    return mesh and dataclasses.replace(mesh, plan=parsed)
+
+
+def through_sizes(
+    rank: int, variant: str, plan: str, how: str, sizes: list[tuple[int, int]], options: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Pictures of several sizes through compiled blocks, then the bare model, then sharded and compiled anew."""
+    mesh = part_of(plan)
+    if mesh is None:
+        return None
+    torch._dynamo.reset()
+    counters.clear()
+    model = model_of(variant)
+    inputs = [inputs_of(variant, rows, columns)[2] for rows, columns in sizes]
+    whole = [outputs(model, each) for each in inputs]
+    handle = shard(model, mesh.plan, mesh)
+    _compile(model, handle, how, options)
+    found = {"differences": [], "graphs": []}
+    for each, wanted in zip(inputs, whole, strict=True):
+        found["differences"].append(_apart(outputs(model, each), wanted))
+        found["graphs"].append(counters["stats"]["unique_graphs"])
+    found["breaks"] = dict(counters["graph_break"])
+    if mesh.plan.weights > 1:
+        return found
+    handle.remove()
+    found["bare"] = _apart(outputs(model, inputs[0]), whole[0])
+    found["left"] = [name for name, each in model.named_modules() if {"forward", "compile"} & vars(each).keys()]
+    handle = shard(model, mesh.plan, mesh)
+    _compile(model, handle, how, options)
+    found["again"] = _apart(outputs(model, inputs[0]), whole[0])
+    handle.remove()
+    found["graphs_again"] = counters["stats"]["unique_graphs"]
+    return found
+
+
+def _compile(model: Any, handle: Handle, how: str, options: dict[str, Any]) -> None:
+    if how == "handle":
+        handle.compile(**OPTIONS, **options)
+    else:
+        model.compile_repeated_blocks(fullgraph=True, **OPTIONS, **options)
+
+
+def check_operator(rank: int, plan: str) -> dict[str, Any] | None:
+    """torch's own checks of the operator, and the operator in a graph against the same without one."""
+    mesh = part_of(plan)
+    if mesh is None:
+        return None
+    torch._dynamo.reset()
+    counters.clear()
+    handle = shard(model_of("flux"), mesh.plan, mesh)
+    session = handle.session
+    assert session is not None
+    session.define("text", 7)
+    session.define("image", 15)
+    held = session.layout(("text", "image")).num_held(session.rank)
+    generator = torch.Generator().manual_seed(rank)
+    q, k, v = (torch.randn(2, 4, held, 16, generator=generator) for _ in range(3))
+    passed = torch.library.opcheck(
+        torch.ops.latentloom.attend.default,
+        (q, k, v, None, None, False, session.key, 0),
+        test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_static", "test_aot_dispatch_dynamic"),
+    )
+
+    def doubled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return 2 * torch.ops.latentloom.attend(q, k, v, None, None, False, session.key, 0)
+
+    compiled = torch.compile(doubled, fullgraph=True, **OPTIONS)
+    with torch.no_grad():
+        difference = float((compiled(q, k, v) - doubled(q, k, v)).abs().max())
+    handle.remove()
+    return {"passed": passed, "difference": difference, "graphs": counters["stats"]["unique_graphs"]}
+
+
+def refused(rank: int, how: str, plan: str) -> str | None:
+    mesh = part_of(plan)
+    if mesh is None:
+        return None
+    model = model_of("flux")
+    try:
+        REFUSALS[how](model, mesh)
+    except ValueError as error:
+        return str(error)
+    return "nothing"
+
+
+def _before(model: Any, mesh: Mesh) -> None:
+    model.compile_repeated_blocks(fullgraph=True, **OPTIONS)
+    shard(model, mesh.plan, mesh)
+
+
+def _whole_before(model: nn.Module, mesh: Mesh) -> None:
+    model.compile(**OPTIONS)
+    shard(model, mesh.plan, mesh)
+
+
+def _whole_after(model: nn.Module, mesh: Mesh) -> None:
+    handle = shard(model, mesh.plan, mesh)
+    try:
+        model.compile(**OPTIONS)
+    finally:
+        handle.remove()
+
+
+def _twice(model: Any, mesh: Mesh) -> None:
+    handle = shard(model, mesh.plan, mesh)
+    try:
+        handle.compile(**OPTIONS)
+        model.compile_repeated_blocks(**OPTIONS)
+    finally:
+        handle.remove()
+
+
+REFUSALS = {"before": _before, "whole_before": _whole_before, "whole_after": _whole_after, "twice": _twice}
+
+
+def _apart(got: list[Tensor], wanted: list[Tensor]) -> float:
+    largest = max(1.0, *(float(x.abs().max()) for x in wanted))
+    return max(float((x - y).abs().max()) for x, y in zip(got, wanted, strict=True)) / largest

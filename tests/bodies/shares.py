@@ -1,0 +1,247 @@
+"""What a rank does for the tests of weight sharding."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from latentloom.parallel.group import Axis
+from latentloom.parallel.mesh import Mesh
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.sharding.weights import own_bytes
+from latentloom.pipelines.components.loading import torch_dtype
+from latentloom.pipelines.components.streamed import load_sharded
+from latentloom.pipelines.spreading.guidance import lift_refusal
+from latentloom.pipelines.spreading.transformer import shard
+from support.cells import fill, mesh_for, outputs, variants
+from zoo.cases import CASES
+
+
+def small(variant: str, layers: int = 2) -> tuple[nn.Module, dict[str, Any]]:
+    """A model of its own: its weights do not come back."""
+    kind, config, inputs = variants()[variant].build(dataclasses.replace(CASES["both_odd"], layers=layers))
+    torch.manual_seed(0)
+    model = kind(**config).eval()
+    fill(model)
+    return model, inputs
+
+
+def part_of(plan: str) -> Mesh | None:
+    return mesh_for(ParallelPlan.parse(plan))
+
+
+def shared(model: nn.Module, mesh: Mesh) -> None:
+    """Shard it; where the plan splits guidance too, all groups run what they are asked."""
+    shard(model, mesh.plan, mesh)
+    lift_refusal(model)
+
+
+def shared_out(rank: int, variant: str, plan: str) -> dict[str, Any] | None:
+    """Two forwards with shared weights, against one process."""
+    mesh = part_of(plan)
+    if mesh is None:
+        return None
+    model, inputs = small(variant)
+    whole, whole_bytes = outputs(model, inputs), own_bytes(model)
+    shared(model, mesh)
+    got = [*outputs(model, inputs), *outputs(model, inputs)]
+    return {
+        "difference": max(float((x - y).abs().max()) for x, y in zip(got, [*whole, *whole], strict=True)),
+        "largest": max(float(x.abs().max()) for x in whole),
+        "share": own_bytes(model) / whole_bytes,
+        "sent": mesh[Axis.WEIGHTS].count.sent_bytes,
+    }
+
+
+def streamed(rank: int, variant: str, plan: str, dtype: str, folder: str) -> dict[str, Any] | None:
+    """Loaded sharded, against loaded whole and then sharded."""
+    model, inputs = small(variant, layers=4)
+    kind = type(model)
+    if rank == 0:
+        model.save_pretrained(folder, max_shard_size="100KB")
+    dist.barrier()
+    mesh = part_of(plan)
+    if mesh is None:
+        return None
+    with LiveBytes() as live, torch.no_grad():
+        transformer, _ = load_sharded(folder, mesh.plan, mesh, dtype=dtype)  # pyright: ignore[reportArgumentType]
+    with LiveBytes() as all_live, torch.no_grad():
+        other = kind.from_pretrained(folder, torch_dtype=torch_dtype(dtype))  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
+        other = other.requires_grad_(False)
+        held = sum(x.numel() * x.element_size() for x in other.parameters())
+    largest = max(x.numel() * x.element_size() for x in other.parameters())
+    handle = shard(other, mesh.plan, mesh)
+    same = [
+        name == other_name and x.dtype == y.dtype and torch.equal(_local(x), _local(y))
+        for (name, x), (other_name, y) in zip(_tensors(transformer), _tensors(other), strict=True)
+    ]
+    difference = _apart(outputs(transformer, inputs), outputs(other, inputs)) if dtype == "fp32" else 0.0
+    if mesh.plan.weights == 1:
+        handle.remove()
+    return {
+        "files": len(list(Path(folder).glob("*.safetensors"))),
+        "same": all(same),
+        "difference": difference,
+        "dtypes": sorted({str(x.dtype) for x in transformer.parameters()}),
+        "peak": live.peak,
+        "whole_peak": all_live.peak,
+        "whole": held,
+        "largest": largest,
+    }
+
+
+def refused(rank: int, what: str, plan: str) -> str | None:
+    """What a rank is told when it asks for something that shared weights do not allow."""
+    mesh = part_of(plan)
+    if mesh is None:
+        return None
+    model, inputs = small("flux")
+    try:
+        REFUSALS[what](model, inputs, mesh)
+    except ValueError as error:
+        return str(error)
+    return "nothing"
+
+
+def _remove(model: nn.Module, inputs: dict[str, Any], mesh: Mesh) -> None:
+    shard(model, mesh.plan, mesh).remove()
+
+
+def _late_lora(model: Any, inputs: dict[str, Any], mesh: Mesh) -> None:
+    shared(model, mesh)
+    outputs(model, inputs)
+    _add_lora(model)
+    outputs(model, inputs)
+
+
+def _twice(model: nn.Module, inputs: dict[str, Any], mesh: Mesh) -> None:
+    shared(model, mesh)
+    shared(model, mesh)
+
+
+def _quantized(model: nn.Module, inputs: dict[str, Any], mesh: Mesh) -> None:
+    class Packed(Tensor):
+        pass
+
+    linear = model.get_submodule("transformer_blocks.0.attn.to_q")
+    linear.weight = nn.Parameter(linear.weight.detach().as_subclass(Packed), requires_grad=False)
+    shared(model, mesh)
+
+
+def _offloaded(model: Any, inputs: dict[str, Any], mesh: Mesh) -> None:
+    cpu = torch.device("cpu")
+    model.enable_group_offload(onload_device=cpu, offload_device=cpu, offload_type="leaf_level")
+    shared(model, mesh)
+
+
+def _other_inputs(model: nn.Module, inputs: dict[str, Any], mesh: Mesh) -> None:
+    shared(model, mesh)
+    if mesh.rank == 0:
+        inputs = {**inputs, "hidden_states": inputs["hidden_states"] + 1}
+    outputs(model, inputs)
+
+
+REFUSALS = {
+    "remove": _remove,
+    "late_lora": _late_lora,
+    "twice": _twice,
+    "quantized": _quantized,
+    "offloaded": _offloaded,
+    "other_inputs": _other_inputs,
+}
+
+
+def with_lora(rank: int, plan: str) -> dict[str, float] | None:
+    """A LoRA loaded before weights are shared out."""
+    mesh = part_of(plan)
+    if mesh is None:
+        return None
+    model, inputs = small("flux")
+    plain = outputs(model, inputs)
+    _add_lora(model)
+    whole = outputs(model, inputs)
+    shared(model, mesh)
+    return {"difference": _apart(outputs(model, inputs), whole), "lora": _apart(plain, whole)}
+
+
+def after_failure(rank: int, plan: str) -> dict[str, Any] | None:
+    """A forward that raises in the middle, one in inference mode, and one as usual."""
+    mesh = part_of(plan)
+    if mesh is None:
+        return None
+    model, inputs = small("flux")
+    whole = outputs(model, inputs)
+    shared(model, mesh)
+    share, told = own_bytes(model), ""
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("out of memory, say")
+
+    breaking = model.get_submodule("single_transformer_blocks.1").register_forward_pre_hook(fail)
+    try:
+        outputs(model, inputs)
+    except RuntimeError as error:
+        told = str(error)
+    breaking.remove()
+    left = own_bytes(model)
+    with torch.inference_mode():
+        first = _apart(list(model(**inputs, return_dict=False)), whole)
+    return {"told": told, "left": left / share, "difference": max(first, _apart(outputs(model, inputs), whole))}
+
+
+def _add_lora(model: Any) -> None:
+    from peft import LoraConfig
+
+    torch.manual_seed(3)
+    model.add_adapter(LoraConfig(r=2, target_modules=["to_q", "proj_mlp"], init_lora_weights=False))
+
+
+def _apart(got: list[Tensor], wanted: list[Tensor]) -> float:
+    return max(float((x - y).abs().max()) for x, y in zip(got, wanted, strict=True))
+
+
+def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
+    return [*model.named_parameters(), *model.named_buffers()]
+
+
+def _local(x: Any) -> Tensor:
+    return x.to_local() if hasattr(x, "to_local") else x
+
+
+class LiveBytes(TorchDispatchMode):
+    """The memory of tensors made in it, now and at most; views of a mapped file are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.peak = 0
+        self._known: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        given = {x.untyped_storage()._cdata for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
+        for x in tree_leaves(out):
+            if isinstance(x, Tensor) and x.device.type != "meta":
+                self._count(x.untyped_storage(), given)
+        return out
+
+    def _count(self, storage: Any, given: set[int]) -> None:
+        mark, num_bytes = storage._cdata, storage.nbytes()
+        if mark in given or mark in self._known:
+            return
+
+        def gone() -> None:
+            self.now -= num_bytes
+            self._known.discard(mark)
+
+        self._known.add(mark)
+        self.now += num_bytes
+        self.peak = max(self.peak, self.now)
+        weakref.finalize(storage, gone)

@@ -1,0 +1,90 @@
+"""What a rank does to test weights shared in the component store: a whole denoise, and the group made anew."""
+
+from __future__ import annotations
+
+import weakref
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import _abort_process_group
+
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.sharding.weights import is_weight_sharded, own_bytes
+from latentloom.pipelines import stages
+from latentloom.pipelines.components.store import store
+from latentloom.pipelines.values import Latents, Model, from_plain, to_plain
+
+NAMES = ("text_encoder", "transformer", "transformer_2?")
+
+
+def denoise_in_shares(rank: int, model: dict[str, Any], plan: str, guidance: float) -> dict[str, Any]:
+    """The latents of two steps under `plan` against those of this rank alone, and what it held."""
+    request = _request(model, guidance)
+    store().clear()
+    whole = stages.denoise(request)["tensor"]
+    whole_bytes = sum(map(own_bytes, _transformers(model)))
+    store().clear()
+    got = stages.denoise({**request, "plan": plan})["tensor"]
+    first = _transformers(model, plan)
+    again = stages.denoise({**request, "plan": plan})["tensor"]
+    same = all(x is y for x, y in zip(first, _transformers(model, plan), strict=True))
+    encoder = store().load(from_plain(Model, model), NAMES, plan=ParallelPlan.parse(plan))["text_encoder"]
+    return {
+        "difference": max(float((x - whole).abs().max()) for x in (got, again)),
+        "largest": float(whole.abs().max()),
+        "num_transformers": len(first),
+        "share": sum(map(own_bytes, first)) / whole_bytes,
+        "is_kept": same,
+        "is_encoder_whole": not is_weight_sharded(encoder),
+    }
+
+
+def denoise_in_a_new_group(rank: int, model: dict[str, Any], plan: str, path: str) -> dict[str, Any]:
+    """The same before and after the process group is aborted and another takes its place."""
+    request = {**_request(model, 1.0), "plan": plan}
+    before = stages.denoise(request)["tensor"]
+    old = weakref.ref(_transformers(model, plan)[0])
+    size = dist.get_world_size()
+    _abort_process_group()
+    dist.init_process_group(
+        "gloo", init_method=f"file://{path}", rank=rank, world_size=size, timeout=timedelta(seconds=20)
+    )
+    num_bytes = store().num_bytes
+    after = stages.denoise(request)["tensor"]
+    return {
+        "same": torch.equal(before, after),
+        "is_old_gone": old() is None,
+        "num_bytes": (num_bytes, store().num_bytes),
+    }
+
+
+def denoise_with_a_cache(rank: int, model: dict[str, Any], plan: str) -> tuple[str, bool]:
+    """What a rank is told of a cache that skips blocks, and whether it denoises as before afterwards."""
+    request, told = {**_request(model, 4.0), "plan": plan}, ""
+    before = stages.denoise(request)["tensor"]
+    try:
+        stages.denoise({**request, "step_cache": "first_block"})
+    except ValueError as error:
+        told = str(error)
+    return told, torch.equal(before, stages.denoise(request)["tensor"])
+
+
+def _transformers(model: dict[str, Any], plan: str = "") -> list[Any]:
+    parts = store().load(from_plain(Model, model), NAMES, plan=ParallelPlan.parse(plan))
+    return [part for name, part in parts.items() if name.startswith("transformer")]
+
+
+def _request(model: dict[str, Any], guidance: float) -> dict[str, Any]:
+    family = from_plain(Model, model).family
+    frames = {"frames": 5} if family == "wan" else {}
+    text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": 33}
+    return {
+        "model": model,
+        "conditioning": stages.encode_text(text),
+        "latents": to_plain(Latents(family=family, width=48, height=64, batch=1, **frames)),
+        "seed": 5,
+        "steps": 2,
+        "guidance": guidance,
+    }

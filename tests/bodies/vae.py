@@ -1,0 +1,274 @@
+"""What ranks do in the tests of VAEs split by rows: tiny decoders of every class, whole and split."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import weakref
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from diffusers import AutoencoderKL, AutoencoderKLHunyuanVideo, AutoencoderKLQwenImage, AutoencoderKLWan
+from torch import Tensor, nn
+from torch._C import _len_torch_function_stack
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from bodies.rank import message
+from bodies.spatial import latents
+from latentloom.parallel.group import Axis, Group
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.spatial import convolution
+from latentloom.parallel.spatial.mode import RULES
+from latentloom.pipelines.spreading.vae import split_vae
+from support.cells import fill, mesh_for
+
+
+def image_vae(**config: Any) -> AutoencoderKL:
+    return AutoencoderKL(
+        latent_channels=4,
+        block_out_channels=(8, 16, 16),
+        layers_per_block=1,
+        norm_num_groups=4,
+        down_block_types=("DownEncoderBlock2D",) * 3,
+        up_block_types=("UpDecoderBlock2D",) * 3,
+        **config,
+    )
+
+
+SMALL = {"base_dim": 8, "dim_mult": [1, 2, 2], "num_res_blocks": 1, "temperal_downsample": [True, False]}
+
+
+def wan_vae(**config: Any) -> AutoencoderKLWan:
+    return AutoencoderKLWan(z_dim=4, scale_factor_spatial=4, **{**SMALL, **config})
+
+
+KINDS: dict[str, Callable[[], Any]] = {
+    "sd": image_vae,
+    "flux": lambda: image_vae(use_quant_conv=False, use_post_quant_conv=False),
+    "no attention": lambda: image_vae(mid_block_add_attention=False),
+    "qwen": lambda: AutoencoderKLQwenImage(z_dim=4, **SMALL),
+    "wan": wan_vae,
+    # as in Wan 2.2 5B: residual blocks, and four pixels in one
+    "wan22": lambda: wan_vae(is_residual=True, patch_size=2, in_channels=12, out_channels=12, decoder_base_dim=12),
+    "hunyuan": lambda: AutoencoderKLHunyuanVideo(
+        latent_channels=4, block_out_channels=(8, 8, 16, 16), layers_per_block=1, norm_num_groups=4
+    ),
+}
+
+
+@functools.cache
+def vae(kind: str) -> Any:
+    torch.manual_seed(0)
+    made = KINDS[kind]().eval()
+    fill(made)
+    return made
+
+
+def group_of(degree: int) -> Group | None:
+    mesh = mesh_for(ParallelPlan(ulysses=degree))
+    return mesh and mesh[Axis.SEQUENCE]
+
+
+def decode(model: Any, z: Tensor) -> Tensor:
+    with torch.no_grad():
+        return model.decode(z).sample
+
+
+def untiled(model: Any, z: Tensor) -> Tensor:
+    """The decode of one process that a split one has to equal."""
+    framewise = getattr(model, "use_framewise_decoding", None)
+    if framewise is not None:
+        model.use_framewise_decoding = False
+    try:
+        return decode(model, z)
+    finally:
+        if framewise is not None:
+            model.use_framewise_decoding = framewise
+
+
+def equality(rank: int, kind: str, degree: int, shape: Sequence[int]) -> dict[str, Any] | None:
+    group = group_of(degree)
+    if group is None:
+        return None
+    model, z = vae(kind), latents(shape)
+    whole = untiled(model, z)
+    with split_vae(model, group):
+        got = decode(model, z)
+    assert got.shape == whole.shape
+    return {
+        "difference": float((got - whole).abs().max()),
+        "largest": float(whole.abs().max()),
+        "spread": float(whole.std()),
+        "bits": zlib.crc32(got.contiguous().numpy().tobytes()),
+    }
+
+
+# ---- what would be wrong, and what it costs
+
+
+def alone(rank: int, kind: str, what: str) -> float | None:
+    """How far two ranks are off that do not exchange `what`: the decode goes on with what each has."""
+    group = group_of(2)
+    if group is None:
+        return None
+    model, z = vae(kind), latents((1, 4, 8, 4) if kind == "sd" else (1, 4, 3, 8, 4))
+    whole = untiled(model, z)
+    local = {what: lambda parts, func, args, kwargs: parts.mark(func(*args, **kwargs), parts.of(args[0]))}
+    edges = patch.object(convolution, "start_edges", lambda *_, **__: lambda: (None, None))
+    with edges if what == "edges" else patch.dict(RULES, local), split_vae(model, group):
+        return float((decode(model, z) - whole).abs().max())
+
+
+class Live(TorchDispatchMode):
+    """Counts the bytes of all tensors made within it that are alive: `peak` at most, `largest` of one. No weights."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self._weights = {weight.untyped_storage()._cdata for weight in model.parameters()}
+        self.peak = self.largest = self._now = 0
+        self._holders: dict[int, int] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, (tuple, list)) else (out,):
+            if isinstance(tensor, Tensor):
+                self._hold(tensor)
+        return out
+
+    def _hold(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        place, size = storage._cdata, storage.nbytes()
+        if place in self._weights:
+            return
+        if not self._holders.get(place):
+            self._now += size
+            self.peak, self.largest = max(self.peak, self._now), max(self.largest, size)
+        self._holders[place] = self._holders.get(place, 0) + 1
+        weakref.finalize(tensor, self._drop, place, size)
+
+    def _drop(self, place: int, size: int) -> None:
+        self._holders[place] -= 1
+        self._now -= size * (not self._holders[place])
+
+
+def memory(rank: int, kind: str, shape: Sequence[int]) -> dict[int, tuple[int, int, int]]:
+    """Most bytes alive, of one tensor, and of the pixels in a decode by the first 1, 2 and 4 ranks."""
+    model, z, found = vae(kind), latents(shape), {}
+    for degree in (1, 2, 4):
+        group = group_of(degree)
+        if group is None:
+            continue
+        with split_vae(model, group), Live(model) as live:
+            pixels = untiled(model, z)
+        found[degree] = live.peak, live.largest, pixels.numel() * pixels.element_size()
+    return found
+
+
+# ---- refusals, and what stays
+
+
+def failures(rank: int) -> list[str]:
+    """What is said when something is refused, by all four ranks."""
+    group = group_of(4)
+    assert group is not None
+    said = []
+    for make in (
+        lambda: _within(nn.Conv2d(3, 3, 1), group),
+        lambda: _within(vae("sd"), group, latents((1, 4, 7, 4))),
+        lambda: _within(vae("sd"), group, latents((1, 4, 8, 4)) + rank),
+        lambda: _within(vae("flux"), group, latents((1, 4, 8, 4)), act=lambda x: x.softmax(2)),
+        lambda: _within(vae("flux"), group, latents((1, 4, 8, 4)), act=lambda x: torch.from_numpy(x.numpy())),
+    ):
+        said.append(message(make))
+    return said
+
+
+def _within(model: Any, group: Group, z: Tensor | None = None, act: Callable[[Tensor], Tensor] | None = None) -> None:
+    """A split decode, with another last activation if one is given."""
+    kept = model.decoder.conv_act if act else None
+    if act:
+        model.decoder.conv_act = type("Act", (nn.Module,), {"forward": lambda self, x: act(x)})()
+    try:
+        with split_vae(model, group):
+            decode(model, z)
+    finally:
+        if act:
+            model.decoder.conv_act = kept
+
+
+def unchanged(rank: int, kind: str) -> dict[str, bool]:
+    """Whether a VAE is as it was after split decodes, one of which failed, and decodes as it did."""
+    group = group_of(4)
+    assert group is not None
+    model, z = copy.deepcopy(vae(kind)), latents((2, 4, 8, 4) if kind == "sd" else (2, 4, 5, 8, 2))
+    model.enable_slicing()
+    if kind == "sd":
+        model.enable_tiling()
+        model.tile_latent_min_size, model.tile_sample_min_size = 4, 16
+    else:
+        model.enable_tiling(16, 16, tile_sample_stride_height=16, tile_sample_stride_width=16)
+    before, attributes = decode(model, z), _attributes(model)
+    with split_vae(model, group):
+        split = decode(model, z)
+        as_tuple = model.decode(z, return_dict=False)[0]
+        twice = message(lambda: split_vae(model, group).__enter__())
+    with contextlib.suppress(RuntimeError), split_vae(model, group):
+        decode(model, z[:, :1])  # the first convolution needs four channels
+    same, modes = _attributes(model) == attributes, _len_torch_function_stack()
+    after = decode(model, z)
+    model.disable_tiling()
+    return {
+        "attributes are as before": same,
+        "no mode is left": modes == 0,
+        "it decodes as before": torch.equal(before, after),
+        "split is untiled": bool((untiled(model, z) - split).abs().max() <= 1e-5 * max(1.0, float(split.abs().max()))),
+        "tiled differs": bool((before - split).abs().max() > 1e-3),
+        "a tuple holds the same": torch.equal(as_tuple, split),
+        "twice is refused": "is split already" in twice,
+    }
+
+
+def _attributes(model: Any) -> dict[str, str]:
+    return {name: repr(value) for name, value in vars(model).items() if not name.startswith("_mod")}
+
+
+def bf16(rank: int, kind: str, shape: Sequence[int]) -> tuple[float, float] | None:
+    """Mean distance to the fp32 decode: of bf16 on one process, and of bf16 on two ranks."""
+    group = group_of(2)
+    if group is None:
+        return None
+    model, z = copy.deepcopy(vae(kind)).bfloat16(), latents(shape).bfloat16()
+    exact = untiled(copy.deepcopy(model).float(), z.float())
+    with split_vae(model, group):
+        split = decode(model, z)
+    alone, together = (float((x.float() - exact).abs().mean()) for x in (untiled(model, z), split))
+    return alone, together
+
+
+def compiled(rank: int) -> float:
+    """How far a split decode of a compiled decoder is off."""
+    group = group_of(4)
+    assert group is not None
+    model, z = copy.deepcopy(vae("sd")), latents((1, 4, 8, 4))
+    whole = decode(model, z)
+    model.decoder.compile(backend="eager")
+    with split_vae(model, group):
+        return float((decode(model, z) - whole).abs().max())
+
+
+def stage(rank: int, split: int) -> tuple[float, int]:
+    """How far the split pixels of `stages.decode` with bobbin are off on this rank, and a mark of their bits."""
+    from latentloom.pipelines import stages
+    from latentloom.pipelines.models.describe import describe_model
+    from latentloom.pipelines.values import Latents, to_plain
+
+    model = to_plain(describe_model("builtin:bobbin", device="cpu"))
+    canvas = Latents(family="flux", width=64, height=72, batch=2, tensor=latents((2, 16, 9, 8)))
+    request = {"model": model, "latents": to_plain(canvas)}
+    whole, pixels = (stages.decode({**request, **more})["image"]["pixels"] for more in ({}, {"split": split}))
+    assert pixels.shape == (2, 72, 64, 3) and pixels.std() > 0.1
+    return float((pixels - whole).abs().max()), zlib.crc32(pixels.contiguous().numpy().tobytes())

@@ -1,0 +1,1 @@
+"""What tests share: tiny models, warm ranks, servers, browsers. Tests find it because their folder is on the path."""

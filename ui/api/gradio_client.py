@@ -1,0 +1,236 @@
+"""The endpoints for `gradio_client`: list, run, look and fetch, over the same runs as the page."""
+
+# No `from __future__ import annotations` here: Gradio describes the endpoints by the types themselves.
+
+import asyncio
+import contextlib
+import logging
+import math
+import re
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import gradio as gr
+from fastapi import Request
+from fastapi.responses import JSONResponse
+from gradio.events import api
+from gradio.processing_utils import save_file_to_cache
+from gradio.route_utils import FnIndexInferError
+from gradio.utils import get_upload_folder
+from starlette.concurrency import run_in_threadpool
+
+from ...nodes.graph.graph import Graph, graph_from_plain
+from ...nodes.graph.problems import short
+from ...nodes.graph.resolve import param_values
+from ..access.auth import LOCAL
+from ..errors import Conflict, NotHere
+from ..library.opening import templates
+from ..library.workflow_files import Head
+from ..server import Server
+from ..store.paging import FIRST_ROWS, MAX_ROWS, page_of, short_values, shortened
+
+logger = logging.getLogger("latentloom")
+
+TAKES = {
+    "list_workflows": "takes limit (how many at most) and before (text, an id or nothing), in this order",
+    "run_workflow": "takes workflow (text), params (an object, or null) and wait (seconds), in this order",
+    "get_run": "takes run (text)",
+    "fetch_result": "takes result (text)",
+}
+"""The endpoints, each with what its callers have to give."""
+CALL = re.compile(r"/gradio_api/((call|run|api)/|queue/join/?$)")
+"""The routes by which endpoints are called."""
+MATCHERS = ("get_fn", "construct_args")
+"""Gradio's functions that look for an endpoint, and put named arguments in order."""
+MAX_WAIT_S = 86400.0
+POLL_S = 0.2
+AT_A_TIME = 64
+"""Calls that wait for their runs; each costs a task, and no thread."""
+
+
+def add_endpoints(server: Server, *, copies: set[str]) -> None:
+    """Inside `gr.Blocks`, whose set of files that it deletes when they are old is `copies`."""
+    client = ClientApi(server, copies)
+    for endpoint in (client.list_workflows, client.run_workflow, client.get_run, client.fetch_result):
+        api(endpoint, api_name=endpoint.__name__, concurrency_limit=AT_A_TIME)
+
+
+class CheckedBlocks(gr.Blocks):
+    """Blocks that tell the caller of an endpoint what it takes, where Gradio writes a traceback and says nothing."""
+
+    async def preprocess_data(self, block_fn: Any, inputs: list[Any], *rest: Any, **named: Any) -> Any:
+        if (name := block_fn.api_name) not in TAKES:
+            return await super().preprocess_data(block_fn, inputs, *rest, **named)
+        if (given := len(inputs)) != (wanted := len(block_fn.inputs)):
+            raise gr.Error(f"{given} instead of {wanted} arguments were given; {usage(name)}", print_exception=False)
+        try:
+            return await super().preprocess_data(block_fn, inputs, *rest, **named)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            raise gr.Error(f"the arguments cannot be read; {usage(name)}", print_exception=False) from None
+
+
+def usage(name: str) -> str:
+    """What an endpoint takes, or which endpoints there are."""
+    return f"{name} {TAKES[name]}" if name in TAKES else f"there is no endpoint {short(name)}; there is {_names()}"
+
+
+async def misused(request: Request, error: Exception) -> JSONResponse:
+    """The answer to a call that Gradio cannot match to an endpoint; any other error is not hidden."""
+    name = request.path_params.get("api_name")
+    if request.method != "POST" or CALL.search(request.url.path) is None or not _is_misuse(error, name):
+        raise error
+    logger.info("a call to %s was refused: %r", request.url.path, error)
+    said = f"the call is not understood; {usage(name)}" if name else f"there is no such endpoint; there is {_names()}"
+    return JSONResponse({"error": said}, 400)
+
+
+MISUSES = {FnIndexInferError: misused, KeyError: misused, TypeError: misused, RecursionError: misused}
+"""What Gradio's routes raise for an unknown endpoint, and for named arguments that are wrong."""
+
+
+def _is_misuse(error: Exception, name: str | None) -> bool:
+    """Whether the endpoint or its arguments are wrong, by where Gradio failed; else sound ones met a fault of ours."""
+    if isinstance(error, FnIndexInferError | RecursionError) or (name is not None and name not in TAKES):
+        return True
+    return traceback.extract_tb(error.__traceback__)[-1].name in MATCHERS
+
+
+def _names() -> str:
+    return ", ".join(TAKES)
+
+
+class ClientApi:
+    """Each endpoint works for the user who is logged in."""
+
+    def __init__(self, server: Server, copies: set[str]) -> None:
+        self._server = server
+        self._copies = copies
+
+    def list_workflows(self, request: gr.Request, limit: int = FIRST_ROWS, before: str = "") -> list[dict[str, Any]]:
+        """The workflows that can be run by name: your own, newest first, and the templates behind them.
+
+        Args:
+            limit: How many at most.
+            before: The id of the last one of the list before, to go on behind it.
+
+        Returns:
+            A list of {id, name, description, params}; `params` holds the default of each parameter. Of long texts it
+            has the beginning.
+        """
+        own = [_row(head.id, head.name, head.description, head.params) for head in self._heads(request)]
+        with _told():
+            rows, last = _num_rows(limit), _check_text("before", before)
+            return page_of([*own, *_shipped()], lambda row: row["id"], limit=rows, before=last)
+
+    def _heads(self, request: gr.Request) -> list[Head]:
+        return self._server.library.heads(_user(request))
+
+    async def run_workflow(
+        self, request: gr.Request, workflow: str, params: dict[str, Any] | None = None, wait: float = 600.0
+    ) -> dict[str, Any]:
+        """Run a workflow and wait for what it makes.
+
+        Args:
+            workflow: The id of one of your workflows or of a template, such as first_picture.
+            params: Values for its parameters by name, or for single inputs as node.socket; the rest are its own.
+            wait: Seconds to wait; 0 returns at once, and get_run tells how the run does.
+
+        Returns:
+            The run as {id, state, error, results}; each result has an id for fetch_result, and a url on this server.
+        """
+        user = _user(request)
+        with _told():
+            _check_text("workflow", workflow)
+            _check_params(params)
+            end = time.monotonic() + _seconds(wait)
+            id = await run_in_threadpool(self._submit, user, workflow, params or {})
+            while not self._server.runs.book.get(user, id).is_over and time.monotonic() < end:
+                await asyncio.sleep(POLL_S)
+            return await run_in_threadpool(self._run, user, id)
+
+    def get_run(self, request: gr.Request, run: str) -> dict[str, Any]:
+        """How a run does.
+
+        Args:
+            run: Its id.
+
+        Returns:
+            The run as {id, state, error, results}.
+        """
+        with _told():
+            return self._run(_user(request), _check_text("run", run))
+
+    def fetch_result(self, request: gr.Request, result: str) -> dict[str, Any]:
+        """The file of a result; the client downloads it and gives its path.
+
+        Args:
+            result: Its id.
+        """
+        with _told():
+            path = self._server.results.path(_user(request), _check_text("result", result))
+        copy = save_file_to_cache(path, get_upload_folder())
+        self._copies.add(copy)
+        return {"path": copy, "orig_name": path.name, "meta": {"_type": "gradio.FileData"}}
+
+    def _submit(self, user: str, workflow: str, params: Mapping[str, Any]) -> str:
+        return self._server.runs.submit(user, self._graph(user, workflow), overrides=params).runs[0]
+
+    def _graph(self, user: str, workflow: str) -> Graph:
+        if template := next((each for each in templates() if each["id"] == workflow), None):
+            return graph_from_plain(template["graph"])
+        return self._server.library.graph(user, workflow)
+
+    def _run(self, user: str, id: str) -> dict[str, Any]:
+        run = self._server.runs.get(user, id)
+        files = [file for node in run["nodes"].values() for file in node["files"]]
+        results = [{"id": file, "url": f"loom/files/{file}"} for file in files]
+        return {"id": id, "state": run["state"], "error": run["error"], "results": results}
+
+
+def _shipped() -> list[dict[str, Any]]:
+    return [
+        _row(each["id"], each["name"], each["description"], param_values(graph_from_plain(each["graph"]), {}))
+        for each in templates()
+    ]
+
+
+def _row(id: str, name: str, description: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": id, "name": name, "description": shortened(description), "params": short_values(params)}
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Errors that speak to the user reach the client as they are; Gradio hides all others."""
+    try:
+        yield
+    except (ValueError, NotHere, Conflict) as error:
+        raise gr.Error(str(error), print_exception=False) from None
+
+
+def _check_text(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError(f"{name} is {short(value)}; it takes text, such as an id that another call gave")
+
+
+def _check_params(params: Any) -> None:
+    if params is not None and not isinstance(params, dict):
+        raise ValueError(f"params is {short(params)}; it takes values by name, such as {{'prompt': 'a red star'}}")
+
+
+def _num_rows(limit: Any) -> int:
+    if type(limit) is not int or not 1 <= limit <= MAX_ROWS:
+        raise ValueError(f"limit is {short(limit)}; it takes a whole number, from 1 to {MAX_ROWS}")
+    return limit
+
+
+def _seconds(wait: Any) -> float:
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not (math.isfinite(wait) and wait >= 0):
+        raise ValueError(f"wait is {short(wait)}; it takes a number of seconds, 0 for not waiting")
+    return min(float(wait), MAX_WAIT_S)
+
+
+def _user(request: gr.Request) -> str:
+    return request.username or LOCAL

@@ -1,0 +1,61 @@
+"""The API's routes that look at a workflow without keeping it: open, text, export, check, plan."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import unquote
+
+from fastapi import APIRouter, Header, Request, Response
+
+from ...nodes.graph.check import check, ensure
+from ...nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain
+from ...nodes.hosts.comfy_file import to_comfy
+from ...nodes.registry import SPECS
+from ..library.opening import open_file
+from ..server import Server
+from ..views.plan_view import plan_view
+from .answers import plain, problems_plain
+from .bodies import CheckBody, GraphBody, PlanBody
+from .shapes import FileText, NamedGraph, Problems, answers, takes
+
+FileName = Annotated[str, Header(max_length=4096, description="The file's name, percent-encoded.")]
+
+
+def add_routes(router: APIRouter, server: Server) -> None:
+    @router.post("/open", responses=answers(NamedGraph), openapi_extra=takes("application/json", "image/*", "video/*"))
+    async def open_workflow(request: Request, x_name: FileName = "") -> Response:
+        """The workflow in a file (the body): ours, ComfyUI's API format, or a picture or video that carries one."""
+        async with server.intake.body(request) as path:
+            graph = await server.intake.look(open_file, path, name=file_name(x_name))
+        return plain({"name": graph.name, "graph": graph_to_plain(graph)})
+
+    @router.post("/text", responses=answers(FileText))
+    def text(body: GraphBody) -> Response:
+        """The file's text, as the command line writes it."""
+        return plain({"text": graph_text(graph_from_plain(body.graph))})
+
+    @router.post("/export/comfyui")
+    def export_comfyui(body: GraphBody) -> Response:
+        """The prompt that ComfyUI runs with our nodes installed."""
+        graph = graph_from_plain(body.graph)
+        ensure(graph, SPECS)
+        return plain(to_comfy(graph, SPECS))
+
+    @router.post("/check", responses=answers(Problems))
+    def check_workflow(body: CheckBody) -> Response:
+        """Everything that keeps the workflow from running."""
+        return plain({"problems": problems_plain(check(graph_from_plain(body.graph), SPECS, body.overrides))})
+
+    @router.post("/plan")
+    def plan(body: PlanBody) -> Response:
+        """How its denoises would use the devices, and what they need there; nothing is loaded."""
+        view = plan_view(
+            graph_from_plain(body.graph), body.overrides, devices=body.devices, plan=body.plan, settings=server.settings
+        )
+        return plain(view)
+
+
+def file_name(header: str) -> str:
+    """The last part of a file's name as the page sent it, without what no name should hold."""
+    name = unquote(header).replace("\\", "/").rpartition("/")[2]
+    return "".join(c for c in name if c.isprintable())[:200].strip(". ") or "file"

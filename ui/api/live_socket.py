@@ -1,0 +1,100 @@
+"""The WebSocket on which a page watches its user's runs: what changed, at most twelve times a second, newest only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from anyio import create_task_group
+from fastapi import APIRouter, WebSocket
+from starlette.websockets import WebSocketDisconnect
+
+from ..access.auth import user_of
+from ..errors import NotLoggedIn
+from ..live.live import Live, Seen
+from ..views.devices import DeviceWatch
+from .answers import plain
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+logger = logging.getLogger("latentloom")
+
+GAP_S = 1 / 12
+LOOK_S = 15.0
+"""How often a socket with nothing to tell looks whether its user is still logged in."""
+MAX_SOCKETS = 64
+"""Of one user: one for each page."""
+MAX_MESSAGE = 1024
+"""Characters that a page may send at once: it has nothing to say but pings."""
+POLICY, TOO_BIG, FAILED = 1008, 1009, 1011
+
+
+def add_routes(router: APIRouter, server: Server) -> None:
+    open_sockets: Counter[str] = Counter()
+    devices = DeviceWatch(server.live)
+
+    @router.websocket("/live")
+    async def live(socket: WebSocket) -> None:
+        try:
+            user = user_of(socket)
+        except NotLoggedIn as error:
+            await socket.send_denial_response(plain({"error": str(error)}, 401))
+            return
+        if open_sockets[user] >= MAX_SOCKETS:
+            sentence = f"{MAX_SOCKETS} pages of yours watch already; close one of them"
+            await socket.send_denial_response(plain({"error": sentence}, 429))
+            return
+        open_sockets[user] += 1
+        try:
+            with devices.for_page():
+                await _serve(socket, server.live, user)
+        finally:
+            open_sockets[user] -= 1
+
+
+async def _serve(socket: WebSocket, live: Live, user: str) -> None:
+    """Until either side ends: a page whose socket tells nothing any more must know, so that it opens another."""
+    await socket.accept()
+    try:
+        async with create_task_group() as tasks:
+            tasks.start_soon(_tell, socket, live, user)
+            await _listen(socket)
+            tasks.cancel_scope.cancel()
+    except* (WebSocketDisconnect, RuntimeError):  # the page went away
+        pass
+    except* Exception as failed:
+        logger.error("a page is told nothing any more, and has to connect again", exc_info=failed)
+        await socket.close(FAILED, "the server failed; its log says where")
+
+
+async def _tell(socket: WebSocket, live: Live, user: str) -> None:
+    """A page that reads slowly is told less often, and then the newest state: nothing queues up."""
+    seen = Seen()
+    with live.watching(user) as watcher:
+        while True:
+            if not _is_still(socket, user):
+                await socket.close(POLICY, "you are not logged in any more; log in again")
+                return
+            if (message := live.changes(user, seen)) is not None:
+                await socket.send_text(json.dumps(message))
+                await asyncio.sleep(GAP_S)
+            await watcher.changed(LOOK_S)
+
+
+async def _listen(socket: WebSocket) -> None:
+    """Until the page goes away."""
+    while (message := await socket.receive())["type"] == "websocket.receive":
+        if len(message.get("text") or message.get("bytes") or "") > MAX_MESSAGE:
+            await socket.close(TOO_BIG, "this socket only tells; send requests over HTTP")
+            return
+
+
+def _is_still(socket: WebSocket, user: str) -> bool:
+    try:
+        return user_of(socket) == user
+    except NotLoggedIn:
+        return False

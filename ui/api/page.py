@@ -1,0 +1,88 @@
+"""The API's routes about the page itself: its files, the catalog of nodes, who is logged in, templates, the machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import FileResponse
+
+from ... import __version__
+from ...nodes.catalog import catalog
+from ..access.auth import COOKIES, token_of
+from ..access.gate import UPLOAD_BYTES
+from ..bundle import MEDIA_TYPES, Bundle
+from ..errors import NotHere
+from ..library.opening import templates
+from ..server import Server
+from ..views.models_view import models_view
+from .answers import User, nothing, plain
+from .bodies import Empty
+from .shapes import Catalog, Me, Template, answers
+
+FOR_EVER = "public, max-age=31536000, immutable"
+
+
+def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
+    nodes = catalog_plain()
+
+    @router.get("/static/{name}", response_class=FileResponse)
+    def static(name: str, v: Annotated[str, Query(max_length=64)] = "") -> Response:
+        """One of the page's own files; with `v` it may be kept for ever."""
+        if (path := bundle.files.get(name)) is None:
+            raise NotHere(f"there is no file {name[:40]!r} of the page; reload it")
+        keeping = FOR_EVER if v == bundle.version else "no-cache"
+        return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers={"Cache-Control": keeping})
+
+    @router.get("/catalog", responses=answers(Catalog))
+    def read_catalog(request: Request) -> Response:
+        """Every node with its sockets; the canvas draws from this alone."""
+        tag = f'"{nodes["version"]}"'
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers={"ETag": tag})
+        answer = plain(nodes)
+        answer.headers.update({"ETag": tag, "Cache-Control": "no-cache"})
+        return answer
+
+    @router.get("/me", responses=answers(Me))
+    def me(user: User) -> Response:
+        """Who is logged in, and what this server allows."""
+        settings = server.settings
+        return plain(
+            {
+                "user": user,
+                "has_auth": settings.has_auth,
+                "version": __version__,
+                "output_dir_name": settings.output_dir.name,
+                "max_upload_bytes": UPLOAD_BYTES,
+            }
+        )
+
+    @router.post("/logout", status_code=204)
+    async def log_out(request: Request, body: Empty) -> Response:  # in the event loop, as logging in
+        """End this session; the user's others go on."""
+        request.app.tokens.pop(token_of(request), None)
+        answer = nothing()
+        for name in COOKIES:
+            answer.delete_cookie(name.format(request.app.cookie_id))
+        return answer
+
+    @router.get("/templates", responses=answers(list[Template]))
+    def read_templates() -> Response:
+        """Ready workflows to start from."""
+        return plain(templates())
+
+    @router.get("/models")
+    def models(refresh: Annotated[bool, Query()] = False) -> Response:
+        """What is installed, what fits on these devices, and what is loaded; `refresh` looks for models again."""
+        return plain(models_view(server.settings, refresh=refresh))
+
+
+def catalog_plain() -> dict[str, Any]:
+    """The catalog with a version that changes when any node does."""
+    nodes = catalog()
+    types = sorted({socket["type"] for node in nodes for socket in (*node["inputs"], *node["outputs"])})
+    version = hashlib.sha256(json.dumps(nodes).encode()).hexdigest()[:12]
+    return {"version": version, "nodes": nodes, "types": types}

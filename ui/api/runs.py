@@ -1,0 +1,85 @@
+"""The API's routes about runs: start, list, cancel, order, previews."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from ...nodes.graph.graph import graph_from_plain
+from ...pipelines.values import Place
+from ..errors import NotHere
+from ..live.state import State
+from ..server import Server
+from ..store.files import picture
+from ..store.paging import FIRST_ROWS, Before, Limit
+from ..views.devices import accelerators, asked_place, devices_now
+from .answers import Id, NodeName, User, nothing, plain
+from .bodies import Empty, MoveBody, RunBody
+from .shapes import CONFLICT, RunRow, RunWithGraph, Submitted, answers, sends
+
+States = Annotated[list[State] | None, Query(description="Only runs in one of these states.")]
+BatchId = Annotated[str, Query(max_length=64, description="Only runs that one request started.")]
+
+
+def add_routes(router: APIRouter, server: Server) -> None:
+    runs = server.runs
+
+    @router.post("/runs", status_code=201, responses=answers(Submitted, 201))
+    def start(body: RunBody, user: User) -> Response:
+        """Put a run at the end of the queue, or one for each value of a sweep."""
+        batch = runs.submit(
+            user,
+            graph_from_plain(body.graph),
+            overrides=body.overrides,
+            sweep=body.sweep,
+            targets=body.targets,
+            workflow_id=body.workflow_id,
+            place=_place(body, server.settings.place),
+        )
+        return plain({"batch": batch.id, "runs": list(batch.runs)}, 201)
+
+    @router.get("/runs", responses=answers(list[RunRow]))
+    def list_runs(
+        user: User, state: States = None, batch: BatchId = "", limit: Limit = FIRST_ROWS, before: Before = ""
+    ) -> Response:
+        """The user's runs, newest first; `state` may be given several times."""
+        found = runs.list(user, states=state or (), batch=batch, limit=limit, before=before)
+        return plain([run.to_row() for run in found])
+
+    @router.get("/runs/{id}", responses=answers(RunWithGraph))
+    def get_run(id: Id, user: User) -> Response:
+        """One run with its nodes and its workflow."""
+        return plain(runs.get(user, id))
+
+    @router.delete("/runs/{id}", status_code=204, responses=CONFLICT)
+    def delete_run(id: Id, user: User) -> Response:
+        """Forget a run that does not run, and delete its files."""
+        runs.delete(user, id)
+        return nothing()
+
+    @router.post("/runs/{id}/cancel", status_code=204)
+    def cancel_run(id: Id, user: User, body: Empty) -> Response:
+        """A waiting run is taken out, a running one stops at its next step."""
+        runs.cancel(user, id)
+        return nothing()
+
+    @router.post("/runs/{id}/move", status_code=204, responses=CONFLICT)
+    def move_run(id: Id, user: User, body: MoveBody) -> Response:
+        """Put a waiting run before another one of the user's."""
+        runs.move(user, id, body.before)
+        return nothing()
+
+    @router.get("/runs/{id}/previews/{node}", responses=sends("image/webp"))
+    def preview(id: Id, node: NodeName, user: User, s: Annotated[str, Query(max_length=20)] = "") -> Response:
+        """The node's newest preview; `s` is its number, for the browser's sake only."""
+        if (data := runs.preview(user, id, node)) is None:
+            raise NotHere(f"node {node} of this run has no preview yet; wait for its first step")
+        return picture(data, "image/webp")
+
+
+def _place(body: RunBody, own: Place) -> Place | None:
+    """None: where the server says."""
+    if not body.devices.strip() and not body.plan.strip():
+        return None
+    return asked_place(body.devices, body.plan, own=own, here=accelerators(devices_now()))

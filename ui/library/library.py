@@ -1,0 +1,244 @@
+"""The library: every user's saved workflows, with all their versions, folders and thumbnails."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ...nodes.files.atomic import write_atomic
+from ...nodes.files.thumbnails import picture_facts, picture_thumbnail
+from ...nodes.graph.graph import Graph, graph_to_plain
+from ..errors import Conflict, NotHere
+from ..live.live import Live
+from ..settings import Settings
+from ..store.paging import FIRST_ROWS, page_of, shortened
+from ..store.quota import Quota, size_of
+from ..store.user_files import (
+    MAX_NAME,
+    checked_folder,
+    checked_id,
+    checked_name,
+    fresh_id,
+    graph_bytes,
+    nothing,
+    user_folder,
+)
+from .drafts import Drafts
+from .shares import Shares
+from .workflow_files import Head, Version, WorkflowFiles
+
+MAX_VERSIONS = 100
+THUMB_SIDE = 512
+MAX_THUMB_PIXELS = 4096 * 4096
+PICTURE = "the workflow's picture"
+
+Plain = dict[str, Any]
+
+
+class Library:
+    """Threads share it. Everything is on the disk before a method returns."""
+
+    def __init__(self, settings: Settings, live: Live, *, quota: Quota | None = None) -> None:
+        self._quota = quota or Quota(settings.data_dir)
+        self.drafts = Drafts(settings.data_dir, quota=self._quota)
+        self._data_dir = settings.data_dir
+        self._live = live
+        self._shares = Shares(settings.data_dir)
+        self._lock = threading.RLock()
+        self._heads: dict[str, dict[str, Head]] = {}
+        """By user, read when the user first asks."""
+
+    def list(self, user: str, *, search: str = "", limit: int = FIRST_ROWS, before: str = "") -> list[Plain]:
+        """Newest first, at most `limit`, behind the one whose id is `before`; with `search` those whose name and
+        description have all its words. Raises `NotHere`."""
+        words = search.lower().split()
+        with self._lock:
+            found = [head for head in self._newest(user) if _has(head, words)]
+            heads = page_of(found, lambda head: head.id, limit=limit, before=before)
+            return [self._plain(user, head) for head in heads]
+
+    def heads(self, user: str) -> list[Head]:
+        """Of all workflows, newest first, without opening any."""
+        with self._lock:
+            return self._newest(user)
+
+    def get(self, user: str, id: str, version: int | None = None) -> Plain:
+        """With its graph. Raises `NotHere`."""
+        with self._lock:
+            head = self._head(user, id)
+            graph = self._graph(user, head, version)
+            return {**self._plain(user, head), "graph": graph_to_plain(graph)}
+
+    def graph(self, user: str, id: str, version: int | None = None) -> Graph:
+        """Raises `NotHere`."""
+        with self._lock:
+            return self._graph(user, self._head(user, id), version)
+
+    def create(self, user: str, graph: Graph, *, name: str | None = None, folder: str = "") -> Plain:
+        """Raises `ValueError`."""
+        graph = graph.model_copy(update={"name": checked_name(graph.name if name is None else name)})
+        folder = checked_folder(folder)
+        with self._lock:
+            head = Head(id=fresh_id(), name=graph.name, folder=folder, updated=time.time(), versions=())
+            return self._add_version(user, head, graph)
+
+    def save(self, user: str, id: str, graph: Graph, *, base_version: int) -> Plain:
+        """A new version, unless nothing changed. Raises `Conflict` when it is not based on the current one."""
+        graph = graph.model_copy(update={"name": checked_name(graph.name)})
+        with self._lock:
+            head = self._head(user, id)
+            if base_version != head.version:
+                raise Conflict(
+                    f"{head.name} was saved elsewhere meanwhile: you changed version {base_version}, and it is at "
+                    f"version {head.version}; save yours as a copy, or open the newer one"
+                )
+            if self._files(user).read_version(id, head.version) == graph and graph.name == head.name:
+                return self._plain(user, head)
+            return self._add_version(user, head, graph)
+
+    def change(self, user: str, id: str, *, name: str | None = None, folder: str | None = None) -> Plain:
+        """Rename or move. Raises `NotHere` and `ValueError`."""
+        with self._lock:
+            head = self._head(user, id)
+            named = head.name if name is None else checked_name(name)
+            moved = head.folder if folder is None else checked_folder(folder)
+            return self._put(user, head.model_copy(update={"name": named, "folder": moved, "updated": time.time()}))
+
+    def delete(self, user: str, id: str) -> None:
+        """Raises `NotHere`, and `ValueError` when it cannot be."""
+        with self._lock:
+            head = self._head(user, id)
+            with self._quota.changing(user, "workflows", self._files(user).path(id), count=-1):
+                self._files(user).remove(id)
+            self._shares.drop(head.token)
+            del self._heads_of(user)[id]
+            self._live.count(user, "library")
+
+    def duplicate(self, user: str, id: str) -> Plain:
+        """The current version and the thumbnail, under a new name."""
+        with self._lock:
+            head = self._head(user, id)
+            ending = " (copy)"
+            name = head.name[: MAX_NAME - len(ending)] + ending
+            graph, path = self._graph(user, head, None), self._files(user).thumb_path(id)
+            thumb = path.read_bytes() if path.is_file() else b""
+            num_bytes = len(graph_bytes(graph)) + len(thumb)
+            self._quota.check(user, "workflows", num_bytes=num_bytes, count=1)  # of all, before any of it is there
+            copy = self.create(user, graph, name=name, folder=head.folder)
+            if thumb:
+                self._write_thumbnail(user, copy["id"], thumb)
+            return self._plain(user, self._head(user, copy["id"]))
+
+    def versions(self, user: str, id: str) -> list[Plain]:
+        """Newest first."""
+        with self._lock:
+            return [version.model_dump() for version in reversed(self._head(user, id).versions)]
+
+    def thumbnail(self, user: str, id: str) -> bytes:
+        """PNG. Raises `NotHere`."""
+        with self._lock:
+            path = self._files(user).thumb_path(self._head(user, id).id)
+            if not path.is_file():
+                raise NotHere("this workflow has no picture yet; run it, or save it again")
+            return path.read_bytes()
+
+    def put_thumbnail(self, user: str, id: str, file: Path) -> None:
+        """Any picture; it is made small and written anew. Raises `NotHere` and `ValueError`."""
+        with self._lock:
+            self._head(user, id)
+        facts = picture_facts(file, name=PICTURE)
+        if facts.width * facts.height > MAX_THUMB_PIXELS:
+            raise ValueError(f"{PICTURE} is {facts.width} x {facts.height}; send a smaller one")
+        small = picture_thumbnail(file, side=THUMB_SIDE, name=PICTURE, format="PNG")
+        with self._lock:
+            path = self._files(user).thumb_path(self._head(user, id).id)
+            self._quota.check(user, "workflows", num_bytes=len(small) - size_of(path))
+            self._write_thumbnail(user, id, small)
+            self._live.count(user, "library")
+
+    def share(self, user: str, id: str) -> str:
+        """The token under which every user of this server may read the workflow; the same one each time."""
+        with self._lock:
+            head = self._head(user, id)
+            if not head.token:
+                head = head.model_copy(update={"token": self._shares.make(user, id)})
+                self._put(user, head)
+            return head.token
+
+    def shared(self, token: str) -> Plain:
+        """`{name, graph}` of the current version. Raises `NotHere`."""
+        share = self._shares.find(token)
+        with self._lock:
+            head = self._head(share.user, share.workflow)
+            return {"name": head.name, "graph": graph_to_plain(self._graph(share.user, head, None))}
+
+    def _write_thumbnail(self, user: str, id: str, data: bytes) -> None:
+        path = self._files(user).thumb_path(id)
+        with self._quota.changing(user, "workflows", path):
+            write_atomic(path, data)
+
+    def _add_version(self, user: str, head: Head, graph: Graph) -> Plain:
+        number = head.version + 1 if head.versions else 1
+        version = Version(version=number, time=time.time(), num_nodes=len(graph.nodes))
+        kept = (*head.versions, version)
+        files, count = self._files(user), 0 if head.versions else 1
+        self._quota.check(user, "workflows", num_bytes=len(graph_bytes(graph)), count=count)
+        changed = [files.version_path(head.id, each.version) for each in (version, *kept[:-MAX_VERSIONS])]
+        with self._quota.changing(user, "workflows", *changed, count=count):
+            files.write_version(head.id, number, graph)
+            plain = self._put(user, head.showing(graph, kept[-MAX_VERSIONS:]))
+            for old in kept[:-MAX_VERSIONS]:
+                files.remove_version(head.id, old.version)
+        return plain
+
+    def _put(self, user: str, head: Head) -> Plain:
+        files = self._files(user)
+        with self._quota.changing(user, "workflows", files.head_path(head.id)):
+            files.write_head(head)
+        self._heads_of(user)[head.id] = head
+        self._live.count(user, "library")
+        return self._plain(user, head)
+
+    def _head(self, user: str, id: str) -> Head:
+        if (head := self._heads_of(user).get(checked_id(id, "workflow"))) is None:
+            raise nothing(id, "workflow")
+        return head
+
+    def _graph(self, user: str, head: Head, version: int | None) -> Graph:
+        number = head.version if version is None else version
+        graph = self._files(user).read_version(head.id, number)
+        if graph is None:
+            raise NotHere(f"version {number} of {head.name} is not kept, or was damaged; open another version")
+        return graph.model_copy(update={"name": head.name})
+
+    def _newest(self, user: str) -> list[Head]:
+        """All of the user's workflows, those that changed last first."""
+        return sorted(self._heads_of(user).values(), key=lambda head: head.updated, reverse=True)
+
+    def _heads_of(self, user: str) -> dict[str, Head]:
+        if user not in self._heads:
+            self._heads[user] = self._files(user).heads()
+        return self._heads[user]
+
+    def _files(self, user: str) -> WorkflowFiles:
+        return WorkflowFiles(user_folder(self._data_dir, user) / "workflows")
+
+    def _plain(self, user: str, head: Head) -> Plain:
+        return {
+            "id": head.id,
+            "name": head.name,
+            "folder": head.folder,
+            "summary": shortened(head.description),
+            "updated": head.updated,
+            "version": head.version,
+            "num_nodes": head.versions[-1].num_nodes,
+            "has_thumb": self._files(user).thumb_path(head.id).is_file(),
+        }
+
+
+def _has(head: Head, words: Sequence[str]) -> bool:
+    text = f"{head.name} {head.description}".lower() if words else ""
+    return all(word in text for word in words)

@@ -1,0 +1,273 @@
+"""All runs that the server knows, and every change of their state: kept on the disk first, then told to the pages."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from ...nodes.execution.events import Event
+from ...nodes.graph.graph import Graph
+from ..errors import Conflict
+from ..live.live import Live, QueueEntry
+from ..live.state import Outcome, Run, after, ended, order_of, recovered, set_back
+from ..store.user_files import nothing
+from .records import RunRecords
+
+
+class RunQueue:
+    """Every change is handed to `keep` before it holds; not for several threads at a time."""
+
+    def __init__(self, keep: Callable[[Sequence[str]], None]) -> None:
+        self._keep = keep
+        self._users: dict[str, str] = {}
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(self._users)
+
+    def count(self, user: str) -> int:
+        return sum(owner == user for owner in self._users.values())
+
+    def add(self, entries: Sequence[tuple[str, str]]) -> None:
+        """(id, user) at the end."""
+        self._change({**self._users, **dict(entries)})
+
+    def take(self) -> str | None:
+        """The first, which then waits no more; nothing is kept, since its own record says that it began."""
+        if not self._users:
+            return None
+        id = next(iter(self._users))
+        del self._users[id]
+        return id
+
+    def remove(self, id: str) -> None:
+        if id in self._users:
+            self._change({each: user for each, user in self._users.items() if each != id})
+
+    def move(self, id: str, before: str | None, user: str) -> None:
+        """Among the user's own places: everybody else's run stays where it is."""
+        mine = [each for each, owner in self._users.items() if owner == user and each != id]
+        mine.insert(mine.index(before) if before in mine else len(mine), id)
+        order = iter(mine)
+        self._change(
+            dict((next(order), user) if owner == user else (each, owner) for each, owner in self._users.items())
+        )
+
+    def _change(self, users: dict[str, str]) -> None:
+        self._keep(tuple(users))
+        self._users = users
+
+
+logger = logging.getLogger("latentloom")
+
+
+class RunBook:
+    """Threads share it. A run that is over is held without its nodes; they are read again when asked for."""
+
+    def __init__(self, records: RunRecords, live: Live, *, clock: Callable[[], float] = time.time) -> None:
+        self.records = records
+        self._live = live
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._runs: dict[str, Run] = {}
+        self._queue = RunQueue(records.write_order)
+        self._makers: dict[str, str] = {}
+        """The run of each result."""
+        self._cancels: dict[str, threading.Event] = {}
+        """Of the runs under way, in the order in which they began."""
+        self._recover()
+
+    def of(self, user: str) -> list[Run]:
+        """The user's runs, newest first."""
+        with self._lock:
+            return [run for run in reversed(self._runs.values()) if run.user == user]
+
+    def get(self, user: str, id: str) -> Run:
+        """Raises `NotHere`."""
+        with self._lock:
+            run = self._runs.get(id)
+        if run is None or run.user != user:
+            raise nothing(id, "run")
+        return run
+
+    def with_nodes(self, run: Run) -> Run:
+        """The same with what became of its nodes."""
+        if run.nodes or not run.is_over or (kept := self.records.read(run.user, run.id)) is None:
+            return run
+        return run.model_copy(update={"nodes": kept.nodes})
+
+    def maker(self, user: str, made_id: str) -> Run:
+        """The run that made a result. Raises `NotHere`."""
+        with self._lock:
+            run = self._runs.get(self._makers.get(made_id, ""))
+        if run is None or run.user != user:
+            raise nothing(made_id, "result")
+        return run
+
+    def num_waiting(self, user: str) -> int:
+        with self._lock:
+            return self._queue.count(user)
+
+    def add(self, runs: Sequence[Run], graph: Graph) -> None:
+        """New runs of one batch at the end of the queue; all of them or none. Raises `ValueError`."""
+        user, batch = runs[0].user, runs[0].batch
+        try:
+            self.records.write_graph(user, batch, graph)
+            for run in runs:
+                self.records.write(run)
+            with self._lock:
+                self._queue.add([(run.id, user) for run in runs])
+                for run in runs:
+                    self._hold(run)
+                self._show_queue()
+        except ValueError:
+            for run in runs:
+                self.records.remove(user, run.id)
+            self.records.remove_graph(user, batch)
+            raise
+
+    def begin_next(self) -> tuple[Run, threading.Event] | None:
+        """The first of the queue is running from now on; None when nobody waits."""
+        with self._lock:
+            if (id := self._queue.take()) is None:
+                return None
+            run = self._runs[id].model_copy(update={"state": "running", "started": self._clock()})
+            self._cancels[id] = threading.Event()
+            self._put(run)
+            self._show_queue()
+            return run, self._cancels[id]
+
+    def tell(self, id: str, event: Event) -> None:
+        """An event of a node of a run that is running."""
+        with self._lock:
+            run = self._runs.get(id)
+            if run is None or run.is_over or event.node not in run.nodes:
+                return
+            node = after(run.nodes[event.node], event, now=self._clock())
+            self._runs[id] = run.model_copy(update={"nodes": {**run.nodes, event.node: node}})
+            self._live.put_node(id, event.node, node)
+
+    def end(self, id: str, outcome: Outcome) -> None:
+        """A run is over."""
+        with self._lock:
+            run = ended(self._runs[id], outcome, now=self._clock())
+            self._cancels.pop(id, None)
+            self._put(run)
+            self._show_queue()
+        if run.made:
+            self._live.count(run.user, "results")
+
+    def cancel(self, user: str, id: str) -> None:
+        """A waiting run is over; a running one ends at its next step."""
+        with self._lock:
+            run = self.get(user, id)
+            if run.state == "waiting":
+                self._queue.remove(id)
+                self.end(id, Outcome(state="cancelled"))
+            elif run.state == "running":
+                self._put(run.model_copy(update={"is_ending": True}))
+                self._cancels[id].set()
+
+    def move(self, user: str, id: str, before: str | None) -> None:
+        """Put a waiting run before another of the same user, or behind all of them; others' runs keep their places."""
+        with self._lock:
+            for each in (id, *filter(None, [before])):
+                if self.get(user, each).state != "waiting":
+                    raise Conflict("one of the two runs does not wait any more; look at the queue again")
+            self._queue.move(id, before, user)
+            self._show_queue()
+
+    def remove(self, user: str, id: str) -> Run:
+        """Forget a run that does not run; its record, with its nodes' states. Its files are the caller's matter."""
+        with self._lock:
+            run = self.get(user, id)
+            if run.state == "running":
+                raise Conflict("the run is running; cancel it first, then delete it")
+            self._queue.remove(id)
+            self.records.remove(user, id)
+            del self._runs[id]
+            for made in run.made:
+                self._makers.pop(made.id, None)
+            self._count_made(run, run.model_copy(update={"made": ()}))
+            if not any(each.batch == run.batch for each in self._runs.values()):
+                self.records.remove_graph(user, run.batch)
+            self._live.remove_run(user, id)
+            self._show_queue()
+        if run.made:
+            self._live.count(user, "results")
+        return run
+
+    def is_ending(self, id: str) -> bool:
+        """Whether its user cancelled it."""
+        with self._lock:
+            return self._runs[id].is_ending
+
+    def forget_made(self, user: str, id: str, made_id: str) -> None:
+        """One result of a run is gone."""
+        with self._lock:
+            run = self.with_nodes(self.get(user, id))
+            made = tuple(each for each in run.made if each.id != made_id)
+            nodes = {
+                name: node.model_copy(update={"files": tuple(file for file in node.files if file != made_id)})
+                for name, node in run.nodes.items()
+            }
+            self._makers.pop(made_id, None)
+            self._put(run.model_copy(update={"made": made, "nodes": nodes}))
+        self._live.count(user, "results")
+
+    def stop_all(self) -> None:
+        """Runs under way end at their next step, for a server that was asked to end.
+
+        The disk knows them as waiting, before all others: it is not their fault, however long their step takes.
+        """
+        with self._lock:
+            try:
+                self.records.write_order([*self._cancels, *self._queue.ids])
+                for run in [self._runs[id] for id in self._cancels]:
+                    if not run.is_ending:
+                        self.records.write(set_back(run))
+            except ValueError as error:  # then they count as runs of a server that was killed
+                logger.warning("the runs under way were not put back into the queue: %s", error)
+            for cancel in self._cancels.values():
+                cancel.set()
+
+    def _put(self, run: Run) -> None:
+        try:
+            self.records.write(run)
+        except ValueError as error:  # the run itself goes on; only a restart would not know
+            logger.warning("the state of run %s was not kept: %s", run.id, error)
+            run = run.model_copy(update={"note": f"its state was not kept: {error}"})
+            self._hold(run, is_kept=False)
+        else:
+            self._hold(run)
+
+    def _hold(self, run: Run, *, is_kept: bool = True) -> None:
+        """Nodes of runs that are over stay on the disk alone, if they are there."""
+        self._count_made(self._runs.get(run.id), run)
+        self._runs[run.id] = run.model_copy(update={"nodes": {}}) if run.is_over and is_kept else run
+        self._makers |= {made.id: run.id for made in run.made}
+        self._live.put_run(run)
+
+    def _count_made(self, before: Run | None, run: Run) -> None:
+        old = before.made if before else ()
+        num_bytes = sum(made.bytes for made in run.made) - sum(made.bytes for made in old)
+        self.records.quota.add(run.user, "results", num_bytes=num_bytes, count=len(run.made) - len(old))
+
+    def _show_queue(self) -> None:
+        entries = [*self._cancels, *self._queue.ids]
+        runs = [self._runs[id] for id in entries]
+        self._live.put_queue([QueueEntry(run.id, run.user, run.state, run.name) for run in runs])
+
+    def _recover(self) -> None:
+        found = sorted(self.records.all(), key=lambda run: run.created)
+        for run in found:
+            if run.state == "running":
+                self._put(recovered(run, now=self._clock()))
+            else:
+                self._hold(run)
+        order = order_of(found, self.records.read_order())
+        if waiting := [self._runs[id] for id in order if self._runs[id].state == "waiting"]:
+            self._queue.add([(run.id, run.user) for run in waiting])
+        self._show_queue()

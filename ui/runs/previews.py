@@ -1,0 +1,46 @@
+"""The newest preview of each node, turned into a small WebP only when somebody asks for it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from ...nodes.files.thumbnails import preview_webp
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SIDE = 512
+KEPT_RUNS = 20
+
+
+class Previews:
+    """Of the runs that had one last; threads may share it."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[str, dict[str, Tensor | bytes]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def put(self, run: str, node: str, pixels: Tensor) -> None:
+        """uint8 H W 3; replaces the node's last one."""
+        with self._lock:
+            self._runs.setdefault(run, {})[node] = pixels
+            self._runs.move_to_end(run)
+            while len(self._runs) > KEPT_RUNS:
+                self._runs.popitem(last=False)
+
+    def get(self, run: str, node: str) -> bytes | None:
+        with self._lock:
+            known = self._runs.get(run, {}).get(node)
+        if known is None or isinstance(known, bytes):
+            return known
+        data = preview_webp(known, side=SIDE)
+        with self._lock:
+            if self._runs.get(run, {}).get(node) is known:
+                self._runs[run][node] = data
+        return data
+
+    def forget(self, run: str) -> None:
+        with self._lock:
+            self._runs.pop(run, None)

@@ -1,0 +1,83 @@
+"""Runs on the disk: one small record each, and the workflow of each batch once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ...nodes.files.atomic import write_atomic
+from ...nodes.graph.graph import Graph
+from ...nodes.graph.json_text import parse_json
+from ..live.state import Run
+from ..store.quota import Quota
+from ..store.user_files import ID, put_aside, read_graph_file, read_record, user_folder, write_graph_file, write_record
+
+
+class RunRecords:
+    """Below the server's data folder. Writing raises `ValueError` when the disk does not take it."""
+
+    def __init__(self, data_dir: Path, *, quota: Quota | None = None) -> None:
+        self._data_dir = data_dir
+        self.quota = quota or Quota(data_dir)
+
+    def write(self, run: Run) -> None:
+        path = self._path(run.user, run.id)
+        with self.quota.changing(run.user, "runs", path, count=not path.exists()):
+            write_record(path, run)
+
+    def read(self, user: str, id: str) -> Run | None:
+        return read_record(self._path(user, id), Run)
+
+    def remove(self, user: str, id: str) -> None:
+        path = self._path(user, id)
+        with self.quota.changing(user, "runs", path, count=-path.exists()):
+            path.unlink(missing_ok=True)
+
+    def all(self) -> Iterator[Run]:
+        """Every sound record of every user."""
+        for path in sorted(self._data_dir.glob("users/*/runs/[!.]*.json")):
+            run = read_record(path, Run)
+            if run is None:
+                continue
+            if self._path(run.user, run.id) == path and ID.fullmatch(run.batch):
+                yield run
+            else:
+                put_aside(path, ValueError("it belongs elsewhere"))
+
+    def write_graph(self, user: str, batch: str, graph: Graph) -> None:
+        with self.quota.changing(user, "runs", path := self._graph_path(user, batch)):
+            write_graph_file(path, graph)
+
+    def read_graph(self, user: str, batch: str) -> Graph | None:
+        """The workflow of a batch, before the values of its runs are put in."""
+        return read_graph_file(self._graph_path(user, batch))
+
+    def remove_graph(self, user: str, batch: str) -> None:
+        with self.quota.changing(user, "runs", path := self._graph_path(user, batch)):
+            path.unlink(missing_ok=True)
+
+    def write_order(self, ids: Iterable[str]) -> None:
+        """The order of the queue, all users together."""
+        write_atomic(self._order_path, json.dumps(list(ids), indent=0).encode())
+
+    def read_order(self) -> list[str]:
+        """Empty where it was lost: then the time of their making orders the runs."""
+        try:
+            ids = parse_json(self._order_path.read_bytes())
+            return [str(id) for id in ids]
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, TypeError) as error:
+            put_aside(self._order_path, error)
+            return []
+
+    @property
+    def _order_path(self) -> Path:
+        return self._data_dir / "queue.json"
+
+    def _path(self, user: str, id: str) -> Path:
+        return user_folder(self._data_dir, user) / "runs" / f"{id}.json"
+
+    def _graph_path(self, user: str, batch: str) -> Path:
+        return user_folder(self._data_dir, user) / "batches" / f"{batch}.json"

@@ -1,0 +1,90 @@
+"""The results of all runs: pictures and videos by id, with what made them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...nodes.files.atomic import write_atomic
+from ...nodes.files.thumbnails import picture_thumbnail, video_thumbnail
+from ..errors import NotHere
+from ..live.state import Made, Run
+from ..settings import Settings
+from ..store.paging import FIRST_ROWS, page_of, short_values
+from .made import MAX_PROMPT, is_own_file, thumbnail_path
+from .runs import Runs
+
+THUMB_SIDE = 384
+
+Found = tuple[Run, Made]
+
+
+class Results:
+    """Reads the book of runs; a run's results are there once it is over."""
+
+    def __init__(self, settings: Settings, runs: Runs) -> None:
+        self._output_dir = settings.output_dir
+        self._data_dir = settings.data_dir
+        self._book = runs.book
+
+    def list(
+        self, user: str, *, search: str = "", batch: str = "", limit: int = FIRST_ROWS, before: str = ""
+    ) -> list[dict[str, Any]]:
+        """Newest first, at most `limit`, behind the one whose id is `before`. Raises `NotHere`."""
+        words = search.casefold().split()
+        found = [
+            (run, made)
+            for run, made in self._all(user)
+            if (not batch or run.batch == batch) and all(word in _text(run, made) for word in words)
+        ]
+        return [_plain(*each) for each in page_of(found, lambda each: each[1].id, limit=limit, before=before)]
+
+    def path(self, user: str, id: str) -> Path:
+        """The picture or video itself. Raises `NotHere`, also when the file is gone or became a link."""
+        run, made = self._find(user, id)
+        file = self._output_dir / made.path
+        if not is_own_file(file, self._output_dir / run.folder):
+            raise NotHere(f"{made.name} is not in the output folder any more; run its workflow again")
+        return file
+
+    def thumbnail(self, user: str, id: str) -> bytes:
+        """WebP, made once. Raises `NotHere`, and `ValueError` for a file that is damaged."""
+        file = self.path(user, id)
+        kept = thumbnail_path(self._data_dir, user, id)
+        if kept.is_file():
+            return kept.read_bytes()
+        _, made = self._find(user, id)
+        small = picture_thumbnail if made.kind == "image" else video_thumbnail
+        data = small(file, side=THUMB_SIDE)
+        write_atomic(kept, data)
+        return data
+
+    def delete(self, user: str, id: str) -> None:
+        """The file too. Raises `NotHere`."""
+        run, made = self._find(user, id)
+        file = self._output_dir / made.path
+        if is_own_file(file, self._output_dir / run.folder):
+            file.unlink(missing_ok=True)
+        thumbnail_path(self._data_dir, user, id).unlink(missing_ok=True)
+        self._book.forget_made(user, run.id, id)
+
+    def _find(self, user: str, id: str) -> Found:
+        run = self._book.maker(user, id)
+        return run, next(made for made in run.made if made.id == id)
+
+    def _all(self, user: str) -> Iterator[Found]:
+        for run in self._book.of(user):
+            for made in reversed(run.made):
+                yield run, made
+
+
+def _plain(run: Run, made: Made) -> dict[str, Any]:
+    about = {"run": run.id, "batch": run.batch, "workflow_name": run.name, "workflow_id": run.workflow_id}
+    values = {"params": short_values(run.params, MAX_PROMPT), "varied": short_values(run.varied, MAX_PROMPT)}
+    return made.model_dump(exclude={"path"}) | about | values | {"plan": run.plan, "seconds": run.seconds}
+
+
+def _text(run: Run, made: Made) -> str:
+    values = (str(value) for value in (*run.params.values(), *run.overrides.values()))
+    return "\n".join((made.name, made.prompt, str(made.seed), run.name, *values)).casefold()

@@ -1,0 +1,250 @@
+"""The runs of all users: asked for by a page, made by the server's own threads, there whether a page looks or not."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...nodes.execution.attempt import attempt, baked, open_caches, workspace_of
+from ...nodes.execution.events import Event
+from ...nodes.execution.manifest import MANIFEST_FILE, versions_of
+from ...nodes.execution.overlap import width_of
+from ...nodes.execution.schedule import needs_of
+from ...nodes.execution.watch import Token
+from ...nodes.graph.graph import Graph, graph_to_plain
+from ...nodes.graph.resolve import param_values
+from ...nodes.graph.spec import NodeSpec
+from ...nodes.headless.sweep import parse_sweep
+from ...nodes.registry import SPECS
+from ...pipelines.values import Place, from_plain, to_plain
+from ..errors import NoRoom
+from ..live.live import Live
+from ..live.state import NodeState, Outcome, Run, State
+from ..settings import Settings
+from ..store.paging import FIRST_ROWS, page_of
+from ..store.quota import Quota
+from ..store.uploads import inputs_folder
+from ..store.user_files import fresh_id, graph_bytes
+from .book import RunBook
+from .made import is_own_file, made_by, thumbnail_path
+from .previews import Previews
+from .records import RunRecords
+from .workers import RunWorkers
+
+logger = logging.getLogger("latentloom")
+
+MAX_WAITING = 1000
+CLOSE_S = 10.0
+
+LOST = "the workflow of this run could not be read again; it was put aside in the data folder; run it anew"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """What one request started."""
+
+    id: str
+    runs: tuple[str, ...]
+
+
+class Runs:
+    """Threads may share it. `close` it, so that what is running is begun again by the next server."""
+
+    def __init__(
+        self, settings: Settings, live: Live, *, specs: Mapping[str, NodeSpec] = SPECS, quota: Quota | None = None
+    ) -> None:
+        self._settings = settings
+        self._specs = specs
+        self._previews = Previews()
+        self._caches = open_caches(settings.cache_dir)
+        self._quota = quota or Quota(settings.data_dir)
+        self.book = RunBook(RunRecords(settings.data_dir, quota=self._quota), live)
+        self._submitting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        """By user."""
+        self._workers = RunWorkers(width_of(settings.place), self.book, self._execute)
+
+    def submit(
+        self,
+        user: str,
+        graph: Graph,
+        *,
+        overrides: Mapping[str, Any] | None = None,
+        sweep: Sequence[str] = (),
+        targets: Collection[str] | None = None,
+        workflow_id: str | None = None,
+        place: Place | None = None,
+    ) -> Batch:
+        """Put a run, or one for each point of a sweep, into the queue. Raises `GraphError` or `ValueError`."""
+        overrides = dict(overrides or {})
+        points = parse_sweep(graph, self._specs, sweep)
+        needs = needs_of(graph, self._specs, overrides={**overrides, **points[0]}, targets=targets)
+        if not needs.order:
+            raise ValueError("the workflow makes nothing: it has no output; add a Save Image node, or run to a node")
+        batch, now = fresh_id(), time.time()
+        runs = [
+            Run(
+                id=(id := fresh_id()),
+                batch=batch,
+                user=user,
+                name=graph.name,
+                workflow_id=workflow_id,
+                created=now + number * 1e-6,  # a batch keeps its order
+                overrides={**overrides, **varied},
+                varied=varied,
+                targets=None if targets is None else tuple(targets),
+                params={name: v for name, v in param_values(graph, {**overrides, **varied}).items() if v is not None},
+                plan="" if place is None else place.plan,
+                place={} if place is None else to_plain(place),
+                folder=f"{time.strftime('%Y-%m-%d', time.localtime(now))}/{_folder_name(graph.name)}-{id[:8]}",
+                nodes=dict.fromkeys(needs.order, NodeState()),
+            )
+            for number, varied in enumerate(points)
+        ]
+        num_bytes = len(graph_bytes(graph)) + len(runs) * len(runs[0].model_dump_json())
+        with self._submitting[user]:  # or two at once would both find room for one
+            self._check_waiting(user, len(runs))
+            self._quota.check(user, "runs", num_bytes=num_bytes, count=len(runs))
+            self._quota.check(user, "results", num_bytes=0, count=1)
+            self.book.add(runs, graph)
+        self._workers.wake()
+        return Batch(id=batch, runs=tuple(run.id for run in runs))
+
+    def list(
+        self, user: str, *, states: Sequence[State] = (), batch: str = "", limit: int = FIRST_ROWS, before: str = ""
+    ) -> list[Run]:
+        """Newest first, behind the one whose id is `before`; those that are over without nodes. Raises `NotHere`."""
+        found = [
+            run
+            for run in self.book.of(user)
+            # the last row that was seen is a place in the list, whatever its state is by now
+            if run.id == before or ((not states or run.state in states) and (not batch or run.batch == batch))
+        ]
+        return page_of(found, lambda run: run.id, limit=limit, before=before)
+
+    def get(self, user: str, id: str) -> dict[str, Any]:
+        """With its nodes, its workflow as it was run, and the versions that made it. Raises `NotHere`."""
+        run = self.book.with_nodes(self.book.get(user, id))
+        graph = self.book.records.read_graph(user, run.batch)
+        return {
+            **run.to_json(),
+            "nodes": {name: node.model_dump() for name, node in run.nodes.items()},
+            "graph": graph and graph_to_plain(baked(graph, run.overrides)),
+            "versions": versions_of(self._settings.output_dir / run.folder),
+        }
+
+    def cancel(self, user: str, id: str) -> None:
+        """A waiting run is over; a running one ends at its next step; one that is over stays as it is."""
+        self.book.cancel(user, id)
+
+    def move(self, user: str, id: str, before: str | None) -> None:
+        """Put a waiting run before another one of the user's, or behind all of them."""
+        self.book.move(user, id, before)
+
+    def delete(self, user: str, id: str) -> None:
+        """Forget a run that does not run, and remove the files that it made; what else is in its folder stays."""
+        run = self.book.with_nodes(self.book.get(user, id))
+        self.book.remove(user, id)
+        self._previews.forget(id)
+        folder = self._settings.output_dir / run.folder
+        for name in (*(made.path for made in run.made), f"{run.folder}/{MANIFEST_FILE}"):
+            if is_own_file(file := self._settings.output_dir / name, folder):
+                file.unlink(missing_ok=True)
+        for made in run.made:
+            thumbnail_path(self._settings.data_dir, user, made.id).unlink(missing_ok=True)
+        _remove_empty(folder)
+
+    def preview(self, user: str, id: str, node: str) -> bytes | None:
+        """The node's newest as WebP."""
+        self.book.get(user, id)
+        return self._previews.get(id, node)
+
+    def close(self) -> None:
+        self._workers.close(CLOSE_S)
+
+    def _check_waiting(self, user: str, count: int) -> None:
+        if (waiting := self.book.num_waiting(user)) + count > MAX_WAITING:
+            raise ValueError(
+                f"{count} more runs would make {waiting + count} that wait; at most {MAX_WAITING} may; "
+                "sweep fewer values, or wait"
+            )
+
+    def _execute(self, run: Run, tell: Callable[[Event], None], cancel: Token) -> Outcome:
+        """In a worker thread."""
+        try:  # what waited before it may have filled the disk
+            self._quota.check(run.user, "results", num_bytes=0, count=1)
+        except NoRoom as error:
+            return Outcome(state="failed", error=str(error))
+        graph = self.book.records.read_graph(run.user, run.batch)
+        if graph is None:
+            return Outcome(state="failed", error=LOST)
+        graph = baked(graph, run.overrides)
+        folder = self._settings.output_dir / run.folder
+        roots = (inputs_folder(self._settings.data_dir, run.user).resolve(), *self._models_dirs())
+        place = from_plain(Place, run.place) if run.place else self._settings.place
+        made = attempt(
+            graph,
+            self._specs,
+            workspace=workspace_of(
+                graph,
+                self._specs,
+                folder,
+                roots=roots,
+                place=place,
+                host="page",
+                max_pixels=self._settings.max_pixels,
+            ),
+            caches=self._caches.of(run.user) if self._settings.has_auth else self._caches,
+            sink=lambda event: self._on_event(run.id, event, tell),
+            cancel=cancel,
+            previews=True,
+            targets=run.targets,
+            shows=True,
+        )
+        result = made.result
+        failed = str(result.failure) if result.failure else made.problem
+        if result.failure:
+            logger.info("run %s: %s", run.id, failed, exc_info=result.failure.__cause__)
+        return Outcome(
+            state="failed" if failed else "done" if result.state == "ok" else "cancelled",
+            seconds=round(result.seconds, 3),
+            error=failed,
+            plan="; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)),
+            made=made_by(result, graph, self._specs, folder=folder, output_dir=self._settings.output_dir),
+        )
+
+    def _models_dirs(self) -> tuple[Path, ...]:
+        return tuple(folder.resolve() for folder in self._settings.models_dirs)
+
+    def _on_event(self, id: str, event: Event, tell: Callable[[Event], None]) -> None:
+        if event.preview is not None:
+            self._previews.put(id, event.node, event.preview)
+        is_shared = self._settings.shared_cache_dir is not None and not self._settings.has_auth
+        if (event.kind, event.message) == ("cached", "disk") and is_shared:
+            event = dataclasses.replace(event, message="shared")  # nobody knows whose
+        tell(event)
+
+
+def _folder_name(name: str) -> str:
+    text = "".join(c if c.isalnum() or c in "=,.-_ " else "_" for c in name)[:50].strip(" .")
+    return text or "run"
+
+
+def _remove_empty(folder: Path) -> None:
+    """The folder and those in it, as far as nothing is left in them."""
+    for each in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):
+        _remove_if_empty(each)
+    _remove_if_empty(folder)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:  # something is in it, or it never was
+        pass

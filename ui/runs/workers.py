@@ -1,0 +1,86 @@
+"""The threads that take runs from the queue, each as soon as the steps of the one before have begun.
+
+So what runs share is made once, and one prepares or finishes beside another's steps, as `nodes/execution/overlap.py`
+does it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from ...nodes.execution.events import Event
+from ...nodes.execution.failure import sentence
+from ...nodes.execution.watch import Token
+from ..live.state import Outcome, Run
+from .book import RunBook
+
+logger = logging.getLogger("latentloom")
+
+Execute = Callable[[Run, Callable[[Event], None], Token], Outcome]
+
+
+class RunWorkers:
+    """`width` runs are under way at a time. Ends with `close`, or with the process."""
+
+    def __init__(self, width: int, book: RunBook, execute: Execute) -> None:
+        self._book = book
+        self._execute = execute
+        self._changed = threading.Condition()
+        self._preparing: set[str] = set()
+        """Runs under way whose steps have not begun."""
+        self._is_closing = False
+        self._threads = [threading.Thread(target=self._work, name=f"run-{n}", daemon=True) for n in range(width)]
+        for thread in self._threads:
+            thread.start()
+
+    def wake(self) -> None:
+        """The queue has something new."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def close(self, timeout_s: float) -> None:
+        """End the runs under way at their next step; a new server begins them again. Waits so long for all of them."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+        self._book.stop_all()
+        end = time.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def _work(self) -> None:
+        while (taken := self._take()) is not None:
+            run, cancel = taken
+            try:
+                outcome = self._execute(run, lambda event, id=run.id: self._tell(id, event), cancel)
+            except Exception as error:  # a run must never end the thread that makes the next one
+                if not isinstance(error, ValueError):
+                    logger.error("run %s stopped", run.id, exc_info=error)
+                outcome = Outcome(state="failed", error=sentence(error))
+            self._has_begun(run.id)
+            is_left = self._is_closing and outcome.state == "cancelled" and not self._book.is_ending(run.id)
+            if not is_left:
+                self._book.end(run.id, outcome)
+
+    def _take(self) -> tuple[Run, threading.Event] | None:
+        with self._changed:
+            while not self._is_closing:
+                if not self._preparing and (taken := self._book.begin_next()) is not None:
+                    self._preparing.add(taken[0].id)
+                    return taken
+                self._changed.wait()
+            return None
+
+    def _tell(self, id: str, event: Event) -> None:
+        if event.kind == "progress":
+            self._has_begun(id)
+        self._book.tell(id, event)
+
+    def _has_begun(self, id: str) -> None:
+        with self._changed:
+            if id in self._preparing:
+                self._preparing.discard(id)
+                self._changed.notify_all()

@@ -1,0 +1,48 @@
+"""How files and pictures are sent: by id, never run by a browser, in ranges where they are asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+from fastapi import Response
+from fastapi.responses import FileResponse
+
+from ..errors import NotHere
+
+MEDIA_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".webp": "image/webp",
+    ".mp4": "video/mp4",
+    ".webm": "video/webm",
+}
+"""What a browser may show in the page; anything else is a download."""
+SECURITY = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'"
+HEADERS = {"Content-Security-Policy": SECURITY, "X-Content-Type-Options": "nosniff"}
+KEEP = "private, max-age=86400, immutable"
+
+
+def send(path: Path, *, name: str, is_download: bool = False) -> Response:
+    """A file whose content never changes. Raises `NotHere` when it is gone."""
+    if not path.is_file():
+        raise NotHere(f"the file {name[:100]!r} is not on the server's disk any more; run its workflow again")
+    kind = MEDIA_TYPES.get(path.suffix.lower())
+    return FileResponse(
+        path,
+        media_type=kind or "application/octet-stream",
+        filename=name,
+        content_disposition_type="attachment" if is_download or kind is None else "inline",
+        headers=HEADERS | {"Cache-Control": KEEP},
+    )
+
+
+def picture(data: bytes, media_type: str, *, keep: str = "no-store") -> Response:
+    """A small picture that the server made."""
+    return Response(data, media_type=media_type, headers=HEADERS | {"Cache-Control": keep})
+
+
+def attachment(name: str) -> dict[str, str]:
+    """The header that makes a browser save what it gets, under this name."""
+    return {"Content-Disposition": f"attachment; filename*=utf-8''{quote(name, safe='')}"}

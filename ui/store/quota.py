@@ -1,0 +1,169 @@
+"""What every user keeps on the server's disk, counted as it changes, and how much that may be: for one, and for all."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ..errors import NoRoom
+from .user_files import DAMAGED, user_folder
+
+MIB = 1 << 20
+Kind = Literal["workflows", "drafts", "uploads", "runs", "results"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Most:
+    """Of one kind of things that one user keeps."""
+
+    words: str
+    count: int
+    num_bytes: int
+
+
+KEPT: dict[Kind, Most] = {
+    "workflows": Most(words="saved workflows", count=10_000, num_bytes=2048 * MIB),
+    "drafts": Most(words="drafts", count=200, num_bytes=512 * MIB),
+    "uploads": Most(words="uploaded pictures", count=20_000, num_bytes=8192 * MIB),
+    "runs": Most(words="runs", count=50_000, num_bytes=4096 * MIB),
+    "results": Most(words="pictures and videos", count=200_000, num_bytes=1 << 60),
+}
+ALL_TIMES = 20
+"""All users together keep so many times as many things as one may."""
+USER_BYTES = 20 * 1024 * MIB
+"""Of one user, all kinds together, results where there is a login: else the disk is the user's own."""
+FREE_BYTES = 256 * MIB
+"""That stay free on the disk, whoever asks."""
+
+FOLDERS: dict[Kind, tuple[str, ...]] = {
+    "workflows": ("workflows",),
+    "drafts": ("drafts",),
+    "uploads": ("inputs",),
+    "runs": ("runs", "batches"),
+}
+"""Below the user's folder, the first with an entry for each thing. Results are elsewhere, and known by their runs."""
+
+
+@dataclass(kw_only=True)
+class _Sum:
+    count: int = 0
+    num_bytes: int = 0
+
+
+class Quota:
+    """Threads share it. The disk is looked through once, when a server starts."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        user_bytes: int = USER_BYTES,
+        free_bytes: int = FREE_BYTES,
+        counts_results: bool = True,
+    ) -> None:
+        self._data_dir = data_dir
+        self._user_bytes = user_bytes
+        self._free_bytes = free_bytes
+        self._counts_results = counts_results
+        self._lock = threading.Lock()
+        self._kept: defaultdict[str, defaultdict[Kind, _Sum]] = defaultdict(lambda: defaultdict(_Sum))
+        """By the name of the user's folder, so that those who were taken out of the file of users count, too."""
+        for folder in data_dir.glob("users/*"):
+            for kind in FOLDERS:
+                self._kept[folder.name][kind] = _found(folder, kind)
+
+    def check(self, user: str, kind: Kind, *, num_bytes: int, count: int = 0) -> None:
+        """Raises `NoRoom` where so much more would be too much."""
+        with self._lock:
+            reason = self._reason(self._kept[self._name(user)], kind, num_bytes, count)
+        if reason:
+            raise NoRoom(reason)
+
+    def add(self, user: str, kind: Kind, *, num_bytes: int, count: int = 0) -> None:
+        """So much more is kept, or less."""
+        with self._lock:
+            kept = self._kept[self._name(user)][kind]
+            kept.num_bytes += num_bytes
+            kept.count += count
+
+    @contextmanager
+    def changing(self, user: str, kind: Kind, *paths: Path, count: int = 0) -> Iterator[None]:
+        """Counts what becomes of these files and folders inside, also where it fails."""
+        before = sum(map(size_of, paths))
+        done = 0
+        try:
+            yield
+            done = count
+        finally:
+            self.add(user, kind, num_bytes=sum(map(size_of, paths)) - before, count=done)
+
+    def used(self, user: str) -> dict[str, int]:
+        """Bytes by kind."""
+        with self._lock:
+            kept = self._kept[self._name(user)]
+            return {kind: kept[kind].num_bytes for kind in self._kinds()}
+
+    def _name(self, user: str) -> str:
+        return user_folder(self._data_dir, user).name
+
+    def _kinds(self) -> list[Kind]:
+        return [kind for kind in KEPT if kind != "results" or self._counts_results]
+
+    def _reason(self, kept: dict[Kind, _Sum], kind: Kind, num_bytes: int, count: int) -> str:
+        """Why there is no room; empty where there is."""
+        most, own = KEPT[kind], kept[kind]
+        in_all = [each[kind].count for each in self._kept.values()]
+        if count and own.count + count > most.count:
+            return f"you have {own.count} {most.words}, and {most.count} are kept; delete some, then try again"
+        if count and sum(in_all) + count > ALL_TIMES * most.count:
+            return (
+                f"all users together have {sum(in_all)} {most.words}, and {ALL_TIMES * most.count} are kept; "
+                "delete some of yours, or tell who runs this server"
+            )
+        if kind != "results" and own.num_bytes + num_bytes > most.num_bytes:
+            return f"your {most.words} take {_of(own.num_bytes, most.num_bytes)}; delete some, then try again"
+        parts: dict[Kind, int] = {each: kept[each].num_bytes for each in self._kinds()}
+        if sum(parts.values()) + num_bytes > self._user_bytes:
+            largest: Kind = max(self._kinds(), key=lambda each: parts[each])
+            return (
+                f"all that you keep takes {_of(sum(parts.values()), self._user_bytes)}, {_size(parts[largest])} of it "
+                f"are {KEPT[largest].words}; delete some of these, then try again"
+            )
+        free = shutil.disk_usage(self._data_dir).free if self._data_dir.is_dir() else self._free_bytes + num_bytes
+        if free - num_bytes < self._free_bytes:
+            return (
+                f"the server's disk has {_size(free)} left, and {_size(self._free_bytes)} stay free; delete some "
+                f"{most.words}, or tell who runs this server"
+            )
+        return ""
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of the files in a folder; 0 of what is not there."""
+    try:
+        return sum(file.stat().st_size for file in path.iterdir()) if path.is_dir() else path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _found(folder: Path, kind: Kind) -> _Sum:
+    found = _Sum()
+    for number, name in enumerate(FOLDERS[kind]):
+        for path in (folder / name).glob("[!.]*"):
+            found.num_bytes += size_of(path)
+            found.count += not number and path.suffix != DAMAGED
+    return found
+
+
+def _of(used: int, allowed: int) -> str:
+    return f"{_size(used)} of {_size(allowed)}"
+
+
+def _size(num_bytes: int) -> str:
+    return f"{num_bytes / 1024**3:.1f} GiB" if num_bytes >= 1024**3 else f"{num_bytes / MIB:.1f} MiB"

@@ -1,0 +1,84 @@
+"""Pictures that a user brings: checked, kept by their content in a folder that only this user's runs may read."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+from ...nodes.files.atomic import replacing
+from ...nodes.files.picture_files import MAX_PIXELS
+from ...nodes.files.thumbnails import checked_picture, picture_thumbnail
+from ...pipelines.models.regular_file import sha256_of
+from ..errors import NotHere
+from .paging import FIRST_ROWS, page_of
+from .quota import Quota
+from .user_files import user_folder
+
+THUMB_SIDE = 384
+NAME = re.compile(r"[0-9a-f]{16}-[A-Za-z0-9._-]{1,80}")
+ENDINGS = {"PNG": ".png", "JPEG": ".jpg", "WEBP": ".webp", "BMP": ".bmp"}
+
+
+def inputs_folder(data_dir: Path, user: str) -> Path:
+    return user_folder(data_dir, user) / "inputs"
+
+
+class Uploads:
+    def __init__(self, data_dir: Path, *, max_pixels: int = MAX_PIXELS, quota: Quota | None = None) -> None:
+        self._data_dir = data_dir
+        self._max_pixels = max_pixels
+        self._quota = quota or Quota(data_dir)
+        self._lock = threading.Lock()
+
+    def add(self, user: str, name: str, file: Path) -> dict[str, Any]:
+        """Keep a picture; its `path` is what Load Image takes. Raises `ValueError` for what is no sound picture."""
+        shown = "".join(c for c in name if c.isprintable())[:100].strip() or "the picture"
+        folder = inputs_folder(self._data_dir, user)
+        num_bytes = file.stat().st_size
+        self._quota.check(user, "uploads", num_bytes=num_bytes, count=1)  # before the work of decoding
+        facts, kind = checked_picture(file, name=shown, max_pixels=self._max_pixels)
+        path = f"{sha256_of(file)[:16]}-{_safe(shown)}{ENDINGS[kind]}"
+        with self._lock:
+            self._quota.check(user, "uploads", num_bytes=num_bytes, count=1)
+            count = 0 if (folder / path).exists() else 1
+            with self._quota.changing(user, "uploads", folder / path, count=count), replacing(folder / path) as new:
+                shutil.copyfile(file, new)
+        return {"path": path, "name": shown, "width": facts.width, "height": facts.height}
+
+    def thumbnail(self, user: str, path: str) -> bytes:
+        """WebP of the picture that `add` called so. Raises `NotHere`."""
+        return picture_thumbnail(self._file(user, path), side=THUMB_SIDE, name=path)
+
+    def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> list[dict[str, Any]]:
+        """Newest first, behind the one whose path is `before`. Raises `NotHere`."""
+        rows = []
+        for file in inputs_folder(self._data_dir, user).glob("[!.]*"):
+            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                if NAME.fullmatch(file.name):
+                    info = file.stat()
+                    rows.append({"path": file.name, "bytes": info.st_size, "time": info.st_mtime})
+        rows.sort(key=lambda row: (row["time"], row["path"]), reverse=True)
+        return page_of(rows, lambda row: row["path"], limit=limit, before=before)
+
+    def delete(self, user: str, path: str) -> None:
+        """Workflows that load it can no longer run. Raises `NotHere`."""
+        with self._lock:
+            file = self._file(user, path)
+            with self._quota.changing(user, "uploads", file, count=-1):
+                file.unlink()
+
+    def _file(self, user: str, path: str) -> Path:
+        file = inputs_folder(self._data_dir, user) / path
+        if not NAME.fullmatch(path) or not file.is_file():
+            raise NotHere(f"there is no uploaded picture {path[:100]!r}; upload it again")
+        return file
+
+
+def _safe(name: str) -> str:
+    """Without folders, ending and whatever could mean something to a file system."""
+    stem = Path(name.replace("\\", "/")).stem
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", stem)[:60].strip("_") or "picture"

@@ -1,0 +1,151 @@
+"""A user's files below the data folder: ids in place of paths, records whole or not at all, damaged ones put aside."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import re
+import secrets
+import shutil
+import unicodedata
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from ...nodes.files.atomic import write_atomic
+from ...nodes.graph.graph import Graph, graph_text, read_graph
+from ...nodes.graph.json_text import MAX_BYTES
+from ...nodes.graph.problems import GraphError
+from ..errors import NotHere
+
+MAX_NAME = 200
+MAX_FOLDER = 200
+MAX_DEPTH = 8
+TURNS = "\u202a\u202b\u202d\u202e\u2066\u2067\u2068"
+
+
+def checked_name(name: str) -> str:
+    """Raises `ValueError`."""
+    name = name.strip()
+    if not name or len(name) > MAX_NAME or _has_controls(name):
+        got = f"has {len(name)} characters" if len(name) > MAX_NAME else f"is {name[:50]!r}"
+        raise ValueError(f"the name {got}; give 1 to {MAX_NAME} characters, without line breaks")
+    return name
+
+
+def checked_folder(folder: str) -> str:
+    """`a/b`, or nothing for the top. A folder is a label: it never becomes a path. Raises `ValueError`."""
+    parts = [part.strip() for part in folder.split("/") if part.strip()]
+    if len(folder) > MAX_FOLDER or len(parts) > MAX_DEPTH or _has_controls(folder) or {".", ".."} & set(parts):
+        raise ValueError(
+            f"the folder is {folder[:50]!r}; give names with / between them, at most {MAX_DEPTH} deep and "
+            f"{MAX_FOLDER} characters in all"
+        )
+    return "/".join(parts)
+
+
+def _has_controls(text: str) -> bool:
+    """Line breaks, surrogates, and marks that turn the direction of the text around them."""
+    return any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in TURNS for c in text)
+
+
+logger = logging.getLogger("latentloom")
+
+ID = re.compile(r"[0-9a-f]{16}")
+DAMAGED = ".damaged"
+
+Record = TypeVar("Record", bound=BaseModel)
+
+
+def user_folder(data_dir: Path, user: str) -> Path:
+    """A name says nothing about a path, so the folder is named by its hash."""
+    return data_dir / "users" / hashlib.sha256(user.encode()).hexdigest()[:16]
+
+
+def remove_leftovers(data_dir: Path) -> None:
+    """What a server that was killed was writing or looking at; every such name begins with a dot."""
+    for pattern in ("users/*/*/.*", "users/*/workflows/*/.*", "shares/.*", ".queue-*"):
+        for path in data_dir.glob(pattern):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+
+def fresh_id() -> str:
+    return secrets.token_hex(8)
+
+
+def checked_id(id: str, what: str) -> str:
+    """The id, if it can be one. Raises `NotHere`."""
+    if not ID.fullmatch(id):
+        raise nothing(id, what)
+    return id
+
+
+def nothing(id: str, what: str) -> NotHere:
+    return NotHere(f"there is no {what} {id[:40]!r}; it may have been deleted, so reload the page")
+
+
+def write_record(path: Path, record: BaseModel) -> None:
+    """Without what says nothing. Raises `ValueError` when it cannot be written."""
+    write_atomic(path, record.model_dump_json(exclude_defaults=True).encode())
+
+
+def read_record(path: Path, kind: type[Record]) -> Record | None:
+    """None where there is none, one that cannot be read now, or a damaged one, which is then put aside."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:  # too many open files, or a disk that is away: the file itself may be sound
+        logger.warning("%s cannot be read now: %s", path, error.strerror)
+        return None
+    try:
+        return kind.model_validate_json(data)
+    except ValueError as error:
+        put_aside(path, error)
+        return None
+
+
+def put_aside(path: Path, error: Exception) -> None:
+    """Rename a file that cannot be used, so that it is neither lost nor met again."""
+    reason = str(error).partition("\n")[0]
+    logger.warning("%s is damaged and was put aside as %s%s: %s", path, path.name, DAMAGED, reason)
+    try:
+        path.replace(path.with_name(path.name + DAMAGED))
+    except OSError as failure:
+        logger.warning("%s cannot be put aside (%s)", path, failure.strerror)
+
+
+def graph_bytes(graph: Graph) -> bytes:
+    """As the command line writes it. Raises `ValueError` when it is too large to be read again."""
+    try:
+        data = graph_text(graph).encode()
+    except UnicodeEncodeError:
+        raise ValueError("the workflow holds half a character (a lone surrogate); write that text anew") from None
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"the workflow has {len(data)} bytes; at most {MAX_BYTES} are kept; split it")
+    return data
+
+
+def write_graph_file(path: Path, graph: Graph) -> None:
+    """Raises `ValueError` when it is too large to be read again, or cannot be written."""
+    write_atomic(path, graph_bytes(graph))
+
+
+def read_graph_file(path: Path) -> Graph | None:
+    """None where there is none, one that cannot be read now, or a damaged one, which is then put aside."""
+    if not path.exists():
+        return None
+    try:
+        return read_graph(path)
+    except GraphError as error:
+        if error.problems[0].code == "file":
+            logger.warning("%s", error)
+        else:
+            put_aside(path, error)
+        return None

@@ -1,0 +1,6 @@
+"""What the page's panels show of plans, models and devices.
+
+devices: The devices of this server for the page: name, title, memory and load.
+models_view: The models page's content: what is installed, what fits on these devices, and what is loaded now.
+plan_view: How a workflow would use the devices, for the page: answered before a run, on every change of the workflow.
+"""

@@ -1,0 +1,104 @@
+"""The devices of this server for the page: name, title, memory and load."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+
+from ...parallel.machine import now
+from ...pipelines.place import check_cores, read_place
+from ...pipelines.values import Place
+from ..live.live import Live
+
+GAP_S = 2.0
+
+logger = logging.getLogger("latentloom")
+
+
+class DeviceWatch:
+    """Belongs to the event loop of the pages."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._num_pages = 0
+        self._task: asyncio.Task[None] | None = None
+
+    @contextlib.contextmanager
+    def for_page(self) -> Iterator[None]:
+        """Looks while this is entered."""
+        self._num_pages += 1
+        if self._task is None:
+            self._task = asyncio.create_task(self._look())
+        try:
+            yield
+        finally:
+            self._num_pages -= 1
+            if not self._num_pages:
+                self._task.cancel()
+                self._task = None  # it may take a while to end, and the next page needs one that looks
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                self._live.put_devices(await run_in_threadpool(devices_now))
+            except Exception:  # the page works without it, and other pages wait for this task
+                logger.warning("the devices could not be looked at; pages show what was known", exc_info=True)
+            await asyncio.sleep(GAP_S)
+
+
+def asked_place(devices: str, plan: str, *, own: Place, here: Sequence[str]) -> Place:
+    """Of what is left empty, the server's own. `here` names this machine's accelerators.
+
+    Raises `ValueError` for what cannot be, for devices that are not the server's, and for more ranks on the CPU than
+    it has, and this machine has cores.
+    """
+    place = read_place(devices.strip() or ",".join(own.devices), plan.strip() or own.plan, here=here)
+    if own.devices and (foreign := sorted(set(place.devices) - set(own.devices))):
+        raise ValueError(
+            f"the run asks for {', '.join(foreign)}, but this server works on {', '.join(own.devices)}; "
+            "name some of these"
+        )
+    if len(place.devices) > len(own.devices):
+        check_cores(place)
+    return place
+
+
+FRESH_S = 1.0
+"""So often the machine is asked at most, whatever number of pages watch it."""
+
+
+class _Latest:
+    """The last look, shared by all who ask within a second."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._taken = float("-inf")
+        self._devices: list[dict[str, Any]] = []
+
+    def devices(self) -> list[dict[str, Any]]:
+        with self._lock:
+            if time.monotonic() - self._taken > FRESH_S:
+                self._devices = [dataclasses.asdict(device) for device in now.devices_now()]
+                self._taken = time.monotonic()
+            return [dict(device) for device in self._devices]
+
+
+_LATEST = _Latest()
+
+
+def devices_now() -> list[dict[str, Any]]:
+    """`{name, title, total_bytes, used_bytes, load}` of each. Takes seconds the first time where there is a GPU."""
+    return _LATEST.devices()
+
+
+def accelerators(devices: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of all but the CPU."""
+    return [device["name"] for device in devices if device["name"] != "cpu"]
