@@ -2,6 +2,18 @@
 
 In plain Python, import the steps from here: `from latentloom.nodes import load_model, encode_text, denoise, decode`.
 Nothing heavy is imported: each step imports what it needs when it is called.
+
+catalog: The catalog of nodes: as data for a page and other tools, and as text for people.
+comfy_editor: ComfyUI's file for its own editor (litegraph), written from ours: `example_workflows/`, which it offers
+    as templates.
+registry: Every node there is. To add a node, add a line; an id is a promise to saved workflows and is never renamed.
+execution/: A run: what is due, in which order, what it made, what is kept of it and how it failed.
+files/: Files that nodes read and write, inside the folders that they may use.
+graph/: The workflow: its file, its nodes and values, and what is wrong with it. Nothing here runs anything.
+headless/: Runs from the command line: one or many, claimed, interrupted, reported.
+hosts/: Other programs that use the nodes.
+preview/: What a workflow would do before it runs: its plan on these devices, and the models it may choose from.
+steps/: The node functions, by what they do; each imports what it needs when it is called.
 """
 
 from .steps.canvas import empty_latents, upscale_latents

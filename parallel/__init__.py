@@ -8,6 +8,7 @@ layout: A layout: the token streams of one forward, and which rank holds which t
 mesh: The mesh: which ranks work together along which axis of a plan.
 plan: A parallel plan: how one denoise uses the devices, written `cfg=2,ulysses=2,ring=2`.
 progress: The step border: where running work reports progress and learns that it was cancelled.
+attention/: Attention over a sequence that is spread over ranks: the strategies, and how a plan composes them.
 machine/: What this machine is: its devices, memory, links and limits, asked with deadlines and without torch.
 pool/: The host's side of a pool: processes that outlive jobs, watched by deadlines, replaced when they die.
 ranks/: The ranks' side of a pool: what runs in its processes, and what they and the host say to each other.

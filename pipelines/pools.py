@@ -118,7 +118,7 @@ def preloads(model: Model) -> list[str]:
     return [
         ".pipelines.stages",
         f".pipelines.families.{family.name}",
-        ".pipelines.components.compiling",
+        ".pipelines.components.adapting",
         "ftfy",
         blocks,
         *known,

@@ -1,1 +1,18 @@
-"""The page that builds, runs and saves graphs."""
+"""The page: its server, its API and everything a user keeps there, behind one gate.
+
+app: The page as a Gradio app: one tab for each view, our routes in its process, and nothing that leaves the machine.
+bundle: The page's own files, built from `ui/web` and shipped: a fixed table, so that no request names a path.
+canvas: The one Gradio component of the page: an empty box in which our bundle draws a view.
+command: What `latentloom ui` does: open the page, say where it is, and end in order when it is asked to.
+errors: What the server's stores refuse beside `ValueError`: what is not there, and what somebody else changed.
+options: The options of `latentloom ui`, and the settings that they mean.
+server: Everything that the page's routes stand on, and the order in which it opens and ends.
+settings: What the server was started with: where it listens, who may log in, and the folders it may touch.
+access/: Who may come in: addresses, logins, rates, limits and headers, before any route is reached.
+api/: The HTTP routes of the page, one module for each group of them.
+library/: A user's saved workflows, drafts and shares.
+live/: What the page is told while things happen, and the state of a run that it shows.
+runs/: Runs of the page: queued, worked off, recorded, found again after a restart.
+store/: Files of each user, counted against a quota, listed by pages.
+views/: What the page's panels show of plans, models and devices.
+"""

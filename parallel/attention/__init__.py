@@ -1,4 +1,14 @@
-"""Attention over a sequence that is spread over ranks: the strategies, and how a plan composes them."""
+"""Attention over tokens that are spread over ranks: three strategies, and what they share.
+
+allgather: AllGather-KV: every rank gathers all keys and values and attends with its own queries, once.
+exchange: What ring and allgather share: each rank keeps its queries, and keys and values come to it.
+local: Attention on one rank: the kernel, chosen once per device and dtype, and the traps around it.
+mask: Masks that a model built from local lengths, made global.
+ring: Ring attention: keys and values go round, and each rank merges what it attends to, block by block.
+rows: Packing attention's tensors into rows of tokens, the form in which they travel.
+strategy: What an attention strategy is: three functions, and the values they speak of.
+ulysses: Ulysses: ranks trade tokens for heads, attend to whole sequences with their heads, and trade back.
+"""
 
 from __future__ import annotations
 

@@ -19,9 +19,8 @@ from torch._C import _len_torch_function_stack
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from ..attention import compose, local
-from ..attention.fill import answers_of, filled
 from ..attention.mask import collapsed, global_mask, outer_mask
-from ..attention.rows import cut_along, gather_along
+from ..attention.rows import answers_of, cut_along, filled, gather_along
 from ..collectives import add
 from ..group import Axis
 from ..layout import Layout, Stream, shares_of

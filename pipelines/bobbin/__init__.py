@@ -1,5 +1,5 @@
-"""bobbin: the built-in text-to-image model, tiny, in the FLUX architecture, trained by the scripts in this folder."""
+"""bobbin: the built-in text-to-image model, tiny, in the FLUX architecture.
 
-from pathlib import Path
-
-MODEL_DIR = Path(__file__).parent / "model"
+model/: its folder, as diffusers reads it.
+training/: how it was made; not part of the wheel.
+"""

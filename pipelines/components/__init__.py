@@ -1,13 +1,12 @@
 """From files to modules: a store that loads, adapts, quantizes, keeps and lends them.
 
-compiling: torch.compile for a transformer: its repeated blocks, each compiled once for all.
+adapting: Weight-only quantization of a transformer's linear layers, by torchao.
 default_dtype: The dtype of new tensors, for one thread: `torch.set_default_dtype` sets it for what other threads
     compute, too.
 loading: The one place where a component's files become an object: every failure leaves as one `ValueError` sentence.
 loans: Who uses which components now: several threads at a time in one condition, in the order in which they asked.
 lora: LoRAs on a loaded component, through diffusers' own loaders: several, scaled, in order, none silently ignored.
 memory: What a component takes of a memory, before it is loaded and afterwards, and what all may take of it together.
-quantize: Weight-only quantization of a transformer's linear layers, by torchao.
 skeleton: A diffusers component built without weights and filled tensor by tensor, each cast on the device where it
     will live.
 store: The component store: a process's loaded text encoders, transformers, VAEs, kept under a byte budget.

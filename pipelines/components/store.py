@@ -206,7 +206,7 @@ class ComponentStore:
         return entry
 
     def _new_entry(self, model: Model, files: ComponentFiles, place: str, mesh: Mesh | None) -> _Entry:
-        from . import compiling, lora, quantize
+        from . import adapting, lora
 
         file, _ = split_source(model.source)
         is_transformer = _is_transformer(files.name)
@@ -219,11 +219,11 @@ class ComponentStore:
         if model.loras:
             lora.fit(component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
         if is_transformer and model.quantization != "none":
-            quantize.quantize(component, model.quantization, device=place)
+            adapting.quantize(component, model.quantization, device=place)
         with one_sentence(files, None):
             component.to(place)
         if is_transformer and model.compiled:
-            compiling.compile_transformer(component, device=place)
+            adapting.compile_transformer(component, device=place)
         return _Entry(component, bytes_of(component), place, 0, model.loras)
 
     def _fit_loras(self, model: Model, files: ComponentFiles, entry: _Entry) -> bool:

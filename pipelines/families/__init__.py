@@ -1,4 +1,17 @@
-"""The families of models: literal data, one module each. Importing this imports neither torch nor diffusers."""
+"""The families of models: literal data, one module each. Importing this imports neither torch nor diffusers.
+
+card: The model card: what the nodes assume of a model when the user leaves a socket at zero.
+checks: What families check alike before they run: lengths of text and sizes of latents.
+family: What a model family is: data that says which folders it reads and what it needs, and four stage functions.
+flux: FLUX.1 (dev, schnell, and the built-in bobbin): pictures from text or from a picture.
+flux_denoiser: FLUX's denoiser through a guider: modular FLUX has none, and so knows no negative prompt.
+prompt: What a tokenizer does to a prompt: one call at a time, and what of it a text encoder does not read.
+qwen_image: Qwen-Image: pictures from text or from a picture, with true guidance against a negative prompt.
+sd3: Stable Diffusion 3 and 3.5 (medium, large): pictures from text or from a picture, with true guidance.
+wan: Wan 2.1 and 2.2: videos from text, or from text and a first frame; 2.2 has two experts, for high and low noise.
+wan_denoiser: Wan's denoiser for one transformer or two experts, with or without a first frame.
+wan_first_frame: What an image-to-video Wan is told of the first frame: its latents and, in 2.1, what CLIP sees in it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a model is, read from its files and never from their weights: nothing here loads torch modules.
 
 card_file: The model card file, `latentloom.json` beside model_index.json: what a model's maker says its defaults are.
-checks: Whether a model can be quantized or compiled here: asked when it is described, long before it is loaded.
+checks: What a model cannot be here, asked long before it is loaded: quantized, compiled, or read in shares.
 code_config: What a class of transformers is built from: the config's or settings' keys that it knows, and no others.
 config: What the config of somebody else's component may not say.
 describe: From what the user chose to a `Model`: which files, which device, which number format. No weights are read.

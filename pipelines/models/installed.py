@@ -33,7 +33,7 @@ class InstalledModel:
 
 def installed_models(model_dirs: Iterable[Path] = (), *, hub_cache: Path | None = None) -> list[InstalledModel]:
     """All models found, usable or not. Reads headers only; `hub_cache` None is the hub client's own folder."""
-    found = [_describe(f"builtin:{name}", folder()) for name, folder in sorted(BUILTINS.items())]
+    found = [_describe(f"builtin:{name}", folder) for name, folder in sorted(BUILTINS.items())]
     for directory in model_dirs:
         if not directory.is_dir():
             raise ValueError(f"models folder {directory} does not exist; check the path")

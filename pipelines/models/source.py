@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -89,20 +89,14 @@ def is_allowed(path: Path, roots: Sequence[Path] | None) -> bool:
     return any(real.is_relative_to(os.path.realpath(root)) for root in roots)
 
 
-def _bobbin() -> Path:
-    from ..bobbin import MODEL_DIR
-
-    return Path(MODEL_DIR)
-
-
-BUILTINS: dict[str, Callable[[], Path]] = {"bobbin": _bobbin}
+BUILTINS = {"bobbin": Path(__file__).parents[1] / "bobbin" / "model"}
 
 
 def _resolve_builtin(name: str) -> Resolved:
     if name not in BUILTINS:
         near = difflib.get_close_matches(name, BUILTINS, n=1, cutoff=0.0)
         raise ValueError(f"there is no built-in model {name[:100]!r}; did you mean builtin:{near[0]}?")
-    return Resolved(kind="builtin", folder=BUILTINS[name](), id=f"builtin:{name}")
+    return Resolved(kind="builtin", folder=BUILTINS[name], id=f"builtin:{name}")
 
 
 def _resolve_folder(source: str, roots: Sequence[Path] | None) -> Resolved:

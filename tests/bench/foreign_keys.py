@@ -223,12 +223,12 @@ def check_the_watch(watch: Watch, encoder: Any) -> None:
 
 def run(scratch: Path, *, seed: int, most: int | None) -> dict[str, Any]:
     stub, values = prepare(scratch)
-    from latentloom.pipelines.bobbin import MODEL_DIR
     from latentloom.pipelines.components.loading import load_component
     from latentloom.pipelines.models.folder import inspect_model
+    from latentloom.pipelines.models.source import BUILTINS
     from support.tiny_models import write_tiny
 
-    folders = [*(write_tiny(family, scratch / family) for family in FAMILIES), Path(MODEL_DIR)]
+    folders = [*(write_tiny(family, scratch / family) for family in FAMILIES), BUILTINS["bobbin"]]
     components = {each.class_name: each for folder in folders for each in inspect_model(folder).components.values()}
     expected = {name: weights(load_component(each, dtype="fp32")) for name, each in components.items()}
     watch = Watch(stub, scratch / "outside")

@@ -17,7 +17,7 @@ from latentloom.parallel.machine.container import Container
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Border, Cancelled
-from latentloom.pipelines.components import compiling, quantize
+from latentloom.pipelines.components import adapting
 from latentloom.pipelines.components.loading import load_component, one_sentence
 from latentloom.pipelines.components.memory import default_budget, expected_bytes
 from latentloom.pipelines.components.store import ComponentStore, _Entry, store
@@ -381,7 +381,7 @@ def test_loading_reaches_for_no_network(tiny: Callable[[str], Path], monkeypatch
 
 def test_compiled_transformers_compile_their_repeated_blocks(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
-    monkeypatch.setattr(compiling, "check_compiler", lambda device: None)
+    monkeypatch.setattr(adapting, "check_compiler", lambda device: None)
     monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **_: called.append(type(self).__name__))
     ComponentStore().load(dataclasses.replace(flux, compiled=True), ("transformer", "vae"))
     assert set(called) == {"FluxTransformerBlock", "FluxSingleTransformerBlock"} and len(called) == 4
@@ -390,7 +390,7 @@ def test_compiled_transformers_compile_their_repeated_blocks(flux: Model, monkey
 def test_compiling_without_a_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(ValueError, match=r"install g\+\+, or turn compiled off"):
-        compiling.check_compiler("cpu")
+        adapting.check_compiler("cpu")
 
 
 def test_int4_needs_what_its_kernel_needs() -> None:
@@ -412,5 +412,5 @@ def test_quantization_leaves_loras_and_small_layers_alone(monkeypatch: pytest.Mo
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     block = torch.nn.ModuleDict({"big": torch.nn.Linear(64, 4), "small": torch.nn.Linear(8, 4)})
     block["wrapped"] = torch.nn.ModuleDict({"lora_A": torch.nn.ModuleDict({"x": torch.nn.Linear(64, 4)})})
-    quantize.quantize(block, "int8", device="cpu")
+    adapting.quantize(block, "int8", device="cpu")
     assert chosen == ["big"]

@@ -1,6 +1,7 @@
 """Who may come in: addresses, logins, rates, limits and headers, before any route is reached.
 
 address: Where a request comes from: the address that limits and throttles count by.
+answers: How routes answer: plain JSON that nobody keeps, and each error as one sentence with the status that fits.
 auth: Who asks: the users that may log in, and the name behind a request.
 connections: Connections from strangers, and how long each may take to say what it wants.
 crowd: Who is connected, by address, and who has to make room when there are too many.

@@ -17,10 +17,9 @@ from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
-from ..api.answers import error_answer, plain
 from ..errors import NotLoggedIn
-from ..settings import Settings
 from .address import address_of
+from .answers import error_answer, plain
 from .auth import COOKIES, user_of
 from .gate import PREFIX
 from .throttle import MAX_WAIT_S, Throttle
@@ -28,6 +27,8 @@ from .throttle import MAX_WAIT_S, Throttle
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from ..settings import Settings
 
 KEY_FILE = "login.key"
 KEY_BYTES = 32

@@ -1,6 +1,5 @@
 """The HTTP routes of the page, one module for each group of them.
 
-answers: How our routes read requests and answer: strict JSON in, and each error as one sentence out.
 bodies: What requests may say: the JSON bodies of the API, with their limits.
 files: The API's routes about files: results, their thumbnails, and the pictures that users bring.
 gradio_client: The endpoints for `gradio_client`: list, run, look and fetch, over the same runs as the page.
@@ -10,6 +9,7 @@ live_socket: The WebSocket on which a page watches its user's runs: what changed
     newest only.
 page: The API's routes about the page itself: its files, the catalog of nodes, who is logged in, templates, the
     machine.
+requests: How our routes read requests: strict JSON in, nothing misspelt, and who is there before anything else.
 router: The HTTP and WebSocket API under /loom: every route of the page, and their description as OpenAPI.
 runs: The API's routes about runs: start, list, cancel, order, previews.
 shapes: What the API answers, for its description as OpenAPI; a test holds every answer against them.

@@ -6,11 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from ..access.answers import nothing, plain
 from ..server import Server
 from ..store.files import KEEP, picture, send
 from ..store.paging import FIRST_ROWS, Before, Limit
-from .answers import Id, User, nothing, plain
 from .graphs import FileName, file_name
+from .requests import Id, User
 from .shapes import ResultShape, Uploaded, UploadRow, answers, sends, takes
 
 Upload = Annotated[str, Path(max_length=200, description="What `POST /uploads` called it.")]

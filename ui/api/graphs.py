@@ -11,10 +11,10 @@ from ...nodes.graph.check import check, ensure
 from ...nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain
 from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.registry import SPECS
+from ..access.answers import plain, problems_plain
 from ..library.opening import open_file
 from ..server import Server
 from ..views.plan_view import plan_view
-from .answers import plain, problems_plain
 from .bodies import CheckBody, GraphBody, PlanBody
 from .shapes import FileText, NamedGraph, Problems, answers, takes
 

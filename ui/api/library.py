@@ -7,11 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from ...nodes.graph.graph import graph_from_plain, graph_text
+from ..access.answers import nothing, plain
 from ..server import Server
 from ..store.files import HEADERS, attachment, picture
 from ..store.paging import FIRST_ROWS, Before, Limit
-from .answers import Id, User, nothing, plain
 from .bodies import DraftBody, Empty, NewWorkflowBody, RenameBody, SaveBody
+from .requests import Id, User
 from .shapes import (
     CONFLICT,
     Draft,

@@ -12,11 +12,11 @@ from anyio import create_task_group
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
+from ..access.answers import plain
 from ..access.auth import user_of
 from ..errors import NotLoggedIn
 from ..live.live import Live, Seen
 from ..views.devices import DeviceWatch
-from .answers import plain
 
 if TYPE_CHECKING:
     from ..server import Server

@@ -11,6 +11,7 @@ from fastapi.responses import FileResponse
 
 from ... import __version__
 from ...nodes.catalog import catalog
+from ..access.answers import nothing, plain
 from ..access.auth import COOKIES, token_of
 from ..access.gate import UPLOAD_BYTES
 from ..bundle import MEDIA_TYPES, Bundle
@@ -18,8 +19,8 @@ from ..errors import NotHere
 from ..library.opening import templates
 from ..server import Server
 from ..views.models_view import models_view
-from .answers import User, nothing, plain
 from .bodies import Empty
+from .requests import User
 from .shapes import Catalog, Me, Template, answers
 
 FOR_EVER = "public, max-age=31536000, immutable"

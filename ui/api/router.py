@@ -9,12 +9,13 @@ from fastapi import APIRouter, Request, Response
 from fastapi.openapi.utils import get_openapi
 
 from ... import __version__
+from ..access.answers import plain
 from ..access.gate import PREFIX
 from ..bundle import Bundle
 from ..errors import NotHere
 from ..server import Server
 from . import files, graphs, library, live_socket, page, runs
-from .answers import LoomRoute, plain
+from .requests import LoomRoute
 from .shapes import ERRORS
 
 SUMMARY = "Build, run and keep workflows. The page itself uses this API, and nothing else."

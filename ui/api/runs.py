@@ -8,14 +8,15 @@ from fastapi import APIRouter, Query, Response
 
 from ...nodes.graph.graph import graph_from_plain
 from ...pipelines.values import Place
+from ..access.answers import nothing, plain
 from ..errors import NotHere
 from ..live.state import State
 from ..server import Server
 from ..store.files import picture
 from ..store.paging import FIRST_ROWS, Before, Limit
 from ..views.devices import accelerators, asked_place, devices_now
-from .answers import Id, NodeName, User, nothing, plain
 from .bodies import Empty, MoveBody, RunBody
+from .requests import Id, NodeName, User
 from .shapes import CONFLICT, RunRow, RunWithGraph, Submitted, answers, sends
 
 States = Annotated[list[State] | None, Query(description="Only runs in one of these states.")]

@@ -3,7 +3,6 @@
 drafts: Drafts: what a page had on its canvas last, saved or not, valid or not.
 library: The library: every user's saved workflows, with all their versions, folders and thumbnails.
 opening: Reading the workflow out of any file that a user drops onto the page.
-shares: Links to a workflow for the other users of this server: a secret name each, which shows the newest version.
 workflow_files: One user's saved workflows on the disk: a folder each, with a head, a file for each version, and a
     thumbnail.
 """

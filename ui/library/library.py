@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from ...nodes.files.atomic import write_atomic
 from ...nodes.files.thumbnails import picture_facts, picture_thumbnail
@@ -24,11 +28,44 @@ from ..store.user_files import (
     fresh_id,
     graph_bytes,
     nothing,
+    read_record,
     user_folder,
+    write_record,
 )
 from .drafts import Drafts
-from .shares import Shares
 from .workflow_files import Head, Version, WorkflowFiles
+
+TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
+
+
+class Share(BaseModel):
+    """Whose workflow a token shows."""
+
+    user: str
+    workflow: str
+
+
+class Shares:
+    def __init__(self, data_dir: Path) -> None:
+        self._folder = data_dir / "shares"
+
+    def make(self, user: str, workflow: str) -> str:
+        """A new token."""
+        token = secrets.token_urlsafe(16)
+        write_record(self._folder / f"{token}.json", Share(user=user, workflow=workflow))
+        return token
+
+    def find(self, token: str) -> Share:
+        """Raises `NotHere`."""
+        share = read_record(self._folder / f"{token}.json", Share) if TOKEN.fullmatch(token) else None
+        if share is None:
+            raise NotHere("nothing is shared under this link any more; ask for a new one")
+        return share
+
+    def drop(self, token: str) -> None:
+        if TOKEN.fullmatch(token):
+            (self._folder / f"{token}.json").unlink(missing_ok=True)
+
 
 MAX_VERSIONS = 100
 THUMB_SIDE = 512

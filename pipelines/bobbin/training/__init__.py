@@ -12,10 +12,8 @@ progress: How far a training run has come, and the loop that takes it further.
 round_trip: What the autoencoder alone loses: true pictures through it and back, read by the oracle.
 studies: What the gate does not ask: `python -m latentloom.pipelines.bobbin.training.studies NAME --model DIR [--num
     100]`.
-train: Train bobbin's transformer and text encoders: `python -m latentloom.pipelines.bobbin.training.train --preset
-    cpu --out DIR`.
-train_vae: Train bobbin's autoencoder: `python -m latentloom.pipelines.bobbin.training.train_vae --preset cpu --out
-    DIR [--resume]`.
+train: Train bobbin's transformer and text encoders.
+train_vae: Train bobbin's autoencoder.
 network/: The networks that are trained, and their tokenizers.
 reading/: Reading a picture back: which solids of which colours are in it, and where.
 world/: The world that the model learns to draw: scenes of solids, their words and their pictures.

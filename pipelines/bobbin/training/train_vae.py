@@ -16,7 +16,7 @@ from . import command
 from .command import Stretch
 from .network import checkpoint
 from .network.architecture import build_vae
-from .network.quick_norm import hasten
+from .network.quick import hasten
 from .pools import Pools, Size
 from .progress import Progress, advance
 from .world.facts import CELL, COUNTS, Reader, cells

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.pipelines.bobbin import MODEL_DIR
 from latentloom.pipelines.bobbin.training.drawing import Settings, draw
 from latentloom.pipelines.bobbin.training.oracle import judge
 from latentloom.pipelines.bobbin.training.world.scene import Scene, Thing
 from latentloom.pipelines.bobbin.training.world.wording import caption
+from latentloom.pipelines.models.source import BUILTINS
 
+MODEL_DIR = BUILTINS["bobbin"]
 JSON_FILES = sorted(MODEL_DIR.rglob("*.json"))
 
 

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from latentloom.pipelines.bobbin.training.network.architecture import build_transformer, build_vae
-from latentloom.pipelines.bobbin.training.network.quick_attention import QuickAttention
-from latentloom.pipelines.bobbin.training.network.quick_norm import QuickGroupNorm, hasten
+from latentloom.pipelines.bobbin.training.network.quick import QuickAttention, QuickGroupNorm, hasten
 
 
 def weights(model: nn.Module) -> dict[str, torch.Tensor]:

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from ..world.facts import COUNTS, CaptionReader, Reader
 from ..world.wording import TEXT_LENGTH, vocabulary
 from .architecture import TEXT_WIDTH, build_clip, build_t5, build_transformer
-from .quick_attention import QuickAttention
+from .quick import QuickAttention
 from .tokenizers import TokenIds, build_clip_tokenizer, build_t5_tokenizer
 
 # B batch, S sequence, C channels

@@ -1,0 +1,63 @@
+"""How routes answer: plain JSON that nobody keeps, and each error as one sentence with the status that fits."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from fastapi import Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from ...nodes.graph.problems import GraphError, short
+from ..errors import Conflict, NoRoom, NotHere, NotLoggedIn
+
+logger = logging.getLogger("latentloom")
+
+MAX_PROBLEMS = 1000
+
+
+def plain(data: Any, status: int = 200) -> Response:
+    """JSON data as it is; it changes, so nobody keeps it."""
+    return JSONResponse(data, status_code=status, headers={"Cache-Control": "no-store"})
+
+
+def nothing() -> Response:
+    return Response(status_code=204)
+
+
+def error_answer(error: Exception, where: str) -> Response:
+    """One sentence with the status that fits. What nobody foresaw is logged and told without its details."""
+    if isinstance(error, GraphError):
+        return plain({"error": str(error), "problems": problems_plain(error.problems)}, 400)
+    if isinstance(error, HTTPException):
+        return plain({"error": str(error.detail)}, error.status_code)
+    if isinstance(error, RequestValidationError):
+        return _invalid(error)
+    if isinstance(error, ClientDisconnect):  # nobody is there to read it
+        return plain({"error": "the request was cut off; send it again"}, 400)
+    for kind, status in ((NotLoggedIn, 401), (NotHere, 404), (Conflict, 409), (NoRoom, 507), (ValueError, 400)):
+        if isinstance(error, kind):
+            return plain({"error": str(error.args[0]) if error.args else str(error)}, status)
+    logger.error("%s failed", where, exc_info=error)
+    kind = type(error).__name__
+    return plain({"error": f"the server failed with {kind}; its log says where; try again, or report it"}, 500)
+
+
+def problems_plain(problems: Any) -> list[dict[str, str]]:
+    """Problems as the page lists them."""
+    keys = ("node", "socket", "code", "message")
+    return [{key: getattr(problem, key) for key in keys} for problem in problems[:MAX_PROBLEMS]]
+
+
+def _invalid(error: RequestValidationError) -> Response:
+    """A path that names nothing is not there; everything else says what was got and what would be right."""
+    first = error.errors()[0]
+    place, *rest = first["loc"]
+    if place == "path":
+        return plain({"error": f"there is nothing called {short(first['input'])} here"}, 404)
+    name = ".".join(map(str, rest)) or "the body"
+    got = "it is missing" if first["type"] == "missing" else f"got {short(first['input'])}"
+    return plain({"error": f"{name} of the request is wrong ({got}): {first['msg'].lower()}; correct it"}, 400)
