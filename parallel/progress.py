@@ -36,7 +36,7 @@ class RankWork:
     """Of an accelerator, else of the process; loading counts, and so does what it does beside the stage."""
 
 
-class Border:
+class Progress:
     """What work calls between its steps, and what its caller learns by; this one is silent.
 
     `phase`, `step` and `check` may raise `Cancelled`, and nothing else.
@@ -64,5 +64,5 @@ class Border:
         """
 
 
-SILENT = Border()
+SILENT = Progress()
 """Of a call made by hand: nobody watches and nobody cancels."""

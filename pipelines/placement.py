@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..parallel.plan import ParallelPlan
 from ..parallel.pool.job import Lane, RankOutOfMemory
 from ..parallel.pool.pool import Pool
-from ..parallel.progress import SILENT, Border
+from ..parallel.progress import SILENT, Progress
 from ..parallel.ranks.seat import Seat
 from .models.describe import card_of
 from .models.folder import components_of, read_index
@@ -37,31 +37,31 @@ if TYPE_CHECKING:
 logger = logging.getLogger("latentloom")
 
 
-def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> dict[str, Any]:
+def encode_text(request: Mapping[str, Any], progress: Progress = SILENT) -> dict[str, Any]:
     """As `stages.encode_text`, and so for the other three."""
-    return _run("encode_text", request, border, lane="side")
+    return _run("encode_text", request, progress, lane="side")
 
 
-def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> dict[str, Any]:
-    return _run("encode_image", request, border, lane="side", place=-1)
+def encode_image(request: Mapping[str, Any], progress: Progress = SILENT) -> dict[str, Any]:
+    return _run("encode_image", request, progress, lane="side", place=-1)
 
 
-def denoise(request: Mapping[str, Any], border: Border = SILENT) -> dict[str, Any]:
+def denoise(request: Mapping[str, Any], progress: Progress = SILENT) -> dict[str, Any]:
     model = from_plain(Model, request["model"])
     if not model.place.devices:
-        return _run("denoise", request, border)
+        return _run("denoise", request, progress)
     _check(request, model)
     plan = plan_of(request, model)
-    border.spread(str(plan), ())
-    return _run("denoise", {**request, "plan": str(plan)}, border, num_ranks=plan.num_ranks)
+    progress.spread(str(plan), ())
+    return _run("denoise", {**request, "plan": str(plan)}, progress, num_ranks=plan.num_ranks)
 
 
-def decode(request: Mapping[str, Any], border: Border = SILENT) -> dict[str, Any]:
+def decode(request: Mapping[str, Any], progress: Progress = SILENT) -> dict[str, Any]:
     model = from_plain(Model, request["model"])
     num_ranks = _ranks_to_decode(model, from_plain(Latents, request["latents"]))
     if num_ranks == 1:
-        return _run("decode", request, border, lane="side", place=-1)
-    return _run("decode", {**request, "split": num_ranks}, border, num_ranks=num_ranks)
+        return _run("decode", request, progress, lane="side", place=-1)
+    return _run("decode", {**request, "split": num_ranks}, progress, num_ranks=num_ranks)
 
 
 def plan_of(request: Mapping[str, Any], model: Model) -> ParallelPlan:
@@ -94,13 +94,13 @@ def num_groups(place: Place) -> int:
     return place.replicas * max(1, len(machines_alive(place.devices)))
 
 
-def on_rank(request: Mapping[str, Any], border: Border, seat: Seat) -> dict[str, Any]:
+def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
     """What a rank is asked for: one stage, on its own device."""
     from . import stages
     from .components.store import store
 
     store().share_host(request["ranks_here"])
-    border.rank = request["rank"]
+    progress.rank = request["rank"]
     reset_peak(seat.device)
     inner = request["request"]
     model = {**inner["model"], "device": seat.device, "place": to_plain(Place())}
@@ -113,13 +113,13 @@ def on_rank(request: Mapping[str, Any], border: Border, seat: Seat) -> dict[str,
         "denoise": stages.denoise,
         "decode": stages.decode,
     }[request["stage"]]
-    return stage({**inner, "model": model}, border)
+    return stage({**inner, "model": model}, progress)
 
 
 def _run(
     stage: str,
     request: Mapping[str, Any],
-    border: Border,
+    progress: Progress,
     *,
     num_ranks: int = 1,
     lane: Lane = "main",
@@ -129,13 +129,13 @@ def _run(
     if not model.place.devices:
         from . import stages
 
-        return getattr(stages, stage)(request, border)
+        return getattr(stages, stage)(request, progress)
     rank = place % model.place.group_size if num_ranks == 1 else 0
     wrapped = {"stage": stage, "request": dict(request), "ranks_here": len(model.place.devices), "rank": rank}
     try:
         with _ranks(model) as ranks:
             return ranks.call(
-                ".pipelines.placement:on_rank", wrapped, border, num_ranks=num_ranks, lane=lane, place=place
+                ".pipelines.placement:on_rank", wrapped, progress, num_ranks=num_ranks, lane=lane, place=place
             )
     except RankOutOfMemory as error:
         raise OutOfMemory(str(error)) from error

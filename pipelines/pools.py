@@ -13,7 +13,7 @@ from typing import Any
 from ..parallel.pool.job import RankFailed
 from ..parallel.pool.pool import Pool
 from ..parallel.pool.trial import Deadline
-from ..parallel.progress import Border
+from ..parallel.progress import Progress
 from ..parallel.ranks.seat import Seat
 from .components.memory import Held
 from .components.store import store
@@ -29,7 +29,7 @@ def loaded() -> list[Held]:
     return [*store().held(), *(held for pool in POOLS.without_work() for held in _of_ranks(pool))]
 
 
-def on_rank(request: Mapping[str, Any], border: Border, seat: Seat) -> list[dict[str, Any]]:
+def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[dict[str, Any]]:
     """What a rank answers."""
     return [dataclasses.asdict(held) for held in store().held()]
 
@@ -39,9 +39,9 @@ def _of_ranks(pool: Pool) -> list[Held]:
     states = pool.states()
     if pool.size < len(states) or any(state.job or not state.is_ready for state in states):
         return []
-    border = Deadline(ASK_S, close=lambda: None, words="the ranks have other work")
+    progress = Deadline(ASK_S, close=lambda: None, words="the ranks have other work")
     try:
-        answers = pool.call_every(".pipelines.pools:on_rank", {}, border, num_ranks=pool.size)
+        answers = pool.call_every(".pipelines.pools:on_rank", {}, progress, num_ranks=pool.size)
     except (RankFailed, ValueError):
         return []
     return [Held(**held) for answer in answers for held in answer]

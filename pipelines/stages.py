@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..parallel.plan import ParallelPlan
-from ..parallel.progress import SILENT, Border
+from ..parallel.progress import SILENT, Progress
 from . import preview
 from .components.loading import torch_dtype
 from .components.store import store
@@ -47,7 +47,7 @@ ONE_RANK = ParallelPlan()
 """Of a stage that one rank does, or this process."""
 
 
-def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
+def encode_text(request: Mapping[str, Any], progress: Progress = SILENT) -> Plain:
     """{model, prompt, negative_prompt, text_length} -> Conditioning.
 
     The negative prompt is always read, so that any guidance can follow; the text encoders leave the accelerator
@@ -58,8 +58,8 @@ def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     prompt, negative_prompt = text(request, "prompt"), text(request, "negative_prompt") or card.negative_prompt
     with _stage(model, f"encoding the text of {len(prompt)} characters"):
         try:
-            with _loaded(model, "encode_text", border) as parts, measured(ONE_RANK, border, device=model.device):
-                border.phase("encoding text")
+            with _loaded(model, "encode_text", progress) as parts, measured(ONE_RANK, progress, device=model.device):
+                progress.phase("encoding text")
                 positive, negative = family_module(model.family).encode_text(
                     parts,
                     prompt=prompt,
@@ -81,7 +81,7 @@ def encode_text(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     )
 
 
-def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
+def encode_image(request: Mapping[str, Any], progress: Progress = SILENT) -> Plain:
     """{model, image, width, height, frames, fps, seed} -> Latents: where denoising starts, or a video's first frame."""
     model = from_plain(Model, request["model"])
     card = card_of(model)
@@ -95,10 +95,10 @@ def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
         raise ValueError(f"the picture is {got}, but B x {height} x {width} x 3 is asked for; resize the picture first")
     with (
         _stage(model, f"encoding {len(pixels)} pictures of {width} x {height}"),
-        _loaded(model, "encode_image", border) as parts,
+        _loaded(model, "encode_image", progress) as parts,
     ):
-        border.phase("encoding picture")
-        with measured(ONE_RANK, border, device=model.device):
+        progress.phase("encoding picture")
+        with measured(ONE_RANK, progress, device=model.device):
             tensor, extras = family_module(model.family).encode_image(
                 parts,
                 pixels=pixels.to(model.device, torch.float32),
@@ -122,7 +122,7 @@ def encode_image(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     )
 
 
-def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
+def denoise(request: Mapping[str, Any], progress: Progress = SILENT) -> Plain:
     """{model, conditioning, latents, seed, steps, [distilled_]guidance[_2], strength, sampling, plan, step_cache,
     cache_threshold} -> Latents.
 
@@ -148,11 +148,11 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
     is_changed = plan.num_ranks > 1 or cache.kind != "none"  # by hooks on the transformers
     with (
         _stage(model, f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"),
-        _loaded(model, "denoise", border, plan=plan, alone=is_changed) as parts,
+        _loaded(model, "denoise", progress, plan=plan, alone=is_changed) as parts,
     ):
-        border.phase("denoising")
+        progress.phase("denoising")
         with (
-            measured(plan, border, device=model.device),
+            measured(plan, progress, device=model.device),
             sharded_parts(parts, plan) as parts,
             cached(parts, cache, sampling=sampling, steps=steps),
         ):
@@ -167,13 +167,13 @@ def denoise(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
                 distilled_guidance=distilled_guidance or card.distilled_guidance,
                 strength=strength,
                 sampling=sampling,
-                on_step=_reporting(model, border),
+                on_step=_reporting(model, progress),
             )
         check_finite({"tensor": tensor}, parts, model, what="the denoised latents")
     return to_plain(dataclasses.replace(latents, tensor=tensor, seeds=seeds, extras={}))
 
 
-def decode(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
+def decode(request: Mapping[str, Any], progress: Progress = SILENT) -> Plain:
     """{model, latents, split} -> {"image": Image} or {"video": Video}.
 
     With `split` over 1, all that many ranks of the process group call this alike, share the rows and get all pixels.
@@ -185,14 +185,14 @@ def decode(request: Mapping[str, Any], border: Border = SILENT) -> Plain:
         raise ValueError("the latents are an empty canvas, which shows nothing; put a Denoise before Decode")
     with (
         _stage(model, f"decoding {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"),
-        _loaded(model, "decode", border) as parts,
+        _loaded(model, "decode", progress) as parts,
     ):
-        border.phase("decoding")
+        progress.phase("decoding")
         tensor = latents.tensor.to(model.device, parts["vae"].dtype)
         num_ranks = max(1, int(number(request, "split")))
         with (
             split_over(parts["vae"], num_ranks, rows=tensor.shape[-2]),
-            measured(ParallelPlan(ulysses=num_ranks), border, device=model.device, name=f"rows={num_ranks}"),
+            measured(ParallelPlan(ulysses=num_ranks), progress, device=model.device, name=f"rows={num_ranks}"),
         ):
             pixels = family_module(model.family).decode(parts, tensor=tensor).float()
         check_finite({"pixels": pixels}, parts, model, what="the decoded picture")
@@ -220,11 +220,11 @@ def _stage(model: Model, doing: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _loaded(
-    model: Model, stage: Stage, border: Border, *, plan: ParallelPlan | None = None, alone: bool = False
+    model: Model, stage: Stage, progress: Progress, *, plan: ParallelPlan | None = None, alone: bool = False
 ) -> Iterator[Plain]:
     """A stage's parts; no other thread of this process changes them meanwhile."""
     folder = Path(model.folder)
-    with store().lent(model, FAMILIES[model.family].components[stage], border, plan=plan, alone=alone) as parts:
+    with store().lent(model, FAMILIES[model.family].components[stage], progress, plan=plan, alone=alone) as parts:
         parts["model_index"] = read_index(folder)
         if stage == "denoise":
             parts["vae.config"] = read_config(folder, "vae")
@@ -257,9 +257,9 @@ def _on_device(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]
     }
 
 
-def _reporting(model: Model, border: Border) -> Callable[[int, int, Callable[[], Tensor]], None]:
+def _reporting(model: Model, progress: Progress) -> Callable[[int, int, Callable[[], Tensor]], None]:
     def on_step(done: int, total: int, current: Callable[[], Tensor]) -> None:
         finish(model.device)  # a step told is a step done, and a cancel waits for one step, not for all in the stream
-        border.step(done, total, lambda: preview.picture(current(), preview.matrix(model)))
+        progress.step(done, total, lambda: preview.picture(current(), preview.matrix(model)))
 
     return on_step

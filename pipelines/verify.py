@@ -15,7 +15,7 @@ from ..parallel.plan import ParallelPlan
 from ..parallel.pool.limits import Limits
 from ..parallel.pool.pool import Pool
 from ..parallel.pool.trial import Deadline
-from ..parallel.progress import Border
+from ..parallel.progress import Progress
 from ..parallel.ranks.seat import Seat
 from .families import FAMILIES
 from .models.folder import read_config
@@ -102,8 +102,8 @@ def verify(model: Model, plans: list[ParallelPlan], *, width: int, height: int, 
     request = {"model": to_plain(model), "latents": to_plain(canvas), "plans": [str(plan) for plan in plans]}
     with Pool(_devices(model, num_ranks), preload=preloads(model), limits=Limits(work_s=timeout_s)) as pool:
         words = f"the ranks did not answer in {timeout_s:g} s; give them longer with --timeout"
-        border = Deadline(timeout_s, close=pool.close, words=words)
-        answers = pool.call_every(".pipelines.verify:on_rank", request, border, num_ranks=num_ranks)
+        progress = Deadline(timeout_s, close=pool.close, words=words)
+        answers = pool.call_every(".pipelines.verify:on_rank", request, progress, num_ranks=num_ranks)
     return [
         Verdict(
             plan=str(plan),
@@ -124,7 +124,7 @@ def _devices(model: Model, num_ranks: int) -> list[str]:
     return [f"cuda:{index}" for index in range(num_ranks)]
 
 
-def on_rank(request: Mapping[str, Any], border: Border, seat: Seat) -> list[dict[str, Any]]:
+def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[dict[str, Any]]:
     """Collective: what `verify` runs on every rank; one dict per plan."""
     from ..parallel.mesh import mesh_for
     from . import stages

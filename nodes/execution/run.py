@@ -25,7 +25,7 @@ from .failure import NodeFailed, sentence
 from .peak_memory import PeakMemory
 from .records import Cached, NodeRecord, RunResult, State
 from .schedule import Schedule, schedule
-from .watch import NodeBorder, Token, Watch
+from .watch import NodeProgress, Token, Watch
 
 CPU_THREADS = 4
 POLL_S = 0.2
@@ -176,19 +176,19 @@ class _Session:
         start = time.perf_counter()
         try:
             spec = self.schedule.nodes[name].spec
-            border = NodeBorder(name, self.watch)
+            progress = NodeProgress(name, self.watch)
             with PeakMemory(measure=spec.uses_device) as memory:
-                value = spec.call(**self._arguments(name, border))
+                value = spec.call(**self._arguments(name, progress))
             seconds = time.perf_counter() - start
             self._store(name, value)
-            peak_bytes = max((rank.peak_memory_bytes for rank in border.ranks), default=0) or memory.peak_bytes
-            return _Outcome("ok", value, seconds, peak_bytes, border.plan, border.ranks)
+            peak_bytes = max((rank.peak_memory_bytes for rank in progress.ranks), default=0) or memory.peak_bytes
+            return _Outcome("ok", value, seconds, peak_bytes, progress.plan, progress.ranks)
         except Cancelled:
             return _Outcome("cancelled", seconds=time.perf_counter() - start)
         except BaseException as error:
             return _Outcome("failed", seconds=time.perf_counter() - start, error=error)
 
-    def _arguments(self, name: str, border: NodeBorder) -> dict[str, Any]:
+    def _arguments(self, name: str, progress: NodeProgress) -> dict[str, Any]:
         node = self.schedule.nodes[name]
         arguments = dict(node.values)
         for socket_name, link in node.links.items():
@@ -200,7 +200,7 @@ class _Session:
                     raise ValueError(found[1])
                 value = as_type(socket.type, value)
             arguments[socket_name] = value
-        return arguments | node.spec.injections(border=border, workspace=self.workspace)
+        return arguments | node.spec.injections(progress=progress, workspace=self.workspace)
 
     def _store(self, name: str, value: Any) -> None:
         # a node that acts without saying which files it made must act again next time

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ...parallel.progress import Border, Cancelled, Preview, RankWork
+from ...parallel.progress import Cancelled, Preview, Progress, RankWork
 from .events import Event, Kind, Sink
 
 logger = logging.getLogger("latentloom")
@@ -53,7 +53,7 @@ class Watch:
                 self._sink_failed = True
 
 
-class NodeBorder(Border):
+class NodeProgress(Progress):
     """The step border of one node."""
 
     def __init__(self, node: str, watch: Watch) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ...parallel.progress import Border
+from ...parallel.progress import Progress
 from ...pipelines import values
 from ...pipelines.requests import NUM_SEEDS
 from ..files.workspace import Workspace
@@ -43,10 +43,10 @@ Fingerprint = Callable[[Mapping[str, Any], Workspace], str]
 Migrate = Callable[[int, dict[str, Any]], dict[str, Any]]
 """Turns the inputs saved by an older version of a node into today's."""
 
-Injected = Literal["border", "workspace"]
+Injected = Literal["progress", "workspace"]
 """Arguments that a node gets from its host rather than from a socket."""
 
-INJECTED: tuple[Injected, ...] = ("border", "workspace")
+INJECTED: tuple[Injected, ...] = ("progress", "workspace")
 SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
 
 
@@ -89,7 +89,7 @@ class OutputSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSpec:
-    """One node. `call` takes the inputs by name, plus `border` and `workspace` where `injected` lists them."""
+    """One node. `call` takes the inputs by name, plus `progress` and `workspace` where `injected` lists them."""
 
     id: str
     version: int
@@ -108,9 +108,9 @@ class NodeSpec:
     fingerprint: Fingerprint | None = field(default=None, compare=False)
     migrate: Migrate | None = field(default=None, compare=False)
 
-    def injections(self, *, border: Border, workspace: Workspace) -> dict[str, Any]:
+    def injections(self, *, progress: Progress, workspace: Workspace) -> dict[str, Any]:
         """The arguments that this node gets from its host rather than from a socket."""
-        given: dict[str, Any] = {"border": border, "workspace": workspace}
+        given: dict[str, Any] = {"progress": progress, "workspace": workspace}
         return {name: given[name] for name in self.injected}
 
     def input(self, name: str) -> InputSpec | None:
@@ -140,7 +140,7 @@ def read_spec(
     hints = typing.get_type_hints(call, include_extras=True)
     parameters = inspect.signature(call).parameters
     injected: tuple[Injected, ...] = tuple(name for name in INJECTED if name in parameters)
-    for name, kind in (("border", Border), ("workspace", Workspace)):
+    for name, kind in (("progress", Progress), ("workspace", Workspace)):
         if name in injected and hints[name] is not kind:
             raise TypeError(f"{call.__name__}: parameter {name} is injected and must be a {kind.__name__}")
     return NodeSpec(

@@ -10,7 +10,7 @@ import secrets
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...parallel.progress import Border, Cancelled, Preview
+from ...parallel.progress import Cancelled, Preview, Progress
 from ...pipelines.values import Image
 from ..files.workspace import Workspace
 from ..graph.spec import InputSpec, NodeSpec, Saved
@@ -42,11 +42,11 @@ class Node:
         spec = self.SPEC
         workspace = dataclasses.replace(comfy_workspace(), metadata=_provenance(comfy_prompt, comfy_extra))
         given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
-        border = ComfyBorder()
+        progress = ComfyProgress()
         try:
-            result = spec.call(**given, **spec.injections(border=border, workspace=workspace))
+            result = spec.call(**given, **spec.injections(progress=progress, workspace=workspace))
         except Cancelled:
-            border.raise_interrupt()
+            progress.raise_interrupt()
             raise
         if isinstance(result, Saved):
             return {"ui": _shown(result, workspace), "result": (result,)}
@@ -171,7 +171,7 @@ def comfy_workspace() -> Workspace:
     )
 
 
-class ComfyBorder(Border):
+class ComfyProgress(Progress):
     """Steps become ComfyUI's progress bar; its interrupt ends the stage at the next step."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ...parallel.progress import SILENT, Border
+from ...parallel.progress import SILENT, Progress
 from ...pipelines.values import Conditioning, Latents, Model, Sampling, Scheduler, StepCache, from_plain, to_plain
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
@@ -59,7 +59,7 @@ def denoise(
         ),
     ] = 0.0,
     sampling: Sampling | None = None,
-    border: Border = SILENT,
+    progress: Progress = SILENT,
 ) -> Latents:
     """Run the diffusion transformer over the canvas."""
     from ...pipelines import placement
@@ -78,7 +78,7 @@ def denoise(
         "step_cache": step_cache,
         "cache_threshold": cache_threshold,
     }
-    return from_plain(Latents, placement.denoise(request, border))
+    return from_plain(Latents, placement.denoise(request, progress))
 
 
 @checked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ...parallel.progress import SILENT, Border
+from ...parallel.progress import SILENT, Progress
 from ...pipelines.values import Conditioning, Image, Latents, Model, from_plain, to_plain
 from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.spec import MAX_SEED, Socket
@@ -26,7 +26,7 @@ def encode_text(
     text_length: Annotated[
         int, Socket(min=0, max=4096, advanced=True, help="Tokens the text is padded or cut to; 0 is the model's own")
     ] = 0,
-    border: Border = SILENT,
+    progress: Progress = SILENT,
 ) -> Conditioning:
     """Read a prompt with the model's text encoders."""
     from ...pipelines import placement
@@ -37,7 +37,7 @@ def encode_text(
         "negative_prompt": negative_prompt,
         "text_length": text_length,
     }
-    return from_plain(Conditioning, placement.encode_text(request, border))
+    return from_plain(Conditioning, placement.encode_text(request, progress))
 
 
 @checked
@@ -52,7 +52,7 @@ def encode_image(
     frames: Annotated[int, Socket(min=0, max=4096, help="Length of a video; 0 is the model's own")] = 0,
     fps: Annotated[float, Socket(min=0, max=240, help="Frames a second of a video; 0 is the model's own")] = 0.0,
     seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED, advanced=True)] = 0,
-    border: Border = SILENT,
+    progress: Progress = SILENT,
     workspace: Workspace = HERE,
 ) -> Latents:
     """Where denoising starts from: a picture for image to image, the first frame for image to video.
@@ -73,4 +73,4 @@ def encode_image(
         "fps": fps,
         "seed": seed,
     }
-    return from_plain(Latents, placement.encode_image(request, border))
+    return from_plain(Latents, placement.encode_image(request, progress))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..machine.container import num_free_cores
-from ..progress import SILENT, Border, Cancelled, Preview, RankWork
+from ..progress import SILENT, Cancelled, Preview, Progress, RankWork
 from ..ranks.messages import write_body
 from ..ranks.seat import World
 from ..ranks.shortage import advice
@@ -47,7 +47,8 @@ class Pool:
     """`len(devices)` ranks in `replicas` groups of equal size; each group does one main job at a time.
 
     Functions are named, ".pipelines.placement:on_rank" (the dot is our package), and called as
-    function(request, border, seat) with plain data; what they give back is plain data too. Close the pool, or use it as
+    function(request, progress, seat) with plain data; what they give back is plain data too. Close the pool, or use it
+    as
     a context: its processes end then, and in any case when this process does.
     """
 
@@ -89,7 +90,7 @@ class Pool:
         self,
         function: str,
         request: Mapping[str, Any],
-        border: Border = SILENT,
+        progress: Progress = SILENT,
         *,
         num_ranks: int = 1,
         lane: Lane = "main",
@@ -100,16 +101,16 @@ class Pool:
 
         On the main lane `num_ranks` ranks of a replica work together; on the side lane one does, that at `place`,
         beside main jobs. A rank's death is mended and the job tried once more. Raises ValueError where a rank refused
-        the request, `RankOutOfMemory`, `RankFailed` naming the rank, or what `border` raised once the ranks have
+        the request, `RankOutOfMemory`, `RankFailed` naming the rank, or what `progress` raised once the ranks have
         stopped.
         """
-        return self._call(function, request, border, num_ranks=num_ranks, lane=lane, place=place, world=world)[0]
+        return self._call(function, request, progress, num_ranks=num_ranks, lane=lane, place=place, world=world)[0]
 
     def call_every(
-        self, function: str, request: Mapping[str, Any], border: Border = SILENT, *, num_ranks: int
+        self, function: str, request: Mapping[str, Any], progress: Progress = SILENT, *, num_ranks: int
     ) -> list[Any]:
         """The same on the main lane, with every rank's answer, which may differ."""
-        return self._call(function, request, border, num_ranks=num_ranks, lane="main", place=0, every=True)
+        return self._call(function, request, progress, num_ranks=num_ranks, lane="main", place=0, every=True)
 
     def states(self) -> list[RankState]:
         """A look at the ranks, as they were a moment ago."""
@@ -146,7 +147,7 @@ class Pool:
         self,
         function: str,
         request: Mapping[str, Any],
-        border: Border,
+        progress: Progress,
         *,
         num_ranks: int,
         lane: Lane,
@@ -159,15 +160,15 @@ class Pool:
             num_ranks=num_ranks,
             lane=lane,
             place=place % self.size,
-            owner=border.owner,
-            previews=border.wants_previews,
+            owner=progress.owner,
+            previews=progress.wants_previews,
             every=every,
             world=world,
         )
         job = Job(work, _body(request))
         self._supervisor.submit(job)
         try:
-            return _wait(job, border)
+            return _wait(job, progress)
         except BaseException:
             if not job.is_over:
                 self._supervisor.cancel(job)
@@ -190,25 +191,25 @@ def _body(request: Mapping[str, Any]) -> int:
         raise RankFailed(f"the request cannot be written to memory: {advice(error)}") from None
 
 
-def _wait(job: Job, border: Border) -> list[Any]:
+def _wait(job: Job, progress: Progress) -> list[Any]:
     preview: Preview | None = None
     while True:
-        border.check()
+        progress.check()
         try:
             kind, value = job.told.get(timeout=CHECK_S)
         except queue.Empty:
             continue
         if kind == "phase":
-            border.phase(value)
+            progress.phase(value)
         elif kind == "preview":
             preview = functools.partial(lambda picture: picture, value)
         elif kind == "step":
             done, total = value
-            border.step(done, total, preview)
+            progress.step(done, total, preview)
             preview = None
         elif kind == "spread":
             plan, work = value
-            border.spread(plan, [RankWork(**each) for each in work])
+            progress.spread(plan, [RankWork(**each) for each in work])
         elif kind == "done":
             return value
         elif kind == "cancelled":

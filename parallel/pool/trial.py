@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..progress import Border
+from ..progress import Progress
 from ..ranks.seat import Seat
 from .job import RankFailed
 from .limits import Limits
 from .pool import Pool
 
 
-class Deadline(Border):
+class Deadline(Progress):
     """Of work on ranks that are of no use afterwards: when its time is over, `close` ends them, whatever they do."""
 
     def __init__(self, timeout_s: float, *, close: Callable[[], None], words: str) -> None:
@@ -32,8 +32,8 @@ def trial(devices: Sequence[str], *, timeout_s: float = 100.0) -> str:
     start = time.monotonic()
     with Pool(devices, limits=Limits(start_s=timeout_s, work_s=timeout_s)) as pool:
         words = f"ranks did not start and meet in {timeout_s:g} s"
-        border = Deadline(timeout_s, close=pool.close, words=words)
-        total = pool.call(".parallel.pool.trial:meet", {}, border, num_ranks=len(devices))["total"]
+        progress = Deadline(timeout_s, close=pool.close, words=words)
+        total = pool.call(".parallel.pool.trial:meet", {}, progress, num_ranks=len(devices))["total"]
     wanted = sum(range(1, len(devices) + 1))
     if total != wanted:
         raise RankFailed(f"ranks on {', '.join(devices)} met, but added up to {total} instead of {wanted}")
@@ -41,7 +41,7 @@ def trial(devices: Sequence[str], *, timeout_s: float = 100.0) -> str:
     return f"{len(devices)} ranks on {', '.join(devices)} started, met and ended in {seconds:.1f} s"
 
 
-def meet(request: Mapping[str, Any], border: Border, seat: Seat) -> dict[str, float]:
+def meet(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, float]:
     """Collective: the sum of every rank's number, counted from 1, by way of the device."""
     import torch
 

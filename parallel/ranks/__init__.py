@@ -9,7 +9,7 @@ messages: Messages between host and ranks: a small JSON header, and a body of pl
     pickle.
 rank: A rank: a forked process that holds one device, joins process groups and runs named functions, until it is
     ended.
-rank_job: One job as a rank sees it: the border that its work calls, and how it ends.
+rank_job: One job as a rank sees it: what its work reports to, and how it ends.
 seat: A rank's place in one job: which of how many ranks it is, and its device.
 shortage: What to tell a user whose system has run out of something.
 """

@@ -1,4 +1,4 @@
-"""One job as a rank sees it: the border that its work calls, and how it ends."""
+"""One job as a rank sees it: what its work reports to, and how it ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..progress import Border, Cancelled, Preview, RankWork
+from ..progress import Cancelled, Preview, Progress, RankWork
 from .messages import Channel, Closed, write_body
 from .seat import JobOrder
 
@@ -23,8 +23,8 @@ PREVIEW_S = 1 / 12
 """Between previews: nobody sees more."""
 
 
-class RankJob(Border):
-    """The border of a rank's work. Every rank tells of its steps, the one whose answer is wanted also of phases.
+class RankJob(Progress):
+    """The progress of a rank's work. Every rank tells of its steps, the one whose answer is wanted also of phases.
 
     A cancel takes effect at a step border, by a vote: all ranks of the job stop at the same step, or none does. Between
     phases there is nothing to agree on, and the host ends the job on the others.

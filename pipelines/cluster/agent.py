@@ -20,7 +20,7 @@ from typing import Any
 from ... import __version__
 from ...parallel.pool.job import RankOutOfMemory
 from ...parallel.pool.pool import Pool
-from ...parallel.progress import Border, Cancelled, Preview, RankWork
+from ...parallel.progress import Cancelled, Preview, Progress, RankWork
 from ...parallel.ranks.messages import read_body, write_body
 from ...parallel.ranks.seat import World
 
@@ -43,7 +43,7 @@ class Agent:
         self._start_time = time.monotonic()
         self._pool = Pool(devices, replicas=replicas, preload=preload)
         unpack(pack(None))  # imports what else would keep the first job's host waiting
-        self._borders: dict[str, AgentBorder] = {}
+        self._progress_of: dict[str, AgentProgress] = {}
         self._lock = threading.Lock()
 
     def hello(self) -> str:
@@ -53,32 +53,32 @@ class Agent:
         return json.dumps({"versions": versions(), "pid": os.getpid(), "is_ready": is_ready})
 
     def run(self, job: str, order: str, request: bytes) -> bytes:
-        """Do a job to its end, however it ends. `order` is JSON: what `Pool.call` takes, and what the border says."""
+        """Do a job to its end, however it ends. `order` is JSON: what `Pool.call` takes, and what the progress says."""
         read = json.loads(order)
-        border = AgentBorder(owner=read["owner"], wants_previews=read["previews"])
+        progress = AgentProgress(owner=read["owner"], wants_previews=read["previews"])
         with self._lock:
-            self._borders[job] = border
+            self._progress_of[job] = progress
         try:
-            end = self._end(read, request, border)
+            end = self._end(read, request, progress)
         finally:
             with self._lock:
-                del self._borders[job]
-            border.close()
-        return pack({**end, "told": border.take()})
+                del self._progress_of[job]
+            progress.close()
+        return pack({**end, "told": progress.take()})
 
     def listen(self, job: str, wait_s: float) -> bytes:
         """What the job has told since the last time; waits for it a little."""
-        border = self._borders.get(job)
-        if border is None:  # it has not begun, or has ended
+        progress = self._progress_of.get(job)
+        if progress is None:  # it has not begun, or has ended
             time.sleep(UNKNOWN_S)
-        return pack([] if border is None else border.take(wait_s))
+        return pack([] if progress is None else progress.take(wait_s))
 
     def cancel(self, job: str) -> bool:
         """Whether the job was here to hear it."""
-        border = self._borders.get(job)
-        if border is not None:
-            border.is_cancelled = True
-        return border is not None
+        progress = self._progress_of.get(job)
+        if progress is not None:
+            progress.is_cancelled = True
+        return progress is not None
 
     def meeting(self) -> bytes:
         """HOST:PORT at which ranks of several machines can meet for one job.
@@ -89,9 +89,9 @@ class Agent:
         with socket.create_server((self._address, 0)) as server:
             return pack(f"{self._address}:{server.getsockname()[1]}")
 
-    def _end(self, order: Mapping[str, Any], request: bytes, border: AgentBorder) -> dict[str, Any]:
+    def _end(self, order: Mapping[str, Any], request: bytes, progress: AgentProgress) -> dict[str, Any]:
         try:
-            answer = self._work(order, unpack(request), border)
+            answer = self._work(order, unpack(request), progress)
         except Cancelled:
             return {"state": "cancelled"}
         except ValueError as error:
@@ -105,14 +105,14 @@ class Agent:
 
         return {"state": "done", "mark": mark(answer), "answer": answer if order["answers"] else None}
 
-    def _work(self, order: Mapping[str, Any], request: Mapping[str, Any], border: Border) -> Any:
+    def _work(self, order: Mapping[str, Any], request: Mapping[str, Any], progress: Progress) -> Any:
         world = order["world"]
         if world is not None:
             world = World(**world, interface=interface_of(self._address))
         return self._pool.call(
             order["function"],
             request,
-            border,
+            progress,
             num_ranks=order["num_ranks"],
             lane=order["lane"],
             place=order["place"],
@@ -120,7 +120,7 @@ class Agent:
         )
 
 
-class AgentBorder(Border):
+class AgentProgress(Progress):
     """Keeps what a job tells until the host asks for it."""
 
     def __init__(self, *, owner: str, wants_previews: bool) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...parallel.pool.job import Lane, RankFailed
 from ...parallel.pool.pool import CHECK_S, check_platform
-from ...parallel.progress import SILENT, Border
+from ...parallel.progress import SILENT, Progress
 from ..values import Place
 from .agent import pack
 from .head import check_head, connect, count_gpus, machines_alive
@@ -55,7 +55,7 @@ class Cluster:
         self,
         function: str,
         request: Mapping[str, Any],
-        border: Border = SILENT,
+        progress: Progress = SILENT,
         *,
         num_ranks: int = 1,
         lane: Lane = "main",
@@ -67,8 +67,8 @@ class Cluster:
             "num_ranks": min(num_ranks, self.size),
             "lane": lane,
             "place": place,
-            "owner": border.owner,
-            "previews": border.wants_previews,
+            "owner": progress.owner,
+            "previews": progress.wants_previews,
             "world": None,
             "answers": True,
         }
@@ -78,16 +78,16 @@ class Cluster:
         num_machines = max(1, num_ranks // self.size)
         lost: Machine | None = None
         for attempt in range(MAX_ATTEMPTS):
-            machines = self._take(num_machines, lane=lane, subject=subject, avoid=lost, border=border)
+            machines = self._take(num_machines, lane=lane, subject=subject, avoid=lost, progress=progress)
             try:
                 parts = [Part(machine, each, reference) for machine, each in self._orders(machines, order, num_ranks)]
-                found = ClusterJob(parts).run(border)
+                found = ClusterJob(parts).run(progress)
             except MachineLost as error:
                 lost, again = error.machine, f"{error.machine.name} {error}"
                 if attempt + 1 == MAX_ATTEMPTS:
                     raise RankFailed(f"{again}, for the second time in this job, so it is given up") from None
                 logger.warning("%s; the job starts again", again)
-                border.phase(f"starting again: {again}")
+                progress.phase(f"starting again: {again}")
             else:
                 for machine in machines:
                     machine.done.add(subject)
@@ -124,11 +124,13 @@ class Cluster:
             for index, machine in enumerate(machines)
         ]
 
-    def _take(self, count: int, *, lane: Lane, subject: str, avoid: Machine | None, border: Border) -> list[Machine]:
+    def _take(
+        self, count: int, *, lane: Lane, subject: str, avoid: Machine | None, progress: Progress
+    ) -> list[Machine]:
         """The least busy machines, counted as busy from now on; waits for their agents."""
         deadline = time.monotonic() + START_S
         while True:
-            border.check()
+            progress.check()
             check_head()
             self._look()
             with self._lock:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...parallel.pool.job import RankFailed, RankOutOfMemory
 from ...parallel.pool.pool import CHECK_S
-from ...parallel.progress import Border, RankWork
+from ...parallel.progress import Progress, RankWork
 from .head import check_head, has_head
 from .machine import Machine, MachineLost, plain_answer, ready
 
@@ -80,21 +80,21 @@ class ClusterJob:
         self._parts = parts
         self._spreads: list[Any] = []
 
-    def run(self, border: Border) -> Any:
+    def run(self, progress: Progress) -> Any:
         """The first part's answer, when all have ended. Raises what `Pool.call` does, and `MachineLost`."""
         try:
             while self._is_going():
-                border.check()
+                progress.check()
                 check_head()
                 for told in self._hear():
-                    _relay(told, border)
+                    _relay(told, progress)
                 if any(part.end is not None and part.end["state"] != "done" for part in self._parts):
                     break
         except BaseException:
             self._stop()  # nothing of it runs on when the caller hears of its end
             raise
         self._stop()
-        return self._settle(border)
+        return self._settle(progress)
 
     def _is_going(self) -> bool:
         return any(part.end is None for part in self._parts)
@@ -123,7 +123,7 @@ class ClusterJob:
                     part.cancel()
                     part.hear(ready(part.references, timeout_s=CHECK_S))
 
-    def _settle(self, border: Border) -> Any:
+    def _settle(self, progress: Progress) -> Any:
         ends = [(part, part.end) for part in self._parts if part.end is not None]
         if len(ends) < len(self._parts):
             lost = next(part for part in self._parts if part.end is None)
@@ -138,24 +138,24 @@ class ClusterJob:
                 raise RankFailed(
                     f"{part.machine.name} has another result than {first.machine.name}; run `latentloom doctor` on both"
                 )
-        self._spread(border)
+        self._spread(progress)
         return end["answer"]
 
-    def _spread(self, border: Border) -> None:
+    def _spread(self, progress: Progress) -> None:
         """With each device on the machine that the cluster, and errors, name so."""
         if self._spreads:
             work = [
                 RankWork(**{**each, "machine": part.machine.name}) for part, _, ranks in self._spreads for each in ranks
             ]
-            border.spread(self._spreads[0][1], sorted(work, key=lambda each: each.rank))
+            progress.spread(self._spreads[0][1], sorted(work, key=lambda each: each.rank))
 
 
-def _relay(told: Sequence[Any], border: Border) -> None:
+def _relay(told: Sequence[Any], progress: Progress) -> None:
     if told[0] == "phase":
-        border.phase(told[1])
+        progress.phase(told[1])
     else:
         _, done, total, picture = told
-        border.step(done, total, None if picture is None else lambda: picture)
+        progress.step(done, total, None if picture is None else lambda: picture)
 
 
 def _failure(machine: Machine, end: Mapping[str, Any], *, is_alone: bool) -> BaseException:

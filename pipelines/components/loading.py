@@ -201,7 +201,7 @@ def offline() -> Iterator[None]:
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Without the libraries' progress bars and load reports: the border shows progress, and errors are ours."""
+    """Without the libraries' progress bars and load reports: ours shows progress, and errors are ours."""
     import diffusers.utils.logging as diffusers_logging
     import transformers.utils.logging as transformers_logging
 

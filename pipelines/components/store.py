@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...parallel.mesh import Mesh, is_current, mesh_for
 from ...parallel.plan import ParallelPlan
-from ...parallel.progress import SILENT, Border
+from ...parallel.progress import SILENT, Progress
 from ..models.describe import fingerprint_of
 from ..models.folder import ComponentFiles, ModelFiles, inspect_model
 from ..models.source import split_source
@@ -68,7 +68,7 @@ class ComponentStore:
         self,
         model: Model,
         names: Sequence[str],
-        border: Border = SILENT,
+        progress: Progress = SILENT,
         *,
         plan: ParallelPlan | None = None,
         alone: bool = False,
@@ -82,14 +82,14 @@ class ComponentStore:
         encoders leave the accelerator. So threads wait for each other where LoRAs differ, or one needs them alone.
         """
         mesh = _mesh_of_shares(model, plan)
-        with self._loans.of(self._wanted(model, names, mesh, alone=alone), border.check):
-            yield self.load(model, names, border, plan=plan)
+        with self._loans.of(self._wanted(model, names, mesh, alone=alone), progress.check):
+            yield self.load(model, names, progress, plan=plan)
 
     def load(
         self,
         model: Model,
         names: Sequence[str],
-        border: Border = SILENT,
+        progress: Progress = SILENT,
         *,
         plan: ParallelPlan | None = None,
         keep: Sequence[str] = (),
@@ -110,7 +110,7 @@ class ComponentStore:
             for name in names:
                 files = self._files_of(model).components.get(name.rstrip("?"))
                 if files is not None:
-                    entry = self._get(model, files, border=border, keep=kept, mesh=mesh)
+                    entry = self._get(model, files, progress=progress, keep=kept, mesh=mesh)
                     parts[files.name] = copy.copy(entry.component) if files.name == "vae" else entry.component
                     if entry.share is not None:
                         parts["handle"] = entry.share[1]
@@ -182,7 +182,7 @@ class ComponentStore:
         return wanted
 
     def _get(
-        self, model: Model, files: ComponentFiles, *, border: Border, keep: set[tuple[Any, ...]], mesh: Mesh | None
+        self, model: Model, files: ComponentFiles, *, progress: Progress, keep: set[tuple[Any, ...]], mesh: Mesh | None
     ) -> _Entry:
         key = self._key(model, files.name, mesh)
         entry = self._entries.get(key)
@@ -190,7 +190,7 @@ class ComponentStore:
             self._drop(key)
             entry = None
         if entry is None:
-            border.phase(f"loading {files.name}")
+            progress.phase(f"loading {files.name}")
             place = model.device if files.kind == "model" else "cpu"
             if mesh is not None and _is_transformer(files.name):
                 self._drop_shares(keep)

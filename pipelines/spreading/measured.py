@@ -10,16 +10,16 @@ from pathlib import Path
 
 from ...parallel.mesh import mesh_for
 from ...parallel.plan import ParallelPlan
-from ...parallel.progress import Border, RankWork
+from ...parallel.progress import Progress, RankWork
 
 STATUS = Path("/proc/self/status")
 RESET = Path("/proc/self/clear_refs")
 
 
 @contextlib.contextmanager
-def measured(plan: ParallelPlan, border: Border, *, device: str, name: str = "") -> Iterator[None]:
-    """Collective: tell the border what is done within, under the plan's name or another; one that works alone, here or
-    as a rank, has no plan to name. Seconds are those until the device is done, not until it was told what to do.
+def measured(plan: ParallelPlan, progress: Progress, *, device: str, name: str = "") -> Iterator[None]:
+    """Collective: tell what is done within, under the plan's name or another; one that works alone, here or as a rank,
+    has no plan to name. Seconds are those until the device is done, not until it was told what to do.
 
     Whoever is within sends over `mesh_for(plan)`. The memory is that since the last `reset_peak`.
     """
@@ -30,7 +30,7 @@ def measured(plan: ParallelPlan, border: Border, *, device: str, name: str = "")
     finish(device)
     after = mesh and mesh.sent
     work = RankWork(
-        rank=mesh.rank if mesh else border.rank,
+        rank=mesh.rank if mesh else progress.rank,
         device=device,
         title=title_of(device),
         machine=platform.node(),
@@ -39,7 +39,7 @@ def measured(plan: ParallelPlan, border: Border, *, device: str, name: str = "")
         exchanges=after.calls - before.calls if after and before else 0,
         peak_memory_bytes=peak(device),
     )
-    border.spread((name or str(plan)) if mesh else "", [work])
+    progress.spread((name or str(plan)) if mesh else "", [work])
 
 
 def finish(device: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from latentloom.parallel.progress import Border
+from latentloom.parallel.progress import Progress
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import placement
 from latentloom.pipelines.components.store import store
@@ -16,13 +16,13 @@ PAGE = 4096
 CHUNK = 16 << 20
 
 
-def out_of_memory(request: Mapping[str, Any], border: Any, seat: Seat) -> dict[str, Any]:
+def out_of_memory(request: Mapping[str, Any], progress: Any, seat: Seat) -> dict[str, Any]:
     """{stage, request, rank, step}: as `placement.on_rank`, but that rank has no room after that step."""
-    return placement.on_rank(request, _Full(border, request["step"], is_full=seat.rank == request["rank"]), seat)
+    return placement.on_rank(request, _Full(progress, request["step"], is_full=seat.rank == request["rank"]), seat)
 
 
-class _Full(Border):
-    def __init__(self, inner: Border, step: int, *, is_full: bool) -> None:
+class _Full(Progress):
+    def __init__(self, inner: Progress, step: int, *, is_full: bool) -> None:
         self._inner = inner
         self._step = step
         self._is_full = is_full
@@ -42,7 +42,7 @@ class _Full(Border):
         self._inner.spread(plan, ranks)
 
 
-def swallow(request: Mapping[str, Any], border: Any, seat: Seat) -> None:
+def swallow(request: Mapping[str, Any], progress: Any, seat: Seat) -> None:
     """{rank, num_bytes}: that rank writes to so much memory, while the others wait for it."""
     held = []
     while seat.rank == request["rank"] and len(held) * CHUNK < request["num_bytes"]:
@@ -50,17 +50,17 @@ def swallow(request: Mapping[str, Any], border: Any, seat: Seat) -> None:
     dist.barrier()
 
 
-def nothing(request: Mapping[str, Any], border: Any, seat: Seat) -> None:
+def nothing(request: Mapping[str, Any], progress: Any, seat: Seat) -> None:
     """What a job costs that does no work."""
 
 
-def memory(request: Mapping[str, Any], border: Any, seat: Seat) -> dict[str, int]:
+def memory(request: Mapping[str, Any], progress: Any, seat: Seat) -> dict[str, int]:
     """{columns}: those lines of what the kernel says of this process, in bytes."""
     lines = [line.split() for line in Path("/proc/self/smaps_rollup").read_text().splitlines()]
     return {line[0][:-1]: int(line[1]) * 1024 for line in lines if line[0][:-1] in request["columns"]}
 
 
-def load_and_read(request: Mapping[str, Any], border: Any, seat: Seat) -> dict[str, int]:
+def load_and_read(request: Mapping[str, Any], progress: Any, seat: Seat) -> dict[str, int]:
     """{model, names}: through this rank's component store, every page of the weights touched."""
     components = store().load(from_plain(Model, request["model"]), request["names"])
     num_bytes = 0

@@ -29,10 +29,10 @@ def live(ranks: int, *, steps: int, size: int) -> NoReturn:
         def enter(self, stage: str) -> None:
             print(stage, flush=True)
 
-    work, border = Work(ranks, steps=steps, size=size, is_measured=False), Telling()
+    work, progress = Work(ranks, steps=steps, size=size, is_measured=False), Telling()
     print(server_of(work.pool), spare_of(work.pool), flush=True)
     while True:
-        work.picture(0, border)
+        work.picture(0, progress)
 
 
 def host(times: int, *, ranks: int, steps: int, size: int, seed: int = 0) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
-from latentloom.parallel.progress import SILENT, Border
+from latentloom.parallel.progress import SILENT, Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import Latents, Model, Place, to_plain
@@ -32,7 +32,7 @@ NOTICE_S = 10.0
 MOMENTS = ("load", "encode", "step", "decode", "idle")
 
 
-class Moment(Border):
+class Moment(Progress):
     """Where a job is, and when each of its stages and steps began."""
 
     def __init__(self) -> None:
@@ -121,23 +121,23 @@ class Work:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start(self, seed: int, border: Border = SILENT) -> "Future[bytes]":
-        return self._threads.submit(self.picture, seed, border)
+    def start(self, seed: int, progress: Progress = SILENT) -> "Future[bytes]":
+        return self._threads.submit(self.picture, seed, progress)
 
     def result(self, future: "Future[bytes]") -> bytes:
         """Raises TimeoutError for what hangs."""
         return future.result(DEADLINE_S)
 
-    def picture(self, seed: int, border: Border = SILENT) -> bytes:
+    def picture(self, seed: int, progress: Progress = SILENT) -> bytes:
         """From prompt to pixels, each stage where the model's place says."""
-        enter = border.enter if isinstance(border, Moment) else lambda stage: None
+        enter = progress.enter if isinstance(progress, Moment) else lambda stage: None
         model = to_plain(self.model)
         enter("encode")
-        conditioning = placement.encode_text({"model": model, "prompt": "a red star"}, border)
+        conditioning = placement.encode_text({"model": model, "prompt": "a red star"}, progress)
         enter("step")
-        latents = placement.denoise(self.denoise_request(conditioning, seed), border)
+        latents = placement.denoise(self.denoise_request(conditioning, seed), progress)
         enter("decode")
-        pixels = placement.decode({"model": model, "latents": latents}, border)["image"]["pixels"]
+        pixels = placement.decode({"model": model, "latents": latents}, progress)["image"]["pixels"]
         enter("idle")
         return pixels.numpy().tobytes()
 
@@ -153,7 +153,7 @@ class Work:
 
     def struck(self, moment: str, seed: int, strike: Callable[[], None], *, chance: random.Random) -> "Struck":
         """A picture, and what is done at a random time within one of its stages; `load` is that of the denoise."""
-        border, times = Moment(), list[float]()
+        progress, times = Moment(), list[float]()
 
         def act() -> None:
             times.append(time.monotonic())
@@ -163,9 +163,9 @@ class Work:
             self.forget()
         stage = "step" if moment == "load" else moment
         wait_s = chance.random() * (LOAD_S if moment == "load" else self.durations.get(stage, 0.0))
-        border.hooks[stage] = lambda: (later(wait_s, act), None)[1]
+        progress.hooks[stage] = lambda: (later(wait_s, act), None)[1]
         start = time.monotonic()
-        pixels = self.result(self.start(seed, border))
+        pixels = self.result(self.start(seed, progress))
         took_s = time.monotonic() - start
         while not times:  # the stage was over sooner than thought
             time.sleep(0.001)

@@ -60,15 +60,15 @@ def stop(work: Work, times: int, *, seed: int = 0) -> list[Row]:
     """SIGSTOP a rank in the middle of a denoise: found at the deadline, replaced, and the picture is the same."""
     chance, rows = random.Random(seed), []
     for number in range(times):
-        border, stopped, rank = Moment(), list[float](), number % work.num_ranks
+        progress, stopped, rank = Moment(), list[float](), number % work.num_ranks
 
         def strike(rank: int = rank, stopped: list[float] = stopped) -> None:
             os.kill(work.pool.states()[rank].pid, signal.SIGSTOP)
             stopped.append(time.monotonic())
 
         wait_s = chance.random() * work.durations["step"] * 0.8
-        border.hooks["step"] = lambda wait_s=wait_s, strike=strike: (later(wait_s, strike), None)[1]
-        future = work.start(number % len(work.expected), border)
+        progress.hooks["step"] = lambda wait_s=wait_s, strike=strike: (later(wait_s, strike), None)[1]
+        future = work.start(number % len(work.expected), progress)
         found = work.result(future)
         since = stopped[0] if stopped else time.monotonic()
         late = work.log.first(f"rank {rank} (cpu) was silent", since=since)
@@ -103,16 +103,16 @@ def cancel(work: Work, times: int, *, seed: int = 0) -> list[Row]:
     chance, rows = random.Random(seed), []
     usual = sum(work.durations[name] for name in ("encode", "step", "decode"))
     for number in range(times):
-        border = Cancelling(chance.random() * usual)
+        progress = Cancelling(chance.random() * usual)
         try:
-            work.result(work.start(number % len(work.expected), border))
+            work.result(work.start(number % len(work.expected), progress))
             idle_s = 0.0  # it was done sooner
         except Cancelled:
-            idle_s = time.monotonic() - border.asked
+            idle_s = time.monotonic() - progress.asked
         next_one = (number + 1) % len(work.expected)
         rows.append(
             {
-                "moment": border.stage or "start",
+                "moment": progress.stage or "start",
                 "idle ms": 1000 * idle_s,
                 "beyond a step ms": max(0.0, 1000 * (idle_s - work.durations["one step"])),
                 "equal": work.result(work.start(next_one)) == work.expected[next_one],

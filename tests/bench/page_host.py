@@ -13,7 +13,7 @@ from latentloom.__main__ import main
 from latentloom.nodes import registry
 from latentloom.nodes.graph.spec import Socket, read_spec
 from latentloom.nodes.hosts.comfyui import node_class
-from latentloom.parallel.progress import SILENT, Border
+from latentloom.parallel.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,14 +25,14 @@ def ticks(
     *,
     seconds: Annotated[float, Socket(min=0.0, max=3600.0)] = 60.0,
     per_second: Annotated[float, Socket(min=0.1, max=100.0)] = 13.0,
-    border: Border = SILENT,
+    progress: Progress = SILENT,
 ) -> Annotated[int, Socket(name="count")]:
     """Nothing but steps, each with a preview, at an even pace."""
     count = round(seconds * per_second)
     start = time.perf_counter()
     for done in range(1, count + 1):
         time.sleep(max(0.0, start + done / per_second - time.perf_counter()))
-        border.step(done, count, preview=lambda done=done: _stripes(done))
+        progress.step(done, count, preview=lambda done=done: _stripes(done))
     return count
 
 

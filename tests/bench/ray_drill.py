@@ -26,7 +26,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import support.checkout  # noqa: F401 (makes the checkout importable)
-from latentloom.parallel.progress import Border, Cancelled
+from latentloom.parallel.progress import Cancelled, Progress
 from latentloom.pipelines.cluster.cluster import Cluster
 from latentloom.pipelines.cluster.machine import answer
 from support.ray_nodes import two_nodes
@@ -35,7 +35,7 @@ BODY = "bodies.pool:total"
 STEPS, PAUSE_S = 20, 0.05
 
 
-class Watcher(Border):
+class Watcher(Progress):
     """Acts once, at a step; notes when, and when the job began again."""
 
     def __init__(self, step: int, act: Callable[[], None]) -> None:

@@ -50,9 +50,9 @@ def main() -> None:
         text = placement.encode_text({"model": to_plain(work.model), "prompt": "a red star"})
         runs = []
         for seed in range(RUNS):
-            border = First()
-            placement.denoise(work.denoise_request(text, seed), border)
-            runs.append(border)
+            progress = First()
+            placement.denoise(work.denoise_request(text, seed), progress)
+            runs.append(progress)
         print(f"a job that does nothing: {1000 * statistics.median(empty):.1f} ms, at least {1000 * min(empty):.1f}")
         for place, (name, _) in enumerate(runs[0].marks):
             times = [1000 * run.marks[place][1] for run in runs]

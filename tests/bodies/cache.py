@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.mesh import _kept as kept_meshes
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import Border, Cancelled
+from latentloom.parallel.progress import Cancelled, Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.denoising import cache_decisions, step_cache
 from latentloom.pipelines.spreading import transformer
@@ -113,8 +113,8 @@ def cancel_and_go_on(rank: int, model: dict[str, Any], plan: str) -> list[int] |
     raise AssertionError("it was not cancelled")
 
 
-class Impatient(Border):
-    """A border whose user cancels after the fifth step."""
+class Impatient(Progress):
+    """A progress whose user cancels after the fifth step."""
 
     def step(self, done: int, total: int, preview: Any = None) -> None:
         if done == 5:

@@ -17,11 +17,11 @@ calls = 0
 last_step = 0
 
 
-def echo(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, Any]:
+def echo(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, Any]:
     return {"request": dict(request), "rank": seat.rank, "pid": os.getpid(), "device": seat.device}
 
 
-def total(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, Any]:
+def total(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, Any]:
     """Steps of an all-reduce, slowed down as asked; the sum is known."""
     global last_step
     last_step = 0
@@ -31,17 +31,17 @@ def total(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, Any]:
         if seat.num_ranks > 1:
             dist.all_reduce(value)
             value /= seat.num_ranks
-        border.step(step + 1, request["steps"], lambda: torch.zeros(2, 2, 3, dtype=torch.uint8))
+        progress.step(step + 1, request["steps"], lambda: torch.zeros(2, 2, 3, dtype=torch.uint8))
         last_step = step + 1
     return {"tensor": value}
 
 
-def reached(request: Mapping[str, Any], border: Any, seat: Any) -> int:
+def reached(request: Mapping[str, Any], progress: Any, seat: Any) -> int:
     """The last step of the last `total`."""
     return last_step
 
 
-def fail(request: Mapping[str, Any], border: Any, seat: Any) -> None:
+def fail(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
     """One rank, or every one, ends as asked while the others wait for it."""
     if request["rank"] in (seat.rank, "every"):
         raise {"value": ValueError, "runtime": RuntimeError, "memory": MemoryError}[request["kind"]](request["text"])
@@ -49,14 +49,14 @@ def fail(request: Mapping[str, Any], border: Any, seat: Any) -> None:
         dist.barrier()
 
 
-def die(request: Mapping[str, Any], border: Any, seat: Any) -> None:
+def die(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
     """One rank kills its own process, every time."""
     if seat.rank == request["rank"]:
         os.kill(os.getpid(), signal.SIGKILL)
     dist.barrier()
 
 
-def make_group(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, Any]:
+def make_group(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, Any]:
     """All ranks make a group; one dies before it comes, the first time."""
     from latentloom.parallel.mesh import mesh_for
     from latentloom.parallel.plan import ParallelPlan
@@ -69,14 +69,14 @@ def make_group(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, 
     return {"size": mesh_for(ParallelPlan(ulysses=seat.num_ranks)).plan.num_ranks}
 
 
-def die_once(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, Any]:
+def die_once(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, Any]:
     """One rank gets a signal after the first step, the first time; with `parent` it is the fork server that does."""
     flag = Path(request["flag"])
     value = request["tensor"].clone()
     for step in range(4):
         dist.all_reduce(value)
         value = torch.sin(value)
-        border.step(step + 1, 4)
+        progress.step(step + 1, 4)
         if step == 0 and seat.rank == request["rank"] and not flag.exists():
             flag.touch()
             os.kill(os.getppid() if request.get("parent") else os.getpid(), request["signal"])
@@ -84,7 +84,7 @@ def die_once(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, An
     return {"tensor": value}
 
 
-def let_go(request: Mapping[str, Any], border: Any, seat: Any) -> None:
+def let_go(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
     """One rank closes its connection, the first time, but does not end, as one whose device is slow to let go of it."""
     flag = Path(request["flag"])
     if seat.rank == request["rank"] and not flag.exists():
@@ -101,61 +101,61 @@ def let_go(request: Mapping[str, Any], border: Any, seat: Any) -> None:
         dist.barrier()
 
 
-def no_picture(request: Mapping[str, Any], border: Any, seat: Any) -> str:
+def no_picture(request: Mapping[str, Any], progress: Any, seat: Any) -> str:
     """A step whose preview cannot be made."""
 
     def preview() -> torch.Tensor:
         raise RuntimeError("no picture")
 
-    border.step(1, 1, preview)
+    progress.step(1, 1, preview)
     return "done"
 
 
-def hang(request: Mapping[str, Any], border: Any, seat: Any) -> None:
+def hang(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
     """One rank sleeps for ever while the others wait for it."""
     if seat.rank == request["rank"]:
         time.sleep(10_000)
     dist.barrier()
 
 
-def remember(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, int]:
+def remember(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, int]:
     global calls
     calls += 1
     return {"pid": os.getpid(), "calls": calls}
 
 
-def meet(request: Mapping[str, Any], border: Any, seat: Any) -> bool:
+def meet(request: Mapping[str, Any], progress: Any, seat: Any) -> bool:
     """Whether another job comes to the same place, each with its own file."""
     Path(request["own"]).touch()
     end = time.monotonic() + 20
     while not Path(request["other"]).exists() and time.monotonic() < end:
-        border.check()
+        progress.check()
         time.sleep(0.01)
     return Path(request["other"]).exists()
 
 
-def note(request: Mapping[str, Any], border: Any, seat: Any) -> None:
+def note(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
     """Writes its name at the end of a file."""
     time.sleep(request["pause_s"])
     with Path(request["file"]).open("a") as file:
         file.write(request["name"] + " ")
 
 
-def differ(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, int]:
+def differ(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, int]:
     return {"rank": seat.rank}
 
 
-def mapped(request: Mapping[str, Any], border: Any, seat: Any) -> list[str]:
+def mapped(request: Mapping[str, Any], progress: Any, seat: Any) -> list[str]:
     """The inodes of the memory files that this process has mapped; `request` is one of them."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     return sorted({line.split()[4] for line in lines if "memfd:latentloom" in line})
 
 
-def environment(request: Mapping[str, Any], border: Any, seat: Any) -> dict[str, Any]:
+def environment(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, Any]:
     return {name: os.environ.get(name) for name in request["names"]}
 
 
-def listening(request: Mapping[str, Any], border: Any, seat: Any) -> list[str]:
+def listening(request: Mapping[str, Any], progress: Any, seat: Any) -> list[str]:
     """Addresses, in the kernel's hexadecimal, on which this process listens."""
     own = set()
     for fd in Path("/proc/self/fd").iterdir():
@@ -167,5 +167,5 @@ def listening(request: Mapping[str, Any], border: Any, seat: Any) -> list[str]:
     return [row[1].rpartition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in own]
 
 
-def open_files(request: Mapping[str, Any], border: Any, seat: Any) -> int:
+def open_files(request: Mapping[str, Any], progress: Any, seat: Any) -> int:
     return len(list(Path("/proc/self/fd").iterdir()))

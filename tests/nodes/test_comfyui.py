@@ -17,7 +17,7 @@ import latentloom
 from latentloom.nodes import load_model
 from latentloom.nodes.files.picture_files import read_metadata
 from latentloom.nodes.files.workspace import Workspace
-from latentloom.nodes.hosts.comfyui import CORE_TITLES, ComfyBorder
+from latentloom.nodes.hosts.comfyui import CORE_TITLES, ComfyProgress
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from latentloom.parallel.progress import Cancelled
 from latentloom.pipelines.values import Video
@@ -245,11 +245,11 @@ def test_interrupt_of_the_host_ends_the_stage_and_reaches_the_host(monkeypatch: 
     management.throw_exception_if_processing_interrupted = interrupted  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "comfy", comfy)
     monkeypatch.setitem(sys.modules, "comfy.model_management", management)
-    border = ComfyBorder()
+    progress = ComfyProgress()
     with pytest.raises(Cancelled):
-        border.step(1, 4)
+        progress.step(1, 4)
     with pytest.raises(InterruptProcessingException):
-        border.raise_interrupt()
+        progress.raise_interrupt()
     with pytest.raises(InterruptProcessingException):
         call("LoomEncodeText", model=call("LoomLoadModel")[0], prompt="a red star")
 

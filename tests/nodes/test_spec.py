@@ -7,7 +7,7 @@ import pytest
 from latentloom.nodes.files.workspace import HERE, Workspace
 from latentloom.nodes.graph.spec import Socket, read_spec
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
-from latentloom.parallel.progress import SILENT, Border
+from latentloom.parallel.progress import SILENT, Progress
 from latentloom.pipelines.values import Image, Sampling
 
 
@@ -18,7 +18,7 @@ def example(
     count: Annotated[int, Socket(min=1, max=9)] = 3,
     mode: Literal["a", "b"] = "b",
     sampling: Sampling | None = None,
-    border: Border = SILENT,
+    progress: Progress = SILENT,
     workspace: Workspace = HERE,
 ) -> Annotated[Image, Socket(name="picture")]:
     """Does something.
@@ -41,7 +41,7 @@ def test_parameters_are_inputs_and_the_result_is_the_output() -> None:
     assert spec.input("count") is not None
     assert (spec.inputs[2].min, spec.inputs[2].max, spec.inputs[3].choices) == (1, 9, ("a", "b"))
     assert [(o.name, o.type) for o in spec.outputs] == [("picture", "Image")]
-    assert spec.injected == ("border", "workspace")
+    assert spec.injected == ("progress", "workspace")
     assert spec.help.startswith("Does something.")
 
 
@@ -54,7 +54,7 @@ def missing_default(x: Image | None) -> Image: ...  # type: ignore[empty-body]
 def optional_result() -> Image | None: ...
 
 
-def wrong_border(border: int = 0) -> Image: ...  # type: ignore[empty-body]
+def wrong_border(progress: int = 0) -> Image: ...  # type: ignore[empty-body]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def wrong_border(border: int = 0) -> Image: ...  # type: ignore[empty-body]
         (unknown, "no socket type"),
         (missing_default, "default to None"),
         (optional_result, "cannot be optional"),
-        (wrong_border, "must be a Border"),
+        (wrong_border, "must be a Progress"),
     ],
 )
 def test_signature_that_no_socket_can_carry_is_refused(call: object, words: str) -> None:

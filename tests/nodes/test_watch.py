@@ -1,4 +1,4 @@
-"""What a node's border tells: phases, steps with their pace, and how work was spread."""
+"""What a node's progress tells: phases, steps with their pace, and how work was spread."""
 
 import threading
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from latentloom.nodes.execution.events import Event
-from latentloom.nodes.execution.watch import NodeBorder, Watch
+from latentloom.nodes.execution.watch import NodeProgress, Watch
 from latentloom.parallel.progress import Cancelled, RankWork
 
 RANKS = [RankWork(rank=0, device="cpu", seconds=1.0, sent_bytes=8, exchanges=2)]
@@ -25,12 +25,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 
 
 def test_steps_tell_how_long_they_took_and_what_is_left(told: list[Event], clock: dict[str, float]) -> None:
-    border = NodeBorder("denoise", Watch(told.append, threading.Event(), previews=False))
+    progress = NodeProgress("denoise", Watch(told.append, threading.Event(), previews=False))
     clock["s"] = 10.0
-    border.phase("denoising")
+    progress.phase("denoising")
     for done, now in ((1, 15.0), (2, 17.0), (3, 19.0), (4, 22.0), (5, 24.0)):
         clock["s"] = now
-        border.step(done, 5)
+        progress.step(done, 5)
     steps = [(event.done, event.seconds, event.left_s) for event in told if event.kind == "progress"]
     # the first step warms up and predicts nothing, one more may be a hiccup, and after the last none is left
     assert steps == [(1, 5.0, None), (2, 2.0, None), (3, 2.0, 4.0), (4, 3.0, 7 / 3), (5, 2.0, None)]
@@ -38,27 +38,27 @@ def test_steps_tell_how_long_they_took_and_what_is_left(told: list[Event], clock
 
 
 def test_another_phase_is_timed_anew(told: list[Event], clock: dict[str, float]) -> None:
-    border = NodeBorder("denoise", Watch(told.append, threading.Event(), previews=False))
+    progress = NodeProgress("denoise", Watch(told.append, threading.Event(), previews=False))
     for offset in (0.0, 100.0):
-        border.phase("denoising")
+        progress.phase("denoising")
         for done in (1, 2, 3):
             clock["s"] = offset + done * (1 + offset)
-            border.step(done, 9)
+            progress.step(done, 9)
     assert [event.left_s for event in told if event.kind == "progress"] == [None, None, 6.0, None, None, 606.0]
 
 
 def test_a_cancel_is_raised_by_a_look_too(told: list[Event]) -> None:
     token = threading.Event()
-    border = NodeBorder("denoise", Watch(told.append, token, previews=False))
-    border.check()
+    progress = NodeProgress("denoise", Watch(told.append, token, previews=False))
+    progress.check()
     token.set()
     with pytest.raises(Cancelled):
-        border.check()
+        progress.check()
 
 
 def test_how_work_was_spread_is_an_event_and_kept(told: list[Event]) -> None:
-    border = NodeBorder("denoise", Watch(told.append, threading.Event(), previews=False))
-    border.spread("ring=2", RANKS)
+    progress = NodeProgress("denoise", Watch(told.append, threading.Event(), previews=False))
+    progress.spread("ring=2", RANKS)
     plain: dict[str, Any] = told[0].to_plain()
-    assert (border.plan, border.ranks) == ("ring=2", tuple(RANKS))
+    assert (progress.plan, progress.ranks) == ("ring=2", tuple(RANKS))
     assert plain["message"] == "ring=2" and plain["ranks"][0]["sent_bytes"] == 8

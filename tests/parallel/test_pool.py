@@ -15,13 +15,13 @@ from bodies.pool import total as total_here
 from latentloom.parallel.pool.job import RankFailed, RankOutOfMemory
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
-from latentloom.parallel.progress import SILENT, Border, Cancelled
+from latentloom.parallel.progress import SILENT, Cancelled, Progress
 from latentloom.parallel.ranks.seat import Seat
 
 TENSOR = torch.linspace(-1, 1, 7)
 
 
-class Recorder(Border):
+class Recorder(Progress):
     """Notes what it is told, and ends the work after a step when asked to."""
 
     def __init__(self, owner: str = "", *, previews: bool = False, stop_after: int = 0) -> None:
@@ -57,12 +57,12 @@ def test_a_rank_answers_with_what_it_was_given(pool: Pool) -> None:
 
 
 def test_ranks_compute_together_and_tell_of_their_steps(pool: Pool) -> None:
-    border = Recorder(previews=True)
-    found = pool.call("bodies.pool:total", work(), border, num_ranks=3)["tensor"]
+    progress = Recorder(previews=True)
+    found = pool.call("bodies.pool:total", work(), progress, num_ranks=3)["tensor"]
     alone = total_here(work(), SILENT, Seat(rank=0, num_ranks=1, device="cpu"))["tensor"]
     assert torch.allclose(found, alone, atol=1e-5)
-    assert border.told[0] == (1, 3, (2, 2, 3))
-    assert [each[:2] for each in border.told] == [(1, 3), (2, 3), (3, 3)]
+    assert progress.told[0] == (1, 3, (2, 2, 3))
+    assert [each[:2] for each in progress.told] == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_every_answer_can_be_had(pool: Pool) -> None:
@@ -151,9 +151,9 @@ def test_a_failure_carries_the_ranks_traceback(pool: Pool, kind: str) -> None:
 
 
 def test_a_preview_that_cannot_be_made_fails_no_job(pool: Pool) -> None:
-    border = Recorder(previews=True)
-    assert pool.call("bodies.pool:no_picture", {}, border) == "done"
-    assert border.told == [(1, 1)]
+    progress = Recorder(previews=True)
+    assert pool.call("bodies.pool:no_picture", {}, progress) == "done"
+    assert progress.told == [(1, 1)]
 
 
 @pytest.mark.parametrize("replicas", [0, -1])
@@ -170,10 +170,10 @@ def test_a_function_that_is_not_there_is_told(pool: Pool) -> None:
 def test_a_cancel_stops_all_ranks_at_the_same_step_and_leaves_nothing_behind(pool: Pool) -> None:
     undisturbed = pool.call("bodies.pool:total", work(5), num_ranks=3)["tensor"]
     before = pids(pool)
-    border = Recorder(stop_after=2)
+    progress = Recorder(stop_after=2)
     with pytest.raises(Cancelled) as caught:
-        pool.call("bodies.pool:total", work(500, pause_s=0.02), border, num_ranks=3)
-    assert caught.value is border.error
+        pool.call("bodies.pool:total", work(500, pause_s=0.02), progress, num_ranks=3)
+    assert caught.value is progress.error
     reached = pool.call_every("bodies.pool:reached", {}, num_ranks=3)
     assert len(set(reached)) == 1 and 2 <= reached[0] < 500
     assert torch.equal(pool.call("bodies.pool:total", work(5), num_ranks=3)["tensor"], undisturbed)
@@ -181,7 +181,7 @@ def test_a_cancel_stops_all_ranks_at_the_same_step_and_leaves_nothing_behind(poo
 
 
 def test_a_job_that_waits_can_be_cancelled(pool: Pool, tmp_path: Path) -> None:
-    class Impatient(Border):
+    class Impatient(Progress):
         def check(self) -> None:
             raise Cancelled
 
@@ -250,7 +250,7 @@ def test_close_ends_jobs_and_processes_and_later_calls_are_told(start_pool: Call
     processes = [Path(f"/proc/{state.pid}") for state in pool.states()]
     started = threading.Event()
 
-    class Started(Border):
+    class Started(Progress):
         def step(self, done: int, total: int, preview: Any = None) -> None:
             started.set()
 

@@ -13,7 +13,7 @@ from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.trial import Deadline
-from latentloom.parallel.progress import Border, Cancelled
+from latentloom.parallel.progress import Cancelled, Progress
 from latentloom.parallel.ranks.seat import World
 
 LIMITS = Limits(abort_s=1, leave_s=10, step_s=120, work_s=900)
@@ -102,13 +102,13 @@ def test_a_phase_between_steps_may_take_as_long_as_one_before_them() -> None:
 
 def test_a_deadline_ends_ranks_whatever_they_do() -> None:
     with Pool(["cpu"]) as own, pytest.raises(RankFailed, match="too late"):
-        border = Deadline(0.1, close=own.close, words="too late")
-        own.call("time:sleep", {}, border)
+        progress = Deadline(0.1, close=own.close, words="too late")
+        own.call("time:sleep", {}, progress)
     assert own.is_closed
 
 
 def test_a_cancel_while_other_machines_are_waited_for_takes_effect_at_once(pool: Pool) -> None:
-    class Impatient(Border):
+    class Impatient(Progress):
         end = time.monotonic() + 1
 
         def check(self) -> None:

@@ -14,7 +14,7 @@ import torch
 from latentloom.parallel.pool.job import RankFailed
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
-from latentloom.parallel.progress import Border
+from latentloom.parallel.progress import Progress
 from latentloom.parallel.ranks import shortage
 from support.pool_processes import field, is_gone, server_of, spare_of, wait_until
 
@@ -29,7 +29,7 @@ def pool(start_pool: Callable[..., Pool]) -> Iterator[Pool]:
         yield pool
 
 
-class Phases(Border):
+class Phases(Progress):
     def __init__(self) -> None:
         self.told: list[str] = []
 
@@ -65,10 +65,10 @@ def wait_for_another(pool: Pool, rank: int, pid: int) -> None:
 def test_a_death_is_mended_and_the_job_tried_again_with_the_same_result(pool: Pool, tmp_path: Path, rank: int) -> None:
     (tmp_path / "done").touch()
     undisturbed = pool.call("bodies.pool:die_once", once(tmp_path / "done"), num_ranks=3)["tensor"]
-    before, border = memories(pool), Phases()
-    found = pool.call("bodies.pool:die_once", once(tmp_path / "flag", rank), border, num_ranks=3)["tensor"]
+    before, progress = memories(pool), Phases()
+    found = pool.call("bodies.pool:die_once", once(tmp_path / "flag", rank), progress, num_ranks=3)["tensor"]
     assert torch.equal(found, undisturbed)
-    assert any(f"starting again: rank {rank} (cpu) was killed (SIGKILL)" in each for each in border.told)
+    assert any(f"starting again: rank {rank} (cpu) was killed (SIGKILL)" in each for each in progress.told)
     assert survivors_are_warm(before, memories(pool), rank)
 
 
@@ -92,17 +92,17 @@ def test_a_job_that_kills_a_rank_twice_is_given_up(pool: Pool) -> None:
 
 
 def test_a_rank_that_aborts_is_told_with_its_signal(pool: Pool, tmp_path: Path) -> None:
-    border = Phases()
-    pool.call("bodies.pool:die_once", once(tmp_path / "flag", 1, signal.SIGABRT), border, num_ranks=3)
-    assert any(f"was ended by signal {int(signal.SIGABRT)}" in each for each in border.told)
+    progress = Phases()
+    pool.call("bodies.pool:die_once", once(tmp_path / "flag", 1, signal.SIGABRT), progress, num_ranks=3)
+    assert any(f"was ended by signal {int(signal.SIGABRT)}" in each for each in progress.told)
 
 
 def test_a_stopped_rank_is_found_and_replaced(pool: Pool, tmp_path: Path) -> None:
-    before, border = memories(pool), Phases()
+    before, progress = memories(pool), Phases()
     start = time.monotonic()
-    pool.call("bodies.pool:die_once", once(tmp_path / "flag", 1, signal.SIGSTOP), border, num_ranks=3)
+    pool.call("bodies.pool:die_once", once(tmp_path / "flag", 1, signal.SIGSTOP), progress, num_ranks=3)
     assert time.monotonic() - start < 60
-    assert any("rank 1 (cpu) was silent for 3 s: its process is stopped" in each for each in border.told)
+    assert any("rank 1 (cpu) was silent for 3 s: its process is stopped" in each for each in progress.told)
     assert survivors_are_warm(before, memories(pool), 1)
 
 
@@ -183,11 +183,11 @@ def test_a_member_lost_during_a_job_of_fewer_ranks_is_missed_by_the_next_of_all(
 def test_the_spare_takes_the_place_of_a_killed_fork_server_and_nothing_is_imported(pool: Pool, tmp_path: Path) -> None:
     (tmp_path / "done").touch()
     undisturbed = pool.call("bodies.pool:die_once", once(tmp_path / "done"), num_ranks=3)["tensor"]
-    spare, border = spare_of(pool), Phases()
+    spare, progress = spare_of(pool), Phases()
     request = {**once(tmp_path / "flag"), "parent": True}
-    found = pool.call("bodies.pool:die_once", request, border, num_ranks=3)["tensor"]
+    found = pool.call("bodies.pool:die_once", request, progress, num_ranks=3)["tensor"]
     assert torch.equal(found, undisturbed)
-    again = [each for each in border.told if each.startswith("starting again")]
+    again = [each for each in progress.told if each.startswith("starting again")]
     assert len(again) == 1 and "was ended with the fork server, which was killed (SIGKILL)" in again[0]
     assert server_of(pool) == spare != spare_of(pool)
 
@@ -248,10 +248,12 @@ def test_a_rank_or_server_that_the_system_ended_for_want_of_memory_is_told_so(
     counts = itertools.count(1 << 40)
     monkeypatch.setattr(shortage, "num_memory_kills", lambda root: next(counts))
     monkeypatch.setattr(shortage, "tightest_memory", lambda root: (450 << 20, 448 << 20))
-    border = Phases()
-    pool.call("bodies.pool:die_once", {**once(tmp_path / "flag"), "parent": parent}, border, num_ranks=3)
+    progress = Phases()
+    pool.call("bodies.pool:die_once", {**once(tmp_path / "flag"), "parent": parent}, progress, num_ranks=3)
     who = "was ended with the fork server, which" if parent else "rank 1 (cpu)"
-    assert any(f"{who} was ended by the system for want of memory (the limit here is 450 MiB" in x for x in border.told)
+    assert any(
+        f"{who} was ended by the system for want of memory (the limit here is 450 MiB" in x for x in progress.told
+    )
 
 
 def test_a_device_that_cannot_be_had_is_told(start_pool: Callable[..., Pool]) -> None:

@@ -52,11 +52,11 @@ def paint() -> Callable[..., dict[str, Any]]:
     from latentloom.parallel.progress import SILENT
     from latentloom.pipelines import stages
 
-    def run(model: Mapping[str, Any], canvas: Mapping[str, Any], *, border: Any = SILENT, **request: Any) -> Any:
+    def run(model: Mapping[str, Any], canvas: Mapping[str, Any], *, progress: Any = SILENT, **request: Any) -> Any:
         text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": 64}
         request = {"seed": 5, "steps": 3, "guidance": 1.0, "sampling": {}, **request}
         conditioning = stages.encode_text(text)
-        return stages.denoise({**request, "model": model, "conditioning": conditioning, "latents": canvas}, border)
+        return stages.denoise({**request, "model": model, "conditioning": conditioning, "latents": canvas}, progress)
 
     return run
 

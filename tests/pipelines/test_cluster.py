@@ -20,7 +20,7 @@ import torch
 
 from latentloom.parallel.machine.container import num_free_cores
 from latentloom.parallel.pool.job import RankFailed
-from latentloom.parallel.progress import Border, Cancelled
+from latentloom.parallel.progress import Cancelled, Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.cluster.cluster import Cluster, too_few
 from latentloom.pipelines.cluster.head import MISSING, Head, connect, leave
@@ -36,7 +36,7 @@ LATER_S = 10.0
 TESTS = Path(__file__).resolve().parent.parent
 
 
-class Watcher(Border):
+class Watcher(Progress):
     """Remembers what is told, and acts at a step."""
 
     def __init__(self, act: Callable[[int], None] = lambda done: None, *, wants_previews: bool = False) -> None:
@@ -103,12 +103,12 @@ def threads_of_a_rank() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def picture(model: Mapping[str, Any], seed: int, border: Border, **request: Any) -> torch.Tensor:
-    text = placement.encode_text({"model": model, "prompt": "a red star"}, border)
+def picture(model: Mapping[str, Any], seed: int, progress: Progress, **request: Any) -> torch.Tensor:
+    text = placement.encode_text({"model": model, "prompt": "a red star"}, progress)
     canvas = {"family": model["family"], "width": 64, "height": 64}
     request = {"seed": seed, "steps": 3, "guidance": 3.0, **request}
-    latents = placement.denoise({**request, "model": model, "conditioning": text, "latents": canvas}, border)
-    return placement.decode({"model": model, "latents": latents}, border)["image"]["pixels"]
+    latents = placement.denoise({**request, "model": model, "conditioning": text, "latents": canvas}, progress)
+    return placement.decode({"model": model, "latents": latents}, progress)["image"]["pixels"]
 
 
 def job(steps: int, pause_s: float = 0.0) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def test_a_sweep_over_two_machines_makes_the_pictures_of_one_process(
     with ThreadPoolExecutor(2) as threads:
         found = list(threads.map(lambda seed: picture(bobbin("auto"), seed, watchers[seed]), (0, 1)))
     for seed in (0, 1):
-        assert (found[seed] - picture(bobbin(), seed, Border())).abs().max() <= 1e-5
+        assert (found[seed] - picture(bobbin(), seed, Progress())).abs().max() <= 1e-5
         assert watchers[seed].steps == [(1, 3), (2, 3), (3, 3)]
         assert [work.device for work in watchers[seed].work] == ["cpu"] * 3  # text, denoise, decode
     assert all(machine.done for machine in cluster._machines.values())
@@ -143,7 +143,7 @@ def test_branches_of_guidance_on_two_machines_make_the_picture_of_one_process(
 ) -> None:
     watcher = Watcher()
     found = picture(bobbin("cfg=2"), 4, watcher)
-    reference = picture(bobbin(), 4, Border())
+    reference = picture(bobbin(), 4, Progress())
     assert (found - reference).abs().max() <= 1e-5
     assert watcher.steps == [(1, 3), (2, 3), (3, 3)]
 
@@ -258,7 +258,7 @@ def test_a_job_whose_head_is_lost_does_not_wait_for_its_machines(
     machine = Returned()
     job = ClusterJob([Part(machine, {}, b"")])
     with pytest.raises(RankFailed, match=r"head at 10\.0\.0\.1:6379 is lost \(Connection refused\)"):
-        job.run(Border())
+        job.run(Progress())
     assert "cancel" in machine.asked
 
 

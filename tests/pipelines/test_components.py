@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from latentloom.parallel.machine.container import Container
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import Border, Cancelled
+from latentloom.parallel.progress import Cancelled, Progress
 from latentloom.pipelines.components import adapting
 from latentloom.pipelines.components.loading import load_component, one_sentence
 from latentloom.pipelines.components.memory import default_budget, expected_bytes
@@ -29,7 +29,7 @@ from latentloom.pipelines.values import Model
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 
 
-class Phases(Border):
+class Phases(Progress):
     def __init__(self) -> None:
         self.names: list[str] = []
 
@@ -78,11 +78,11 @@ def test_all_components_have_the_models_dtype(dtype: Any, expected: torch.dtype)
 
 
 def test_a_component_is_loaded_once_and_reported(flux: Model) -> None:
-    components, border = ComponentStore(), Phases()
-    first = components.load(flux, ("transformer", "vae"), border)
-    second = components.load(flux, ("transformer",), border)
+    components, progress = ComponentStore(), Phases()
+    first = components.load(flux, ("transformer", "vae"), progress)
+    second = components.load(flux, ("transformer",), progress)
     assert first["transformer"] is second["transformer"]
-    assert border.names == ["loading transformer", "loading vae"]
+    assert progress.names == ["loading transformer", "loading vae"]
 
 
 def test_another_dtype_is_another_component(flux: Model) -> None:
@@ -106,10 +106,10 @@ def test_optional_components_may_be_absent_and_others_not(flux: Model) -> None:
 
 def test_the_least_recently_used_leaves_first(flux: Model) -> None:
     sizes = {n: num_bytes(p) for n, p in ComponentStore().load(flux, ("text_encoder", "vae", "transformer")).items()}
-    components, border = ComponentStore(budget_bytes=sum(sizes.values()) - 1), Phases()
+    components, progress = ComponentStore(budget_bytes=sum(sizes.values()) - 1), Phases()
     for name in ("text_encoder", "vae", "text_encoder", "transformer", "text_encoder", "vae"):
-        components.load(flux, (name,), border)
-    assert border.names == ["loading text_encoder", "loading vae", "loading transformer", "loading vae"]
+        components.load(flux, (name,), progress)
+    assert progress.names == ["loading text_encoder", "loading vae", "loading transformer", "loading vae"]
     assert components.num_bytes <= sum(sizes.values()) - 1
 
 
@@ -148,19 +148,21 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> ParallelPlan:
 
 
 def test_a_share_of_weights_is_never_dropped_by_one_rank_alone(flux: Model, shares: ParallelPlan) -> None:
-    components, border = ComponentStore(budget_bytes=1), Phases()
+    components, progress = ComponentStore(budget_bytes=1), Phases()
     first = components.load(flux, ("transformer",), plan=shares)["transformer"]
     components.load(flux, ("vae",))
     components.load(flux, ("text_encoder",))
-    assert components.load(flux, ("transformer",), border, plan=shares)["transformer"] is first and border.names == []
+    assert (
+        components.load(flux, ("transformer",), progress, plan=shares)["transformer"] is first and progress.names == []
+    )
 
 
 def test_shares_of_another_model_take_the_place_of_these(flux: Model, shares: ParallelPlan) -> None:
-    components, border = ComponentStore(), Phases()
+    components, progress = ComponentStore(), Phases()
     for model in (flux, dataclasses.replace(flux, dtype="bf16"), flux):
-        components.load(model, ("transformer",), border, plan=shares)
+        components.load(model, ("transformer",), progress, plan=shares)
         assert components.num_bytes == 400
-    assert border.names == ["loading transformer"] * 3
+    assert progress.names == ["loading transformer"] * 3
 
 
 def test_ranks_of_a_machine_divide_its_memory(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,15 +186,15 @@ def test_a_budget_is_that_of_the_container(monkeypatch: pytest.MonkeyPatch) -> N
 def test_offload_moves_off_the_accelerator_or_drops(flux: Model) -> None:
     """The meta device stands in for an accelerator: moving there is free, and back is an error that must not happen."""
     on_device = dataclasses.replace(flux, device="meta")
-    components, border = ComponentStore(budget_bytes=10**8), Phases()
-    encoder = components.load(on_device, ("text_encoder", "tokenizer"), border)["text_encoder"]
+    components, progress = ComponentStore(budget_bytes=10**8), Phases()
+    encoder = components.load(on_device, ("text_encoder", "tokenizer"), progress)["text_encoder"]
     assert encoder.device.type == "meta"
     encoder.to = lambda place: moved.append(place) or encoder  # type: ignore[method-assign]
     moved: list[str] = []
     components.offload(on_device, ("text_encoder", "tokenizer", "vae?"))
     assert moved == ["cpu"]
-    assert components.load(on_device, ("text_encoder",), border)["text_encoder"] is encoder
-    assert moved == ["cpu", "meta"] and border.names == ["loading text_encoder", "loading tokenizer"]
+    assert components.load(on_device, ("text_encoder",), progress)["text_encoder"] is encoder
+    assert moved == ["cpu", "meta"] and progress.names == ["loading text_encoder", "loading tokenizer"]
     full = ComponentStore(budget_bytes=0)
     full.load(on_device, ("text_encoder",))
     full.offload(on_device, ("text_encoder",))

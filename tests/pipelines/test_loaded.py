@@ -9,7 +9,7 @@ import pytest
 
 from latentloom.parallel.pool.job import RankFailed
 from latentloom.parallel.pool.pool import RankState
-from latentloom.parallel.progress import SILENT, Border
+from latentloom.parallel.progress import SILENT, Progress
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import pools as loaded_module
 from latentloom.pipelines.components.memory import Held
@@ -33,7 +33,7 @@ class ToyPool:
             for i in range(2)
         ]
 
-    def call_every(self, function: str, request: Mapping[str, Any], border: Border, *, num_ranks: int) -> list[Any]:
+    def call_every(self, function: str, request: Mapping[str, Any], progress: Progress, *, num_ranks: int) -> list[Any]:
         assert function == ".pipelines.pools:on_rank"
         if self.error is not None:
             raise self.error

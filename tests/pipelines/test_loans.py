@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from latentloom.parallel.progress import Border, Cancelled
+from latentloom.parallel.progress import Cancelled, Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.loans import Loans, unshared
 from latentloom.pipelines.components.store import ComponentStore, store
@@ -26,7 +26,7 @@ def nothing() -> None:
     """Nobody cancels."""
 
 
-class At(Border):
+class At(Progress):
     """Calls `then` after the first step."""
 
     def __init__(self, then: Callable[[], object]) -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from latentloom.parallel.pool.job import RankOutOfMemory
-from latentloom.parallel.progress import SILENT, Border, RankWork
+from latentloom.parallel.progress import SILENT, Progress, RankWork
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.models.describe import describe_model
@@ -37,7 +37,7 @@ class ToyRanks:
     def using(self, model: Model) -> Iterator["ToyRanks"]:
         yield self
 
-    def call(self, function: str, request: Mapping[str, Any], border: Any, **options: Any) -> dict[str, Any]:
+    def call(self, function: str, request: Mapping[str, Any], progress: Any, **options: Any) -> dict[str, Any]:
         self.orders.append((request["stage"], request["request"], options))
         if self.error is not None:
             raise self.error
@@ -114,7 +114,7 @@ def test_a_denoise_takes_all_ranks_by_its_plan(ranks: ToyRanks) -> None:
 def test_the_plan_is_told_before_any_rank_works(ranks: ToyRanks) -> None:
     told: list[tuple[str, int, int]] = []
 
-    class Told(Border):
+    class Told(Progress):
         def spread(self, plan: str, ranks_work: Sequence[RankWork]) -> None:
             told.append((plan, len(ranks_work), len(ranks.orders)))
 
@@ -169,13 +169,13 @@ def test_a_rank_without_memory_is_told_as_of_one_process(ranks: ToyRanks) -> Non
 
 
 def test_without_devices_the_stage_is_called_here(ranks: ToyRanks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "encode_text", lambda request, border: {"here": request["prompt"]})
+    monkeypatch.setattr(stages, "encode_text", lambda request, progress: {"here": request["prompt"]})
     assert placement.encode_text({"model": to_plain(BOBBIN), "prompt": "a"}) == {"here": "a"}
     assert not ranks.orders
 
 
 def test_a_rank_gets_its_own_device_no_place_and_its_own_built_in_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "encode_text", lambda request, border: request)
+    monkeypatch.setattr(stages, "encode_text", lambda request, progress: request)
     monkeypatch.setattr("latentloom.pipelines.components.store.store", MagicMock)
     monkeypatch.setattr(placement, "reset_peak", lambda device: None)
     model = {**to_plain(at()), "folder": "/elsewhere"}

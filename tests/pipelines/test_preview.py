@@ -8,14 +8,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from latentloom.parallel.progress import Border
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines import preview
 from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.values import Model, from_plain, to_plain
 
 
-class Phases(Border):
+class Phases(Progress):
     def __init__(self) -> None:
         self.names: list[str] = []
 
@@ -93,15 +93,15 @@ def test_a_preview_loads_the_vae_alone_and_drops_nothing_in_use(model: Any, monk
     kept = ComponentStore(budget_bytes=1)
     monkeypatch.setattr(preview, "_MATRICES", {})
     monkeypatch.setattr("latentloom.pipelines.components.store.store", lambda: kept)
-    described, border = from_plain(Model, model("flux")), Phases()
+    described, progress = from_plain(Model, model("flux")), Phases()
     assert preview.matrix(described) is not None
     vae = kept.num_bytes
     kept.load(described, ("transformer",))
     both = vae + kept.num_bytes
     monkeypatch.setattr(preview, "_MATRICES", {})
     assert preview.matrix(described) is not None and kept.num_bytes == both
-    kept.load(described, ("transformer",), border)
-    assert border.names == []
+    kept.load(described, ("transformer",), progress)
+    assert progress.names == []
 
 
 def test_a_vae_that_fails_costs_the_colours_not_the_run(

@@ -11,12 +11,12 @@ import torch
 
 from latentloom.parallel.mesh import Mesh, planned_mesh
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import Border
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.spreading import measured
 
 
-class Told(Border):
+class Told(Progress):
     def __init__(self, events: list[str]) -> None:
         self.events = events
 

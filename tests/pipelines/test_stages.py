@@ -1,11 +1,11 @@
-"""What every family's stages share: the border, cancelling, seeds, and what they refuse."""
+"""What every family's stages share: the progress, cancelling, seeds, and what they refuse."""
 
 from typing import Any
 
 import pytest
 import torch
 
-from latentloom.parallel.progress import Border, Cancelled
+from latentloom.parallel.progress import Cancelled, Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.families import FAMILIES, family_module
@@ -15,7 +15,7 @@ from latentloom.pipelines.spreading import measured
 from latentloom.pipelines.values import Image, Model, Sampling, from_plain, to_plain
 
 
-class Watcher(Border):
+class Watcher(Progress):
     """Notes what it is told; cancels after `last` steps."""
 
     def __init__(self, last: int = 1000) -> None:
@@ -46,7 +46,7 @@ def test_border_is_called_once_a_step(
     family: str, frames: int, scheduler: str, model: Any, canvas: Any, paint: Any
 ) -> None:
     watcher, sampling = Watcher(), to_plain(Sampling(scheduler=scheduler))  # type: ignore[arg-type]
-    latents = paint(model(family), canvas(family, frames=frames), border=watcher, guidance=3.0, sampling=sampling)
+    latents = paint(model(family), canvas(family, frames=frames), progress=watcher, guidance=3.0, sampling=sampling)
     assert watcher.steps == [(1, 3), (2, 3), (3, 3)]
     assert torch.isfinite(latents["tensor"]).all()
     assert all(p.dtype == torch.uint8 and p.shape == (8, 8, 3) for p in watcher.previews)
@@ -59,7 +59,7 @@ def test_border_counts_the_steps_that_strength_leaves(
 ) -> None:
     watcher, sampling = Watcher(), to_plain(Sampling(scheduler=scheduler))  # type: ignore[arg-type]
     start = encoded(model(family), picture)
-    paint(model(family), start, border=watcher, steps=6, strength=0.5, sampling=sampling)
+    paint(model(family), start, progress=watcher, steps=6, strength=0.5, sampling=sampling)
     assert watcher.steps == [(1, 3), (2, 3), (3, 3)]
 
 
@@ -69,7 +69,7 @@ def test_cancelling_stops_at_once_and_the_next_run_works(
 ) -> None:
     watcher, blank = Watcher(last=2), canvas(family, frames=frames)
     with pytest.raises(Cancelled):
-        paint(model(family), blank, border=watcher, steps=5)
+        paint(model(family), blank, progress=watcher, steps=5)
     assert watcher.steps == [(1, 5), (2, 5)]
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
     assert len(paint(model(family), blank)["tensor"]) == 1
@@ -99,7 +99,7 @@ def test_zeros_take_the_cards_numbers(family: str, model: Any, canvas: Any, pain
     from latentloom.pipelines.values import Model, from_plain
 
     watcher, card = Watcher(), card_of(from_plain(Model, model(family)))
-    paint(model(family), canvas(family), border=watcher, steps=0, guidance=0.0)
+    paint(model(family), canvas(family), progress=watcher, steps=0, guidance=0.0)
     assert watcher.steps[-1] == (card.steps, card.steps)
 
 
@@ -111,7 +111,7 @@ def test_stages_load_only_what_they_need(tiny: Any, canvas: Any, paint: Any, mon
     monkeypatch.setattr(stages, "store", lambda: fresh)
     watcher = Watcher()
     watcher.step = lambda done, total, preview=None: None  # type: ignore[method-assign]
-    paint(to_plain(describe_model(str(tiny("flux")), device="cpu")), canvas("flux"), border=watcher)
+    paint(to_plain(describe_model(str(tiny("flux")), device="cpu")), canvas("flux"), progress=watcher)
     assert watcher.phases == ["loading transformer", "loading scheduler", "denoising"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.parallel.progress import Border, Cancelled
+from latentloom.parallel.progress import Cancelled, Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.denoising.noise import generators
@@ -75,19 +75,19 @@ def test_image_to_image_differs_from_the_classic_pipeline_by_how_it_encodes(
 def test_each_step_asks_the_transformer_and_is_reported_once(
     guidance: float, strength: float | None, steps: int, model: Any, canvas: Any, paint: Any, picture: torch.Tensor
 ) -> None:
-    border, options = Counting(), {"guidance": guidance, "steps": STEPS, "strength": strength or 1.0}
+    progress, options = Counting(), {"guidance": guidance, "steps": STEPS, "strength": strength or 1.0}
     start = encoded(model("qwen_image"), picture) if strength else canvas("qwen_image")
     with counted_calls(model("qwen_image")) as calls:
-        paint(model("qwen_image"), start, border=border, **options)
+        paint(model("qwen_image"), start, progress=progress, **options)
     assert len(calls) == steps * (2 if guidance > 1 else 1)
-    assert border.steps == [(done, steps) for done in range(1, steps + 1)]
+    assert progress.steps == [(done, steps) for done in range(1, steps + 1)]
 
 
 @pytest.mark.parametrize(("scheduler", "turns", "guided"), [("euler", 4, 2), ("dpm++2m", 4, 2), ("heun", 7, 4)])
 def test_guidance_stops_after_its_share_of_the_steps(
     scheduler: Any, turns: int, guided: int, model: Any, canvas: Any, paint: Any
 ) -> None:
-    border, sampling = Counting(), to_plain(Sampling(scheduler=scheduler, guidance_stop=0.5))
+    progress, sampling = Counting(), to_plain(Sampling(scheduler=scheduler, guidance_stop=0.5))
     with counted_calls(model("qwen_image")) as calls:
         paint(
             model("qwen_image"),
@@ -95,20 +95,20 @@ def test_guidance_stops_after_its_share_of_the_steps(
             guidance=4.0,
             steps=STEPS,
             sampling=sampling,
-            border=border,
+            progress=progress,
         )
     assert len(calls) == turns + guided
-    assert border.steps == [(done, STEPS) for done in range(1, STEPS + 1)]
+    assert progress.steps == [(done, STEPS) for done in range(1, STEPS + 1)]
 
 
 @pytest.mark.parametrize("scheduler", ["euler", "unipc", "heun"])
 def test_strength_is_its_share_of_the_steps_with_every_solver(
     scheduler: Any, model: Any, paint: Any, picture: torch.Tensor
 ) -> None:
-    border, sampling = Counting(), to_plain(Sampling(scheduler=scheduler))
+    progress, sampling = Counting(), to_plain(Sampling(scheduler=scheduler))
     start = encoded(model("qwen_image"), picture)
-    paint(model("qwen_image"), start, strength=0.5, steps=STEPS, sampling=sampling, border=border)
-    assert border.steps == [(1, 2), (2, 2)]
+    paint(model("qwen_image"), start, strength=0.5, steps=STEPS, sampling=sampling, progress=progress)
+    assert progress.steps == [(1, 2), (2, 2)]
 
 
 def test_the_prompt_is_cut_and_never_padded(model: Any) -> None:
@@ -151,7 +151,7 @@ def test_every_stage_runs_in_bf16(model: Any, paint: Any, picture: torch.Tensor)
 
 def test_cancel_ends_the_denoise_after_the_step(model: Any, canvas: Any, paint: Any) -> None:
     with counted_calls(model("qwen_image")) as calls, pytest.raises(Cancelled):
-        paint(model("qwen_image"), canvas("qwen_image"), border=Counting(cancel_after=2), steps=STEPS)
+        paint(model("qwen_image"), canvas("qwen_image"), progress=Counting(cancel_after=2), steps=STEPS)
     assert len(calls) == 2
 
 
@@ -196,8 +196,8 @@ def modular(pipeline: Any, guidance: float, **options: Any) -> torch.Tensor:
     return whole(**options, output="images").movedim(1, -1)
 
 
-class Counting(Border):
-    """A border that remembers the steps, looks at every preview, and cancels after a step if told to."""
+class Counting(Progress):
+    """A progress that remembers the steps, looks at every preview, and cancels after a step if told to."""
 
     def __init__(self, cancel_after: int = 0) -> None:
         self.steps: list[tuple[int, int]] = []

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image as PilImage
 
-from latentloom.parallel.progress import Border, Cancelled
+from latentloom.parallel.progress import Cancelled, Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.denoising.noise import generators
@@ -67,13 +67,13 @@ def test_in_bf16_a_step_is_nearer_to_fp32_than_the_modular_pipeline(model: Any) 
 def test_each_step_asks_the_right_expert_and_is_reported_once(
     kind: str, guidance: float, model: Any, film: Any
 ) -> None:
-    border = Counting()
+    progress = Counting()
     with counted_calls(model(kind)) as calls:
-        film(kind, guidance=guidance, guidance_2=guidance if "22" in kind else 0.0, border=border)
+        film(kind, guidance=guidance, guidance_2=guidance if "22" in kind else 0.0, progress=progress)
     asked = 2 if guidance > 1 else 1
     both = {"transformer": 2 * asked, "transformer_2": 2 * asked}  # of the 4 steps, 2 are above the boundary
     assert calls == (both if "22" in kind else {"transformer": STEPS * asked})
-    assert border.steps == [(done, STEPS) for done in range(1, STEPS + 1)]
+    assert progress.steps == [(done, STEPS) for done in range(1, STEPS + 1)]
 
 
 def test_each_expert_has_its_own_guidance(model: Any, film: Any) -> None:
@@ -97,18 +97,18 @@ def test_a_video_of_a_batch_is_the_video_its_seed_makes_alone(kind: str, film: A
 def test_guidance_stops_after_its_share_of_the_steps(
     scheduler: Any, turns: int, guided: int, model: Any, film: Any
 ) -> None:
-    border, sampling = Counting(), to_plain(Sampling(scheduler=scheduler, guidance_stop=0.5))
+    progress, sampling = Counting(), to_plain(Sampling(scheduler=scheduler, guidance_stop=0.5))
     with counted_calls(model("wan")) as calls:
-        film("wan", guidance=4.0, sampling=sampling, border=border)
+        film("wan", guidance=4.0, sampling=sampling, progress=progress)
     assert calls == {"transformer": turns + guided}
-    assert border.steps == [(done, STEPS) for done in range(1, STEPS + 1)]
+    assert progress.steps == [(done, STEPS) for done in range(1, STEPS + 1)]
 
 
 def test_given_noise_levels_replace_the_number_of_steps(model: Any, film: Any) -> None:
-    border, sampling = Counting(), to_plain(Sampling(sigmas=(1.0, 0.6, 0.3), guidance_stop=0.4))
+    progress, sampling = Counting(), to_plain(Sampling(sigmas=(1.0, 0.6, 0.3), guidance_stop=0.4))
     with counted_calls(model("wan22")) as calls:
-        film("wan22", guidance=4.0, sampling=sampling, border=border)
-    assert border.steps == [(1, 3), (2, 3), (3, 3)]
+        film("wan22", guidance=4.0, sampling=sampling, progress=progress)
+    assert progress.steps == [(1, 3), (2, 3), (3, 3)]
     assert calls == {"transformer": 2, "transformer_2": 2}
 
 
@@ -199,7 +199,7 @@ def test_every_stage_runs_in_bf16(kind: str, film: Any) -> None:
 
 def test_cancel_ends_the_denoise_after_the_step(model: Any, film: Any) -> None:
     with counted_calls(model("wan22_i2v")) as calls, pytest.raises(Cancelled):
-        film("wan22_i2v", guidance=4.0, border=Counting(cancel_after=3))
+        film("wan22_i2v", guidance=4.0, progress=Counting(cancel_after=3))
     assert calls == {"transformer": 4, "transformer_2": 2}
 
 
@@ -284,8 +284,8 @@ def modular_step(model: Mapping[str, Any], text: torch.Tensor) -> torch.Tensor:
     return stage(**texts, **size, generator=generators([5])[0], output="latents")
 
 
-class Counting(Border):
-    """A border that remembers the steps, looks at every preview, and cancels after a step if told to."""
+class Counting(Progress):
+    """A progress that remembers the steps, looks at every preview, and cancels after a step if told to."""
 
     def __init__(self, cancel_after: int = 0) -> None:
         self.steps: list[tuple[int, int]] = []

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import Border, Cancelled
+from latentloom.parallel.progress import Cancelled, Progress
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.denoising import step_cache
 from latentloom.pipelines.denoising.step_cache import Choice, cached
@@ -133,14 +133,14 @@ def attributes_of(model: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def test_a_transformer_is_as_it_was_after_a_cancelled_run(described: Any, canvas: Any, paint: Any) -> None:
-    class Impatient(Border):
+    class Impatient(Progress):
         def step(self, done: int, total: int, preview: Any = None) -> None:
             raise Cancelled
 
     model = described("bobbin")
     before = attributes_of(model)
     with pytest.raises(Cancelled):
-        paint(model, canvas("flux"), step_cache="first_block", border=Impatient())
+        paint(model, canvas("flux"), step_cache="first_block", progress=Impatient())
     assert attributes_of(model) == before
 
 

@@ -12,7 +12,7 @@ import torch
 
 from latentloom.nodes.graph.spec import NodeSpec, read_spec
 from latentloom.nodes.registry import SPECS as REAL
-from latentloom.parallel.progress import SILENT, Border
+from latentloom.parallel.progress import SILENT, Progress
 from latentloom.ui.live.live import Live
 from latentloom.ui.live.state import Run
 from latentloom.ui.runs.runs import Runs
@@ -27,17 +27,17 @@ ORDER: list[str] = []
 """The names of the gates, as they were reached."""
 
 
-def gate(value: float = 0.0, name: str = "gate", border: Border = SILENT) -> float:
+def gate(value: float = 0.0, name: str = "gate", progress: Progress = SILENT) -> float:
     """Two steps; the second one waits until the test opens the gate."""
-    border.phase("waiting")
-    border.step(1, 2, lambda: torch.full((4, 6, 3), 200, dtype=torch.uint8))
+    progress.phase("waiting")
+    progress.step(1, 2, lambda: torch.full((4, 6, 3), 200, dtype=torch.uint8))
     ORDER.append(name)
     REACHED[name].set()
     end = time.monotonic() + DEADLINE_S
     while not OPEN[name].wait(0.005):
-        border.check()
+        progress.check()
         assert time.monotonic() < end, f"nobody opened {name}"
-    border.step(2, 2)
+    progress.step(2, 2)
     return value
 
 

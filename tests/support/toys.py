@@ -10,7 +10,7 @@ import torch
 
 from latentloom.nodes.files.workspace import HERE, Workspace
 from latentloom.nodes.graph.spec import NodeSpec, Saved, Socket, read_spec
-from latentloom.parallel.progress import SILENT, Border
+from latentloom.parallel.progress import SILENT, Progress
 from latentloom.pipelines.values import Image
 
 CALLS: list[str] = []
@@ -87,12 +87,12 @@ def slow_device(value: float = 0.0, seconds: float = 0.1) -> float:
     return value
 
 
-def wait_steps(value: float = 0.0, steps: int = 3, border: Border = SILENT) -> float:
+def wait_steps(value: float = 0.0, steps: int = 3, progress: Progress = SILENT) -> float:
     CALLS.append("wait_steps")
-    border.phase("waiting")
+    progress.phase("waiting")
     for i in range(steps):
         WAITING.set()
-        border.step(i + 1, steps, lambda: torch.zeros(2, 2, 3, dtype=torch.uint8))
+        progress.step(i + 1, steps, lambda: torch.zeros(2, 2, 3, dtype=torch.uint8))
         if steps > 100:
             time.sleep(0.005)
     return value
