@@ -283,7 +283,7 @@ def test_image_to_image_keeps_what_strength_leaves(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
 def test_ctrl_c_in_the_middle_ends_with_130_and_leaves_nothing_half_written(tmp_path: Path) -> None:
     file = workflow(tmp_path, steps=1000)
-    boot = f"import runpy, sys; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r}); "
+    boot = f"import runpy, sys; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r}); "
     code = boot + f"from latentloom.__main__ import main; sys.exit(main(['run', {file!r}, '--json']))"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -339,7 +339,7 @@ def test_running_never_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_telemetry_is_off_however_latentloom_is_used() -> None:
     code = (
-        f"import runpy; import os; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r})\n"
+        f"import runpy; import os; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n"
         "os.environ.pop('HF_HUB_DISABLE_TELEMETRY', None)\nimport latentloom.nodes\n"
         "from huggingface_hub import constants\nprint(constants.HF_HUB_DISABLE_TELEMETRY)"
     )
@@ -349,7 +349,7 @@ def test_telemetry_is_off_however_latentloom_is_used() -> None:
 
 def test_help_and_check_import_no_torch() -> None:
     code = (
-        f"import runpy, sys; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r})\n"
+        f"import runpy, sys; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n"
         "from latentloom.__main__ import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
         f"main(['check', {FIRST!r}])\nmain(['nodes'])\n"
@@ -503,7 +503,7 @@ def test_json_is_printed_for_a_bad_file_too(command: str, tmp_path: Path, capsys
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
 def test_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
     code = (
-        f"import runpy, signal, sys, time; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r})\n"
+        f"import runpy, signal, sys, time; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background job ignores it
         "from latentloom.nodes import pictures\nfrom latentloom.nodes.registry import SPECS\n"
         "def slow(**_):\n    print('asleep', flush=True)\n    time.sleep(300)\n"
@@ -545,7 +545,7 @@ ASLEEP = {
 @contextlib.contextmanager
 def program(before: str, *arguments: str) -> Iterator[Any]:
     """The command as a process of its own, after other code in it."""
-    boot = f"import runpy, sys, time; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r})\n"
+    boot = f"import runpy, sys, time; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n"
     main = f"\nsys.argv[1:] = {list(arguments)!r}\nfrom latentloom.__main__ import main\nsys.exit(main())"
     command = [sys.executable, "-c", boot + before + main]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -590,7 +590,7 @@ def test_a_second_signal_to_a_run_that_hangs_is_one_sentence_and_130(number: sig
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes are POSIX")
 def test_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path) -> None:
-    boot = f"import runpy, sys; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r}); "
+    boot = f"import runpy, sys; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r}); "
     code = boot + f"from latentloom.__main__ import main; sys.exit(main(['run', {FIRST!r}, '--json', '--no-cache']))"
     command = f'"{sys.executable}" -c "{code}" | head -1'
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False)

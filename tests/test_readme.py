@@ -15,7 +15,7 @@ def blocks(language: str) -> list[str]:
 
 def test_python_of_the_readme_makes_a_picture(tmp_path: Path) -> None:
     code, *_ = blocks("python")
-    boot = f"import runpy; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r})\n"
+    boot = f"import runpy; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n"
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", boot + code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
@@ -43,7 +43,7 @@ def test_the_torchrun_script_of_the_readme_makes_the_picture_of_one_process(tmp_
     )
     code += " generator=torch.Generator('cpu').manual_seed(0)).images[0]\nassert picture.tobytes() == whole.tobytes()\n"
     (tmp_path / "spread.py").write_text(
-        f"import runpy; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r})\n{code}"
+        f"import runpy; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n{code}"
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "spread.py"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240)

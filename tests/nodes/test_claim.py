@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def other_process(folder: Path) -> Iterator[subprocess.Popen]:
     """Another process that has claimed the folder."""
     code = (
-        f"import runpy, sys; runpy.run_path({str(ROOT / 'tests' / 'conftest.py')!r})\n"
+        f"import runpy, sys; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n"
         "from pathlib import Path\nfrom latentloom.nodes.headless.claim import claimed\n"
         f"with claimed(Path({str(folder)!r})):\n    print('has it', flush=True)\n    sys.stdin.read()"
     )

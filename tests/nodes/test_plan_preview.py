@@ -263,7 +263,7 @@ def test_a_strangers_many_denoises_cost_no_more_than_some(monkeypatch: pytest.Mo
 def test_a_look_imports_no_heavy_library() -> None:
     code = f"""
 import runpy, sys
-runpy.run_path({str(ROOT / "tests" / "conftest.py")!r})
+runpy.run_path({str(ROOT / "tests" / "support" / "checkout.py")!r})
 from pathlib import Path
 from latentloom.nodes.graph.graph import read_graph
 from latentloom.nodes.preview.preview import preview

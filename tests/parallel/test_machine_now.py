@@ -127,6 +127,6 @@ def test_this_machine_is_asked_without_torch() -> None:
         "print(len(devices_now()) > 0, 'torch' in sys.modules)"
     )
     root = Path(__file__).resolve().parents[2]
-    boot = f"import runpy; runpy.run_path({str(root / 'tests' / 'conftest.py')!r}); "
+    boot = f"import runpy; runpy.run_path({str(root / 'tests' / 'support' / 'checkout.py')!r}); "
     done = subprocess.run([sys.executable, "-c", boot + code], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.split() == ["True", "False"], done.stderr
