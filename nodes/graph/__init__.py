@@ -10,5 +10,6 @@ problems: What is wrong with a workflow: one `Problem` per fault, and the error 
 resolve: From the file to what nodes are called with: older nodes upgraded, overrides and params in, defaults filled.
 scalars: What a scalar socket accepts: the one place where types, ranges and choices of plain values are checked.
 schema: The JSON Schema of the workflow file, generated from its model and committed beside it.
+sketch: What a node would make, told before anything runs: values of the wires without tensors, found without torch.
 spec: The node spec: all that a page, a host, a checker or a command line knows of a node, read from its signature.
 """

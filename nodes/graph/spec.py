@@ -13,6 +13,7 @@ from ...parallel.progress import Progress
 from ...pipelines import values
 from ...pipelines.requests import NUM_SEEDS
 from ..files.workspace import Workspace
+from .sketch import Denoises, Sketch
 
 Widget = Literal["", "seed", "multiline", "model", "lora", "picture"]
 
@@ -107,6 +108,9 @@ class NodeSpec:
     """False: what it gives holds for this machine and this run only; it costs little and is made each time."""
     fingerprint: Fingerprint | None = field(default=None, compare=False)
     migrate: Migrate | None = field(default=None, compare=False)
+    sketch: Sketch | None = field(default=None, compare=False)
+    """Tells a planner what the node would make; None: that is known only when it has run."""
+    denoises: Denoises | None = field(default=None, compare=False)
 
     def injections(self, *, progress: Progress, workspace: Workspace) -> dict[str, Any]:
         """The arguments that this node gets from its host rather than from a socket."""
@@ -131,6 +135,8 @@ def read_spec(
     is_kept: bool = True,
     fingerprint: Fingerprint | None = None,
     migrate: Migrate | None = None,
+    sketch: Sketch | None = None,
+    denoises: Denoises | None = None,
     id: str = "",
 ) -> NodeSpec:
     """Read a node function's signature: parameters are inputs, the return annotation is the output.
@@ -158,6 +164,8 @@ def read_spec(
         is_kept=is_kept,
         fingerprint=fingerprint,
         migrate=migrate,
+        sketch=sketch,
+        denoises=denoises,
     )
 
 

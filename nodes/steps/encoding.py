@@ -7,8 +7,10 @@ from typing import Annotated
 from ...parallel.progress import SILENT, Progress
 from ...pipelines.values import Conditioning, Image, Latents, Model, from_plain, to_plain
 from ..files.workspace import HERE, SMALLER, Workspace
+from ..graph.sketch import Given, Text
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
+from .canvas import canvas_sketch
 
 
 @checked
@@ -74,3 +76,12 @@ def encode_image(
         "seed": seed,
     }
     return from_plain(Latents, placement.encode_image(request, progress))
+
+
+def text_sketch(given: Given) -> Text:
+    return Text(num_tokens=int(given.number("text_length")))
+
+
+def image_sketch(given: Given) -> Latents:
+    """The picture is not read: where its shape would count, the model's own size stands for it."""
+    return canvas_sketch(given, batch=1)
