@@ -34,20 +34,23 @@ ENDINGS: Mapping[type, str] = {Image: "png", Video: "mp4"}
 def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -> tuple[RunResult, str]:
     """The result with the files of its outputs in the records of the nodes they come from; what went wrong, or nothing.
 
-    `sources` names the nodes of declared outputs; another name is a node's own. Each node's files are written once.
+    `sources` names the nodes of declared outputs; another name is a node's own. Each value is written once.
     """
     records = dict(result.nodes)
     problem = ""
-    for name, value in result.outputs.items():
+    written: set[int] = set()
+    for name, made in result.outputs.items():
         node = sources.get(name, name)
-        if type(value) not in ENDINGS or records[node].files:
-            continue
-        try:
-            files = _written(value, _free_name(node, value, workspace), workspace)
-        except ValueError as error:
-            problem = problem or f"{node} has nothing to show: {error}"
-        else:
-            records[node] = dataclasses.replace(records[node], files=files)
+        for value in made if isinstance(made, tuple) else (made,):
+            if type(value) not in ENDINGS or result.nodes[node].files or id(value) in written:
+                continue
+            try:
+                files = _written(value, _free_name(node, value, workspace), workspace)
+            except ValueError as error:
+                problem = problem or f"{node} has nothing to show: {error}"
+            else:
+                written.add(id(value))
+                records[node] = dataclasses.replace(records[node], files=(*records[node].files, *files))
     return dataclasses.replace(result, nodes=records), problem
 
 

@@ -12,7 +12,7 @@ from .modes import effective
 from .order import in_order
 from .problems import GraphError, Names, Problem, short
 from .resolve import Overrides, param_socket, param_values, plain_value, upgrade, with_overrides
-from .scalars import SCALAR_TYPES, can_feed, fault
+from .scalars import PLAIN_TYPES, can_feed, fault
 from .spec import InputSpec, NodeSpec
 
 SHOWN_CYCLES = 10
@@ -168,7 +168,7 @@ def _node(
 
 
 def _missing(socket: InputSpec) -> str:
-    if socket.type in SCALAR_TYPES:
+    if socket.type in PLAIN_TYPES:
         return f"{socket.name} is not given; it takes a {socket.type}; set it"
     return f'{socket.name} is not connected; wire a {socket.type} to it (in the file: {{"from": "node.socket"}})'
 

@@ -15,7 +15,7 @@ from ..files.workspace import Workspace
 from ..graph.graph import Graph, Link
 from ..graph.modes import effective
 from ..graph.resolve import Overrides, param_values, plain_value, upgrade, with_overrides
-from ..graph.scalars import SCALAR_TYPES, as_type, fault
+from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.sketch import Denoising, Text
 from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
 
@@ -71,7 +71,7 @@ class Walk:
         problems: Sequence[str] = ()
         if isinstance(entry, Link):
             value, problems = self._linked(name, socket, entry)
-        elif socket.type not in SCALAR_TYPES:
+        elif socket.type not in PLAIN_TYPES:
             raise ValueError(f"{socket.name} of {name} is not linked; wire a {socket.type} to it")
         else:
             try:
@@ -80,7 +80,7 @@ class Walk:
                 raise ValueError(
                     f"{socket.name} of {name} is set by the param {missing}, which the workflow lacks"
                 ) from None
-        if socket.type in SCALAR_TYPES and (found := fault(socket, value)):
+        if socket.type in PLAIN_TYPES and (found := fault(socket, value)):
             raise ValueError(f"{name}: {found[1]}")
         return as_type(socket.type, value), problems
 

@@ -5,14 +5,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain, read_graph
 from latentloom.nodes.graph.sketch import Denoising, Given, Sketch
-from latentloom.nodes.graph.spec import NodeSpec, read_spec
+from latentloom.nodes.graph.spec import NodeSpec, Socket, read_spec
 from latentloom.nodes.preview.choices import Choice, for_all
 from latentloom.nodes.preview.preview import ALONE, NodePlan, preview
 from latentloom.nodes.registry import SPECS
@@ -245,6 +245,10 @@ def house_sketch(model: Model) -> Latents:
     return empty_canvas(model, width=160, height=160, frames=0, fps=0.0, batch=1)
 
 
+def house_size() -> tuple[Annotated[int, Socket(name="width")], Annotated[int, Socket(name="height")]]:
+    return 192, 160
+
+
 def house_model() -> Model:
     return describe_model("builtin:bobbin", device="cpu")
 
@@ -300,6 +304,12 @@ def test_a_canvas_that_says_nothing_is_not_taken_for_another_in_silence(
     node = only(housed("Canvas", sockets={"denoise.latents": "latents"}))
     assert "memory is that of the model's own 128 x 128, because" in node.why and words in node.why
     assert node.plan == "ulysses=1" and not node.problem
+
+
+def test_numbers_that_a_node_says_it_would_make_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_house(monkeypatch, Size=read_spec(house_size, id="Size", sketch=lambda given: house_size(), **HOUSE))
+    node = only(housed("Size", sockets={"empty_latents.width": "width", "empty_latents.height": "height"}))
+    assert node.ranks == only(workflow(canvas={"width": 192, "height": 160})).ranks
 
 
 def test_a_model_of_the_studios_own_has_a_plan_and_choices(monkeypatch: pytest.MonkeyPatch) -> None:
