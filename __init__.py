@@ -10,8 +10,18 @@ HOMES = {
     "NODE_CLASS_MAPPINGS": "nodes.registry",
     "NODE_DISPLAY_NAME_MAPPINGS": "nodes.registry",
     "ParallelPlan": "parallel.plan",
-    "shard": "pipelines.sharding",
+    "Socket": "nodes.graph.spec",
+    "SplitPlan": "parallel.sharding.split_plan",
+    "open_doors": "nodes.doors",
+    "read_spec": "nodes.graph.spec",
+    "shard": "pipelines.spreading.transformer",
 }
+OPENS = {
+    "NODE_CLASS_MAPPINGS": "nodes.doors",
+    "NODE_DISPLAY_NAME_MAPPINGS": "nodes.doors",
+    "shard": "pipelines.doors",
+}
+"""Names behind which there are tables that packages from outside add to, and who lets these in."""
 __all__ = list(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
@@ -19,9 +29,12 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
+    import os
 
     if __name__ != "latentloom":
         _adopt_package_name()
+    if name in OPENS:
+        importlib.import_module(f"latentloom.{OPENS[name]}").open_doors(os.environ.get("LATENTLOOM_NODES"))
     return getattr(importlib.import_module(f"latentloom.{HOMES[name]}"), name)
 
 

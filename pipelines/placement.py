@@ -18,6 +18,7 @@ from ..parallel.pool.job import Lane, RankOutOfMemory
 from ..parallel.pool.pool import Pool
 from ..parallel.progress import SILENT, Progress
 from ..parallel.ranks.seat import Seat
+from .doors import follow, order
 from .models.describe import card_of
 from .models.folder import components_of, read_index
 from .models.source import resolve_source, split_source
@@ -99,6 +100,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
     from . import stages
     from .components.store import store
 
+    follow(request["doors"])
     store().share_host(request["ranks_here"])
     progress.rank = request["rank"]
     reset_peak(seat.device)
@@ -131,7 +133,8 @@ def _run(
 
         return getattr(stages, stage)(request, progress)
     rank = place % model.place.group_size if num_ranks == 1 else 0
-    wrapped = {"stage": stage, "request": dict(request), "ranks_here": len(model.place.devices), "rank": rank}
+    ranks_here = len(model.place.devices)
+    wrapped = {"stage": stage, "request": dict(request), "ranks_here": ranks_here, "rank": rank, "doors": order()}
     try:
         with _ranks(model) as ranks:
             return ranks.call(

@@ -15,6 +15,7 @@ from ..files.picture_files import MAX_PIXELS, WORKFLOW_KEY
 from ..files.workspace import Host, Workspace, numbered
 from ..graph.graph import Graph, graph_text
 from ..graph.modes import effective
+from ..graph.requires import with_requires
 from ..graph.resolve import with_overrides
 from ..graph.spec import NodeSpec
 from ..hosts.comfy_file import to_comfy
@@ -181,7 +182,7 @@ def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:
 
 def provenance(graph: Graph, specs: Mapping[str, NodeSpec]) -> dict[str, str]:
     """What a result carries: the workflow file, and the same for ComfyUI."""
-    return {WORKFLOW_KEY: graph_text(graph), "prompt": json.dumps(to_comfy(graph, specs))}
+    return {WORKFLOW_KEY: graph_text(with_requires(graph, specs)), "prompt": json.dumps(to_comfy(graph, specs))}
 
 
 def _disk_cache(folder: Path | None) -> DiskCache | None:

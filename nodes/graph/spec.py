@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from ...parallel.progress import Progress
 from ...pipelines import values
+from ...pipelines.doors import FOLDER
 from ...pipelines.requests import NUM_SEEDS
 from ..files.workspace import Workspace, content_hash
 from .sketch import Denoises, Sketch
@@ -65,13 +66,11 @@ VALUE_TYPES: dict[str, type] = {
     for t in (values.Model, values.Conditioning, values.Latents, values.Image, values.Video, values.Sampling, Saved)
 }
 """Ours by name; those of packages from outside, found in the signatures of their nodes, as `package_Name`."""
-DOOR_FOLDER = "latentloom_nodes"
-"""The package of what lies in the folder for nodes that the owner of the process names."""
 
 
 def package_of(module: str) -> str:
     """The package that a module from outside counts to: its top one, or what lies in the folder under that name."""
-    return module.removeprefix(f"{DOOR_FOLDER}.").partition(".")[0]
+    return module.removeprefix(f"{FOLDER}.").partition(".")[0]
 
 
 def type_name(kind: type) -> str:

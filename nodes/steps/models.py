@@ -84,11 +84,15 @@ def model_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     The folder belongs to it, and the kind of device, but not how many of them: the result is the same. `KeyError`
     where a value is not known yet.
     """
+    from ...pipelines.families import OUTSIDE
+
     chosen = {name: inputs[name] for name in ("source", "revision", "dtype", "device", "quantization")}
     model = load_model(**chosen, workspace=workspace)
     plan = named_plan(workspace)
     kind = model.device.partition(":")[0] if workspace.place.devices else model.device
-    return f"{model.fingerprint} {kind} {model.dtype} {model.folder} {model.source}{plan and ' '}{plan}"
+    _, origin = OUTSIDE.get(model.family, (None, ""))  # the code of a family from outside may have changed
+    named = " ".join(each for each in (plan, origin) if each)
+    return f"{model.fingerprint} {kind} {model.dtype} {model.folder} {model.source}{named and ' '}{named}"
 
 
 def lora_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
