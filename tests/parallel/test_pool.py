@@ -146,7 +146,7 @@ def test_a_failure_carries_the_ranks_traceback(pool: Pool, kind: str) -> None:
     with pytest.raises((RankFailed, ValueError)) as caught:
         pool.call("bodies.pool:fail", {"rank": 0, "kind": kind, "text": "broken"})
     notes = "".join(caught.value.__notes__)
-    assert "pool_bodies.py" in notes
+    assert "bodies/pool.py" in notes
     assert (str(pool.states()[0].log) in notes) == (kind == "runtime")
 
 

@@ -41,9 +41,10 @@ def test_each_lane_of_a_rank_takes_its_device(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_fork_server_is_the_hosts_own_copy(tmp_path: Path) -> None:
     for name in ("own", "other/loom"):
-        folder = tmp_path / name / "parallel"
+        folder = tmp_path / name / "parallel" / "ranks"
         folder.mkdir(parents=True)
-        (folder.parent / "__init__.py").touch()
+        for each in (folder, folder.parent, folder.parent.parent):
+            (each / "__init__.py").touch()
         (folder / "fork_server.py").write_text(f"main = lambda *_: print({name!r})")
     order = json.dumps(["loom", str(tmp_path / "own"), 0, 0, []])
     done = subprocess.run(
@@ -164,11 +165,12 @@ def test_threads_are_as_many_as_the_container_allows(
 
 def test_a_package_that_a_new_process_would_not_find_is_loaded_whole(tmp_path: Path) -> None:
     root = tmp_path / "custom-nodes" / "loom-folder"
-    (root / "parallel").mkdir(parents=True)
+    (root / "parallel" / "ranks").mkdir(parents=True)
     (root / "__init__.py").write_text("__version__ = 'of this folder'\n")
     (root / "parallel" / "__init__.py").touch()
-    body = "from .. import __version__\ndef main(fd, host, preload):\n    print(__version__, fd, host, preload)\n"
-    (root / "parallel" / "fork_server.py").write_text(body)
+    (root / "parallel" / "ranks" / "__init__.py").touch()
+    body = "from ... import __version__\ndef main(fd, host, preload):\n    print(__version__, fd, host, preload)\n"
+    (root / "parallel" / "ranks" / "fork_server.py").write_text(body)
     order = json.dumps(["loom_of_another_name", str(root), 3, 4, ["x"]])
     told = subprocess.run([sys.executable, "-P", "-c", START, order], capture_output=True, text=True, timeout=60)
     assert told.stdout == "of this folder 3 4 ['x']\n", told.stderr
