@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...parallel.sharding.split_plan import LOCAL, Attend, Leading, SplitPlan, image, text
 
 IMAGE_TEXT = ("image", "text")
@@ -32,10 +34,8 @@ VIDEO_15 = SplitPlan(
     attention={"attn": (Attend(IMAGE_TEXT, IMAGE_TEXT, mask="outer"),)},
 )
 
-FRAMEPACK = SplitPlan(
-    order=IMAGE_TEXT,
-    either=("text",),
-    blocks=("transformer_blocks", "single_transformer_blocks"),
+FRAMEPACK = replace(
+    VIDEO,
     inputs={
         "transformer_blocks.0": BOTH_ENTER,
         "transformer_blocks.*": {"freqs_cis": image(0)},
@@ -45,16 +45,13 @@ FRAMEPACK = SplitPlan(
     outputs={"single_transformer_blocks.-1": (image(1), None)},
 )
 
-IMAGE = SplitPlan(
-    order=IMAGE_TEXT,
-    either=("text",),
-    blocks=("transformer_blocks", "single_transformer_blocks"),
+IMAGE = replace(
+    VIDEO,
     inputs={
         "transformer_blocks.0": BOTH_ENTER,
         "transformer_blocks.*": {"image_rotary_emb": image(0)},
         "single_transformer_blocks.*": {"image_rotary_emb": image(0)},
     },
-    outputs={"proj_out": image(1)},
 )
 
 DIT = SplitPlan(

@@ -17,6 +17,18 @@ BOTH_ENTER = {"hidden_states": image(1), "encoder_hidden_states": text(1)}
 ADAPTED = Attend(("image",), ("image", "adapter"))
 WITHIN_VALID = Attend(TEXT_IMAGE, TEXT_IMAGE, mask="outer")  # the mask tells the valid tokens of the text
 
+COGVIEW4 = SplitPlan(
+    order=TEXT_IMAGE,
+    either=("text",),
+    blocks=("transformer_blocks",),
+    inputs={
+        "transformer_blocks.0": BOTH_ENTER,
+        "transformer_blocks.*": {"image_rotary_emb": image(0), "attention_mask": text(1)},
+    },
+    outputs={"proj_out": image(1)},
+    attention={"attn1": (WITHIN_VALID,)},
+)
+
 JOYIMAGE = SplitPlan(
     order=IMAGE_TEXT,
     either=("text",),
@@ -64,29 +76,10 @@ PLANS: dict[str, SplitPlan] = {
         inputs={"transformer_blocks.0": BOTH_ENTER},
         outputs={"proj_out": image(1)},
     ),
-    "CogView4Transformer2DModel": SplitPlan(
-        order=TEXT_IMAGE,
-        either=("text",),
-        blocks=("transformer_blocks",),
-        inputs={
-            "transformer_blocks.0": BOTH_ENTER,
-            "transformer_blocks.*": {"image_rotary_emb": image(0), "attention_mask": text(1)},
-        },
-        outputs={"proj_out": image(1)},
-        attention={"attn1": (WITHIN_VALID,)},
-    ),
+    "CogView4Transformer2DModel": COGVIEW4,
     # Pictures to edit are kept as keys and values, which later calls find whole.
-    "GlmImageTransformer2DModel": SplitPlan(
-        order=TEXT_IMAGE,
-        either=("text",),
-        blocks=("transformer_blocks",),
-        inputs={
-            "transformer_blocks.0": BOTH_ENTER,
-            "transformer_blocks.*": {"image_rotary_emb": image(0), "attention_mask": text(1)},
-        },
-        outputs={"proj_out": image(1)},
-        attention={"attn1": (WITHIN_VALID, LOCAL)},
-        processors={"attn1": GlmImageKeeping},
+    "GlmImageTransformer2DModel": replace(
+        COGVIEW4, attention={"attn1": (WITHIN_VALID, LOCAL)}, processors={"attn1": GlmImageKeeping}
     ),
     # Each block brings its own layer of the text encoder's tokens, behind those that go through.
     "HiDreamImageTransformer2DModel": SplitPlan(
