@@ -21,7 +21,7 @@ doctor/: What `latentloom doctor` finds out about a machine, one finding after a
 families/: The families of models: literal data, one module each. Importing this imports neither torch nor diffusers.
 models/: What a model is, read from its files and never from their weights: nothing here loads torch modules.
 planning/: Which plans a model and a machine allow, what memory each needs, and which is taken.
-split_plans/: How each transformer class of diffusers is split: literal data, one module per model line.
+split_plans/: How each transformer class of diffusers is split: literal data, a row for each class.
 spreading/: The adapters to `parallel`: a transformer, its guidance and a VAE spread over the ranks of a plan.
 """
 
