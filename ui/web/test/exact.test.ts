@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { asRead, isDigits, limitOf, marked, parseExact, reachOf, textExact, wholeOf, withLimits } from "../src/exact";
-import { clipText, readClip } from "../src/graph/clip";
-import { fromFile, toFile } from "../src/graph/file";
-import { paramFor } from "../src/graph/params";
-import { countSweep } from "../src/panels/seeds";
-import { sweepText } from "../src/panels/sweepText";
-import { readNumber } from "../src/widgets/numbers";
+import { clipText, readClip } from "../src/graph/file/clip";
+import { fromFile, toFile } from "../src/graph/file/workflowFile";
+import { paramFor } from "../src/graph/edits/params";
+import { countSweep } from "../src/panels/runs/workflowSeed";
+import { sweepText } from "../src/panels/runs/sweepText";
+import { readNumber } from "../src/widgets/numbers/numberRange";
 import type { GraphFile, InputSpec } from "../src/types";
 import { input, TOYS, toyGraph } from "./graphs";
 

@@ -7,7 +7,7 @@ import { Notice } from "../parts/Notice";
 import { Spinner } from "../parts/Spinner";
 import { usePage } from "../store/page";
 import { start } from "../store/start";
-import { Boundary } from "./Boundary";
+import { Boundary } from "./ErrorBoundary";
 import { Question } from "./Question";
 import { Toasts } from "./Toasts";
 

@@ -1,20 +1,20 @@
 import type { ReactNode } from "react";
 import { usePage } from "../store/page";
-import { Conflict } from "./dialogs/Conflict";
-import { Library } from "./dialogs/Library";
-import { Picture } from "./dialogs/Picture";
-import { SaveAs } from "./dialogs/SaveAs";
-import { Share } from "./dialogs/Share";
-import { Shortcuts } from "./dialogs/Shortcuts";
-import { Sweep } from "./dialogs/Sweep";
-import { Templates } from "./dialogs/Templates";
-import { Unsaved } from "./dialogs/Unsaved";
-import { Versions, type Named } from "./dialogs/Versions";
-import type { SaveAsked } from "./files";
-import type { PlainPicture } from "./openFile";
-import { useSharedLink } from "./sharedLink";
-import { useShortcuts } from "./shortcuts";
-import { useCheck } from "./useCheck";
+import { Conflict } from "./files/ConflictDialog";
+import { Library } from "./library/LibraryDialog";
+import { Picture } from "./files/PictureDialog";
+import { SaveAs } from "./files/SaveAsDialog";
+import { Share } from "./files/ShareDialog";
+import { Shortcuts } from "./ShortcutsDialog";
+import { Sweep } from "./runs/SweepDialog";
+import { Templates } from "./library/TemplatesDialog";
+import { Unsaved } from "./files/UnsavedDialog";
+import { Versions, type Named } from "./library/VersionsDialog";
+import type { SaveAsked } from "./files/fileActions";
+import type { PlainPicture } from "./files/openFile";
+import { useSharedLink } from "./files/sharedLink";
+import { useShortcuts } from "./pageShortcuts";
+import { useCheck } from "./problems/useCheck";
 
 /** The dialog that `openDialog` was asked for; also what the page does unseen: checks, shortcuts, shared links. */
 export function Dialogs() {

@@ -1,6 +1,6 @@
 import { urls } from "../host";
 import { t } from "../i18n";
-import { Combobox, type Option } from "../parts/Combobox";
+import { Combobox, type Option } from "../parts/overlays/Combobox";
 import { Words } from "../parts/Words";
 import { spoken } from "../widgets/widget";
 import type { Choice } from "./useChoices";

@@ -5,7 +5,7 @@ import { Notice } from "../parts/Notice";
 import { Spinner } from "../parts/Spinner";
 import { Chooser } from "../simple/Chooser";
 import { Maker } from "../simple/Maker";
-import { chosenBefore, rememberChosen } from "../simple/memory";
+import { chosenBefore, rememberChosen } from "../simple/formMemory";
 import { useOpened } from "../simple/useOpened";
 import { useChoices } from "../simple/useChoices";
 import { useEditor } from "../store/editor";

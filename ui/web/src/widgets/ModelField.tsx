@@ -1,7 +1,7 @@
 import { t } from "../i18n";
 import { useModels } from "../models/modelsStore";
-import { isHubId, pullCommand } from "../models/pulling";
-import { Combobox, type Option } from "../parts/Combobox";
+import { isHubId, pullCommand } from "../models/pullCommand";
+import { Combobox, type Option } from "../parts/overlays/Combobox";
 import { CopyButton } from "../parts/CopyButton";
 import { formatBytes } from "../parts/format";
 import type { ModelEntry } from "../types";
