@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { commonInputs } from "../src/canvas/inspector/commonInputs";
 import { endName, flowEdges, usedOutputs } from "../src/canvas/flow/flowEdges";
 import { flowNodes, MANY, type Overlay } from "../src/canvas/flow/flowNodes";
+import { commonInputs } from "../src/canvas/inspector/commonInputs";
 import { lookOf } from "../src/canvas/look";
 import { nodeView } from "../src/canvas/nodes/nodeView";
 import { problemsOf } from "../src/canvas/nodes/problemsOf";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { clipText, copy, paste, readClip } from "../src/graph/file/clip";
 import { addGroup, addNote, addReroute, exposeParam } from "../src/graph/edits";
+import { clipText, copy, paste, readClip } from "../src/graph/file/clip";
 import { emptyGraph } from "../src/graph/file/workflowFile";
 import { input, toyGraph } from "./graphs";
 

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changeable, inputOf, valueOf } from "../src/gallery/detail/changeable";
 import { differing } from "../src/gallery/compare/differing";
-import { inputsBehind } from "../src/gallery/inputsBehind";
-import { cellSize } from "../src/gallery/sweeps/gridPicture";
-import { byDay, matching, neighbour, sweeps, withNewest, withOlder } from "../src/gallery/resultPages";
 import { pixelDifference } from "../src/gallery/compare/pixelDifference";
-import { heading, sweepTable } from "../src/gallery/sweeps/sweepTable";
+import { changeable, inputOf, valueOf } from "../src/gallery/detail/changeable";
+import { inputsBehind } from "../src/gallery/inputsBehind";
+import { byDay, matching, neighbour, sweeps, withNewest, withOlder } from "../src/gallery/resultPages";
 import { actualSize, panned, place, WHOLE, zoomed } from "../src/gallery/stage/zoom";
+import { cellSize } from "../src/gallery/sweeps/gridPicture";
+import { heading, sweepTable } from "../src/gallery/sweeps/sweepTable";
 import { fromFile } from "../src/graph/file/workflowFile";
 import type { Catalog, GraphFile, Json, Result, Run } from "../src/types";
 

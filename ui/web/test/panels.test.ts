@@ -3,15 +3,15 @@ import { test } from "node:test";
 import { EMPTY_CATALOG } from "../src/graph/catalog";
 import { setInput } from "../src/graph/edits";
 import { sourceOf } from "../src/graph/values";
+import { lanesOf, type Timed } from "../src/panels/lanes/timeline";
 import { found, foldersOf } from "../src/panels/library/folders";
 import { devicesFor } from "../src/panels/plan/planDevices";
 import { planNodeOf, withPlan } from "../src/panels/plan/planNode";
 import { numRanks, ONE_RANK, parsePlan, planText, withDegree } from "../src/panels/plan/planText";
 import { beforeOf } from "../src/panels/runs/queueOrder";
-import { countSweep, seedOf } from "../src/panels/runs/workflowSeed";
 import { sweepables } from "../src/panels/runs/sweepables";
 import { numValues, sweepText } from "../src/panels/runs/sweepText";
-import { lanesOf, type Timed } from "../src/panels/lanes/timeline";
+import { countSweep, seedOf } from "../src/panels/runs/workflowSeed";
 import type { Catalog, Device, Run, Workflow } from "../src/types";
 import { input, shipped, spec, toyGraph, TOYS } from "./graphs";
 

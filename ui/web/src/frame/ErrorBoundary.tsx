@@ -10,7 +10,7 @@ interface BoundaryState {
 }
 
 /** A class, because React has no other way to catch errors. */
-export class Boundary extends Component<{ children: ReactNode }, BoundaryState> {
+export class ErrorBoundary extends Component<{ children: ReactNode }, BoundaryState> {
   override state: BoundaryState = { message: null };
 
   static getDerivedStateFromError(error: unknown): BoundaryState {

@@ -2,6 +2,7 @@
 import { host, sentence, urls } from "../host";
 import { plural, t } from "../i18n";
 import { openUnsaved } from "../panels/files/fileActions";
+import { download } from "../parts/download";
 import { confirm, go, toast } from "../store/page";
 import type { Result } from "../types";
 import { gallery } from "./galleryState";
@@ -27,13 +28,6 @@ export async function deleteResults(ids: readonly string[]): Promise<boolean> {
   } finally {
     gallery.getState().drop(gone);
   }
-}
-
-export function download(address: string, name: string): void {
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = name;
-  link.click();
 }
 
 /** One after another: browsers drop downloads that start at the same moment. */

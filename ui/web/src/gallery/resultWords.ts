@@ -19,7 +19,3 @@ export function day(start: number): string {
   if (start === new Date(today - 1).setHours(0, 0, 0, 0)) return t("gallery.yesterday");
   return new Intl.DateTimeFormat(language(), { dateStyle: "full" }).format(start);
 }
-
-export function moment(epoch: number): string {
-  return new Intl.DateTimeFormat(language(), { dateStyle: "medium", timeStyle: "short" }).format(epoch * 1000);
-}

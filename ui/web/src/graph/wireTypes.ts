@@ -3,10 +3,10 @@
 import { t } from "../i18n";
 import type { Catalog, EditorGraph, NodeSpec } from "../types";
 import { inputSpec, nodeSpec, outputSpec, titleOf } from "./catalog";
+import { rootOf } from "./edits/reroutes";
 import feeds from "./feeds.json";
 import { needsOf } from "./order";
 import { has, own } from "./record";
-import { rootOf } from "./edits/reroutes";
 import { splitTarget } from "./values";
 
 /** Output types that feed another type besides their own. */

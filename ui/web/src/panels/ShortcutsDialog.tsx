@@ -14,7 +14,7 @@ const RUNS: readonly Line[] = [
   [hintOf("shortcuts"), "panels.shortcuts"],
 ];
 
-/** What `canvas/shortcuts.ts` and the pointer do. */
+/** What is done in `canvas/gestures/`. */
 const EDITS: readonly Line[] = [
   ["Tab, /", "panels.key_palette"],
   ["Ctrl+Z", "panels.undo"],
@@ -42,7 +42,7 @@ const MOVES: readonly Line[] = [
 ];
 
 /** All keyboard shortcuts of the build view. */
-export function Shortcuts() {
+export function ShortcutsDialog() {
   return (
     <Dialog title={t("panels.shortcuts")} size="large" onClose={closeDialog}>
       {/* On a phone the list scrolls; nothing else in it takes the focus. */}

@@ -5,10 +5,10 @@ import { t } from "../i18n";
 import { Tabs } from "../parts/Tabs";
 import { useEditor } from "../store/editor";
 import { useQueue } from "../store/live";
+import { setSideOpen, setSideWidth, showTab, SIDE_WIDTH, usePanels, type SideTab } from "./panelState";
 import { PlanPanel } from "./plan/PlanPanel";
 import { ProblemsPanel } from "./problems/ProblemsPanel";
 import { QueuePanel } from "./runs/QueuePanel";
-import { setSideOpen, setSideWidth, showTab, SIDE_WIDTH, usePanels, type SideTab } from "./panelState";
 import { useIsNarrow } from "./useIsNarrow";
 
 const STEP = 2;

@@ -4,10 +4,10 @@ import { MenuButton } from "../parts/overlays/Menu";
 import { redo, undo, undoLabel, useEditor } from "../store/editor";
 import { openDialog, setLanguage, usePage } from "../store/page";
 import { FileMenu } from "./files/FileMenu";
+import { WorkflowName } from "./files/WorkflowName";
+import { hintOf } from "./pageShortcuts";
 import { setSideOpen, usePanels } from "./panelState";
 import { RunControls } from "./runs/RunControls";
-import { hintOf } from "./pageShortcuts";
-import { WorkflowName } from "./files/WorkflowName";
 
 /** The row above the canvas: the workflow, its edits, its runs. */
 export function Toolbar() {

@@ -42,7 +42,7 @@ export function hintOf(name: ShortcutName): string {
 }
 
 /** Listens while the build view is shown and no dialog is open. */
-export function useShortcuts(): void {
+export function usePageShortcuts(): void {
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
       const { view, dialog, question } = pageStore.getState();

@@ -1,7 +1,7 @@
 /** Keeps the workflow being edited: 800 ms after an edit in this browser and at the server, until both have it. */
 
-import { ApiError, host, sentence } from "../host";
 import { fromFile, toFile } from "../graph/file/workflowFile";
+import { ApiError, host, sentence } from "../host";
 import { t } from "../i18n";
 import type { DraftEntry, WorkflowRef } from "../types";
 import { claimDraft, newDraft } from "./draftClaim";

@@ -1,11 +1,11 @@
 import { useEffect, useMemo, useRef } from "react";
-import { ChoiceBar } from "../gallery/list/ChoiceBar";
 import { Compare } from "../gallery/compare/Compare";
 import { Detail } from "../gallery/detail/Detail";
-import { GalleryBar } from "../gallery/list/GalleryBar";
-import { matching } from "../gallery/resultPages";
-import { ResultList } from "../gallery/list/ResultList";
 import { gallery, useGallery, type Open } from "../gallery/galleryState";
+import { ChoiceBar } from "../gallery/list/ChoiceBar";
+import { GalleryBar } from "../gallery/list/GalleryBar";
+import { ResultList } from "../gallery/list/ResultList";
+import { matching } from "../gallery/resultPages";
 import { SweepGrid } from "../gallery/sweeps/SweepGrid";
 import { SweepStrip } from "../gallery/sweeps/SweepStrip";
 import { useResultsRevision } from "../gallery/useResultsRevision";

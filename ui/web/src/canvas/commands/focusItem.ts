@@ -5,7 +5,7 @@ import { sourcesOf } from "../../graph/order";
 import { isLink, splitTarget } from "../../graph/values";
 import { editorStore, select } from "../../store/editor";
 import type { EditorGraph } from "../../types";
-import { canvasUi } from "../canvasState";
+import { canvasUi } from "../canvasUi";
 
 const TRIES = 30;
 const READABLE_ZOOM = 0.45;

@@ -3,10 +3,10 @@
 import { GAP_X, GAP_Y } from "../../graph/edits/arrange";
 import { editorStore } from "../../store/editor";
 import type { Point } from "../../types";
-import { currentNode } from "./focusItem";
+import { middle, onCanvas, openPopup } from "../canvasUi";
 import { NODE_WIDTH } from "../flow/flowNodes";
+import { currentNode } from "./focusItem";
 import { sizeOf } from "./itemCommands";
-import { middle, onCanvas, openPopup } from "../canvasState";
 
 /** Of a node that is not drawn yet. */
 const HEIGHT = 240;

@@ -1,7 +1,5 @@
 /** Commands on what is selected: remove, copy, paste, mode, fold, colour, group, arrange. */
 
-import { copy as copied, type Clip } from "../../graph/file/clip";
-import { putClip, takeClip } from "../../graph/file/clipboard";
 import {
   addGroup,
   addNote,
@@ -13,16 +11,18 @@ import {
   setMode,
   setTitle,
 } from "../../graph/edits";
+import { copy as copied, type Clip } from "../../graph/file/clip";
+import { putClip, takeClip } from "../../graph/file/clipboard";
 import { idsOf, itemKey } from "../../graph/items";
 import { freshName } from "../../graph/names";
 import { t } from "../../i18n";
 import { edit, editorStore, select } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { EditorGraph, Mode, Point } from "../../types";
-import { focusItem } from "./focusItem";
+import { canvasUi, middle, onCanvas, openPopup, say, type Target } from "../canvasUi";
 import { NODE_WIDTH } from "../flow/flowNodes";
 import { showAll } from "../flow/showAll";
-import { canvasUi, middle, onCanvas, openPopup, say, type Target } from "../canvasState";
+import { focusItem } from "./focusItem";
 
 const PASTE_OFFSET = 32;
 const GROUP_MARGIN = 24;

@@ -1,17 +1,17 @@
 /** Commands that make nodes and wires. */
 
-import { addReroute, connect, disconnect, addNode } from "../../graph/edits";
 import { specOf, titleOf } from "../../graph/catalog";
+import { addReroute, connect, disconnect, addNode } from "../../graph/edits";
 import { itemKey } from "../../graph/items";
 import { freshName, nameFrom } from "../../graph/names";
 import { has } from "../../graph/record";
-import { canConnect, canFeed, fitting } from "../../graph/wireTypes";
 import { splitTarget } from "../../graph/values";
+import { canConnect, canFeed, fitting } from "../../graph/wireTypes";
 import { t } from "../../i18n";
 import { edit, editorStore, select } from "../../store/editor";
 import type { EditorGraph, InputSpec, OutputSpec, Point } from "../../types";
+import { canvasUi, say, type WireEnd } from "../canvasUi";
 import { focusItem, reveal } from "./focusItem";
-import { canvasUi, say, type WireEnd } from "../canvasState";
 
 /** Link an output (or "$id" of a reroute) to an input; where that is not allowed, say why at a place in the window. */
 export function link(from: string, to: string, place?: { x: number; y: number }): boolean {

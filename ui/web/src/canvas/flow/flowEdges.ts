@@ -2,9 +2,9 @@
 
 import type { Edge } from "@xyflow/react";
 import { outputSpec } from "../../graph/catalog";
+import { rootOf } from "../../graph/edits/reroutes";
 import { itemKey } from "../../graph/items";
 import { has, own } from "../../graph/record";
-import { rootOf } from "../../graph/edits/reroutes";
 import { isLink, splitTarget } from "../../graph/values";
 import type { Catalog, EditorGraph } from "../../types";
 

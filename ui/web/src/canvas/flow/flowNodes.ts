@@ -3,9 +3,9 @@
 import type { Node } from "@xyflow/react";
 import { specOf, titleOf } from "../../graph/catalog";
 import { itemKey } from "../../graph/items";
-import { estimate } from "./handleEstimate";
-import { usedOutputs } from "./flowEdges";
 import type { Catalog, EditorGraph, EditorNode, Group, Note, Point, Reroute } from "../../types";
+import { usedOutputs } from "./flowEdges";
+import { estimate } from "./handleEstimate";
 
 export type CardNode = Node<{ name: string; node: EditorNode }, "card">;
 export type GroupNode = Node<{ group: Group }, "box">;

@@ -4,7 +4,7 @@ import { Position, type NodeHandle } from "@xyflow/react";
 import type { EditorNode, NodeSpec } from "../../types";
 import { nodeView, type InputView } from "../nodes/nodeView";
 
-/** In pixels, as in canvas.css; a node that comes into sight is measured. */
+/** In pixels, as in nodes.css; a node that comes into sight is measured. */
 const HEAD = 41;
 const SOCKET = 24;
 const ROW = 30;

@@ -1,8 +1,8 @@
 /** The view that holds everything. React Flow's own looks at drawn nodes only, and of many most are not drawn. */
 
 import { getViewportForBounds } from "@xyflow/react";
+import { canvasUi } from "../canvasUi";
 import type { CanvasNode } from "./flowNodes";
-import { canvasUi } from "../canvasState";
 
 /** Room for the tools, which lie over the canvas. */
 const PADDING = { top: "28px", right: "28px", bottom: "28px", left: "76px" } as const;

@@ -1,7 +1,7 @@
 import { useEffect, type RefObject } from "react";
 import { useEditor } from "../../store/editor";
+import { useCanvasUi } from "../canvasUi";
 import { showAll } from "./showAll";
-import { useCanvasUi } from "../canvasState";
 
 const UNTIL_MEASURED_MS = 60;
 

@@ -8,9 +8,9 @@ import { parseItem } from "../../graph/items";
 import { t } from "../../i18n";
 import { edit, editorStore, select, useEditor } from "../../store/editor";
 import type { Point } from "../../types";
+import { sizeOf } from "../commands/itemCommands";
 import { flowEdges, type WireEdge } from "./flowEdges";
 import { flowNodes, type CanvasNode, type Overlay, type Size } from "./flowNodes";
-import { sizeOf } from "../commands/itemCommands";
 
 const NOTHING: Overlay = { at: new Map(), size: new Map(), measured: new Map() };
 

@@ -1,6 +1,6 @@
 import { useStore } from "@xyflow/react";
 import { useEffect } from "react";
-import { canvasUi } from "../canvasState";
+import { canvasUi } from "../canvasUi";
 
 const READABLE_ZOOM = 0.4;
 /** Below it not even the words in a node can be read. */

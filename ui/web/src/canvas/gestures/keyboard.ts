@@ -1,15 +1,16 @@
 /** The canvas by keyboard: one table of keys, and what each does. */
 
 import { useEffect, type ClipboardEvent, type KeyboardEvent } from "react";
-import { itemKey, parseItem } from "../../graph/items";
 import { move } from "../../graph/edits";
+import { itemKey, parseItem } from "../../graph/items";
 import { own } from "../../graph/record";
 import { t } from "../../i18n";
 import { edit, editorStore, redo, select, undo } from "../../store/editor";
 import { pageStore } from "../../store/page";
 import type { Point } from "../../types";
-import { targetOf } from "./pointer";
+import { canvasUi, onCanvas, openPopup } from "../canvasUi";
 import { alongWire, focusNode, textField, type Direction } from "../commands/focusItem";
+import { openPalette } from "../commands/freePlace";
 import {
   arrange,
   collapse,
@@ -22,9 +23,8 @@ import {
   selectAll,
   toggleMode,
 } from "../commands/itemCommands";
-import { openPalette } from "../commands/freePlace";
 import { showAll } from "../flow/showAll";
-import { canvasUi, onCanvas, openPopup } from "../canvasState";
+import { targetOf } from "./pointer";
 
 const STEP = 10;
 const LONG_STEP = 50;
@@ -62,7 +62,7 @@ type Press = { target: EventTarget | null } & Pick<
 >;
 
 /** The canvas's handlers. Keys count also while the focus is nowhere: what had it may have been removed. */
-export function useShortcuts() {
+export function useCanvasKeys() {
   useEffect(() => {
     const onWindow = (event: globalThis.KeyboardEvent) => {
       const { view, dialog, question } = pageStore.getState();

@@ -2,13 +2,13 @@
 
 import type { Connection, FinalConnectionState, HandleType, Node, OnConnectStartParams } from "@xyflow/react";
 import { useMemo, type MouseEvent as ReactMouseEvent } from "react";
-import { t } from "../../i18n";
 import { parseItem } from "../../graph/items";
 import { canConnect } from "../../graph/wireTypes";
+import { t } from "../../i18n";
 import { editorStore, select } from "../../store/editor";
-import { endName, type WireEdge } from "../flow/flowEdges";
-import { canvasUi, onCanvas, openPopup, type Target } from "../canvasState";
+import { canvasUi, onCanvas, openPopup, type Target } from "../canvasUi";
 import { bestEnd, link, putReroute, refuse, relink, unlink } from "../commands/wireCommands";
+import { endName, type WireEdge } from "../flow/flowEdges";
 import { wireEndOf } from "../wires/wireEnd";
 
 interface Place {

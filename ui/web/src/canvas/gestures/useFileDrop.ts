@@ -1,6 +1,6 @@
 import { useMemo, useState, type DragEvent } from "react";
 import { openFile } from "../../panels/files/openFile";
-import { onCanvas } from "../canvasState";
+import { onCanvas } from "../canvasUi";
 
 /** A workflow file, or a picture or video that carries one, dropped on the canvas opens it. */
 export function useFileDrop() {

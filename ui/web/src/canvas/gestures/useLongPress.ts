@@ -1,7 +1,7 @@
 import { useMemo, type PointerEvent } from "react";
 import { editorStore, select } from "../../store/editor";
+import { canvasUi, onCanvas, openPopup } from "../canvasUi";
 import { targetOf } from "./pointer";
-import { canvasUi, onCanvas, openPopup } from "../canvasState";
 
 const HOLD_MS = 550;
 const SLOP = 10;

@@ -4,10 +4,10 @@ import { setGroup } from "../../graph/edits";
 import { t } from "../../i18n";
 import { IconButton } from "../../parts/IconButton";
 import { edit } from "../../store/editor";
-import type { GroupNode } from "../flow/flowNodes";
 import { openMenuBeside } from "../commands/itemCommands";
+import type { GroupNode } from "../flow/flowNodes";
 import { colorClass } from "../look";
-import { TextLine } from "./TitleLine";
+import { TitleLine } from "./TitleLine";
 
 /** A frame behind nodes: dragged by its head, it takes along what lies in it. */
 export const GroupBox = memo(Box, (a, b) => a.data === b.data && a.selected === b.selected);
@@ -17,7 +17,7 @@ function Box({ id, data: { group }, selected }: NodeProps<GroupNode>) {
   return (
     <div className={`ll-group ${selected ? "ll-group-selected" : ""} ${colorClass(group.color || "grey")}`}>
       <div className="ll-group-head">
-        <TextLine of={id} label={t("canvas.group_title")} value={group.title} onSettle={retitle} />
+        <TitleLine of={id} label={t("canvas.group_title")} value={group.title} onSettle={retitle} />
         <IconButton
           icon="more"
           size={15}

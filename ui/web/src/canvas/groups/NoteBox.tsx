@@ -4,9 +4,9 @@ import { setNote } from "../../graph/edits";
 import { t } from "../../i18n";
 import { keepTyping } from "../../parts/keys";
 import { edit } from "../../store/editor";
+import { canvasUi, useCanvasUi } from "../canvasUi";
 import type { NoteNode } from "../flow/flowNodes";
 import { colorClass } from "../look";
-import { canvasUi, useCanvasUi } from "../canvasState";
 
 /** A comment on the canvas. */
 export const NoteBox = memo(Box, (a, b) => a.data === b.data && a.selected === b.selected);

@@ -1,8 +1,8 @@
 import { useState, type KeyboardEvent } from "react";
+import { canvasUi, useCanvasUi } from "../canvasUi";
 import { focusItem } from "../commands/focusItem";
-import { canvasUi, useCanvasUi } from "../canvasState";
 
-interface TextLineProps {
+interface TitleLineProps {
   /** Of the thing whose title this is: F2 on it opens the field. */
   of: string;
   label: string;
@@ -12,7 +12,7 @@ interface TextLineProps {
 }
 
 /** A title that becomes a field on double click or F2; settled on Enter or when it is left. */
-export function TextLine({ of, label, value, onSettle, className = "" }: TextLineProps) {
+export function TitleLine({ of, label, value, onSettle, className = "" }: TitleLineProps) {
   const [isClicked, setClicked] = useState(false);
   const isAsked = useCanvasUi((ui) => ui.renaming === of);
   if (!isClicked && !isAsked) {

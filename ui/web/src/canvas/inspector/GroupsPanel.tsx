@@ -3,13 +3,13 @@ import { idsOf } from "../../graph/items";
 import { t } from "../../i18n";
 import { IconButton } from "../../parts/IconButton";
 import { edit, useEditor } from "../../store/editor";
+import { paint, remove } from "../commands/itemCommands";
 import { ColorPick } from "./ColorPick";
 import { agreed } from "./commonInputs";
-import { paint, remove } from "../commands/itemCommands";
 import { TextBox } from "./TextBox";
 
 /** The selected groups and comments: their words and their colour. */
-export function FramesPanel({ keys }: { keys: readonly string[] }) {
+export function GroupsPanel({ keys }: { keys: readonly string[] }) {
   const groups = useEditor((state) => state.graph.groups);
   const notes = useEditor((state) => state.graph.notes);
   const chosenGroups = groups.filter((group) => idsOf(keys, "group").includes(group.id));

@@ -2,18 +2,18 @@ import { titleOf } from "../../graph/catalog";
 import { canExpose } from "../../graph/edits/params";
 import { splitTarget } from "../../graph/values";
 import { t } from "../../i18n";
+import { spoken } from "../../parts/format";
 import { IconButton } from "../../parts/IconButton";
 import { useEditor } from "../../store/editor";
 import { Field, hasWidget } from "../../widgets/Field";
-import type { CommonInput } from "./commonInputs";
 import { focusNode } from "../commands/focusItem";
-import { problemsOf } from "../nodes/problemsOf";
-import { readable } from "../nodes/SocketHandle";
 import { expose, setParamValue, setValue, unexpose } from "../commands/valueCommands";
 import { unlink } from "../commands/wireCommands";
+import { problemsOf } from "../nodes/problemsOf";
+import type { CommonInput } from "./commonInputs";
 
 /** One input of the selected nodes: its field, or where its wire comes from; and whether it is a param. */
-export function PanelInput({ names, input }: { names: readonly string[]; input: CommonInput }) {
+export function InputEditor({ names, input }: { names: readonly string[]; input: CommonInput }) {
   const { spec, from, param, isMixed, value } = input;
   const [name = ""] = names;
   const isOne = names.length === 1;
@@ -22,7 +22,7 @@ export function PanelInput({ names, input }: { names: readonly string[]; input: 
   if (!hasWidget(spec)) {
     return (
       <div className="ll-panel-input ll-panel-free">
-        <span>{readable(spec.name)}</span>
+        <span>{spoken(spec.name)}</span>
         <span>{t("canvas.takes_wire", { type: spec.type })}</span>
       </div>
     );
@@ -34,7 +34,7 @@ export function PanelInput({ names, input }: { names: readonly string[]; input: 
         spec={spec}
         id={`ll-in-${spec.name}`}
         value={value}
-        label={isParam ? `${readable(spec.name)} (${t("canvas.param", { name: param })})` : undefined}
+        label={isParam ? `${spoken(spec.name)} (${t("canvas.param", { name: param })})` : undefined}
         placeholder={isMixed ? t("canvas.mixed") : undefined}
         problem={isOne ? problem || undefined : undefined}
         seedKey={isParam ? `$${param}` : isOne ? `${name}.${spec.name}` : undefined}
@@ -45,7 +45,7 @@ export function PanelInput({ names, input }: { names: readonly string[]; input: 
       {isOne && canExpose(spec) && (
         <IconButton
           icon={isParam ? "unlock" : "settings"}
-          label={isParam ? t("canvas.unexpose", { name: param }) : t("canvas.expose", { name: readable(spec.name) })}
+          label={isParam ? t("canvas.unexpose", { name: param }) : t("canvas.expose", { name: spoken(spec.name) })}
           isPressed={isParam}
           onClick={() => (isParam ? unexpose(param) : expose(name, spec))}
         />
@@ -59,13 +59,13 @@ function Linked({ names, input: { spec, from } }: { names: readonly string[]; in
   const title = useEditor((state) => titleOf(state.graph, state.catalog, source));
   return (
     <div className="ll-panel-input ll-panel-free">
-      <span>{readable(spec.name)}</span>
+      <span>{spoken(spec.name)}</span>
       <button type="button" className="ll-panel-source" onClick={() => focusNode(source)}>
-        {t("canvas.from", { source: `${title} · ${readable(socket)}` })}
+        {t("canvas.from", { source: `${title} · ${spoken(socket)}` })}
       </button>
       <IconButton
         icon="close"
-        label={t("canvas.disconnect_socket", { name: readable(spec.name) })}
+        label={t("canvas.disconnect_socket", { name: spoken(spec.name) })}
         onClick={() => names.forEach((name) => unlink(`${name}.${spec.name}`))}
       />
     </div>

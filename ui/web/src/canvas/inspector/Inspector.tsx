@@ -1,6 +1,6 @@
 import { idsOf } from "../../graph/items";
 import { useEditor } from "../../store/editor";
-import { FramesPanel } from "./GroupsPanel";
+import { GroupsPanel } from "./GroupsPanel";
 import { NodesPanel } from "./NodesPanel";
 import { WorkflowPanel } from "./WorkflowPanel";
 
@@ -15,5 +15,5 @@ export function Inspector() {
 
 function panelOf(names: readonly string[], frames: readonly string[]) {
   if (names.length) return <NodesPanel names={names} />;
-  return frames.length ? <FramesPanel keys={frames} /> : <WorkflowPanel />;
+  return frames.length ? <GroupsPanel keys={frames} /> : <WorkflowPanel />;
 }

@@ -1,18 +1,18 @@
 import { specOf, titleOf } from "../../graph/catalog";
+import { rename } from "../../graph/edits";
 import { idsOf, itemKey } from "../../graph/items";
 import { isName } from "../../graph/names";
 import { has } from "../../graph/record";
-import { rename } from "../../graph/edits";
 import { t } from "../../i18n";
-import { IconButton } from "../../parts/IconButton";
 import { runTo } from "../../panels/runs/runActions";
+import { IconButton } from "../../parts/IconButton";
 import { edit, editorStore, select, useEditor } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { Mode } from "../../types";
+import { applyMode, collapse, duplicate, paint, remove, retitle } from "../commands/itemCommands";
 import { ColorPick } from "./ColorPick";
 import { agreed, commonInputs } from "./commonInputs";
-import { applyMode, collapse, duplicate, paint, remove, retitle } from "../commands/itemCommands";
-import { PanelInput } from "./InputEditor";
+import { InputEditor } from "./InputEditor";
 import { TextBox } from "./TextBox";
 
 const MODES: readonly Mode[] = ["run", "mute", "bypass"];
@@ -82,7 +82,7 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
         <h3 className="ll-inspector-title">{t(name ? "canvas.inputs" : "canvas.common_inputs")}</h3>
       )}
       {inputs.map((input) => (
-        <PanelInput key={input.spec.name} names={names} input={input} />
+        <InputEditor key={input.spec.name} names={names} input={input} />
       ))}
       {names.length > 1 && inputs.length === 0 && <p className="ll-inspector-help">{t("canvas.nothing_common")}</p>}
     </>

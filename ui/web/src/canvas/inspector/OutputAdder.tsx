@@ -3,10 +3,10 @@ import { setOutput } from "../../graph/edits";
 import { freshName } from "../../graph/names";
 import { has } from "../../graph/record";
 import { t } from "../../i18n";
+import { spoken } from "../../parts/format";
 import { MenuButton, type MenuItem } from "../../parts/overlays/Menu";
 import { edit, useEditor } from "../../store/editor";
 import type { Catalog, EditorGraph } from "../../types";
-import { readable } from "../nodes/SocketHandle";
 
 /** Declares one more output of the workflow: any output of a node that is not declared yet. */
 export function OutputAdder() {
@@ -26,7 +26,7 @@ function choices(graph: EditorGraph, catalog: Catalog): MenuItem[] {
     (spec?.outputs ?? [])
       .filter((output) => !declared.has(`${name}.${output.name}`))
       .map((output) => ({
-        label: `${titleOf(graph, catalog, name)} · ${readable(output.name)}`,
+        label: `${titleOf(graph, catalog, name)} · ${spoken(output.name)}`,
         onSelect: () => declare(name, output.name),
       })),
   );

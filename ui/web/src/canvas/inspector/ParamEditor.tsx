@@ -1,20 +1,20 @@
 import { useState } from "react";
 import { limitOf } from "../../exact";
 import { renameParam } from "../../graph/edits";
-import { isName } from "../../graph/names";
 import { usersOf } from "../../graph/edits/params";
+import { isName } from "../../graph/names";
 import { has } from "../../graph/record";
 import { t } from "../../i18n";
-import { Icon } from "../../parts/icons";
+import { spoken } from "../../parts/format";
 import { IconButton } from "../../parts/IconButton";
+import { Icon } from "../../parts/icons";
 import { edit, editorStore, useEditor } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { EditorGraph, InputSpec, Param } from "../../types";
 import { Field } from "../../widgets/Field";
-import { NumberBox } from "./NumberBox";
-import { readable } from "../nodes/SocketHandle";
-import { TextBox } from "./TextBox";
 import { changeParam, setParamValue, unexpose } from "../commands/valueCommands";
+import { NumberBox } from "./NumberBox";
+import { TextBox } from "./TextBox";
 
 interface ParamEditorProps {
   name: string;
@@ -123,7 +123,7 @@ function Options({ name, param }: { name: string; param: Param }) {
 /** The param as the field draws it: like the input that it sets first. */
 function specFor(name: string, param: Param, widget: string): InputSpec {
   return {
-    name: readable(name),
+    name: spoken(name),
     type: param.type,
     required: false,
     default: param.default ?? null,

@@ -1,17 +1,18 @@
 import { memo } from "react";
 import { asRead } from "../../exact";
-import { t } from "../../i18n";
-import { isParamRef, isWrapped } from "../../graph/values";
 import { own } from "../../graph/record";
+import { isParamRef, isWrapped } from "../../graph/values";
+import { t } from "../../i18n";
+import { spoken } from "../../parts/format";
 import { useEditor } from "../../store/editor";
 import type { InputSpec, InputValue, Json } from "../../types";
 import { Field, hasWidget } from "../../widgets/Field";
+import { useCanvasUi } from "../canvasUi";
+import { setParamValue, setValue } from "../commands/valueCommands";
 import type { InputView } from "./nodeView";
 import { problemsOf } from "./problemsOf";
 import { Required } from "./Required";
-import { readable, SocketHandle } from "./SocketHandle";
-import { useCanvasUi } from "../canvasState";
-import { setParamValue, setValue } from "../commands/valueCommands";
+import { SocketHandle } from "./SocketHandle";
 
 /** One input of plain values: its socket, and its field unless a wire brings the value. */
 export const FieldRow = memo(Row, (a, b) => a.node === b.node && isSameInput(a.input, b.input));
@@ -57,7 +58,7 @@ function Row({ node, input }: { node: string; input: InputView }) {
         <Value node={node} spec={spec} value={value} problem={problem} isNear={isNear} />
       ) : (
         <span className="ll-row-label" title={spec.help || undefined}>
-          {readable(spec.name)}
+          {spoken(spec.name)}
           {spec.required && <Required />}
           {!isKnown && <em>{t("canvas.unknown_input")}</em>}
         </span>
@@ -101,7 +102,7 @@ function Value({ node, spec, value, problem, isNear }: ValueProps) {
 function Far({ spec, value }: { spec: InputSpec; value: Json }) {
   return (
     <span className={`ll-far-row ${isTall(spec) ? "ll-far-tall" : ""}`}>
-      <span>{readable(spec.name)}</span>
+      <span>{spoken(spec.name)}</span>
       <span>{asRead(value)}</span>
     </span>
   );

@@ -1,11 +1,12 @@
 import { t } from "../../i18n";
+import { spoken } from "../../parts/format";
 import { Icon } from "../../parts/icons";
 import type { EditorNode, NodeSpec } from "../../types";
 import { FieldRow } from "./FieldRow";
-import { useOpenAdvanced, toggleAdvanced } from "./openAdvanced";
 import type { InputView, NodeView, OutputView } from "./nodeView";
+import { useOpenAdvanced, toggleAdvanced } from "./openAdvanced";
 import { Required } from "./Required";
-import { readable, SocketHandle } from "./SocketHandle";
+import { SocketHandle } from "./SocketHandle";
 
 interface NodeBodyProps {
   name: string;
@@ -69,7 +70,7 @@ function Socket({ input: { spec, isLinked } }: { input: InputView }) {
         isRequired={spec.required}
         isLinked={isLinked}
       />
-      <span>{readable(spec.name)}</span>
+      <span>{spoken(spec.name)}</span>
       {spec.required && <Required />}
     </li>
   );
@@ -78,7 +79,7 @@ function Socket({ input: { spec, isLinked } }: { input: InputView }) {
 function Output({ output: { spec, isLinked } }: { output: OutputView }) {
   return (
     <li className="ll-socket" title={spec.help || undefined}>
-      <span>{readable(spec.name)}</span>
+      <span>{spoken(spec.name)}</span>
       <SocketHandle side="output" name={spec.name} type={spec.type} help={spec.help} isLinked={isLinked} />
     </li>
   );

@@ -4,6 +4,7 @@ import { specOf } from "../../graph/catalog";
 import { t } from "../../i18n";
 import { useEditor } from "../../store/editor";
 import type { EditorNode } from "../../types";
+import { useCanvasUi } from "../canvasUi";
 import { usedOutputs } from "../flow/flowEdges";
 import type { CardNode } from "../flow/flowNodes";
 import { colorClass } from "../look";
@@ -11,9 +12,8 @@ import { NodeBody } from "./NodeBody";
 import { NodeFrame } from "./NodeFrame";
 import { NodeHead } from "./NodeHead";
 import { nodeView } from "./nodeView";
-import { useCanvasUi } from "../canvasState";
-import { useMovedHandles } from "./useMovedHandles";
 import { useOpenAdvanced } from "./openAdvanced";
+import { useMovedHandles } from "./useMovedHandles";
 
 /** A node: head, sockets, fields and what the run says about it. Dragging and selecting do not draw it again. */
 export const NodeCard = memo(Card, (a, b) => a.data === b.data && a.selected === b.selected);

@@ -1,7 +1,7 @@
 import { memo, type ReactNode } from "react";
 import { t } from "../../i18n";
-import { useNodeState } from "../../store/live";
 import { useIsChanged } from "../../store/changedSinceRun";
+import { useNodeState } from "../../store/live";
 import { NodePictures } from "./NodePictures";
 import { NodeProgress } from "./NodeProgress";
 

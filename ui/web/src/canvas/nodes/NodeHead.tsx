@@ -2,13 +2,13 @@ import { itemKey } from "../../graph/items";
 import { t } from "../../i18n";
 import { IconButton } from "../../parts/IconButton";
 import { Icon } from "../../parts/icons";
-import { problemsOf } from "./problemsOf";
 import { useEditor } from "../../store/editor";
 import type { EditorNode, NodeSpec } from "../../types";
 import { collapse, openMenuBeside, retitle } from "../commands/itemCommands";
+import { TitleLine } from "../groups/TitleLine";
 import type { NodeView } from "./nodeView";
+import { problemsOf } from "./problemsOf";
 import { SocketHandle } from "./SocketHandle";
-import { TextLine } from "../groups/TitleLine";
 
 interface NodeHeadProps {
   name: string;
@@ -35,7 +35,7 @@ export function NodeHead({ name, node, title, spec, view }: NodeHeadProps) {
         onClick={() => collapse([name], !isFolded)}
       />
       <span className="ll-node-title" title={about(spec, node)}>
-        <TextLine
+        <TitleLine
           of={itemKey("node", name)}
           label={t("canvas.title_of_node")}
           value={title}

@@ -1,7 +1,7 @@
 import { urls } from "../../host";
 import { t } from "../../i18n";
-import { go } from "../../store/page";
 import { useLive } from "../../store/live";
+import { go } from "../../store/page";
 import type { NodeState } from "../../types";
 
 const SHOWN = 4;

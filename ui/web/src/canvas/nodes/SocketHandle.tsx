@@ -1,6 +1,7 @@
 import { Handle, Position } from "@xyflow/react";
 import { memo } from "react";
 import { t } from "../../i18n";
+import { spoken } from "../../parts/format";
 import { lookOf } from "../look";
 
 interface SocketHandleProps {
@@ -16,7 +17,7 @@ interface SocketHandleProps {
 export const SocketHandle = memo(function SocketHandle(props: SocketHandleProps) {
   const { side, name, type, help = "", isRequired = false, isLinked = false } = props;
   const { tone, shape } = lookOf(type);
-  const label = t(side === "input" ? "canvas.input_socket" : "canvas.output_socket", { name: readable(name), type });
+  const label = t(side === "input" ? "canvas.input_socket" : "canvas.output_socket", { name: spoken(name), type });
   const note = isRequired ? `${label}, ${t("canvas.required")}` : label;
   return (
     <Handle
@@ -34,8 +35,3 @@ export const SocketHandle = memo(function SocketHandle(props: SocketHandleProps)
     </Handle>
   );
 });
-
-/** A socket's or param's name in words: names of files have no spaces. */
-export function readable(name: string): string {
-  return name.replaceAll("_", " ");
-}

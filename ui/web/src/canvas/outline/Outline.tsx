@@ -3,13 +3,13 @@ import { specOf, titleOf } from "../../graph/catalog";
 import { itemKey } from "../../graph/items";
 import { inOrder } from "../../graph/order";
 import { t } from "../../i18n";
-import { IconButton } from "../../parts/IconButton";
 import { runTo } from "../../panels/runs/runActions";
+import { IconButton } from "../../parts/IconButton";
 import { select, useEditor } from "../../store/editor";
+import { canvasUi, openPopup } from "../canvasUi";
 import { focusNode } from "../commands/focusItem";
 import { remove } from "../commands/itemCommands";
 import { OutlineInputs } from "./OutlineInputs";
-import { canvasUi, openPopup } from "../canvasState";
 
 /** The graph as a list in the order of its work, for screen readers and small screens: it edits the same graph. */
 export function Outline() {

@@ -3,9 +3,9 @@ import { nodeSpec, titleOf } from "../../graph/catalog";
 import { own } from "../../graph/record";
 import { isLink, isParamRef, plainValue, splitTarget } from "../../graph/values";
 import { t } from "../../i18n";
+import { spoken } from "../../parts/format";
 import { useEditor } from "../../store/editor";
 import type { Catalog, EditorGraph, InputSpec } from "../../types";
-import { readable } from "../nodes/SocketHandle";
 
 const SHOWN_LETTERS = 60;
 
@@ -23,7 +23,7 @@ export function OutlineInputs({ name }: { name: string }) {
     <ul className="ll-outline-inputs" role="group">
       {lines.map(({ spec, words }) => (
         <li key={spec.name} role="none">
-          <b>{readable(spec.name)}</b> {words}
+          <b>{spoken(spec.name)}</b> {words}
         </li>
       ))}
     </ul>
@@ -34,7 +34,7 @@ function inWords(graph: EditorGraph, catalog: Catalog, name: string, spec: Input
   const value = own(graph.nodes[name]?.inputs ?? {}, spec.name);
   if (isLink(value)) {
     const [source, socket] = splitTarget(value.from);
-    return t("canvas.from", { source: `${titleOf(graph, catalog, source)} · ${readable(socket)}` });
+    return t("canvas.from", { source: `${titleOf(graph, catalog, source)} · ${spoken(socket)}` });
   }
   if (value === undefined) return spec.required && spec.default === null ? t("canvas.not_given") : "";
   const plain = plainValue(graph, value);

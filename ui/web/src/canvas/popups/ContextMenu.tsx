@@ -1,8 +1,8 @@
 import { t } from "../../i18n";
-import { Menu } from "../../parts/overlays/Menu";
 import { keysText } from "../../panels/pageShortcuts";
+import { Menu } from "../../parts/overlays/Menu";
+import { closePopup, type Popup } from "../canvasUi";
 import { colorItems, menuItems } from "./menuItems";
-import { closePopup, type Popup } from "../canvasState";
 
 /** What can be done with the thing that was clicked. */
 export function ContextMenu({ popup }: { popup: Extract<Popup, { kind: "menu" | "colors" }> }) {

@@ -4,10 +4,10 @@ import { t } from "../../i18n";
 import { Popover } from "../../parts/overlays/Popover";
 import { useEditor } from "../../store/editor";
 import type { Catalog, NodeSpec } from "../../types";
+import { closePopup, type Popup, type WireEnd } from "../canvasUi";
 import { addComment, groupSelected } from "../commands/itemCommands";
-import { SearchList, type SearchItem } from "./SearchList";
-import { closePopup, type Popup, type WireEnd } from "../canvasState";
 import { putNode } from "../commands/wireCommands";
+import { SearchList, type SearchItem } from "./SearchList";
 
 type PalettePopup = Extract<Popup, { kind: "palette" }>;
 

@@ -2,14 +2,14 @@ import { useState } from "react";
 import { specOf, titleOf } from "../../graph/catalog";
 import { isLink, splitTarget } from "../../graph/values";
 import { t } from "../../i18n";
+import { spoken } from "../../parts/format";
 import { Popover } from "../../parts/overlays/Popover";
 import { editorStore, useEditor } from "../../store/editor";
+import { closePopup, onCanvas, openPopup, type Popup, type WireEnd } from "../canvasUi";
 import { focusNode } from "../commands/focusItem";
-import { SearchList, type SearchItem } from "./SearchList";
 import { below } from "../commands/freePlace";
-import { readable } from "../nodes/SocketHandle";
-import { closePopup, onCanvas, openPopup, type Popup, type WireEnd } from "../canvasState";
 import { endsFor, link, unlink } from "../commands/wireCommands";
+import { SearchList, type SearchItem } from "./SearchList";
 
 type SocketsPopup = Extract<Popup, { kind: "sockets" }>;
 
@@ -43,7 +43,7 @@ function Sockets({ node, onPick, onLeave }: { node: string; onPick: (wire: WireE
     const value = side === "input" ? found?.inputs[socket.name] : undefined;
     return {
       id: `${side}-${socket.name}`,
-      label: readable(socket.name),
+      label: spoken(socket.name),
       more: socket.type,
       group: t(side === "input" ? "canvas.inputs" : "canvas.outputs"),
       type: socket.type,
@@ -82,7 +82,7 @@ function Ends({ wire, popup, onBack, onLeave }: EndsProps) {
   const isInput = wire.side === "input";
   const ends: EndItem[] = endsFor(wire).map((end) => ({
     id: `${end.node}.${end.socket.name}`,
-    label: `${end.title} · ${readable(end.socket.name)}`,
+    label: `${end.title} · ${spoken(end.socket.name)}`,
     more: `${end.node} ${end.socket.type}`,
     group: t(isInput ? "canvas.outputs" : "canvas.inputs"),
     type: end.socket.type,
@@ -115,7 +115,7 @@ function Ends({ wire, popup, onBack, onLeave }: EndsProps) {
   return (
     <SearchList
       key={wire.name}
-      label={t(isInput ? "canvas.outputs_for" : "canvas.inputs_for", { socket: readable(socket) })}
+      label={t(isInput ? "canvas.outputs_for" : "canvas.inputs_for", { socket: spoken(socket) })}
       placeholder={t("canvas.search_sockets")}
       items={[...ends, fresh, ...(isLinked ? [off] : [])]}
       onPick={(item) => item.act()}

@@ -1,15 +1,17 @@
 /** The entries of the canvas's menus, by what was clicked. */
 
 import { nodeSpec } from "../../graph/catalog";
-import { idsOf, itemKey } from "../../graph/items";
 import { canExpose } from "../../graph/edits/params";
+import { idsOf, itemKey } from "../../graph/items";
 import { own } from "../../graph/record";
 import { isLink, isParamRef } from "../../graph/values";
 import { t } from "../../i18n";
-import type { MenuAction, MenuItem } from "../../parts/overlays/Menu";
 import { runTo } from "../../panels/runs/runActions";
+import { spoken } from "../../parts/format";
+import type { MenuAction, MenuItem } from "../../parts/overlays/Menu";
 import { editorStore, redo, select, undo } from "../../store/editor";
 import type { Point } from "../../types";
+import { canvasUi, middle, openPopup, type Target } from "../canvasUi";
 import { focusItem, focusNode } from "../commands/focusItem";
 import {
   addComment,
@@ -25,11 +27,9 @@ import {
   selectAll,
   toggleMode,
 } from "../commands/itemCommands";
-import { COLORS } from "../look";
-import { readable } from "../nodes/SocketHandle";
-import { canvasUi, middle, openPopup, type Target } from "../canvasState";
 import { expose, resetValue, unexpose } from "../commands/valueCommands";
 import { putReroute, unlink } from "../commands/wireCommands";
+import { COLORS } from "../look";
 
 export function menuItems(target: Target, at: Point): MenuItem[] {
   switch (target.kind) {
@@ -97,7 +97,7 @@ function socketItems(name: string, socket: string): MenuItem[] {
   const { graph, catalog } = editorStore.getState();
   const spec = nodeSpec(graph, catalog, name)?.inputs.find((input) => input.name === socket);
   const value = own(graph.nodes[name]?.inputs ?? {}, socket);
-  const words = { name: readable(socket) };
+  const words = { name: spoken(socket) };
   const items: MenuItem[] = ["-"];
   if (isLink(value))
     items.push({

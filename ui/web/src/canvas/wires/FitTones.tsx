@@ -1,6 +1,6 @@
 import { canFeed } from "../../graph/wireTypes";
 import { useEditor } from "../../store/editor";
-import { useCanvasUi } from "../canvasState";
+import { useCanvasUi } from "../canvasUi";
 
 /** While a wire is in hand, sockets that it cannot go to fade: one style rule instead of drawing every socket anew. */
 export function FitTones() {

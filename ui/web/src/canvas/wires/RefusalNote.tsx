@@ -1,5 +1,5 @@
 import { useEffect } from "react";
-import { canvasUi, useCanvasUi } from "../canvasState";
+import { canvasUi, useCanvasUi } from "../canvasUi";
 
 const SHOWN_MS = 5000;
 const NOTE_WIDTH = 284;

@@ -1,7 +1,7 @@
 import { getBezierPath, type ConnectionLineComponentProps } from "@xyflow/react";
-import { reasonBetween } from "../gestures/pointer";
 import { endName } from "../flow/flowEdges";
 import type { CanvasNode } from "../flow/flowNodes";
+import { reasonBetween } from "../gestures/pointer";
 import { lookOf } from "../look";
 import { wireEndOf } from "./wireEnd";
 

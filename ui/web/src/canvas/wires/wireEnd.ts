@@ -3,8 +3,8 @@
 import { inputSpec, outputSpec } from "../../graph/catalog";
 import { rootOf } from "../../graph/edits/reroutes";
 import { editorStore } from "../../store/editor";
+import type { WireEnd } from "../canvasUi";
 import { endName } from "../flow/flowEdges";
-import type { WireEnd } from "../canvasState";
 
 export function wireEndOf(id: string, handle: string, handleType: "source" | "target"): WireEnd | null {
   const { graph, catalog } = editorStore.getState();

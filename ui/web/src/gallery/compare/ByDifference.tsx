@@ -3,12 +3,12 @@ import { sentence } from "../../host";
 import { t } from "../../i18n";
 import { Notice } from "../../parts/Notice";
 import { Spinner } from "../../parts/Spinner";
-import { pixelsOf } from "../stage/pixels";
-import { pixelDifference } from "./pixelDifference";
-import { Stage } from "../stage/Stage";
-import type { Pair } from "./usePlayback";
 import { number } from "../resultWords";
+import { pixelsOf } from "../stage/pixels";
+import { Stage } from "../stage/Stage";
 import type { Placement } from "../stage/zoom";
+import { pixelDifference } from "./pixelDifference";
+import type { Pair } from "./usePlayback";
 
 const FACTORS = [1, 2, 4, 8, 16, 32, 64] as const;
 const FIRST_FACTOR = 8;

@@ -1,8 +1,8 @@
 import { t } from "../../i18n";
+import { describe } from "../resultWords";
 import { Shown } from "../stage/Shown";
 import { Stage } from "../stage/Stage";
 import type { Pair } from "./usePlayback";
-import { describe } from "../resultWords";
 
 /** A and B beside each other; zooming and moving one zooms and moves the other. */
 export function BySide({ a, b, view, onView, playback }: Pair) {

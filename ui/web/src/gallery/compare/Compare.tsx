@@ -1,22 +1,22 @@
 import { useMemo, useState, type ReactNode } from "react";
 import { fromFile } from "../../graph/file/workflowFile";
 import { t } from "../../i18n";
-import { Dialog } from "../../parts/overlays/Dialog";
+import { moment } from "../../parts/format";
 import { IconButton } from "../../parts/IconButton";
 import { Notice } from "../../parts/Notice";
+import { Dialog } from "../../parts/overlays/Dialog";
 import { Tabs } from "../../parts/Tabs";
 import { useEditor } from "../../store/editor";
 import type { Result } from "../../types";
+import { gallery } from "../galleryState";
+import { WHOLE, type View } from "../stage/zoom";
+import { useRunRecord } from "../useRunRecord";
 import { ByDifference } from "./ByDifference";
 import { BySide } from "./BySide";
 import { BySlider } from "./BySlider";
 import { differing, type Makers } from "./differing";
-import { gallery } from "../galleryState";
-import { usePlayback } from "./usePlayback";
 import { PlaybackBar } from "./PlaybackBar";
-import { useRunRecord } from "../useRunRecord";
-import { moment } from "../resultWords";
-import { WHOLE, type View } from "../stage/zoom";
+import { usePlayback } from "./usePlayback";
 
 type Way = "slider" | "side" | "difference";
 

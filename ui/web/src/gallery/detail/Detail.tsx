@@ -1,17 +1,17 @@
 import { useState, type KeyboardEvent } from "react";
 import { urls } from "../../host";
 import { t } from "../../i18n";
-import { Dialog } from "../../parts/overlays/Dialog";
 import { IconButton } from "../../parts/IconButton";
+import { Dialog } from "../../parts/overlays/Dialog";
 import type { Result } from "../../types";
-import { Facts } from "./Facts";
+import { gallery, replaceResult } from "../galleryState";
 import { neighbour } from "../resultPages";
-import { ResultActions } from "./ResultButtons";
+import { describe } from "../resultWords";
 import { Shown } from "../stage/Shown";
 import { Stage } from "../stage/Stage";
-import { gallery, replaceResult } from "../galleryState";
-import { describe } from "../resultWords";
 import { WHOLE, type View } from "../stage/zoom";
+import { Facts } from "./Facts";
+import { ResultButtons } from "./ResultButtons";
 
 /** One result, large, with all that is known about it; arrow keys go to the previous and the next. */
 export function Detail({ result, among }: { result: Result; among: readonly Result[] }) {
@@ -73,7 +73,7 @@ export function Detail({ result, among }: { result: Result; among: readonly Resu
           />
         </div>
         <div className="ll-detail-side">
-          <ResultActions key={result.id} result={result} after={older ?? newer} />
+          <ResultButtons key={result.id} result={result} after={older ?? newer} />
           <Facts result={result} />
         </div>
       </div>

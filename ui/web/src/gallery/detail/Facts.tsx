@@ -1,15 +1,15 @@
-import { asRead } from "../../exact";
 import { useMemo, type ReactNode } from "react";
+import { asRead } from "../../exact";
 import { fromFile } from "../../graph/file/workflowFile";
 import { t } from "../../i18n";
 import { CopyButton } from "../../parts/CopyButton";
-import { formatBytes, formatSeconds } from "../../parts/format";
+import { formatBytes, formatSeconds, moment } from "../../parts/format";
 import type { Result, RunWithGraph } from "../../types";
 import { inputsBehind } from "../inputsBehind";
+import { number } from "../resultWords";
 import { shown } from "../sweeps/sweepTable";
 import { useRunRecord } from "../useRunRecord";
-import { moment, number } from "../resultWords";
-import { Work } from "./RankWork";
+import { RankWork } from "./RankWork";
 
 /** What a result shows and how it was made: prompt, seed, params, size, time, plan, the ranks' work, versions. */
 export function Facts({ result }: { result: Result }) {
@@ -62,7 +62,7 @@ export function Facts({ result }: { result: Result }) {
           <Fact name={t("gallery.seconds")}>{formatSeconds(result.seconds)}</Fact>
           <Fact name={t("gallery.plan")}>{result.plan || t("gallery.no_plan")}</Fact>
         </dl>
-        {run && <Work nodes={run.nodes} />}
+        {run && <RankWork nodes={run.nodes} />}
         {problem && <p className="ll-facts-problem">{problem}</p>}
       </section>
       {run && <Versions versions={run.versions} />}

@@ -3,7 +3,7 @@ import { formatBytes, formatSeconds } from "../../parts/format";
 import type { NodeState } from "../../types";
 
 /** What each rank did for a result, node by node, where the work was spread. */
-export function Work({ nodes }: { nodes: Record<string, NodeState> }) {
+export function RankWork({ nodes }: { nodes: Record<string, NodeState> }) {
   const spread = Object.entries(nodes).filter(([, node]) => node.ranks.length > 0);
   if (spread.length === 0) return null;
   return (

@@ -9,8 +9,8 @@ import { isOver, useRun } from "../../store/live";
 import { toast } from "../../store/page";
 import type { GraphFile, Json, Result, RunWithGraph } from "../../types";
 import { Field } from "../../widgets/Field";
-import { changeable, inputOf, valueOf } from "./changeable";
 import { useRunRecord } from "../useRunRecord";
+import { changeable, inputOf, valueOf } from "./changeable";
 
 /** Run the workflow of a result once more, with one value changed. */
 export function Rerun({ result }: { result: Result }) {

@@ -2,14 +2,15 @@ import { useState } from "react";
 import { urls } from "../../host";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
+import { download } from "../../parts/download";
 import { toast } from "../../store/page";
 import type { Result } from "../../types";
-import { deleteResults, download, openMaker } from "../resultActions";
-import { Rerun } from "./Rerun";
 import { gallery, replaceResult } from "../galleryState";
+import { deleteResults, openMaker } from "../resultActions";
+import { Rerun } from "./Rerun";
 
 /** What one can do with a result; `after` is shown once it is deleted. */
-export function ResultActions({ result, after }: { result: Result; after: Result | undefined }) {
+export function ResultButtons({ result, after }: { result: Result; after: Result | undefined }) {
   const [isChanging, setChanging] = useState(false);
   const { show, close, setChoosing } = gallery.getState();
 

@@ -1,8 +1,8 @@
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
 import type { Result } from "../../types";
-import { deleteResults, downloadAll } from "../resultActions";
 import { gallery, useGallery } from "../galleryState";
+import { deleteResults, downloadAll } from "../resultActions";
 
 /** What can be done with the results that are chosen. */
 export function ChoiceBar({ items }: { items: readonly Result[] }) {

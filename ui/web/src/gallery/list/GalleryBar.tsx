@@ -2,8 +2,8 @@ import { useEffect, useState } from "react";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
 import { Icon } from "../../parts/icons";
-import { workflowNames, type KindFilter } from "../resultPages";
 import { gallery, useGallery } from "../galleryState";
+import { workflowNames, type KindFilter } from "../resultPages";
 
 const KINDS: readonly KindFilter[] = ["all", "image", "video"];
 const TYPING_MS = 250;

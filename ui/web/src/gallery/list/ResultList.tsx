@@ -3,10 +3,10 @@ import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
 import { Spinner } from "../../parts/Spinner";
 import type { Result } from "../../types";
-import { byDay } from "../resultPages";
 import { gallery, useGallery } from "../galleryState";
-import { Tile } from "./Tile";
+import { byDay } from "../resultPages";
 import { day } from "../resultWords";
+import { Tile } from "./Tile";
 
 const AHEAD = "1200px";
 

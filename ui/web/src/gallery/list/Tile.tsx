@@ -4,8 +4,8 @@ import { t } from "../../i18n";
 import { formatSeconds } from "../../parts/format";
 import { Icon } from "../../parts/icons";
 import type { Result } from "../../types";
-import { heading } from "../sweeps/sweepTable";
 import { describe } from "../resultWords";
+import { heading } from "../sweeps/sweepTable";
 
 interface TileProps {
   result: Result;

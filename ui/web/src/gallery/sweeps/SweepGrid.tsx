@@ -2,15 +2,15 @@ import { useMemo, useState } from "react";
 import { sentence } from "../../host";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
-import { Dialog } from "../../parts/overlays/Dialog";
+import { download } from "../../parts/download";
 import { Notice } from "../../parts/Notice";
+import { Dialog } from "../../parts/overlays/Dialog";
 import { isOver, useRuns } from "../../store/live";
 import { toast } from "../../store/page";
-import { download } from "../resultActions";
-import { drawGrid } from "./gridPicture";
 import { gallery } from "../galleryState";
-import { heading, makers, sweepTable, type SweepTable } from "./sweepTable";
+import { drawGrid } from "./gridPicture";
 import { SweepCell } from "./SweepCell";
+import { heading, makers, sweepTable, type SweepTable } from "./sweepTable";
 import { useBatch } from "./useBatch";
 
 /** All runs of one sweep as a table of what was varied; cells fill while the runs go on. */

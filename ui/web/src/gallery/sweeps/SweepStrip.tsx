@@ -1,9 +1,9 @@
 import { plural, t } from "../../i18n";
-import { Meter } from "../../parts/Meter";
 import { Icon } from "../../parts/icons";
+import { Meter } from "../../parts/Meter";
 import { isOver, useRuns } from "../../store/live";
-import { sweeps } from "../resultPages";
 import { gallery } from "../galleryState";
+import { sweeps } from "../resultPages";
 
 const MOST = 12;
 

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 import { host, sentence } from "../../host";
-import { useResultsRevision } from "../useResultsRevision";
 import type { Result } from "../../types";
+import { useResultsRevision } from "../useResultsRevision";
 
 const PAGE = 200;
 

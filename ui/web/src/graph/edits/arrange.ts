@@ -2,9 +2,9 @@
 
 import { Graph, layout } from "@dagrejs/dagre";
 import type { EditorGraph, Point } from "../../types";
-import { changeNodes } from "./nodes";
 import { inOrder, sourcesOf } from "../order";
 import { has, own } from "../record";
+import { changeNodes } from "./nodes";
 
 /** Of a node that is not drawn yet: as large as the larger ones are. */
 const DEFAULT_SIZE: Point = [270, 320];

@@ -2,10 +2,10 @@
 
 import type { EditorGraph, Point } from "../../types";
 import { idsOf, itemKey } from "../items";
-import { changeNodes } from "./nodes";
 import { changeList, changeRecord, filterList, filterRecord, has, own, withFields } from "../record";
-import { removeReroute, tidyReroutes } from "./reroutes";
 import { isLink, splitTarget } from "../values";
+import { changeNodes } from "./nodes";
+import { removeReroute, tidyReroutes } from "./reroutes";
 import { disconnect } from "./wires";
 
 type Frame = { id: string; color: string; rect: [number, number, number, number] };

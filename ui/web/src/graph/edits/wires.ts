@@ -1,10 +1,10 @@
 /** Edits of inputs: links and values. */
 
 import type { EditorGraph, InputValue } from "../../types";
-import { changeNodes } from "./nodes";
 import { has, own, withEntry, without } from "../record";
-import { rootOf, tidyReroutes } from "./reroutes";
 import { isLink, splitTarget } from "../values";
+import { changeNodes } from "./nodes";
+import { rootOf, tidyReroutes } from "./reroutes";
 
 /** Link an output ("node.socket", or "$id": through that reroute) to an input; ask `canConnect` first. */
 export function connect(graph: EditorGraph, from: string, to: string): EditorGraph {

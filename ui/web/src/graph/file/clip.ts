@@ -2,12 +2,12 @@
 
 import { parseExact, textExact } from "../../exact";
 import type { EditorGraph, GraphFile, Point } from "../../types";
-import { fromFile, toFile } from "./workflowFile";
+import { tidyReroutes } from "../edits/reroutes";
 import { idsOf, itemKey } from "../items";
 import { freshName } from "../names";
 import { filterRecord, has, mapRecord, own } from "../record";
-import { tidyReroutes } from "../edits/reroutes";
 import { isLink, isParamRef, splitTarget } from "../values";
+import { fromFile, toFile } from "./workflowFile";
 
 const MARK = "latentloom_clip";
 const MAX_TEXT = 4_000_000;

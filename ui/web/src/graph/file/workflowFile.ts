@@ -3,10 +3,10 @@
 import { t } from "../../i18n";
 import type { EditorGraph, EditorNode, GraphFile, Mode, NodeFile, Point } from "../../types";
 import { arrange } from "../edits/arrange";
-import { readFrames, readPlace, writeLayout } from "./layout";
-import { filterRecord, has, mapRecord } from "../record";
 import { tidyReroutes } from "../edits/reroutes";
+import { filterRecord, has, mapRecord } from "../record";
 import { isLink } from "../values";
+import { readFrames, readPlace, writeLayout } from "./layout";
 
 export const FORMAT = 1;
 const UNTITLED = "untitled";

@@ -5,7 +5,7 @@ import { closeDialog, openDialog } from "../../store/page";
 import { overwrite, type SaveAsked } from "./fileActions";
 
 /** Another tab saved this workflow in the meantime. */
-export function Conflict({ reason, answer }: SaveAsked) {
+export function ConflictDialog({ reason, answer }: SaveAsked) {
   const close = (isSaved: boolean) => {
     closeDialog();
     answer(isSaved);

@@ -3,10 +3,10 @@ import { MenuButton, type MenuItem } from "../../parts/overlays/Menu";
 import { useEditor } from "../../store/editor";
 import { openDialog, setLanguage, usePage } from "../../store/page";
 import { logOut } from "../../store/start";
-import { duplicate, exportComfy, newWorkflow, save, saveToDisk } from "./fileActions";
-import { pickFile } from "./openFile";
 import { hintOf } from "../pageShortcuts";
 import { useIsNarrow } from "../useIsNarrow";
+import { duplicate, exportComfy, newWorkflow, save, saveToDisk } from "./fileActions";
+import { pickFile } from "./openFile";
 
 /** Everything about the workflow as a file, and logging out. On a narrow page also what the toolbar has no room for. */
 export function FileMenu() {

@@ -6,7 +6,7 @@ import { closeDialog } from "../../store/page";
 import { loadPicture, type PlainPicture } from "./openFile";
 
 /** A picture that carries no workflow can be worked on. */
-export function Picture({ picture }: { picture: PlainPicture }) {
+export function PictureDialog({ picture }: { picture: PlainPicture }) {
   const address = useAddress(picture.file);
   const [isBusy, setBusy] = useState(false);
   const load = async () => {

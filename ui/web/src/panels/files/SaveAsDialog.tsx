@@ -2,16 +2,16 @@ import { useEffect, useId, useState, type FormEvent } from "react";
 import { host, sentence } from "../../host";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
-import { Dialog } from "../../parts/overlays/Dialog";
 import { Notice } from "../../parts/Notice";
+import { Dialog } from "../../parts/overlays/Dialog";
 import { editorStore, useEditor } from "../../store/editor";
 import { closeDialog } from "../../store/page";
-import { saveAs, type SaveAsked } from "./fileActions";
-import { foldersOf } from "../library/folders";
 import { FolderField } from "../library/FolderField";
+import { foldersOf } from "../library/folders";
+import { saveAs, type SaveAsked } from "./fileActions";
 
 /** Save as a new workflow, under a name and in a folder. */
-export function SaveAs({ reason = "", answer }: Partial<SaveAsked>) {
+export function SaveAsDialog({ reason = "", answer }: Partial<SaveAsked>) {
   const id = useId();
   const isCopy = useEditor((state) => state.workflow !== null);
   const [name, setName] = useState(() => nameOfCopy(editorStore.getState().graph.name, isCopy));

@@ -2,15 +2,15 @@ import { useEffect, useState } from "react";
 import { host, sentence } from "../../host";
 import { t } from "../../i18n";
 import { CopyButton } from "../../parts/CopyButton";
-import { Dialog } from "../../parts/overlays/Dialog";
 import { Notice } from "../../parts/Notice";
+import { Dialog } from "../../parts/overlays/Dialog";
 import { Spinner } from "../../parts/Spinner";
 import { useEditor } from "../../store/editor";
 import { closeDialog } from "../../store/page";
 import { sharedLink } from "./sharedLink";
 
 /** A link that opens the saved workflow for any user of this server. */
-export function Share() {
+export function ShareDialog() {
   const id = useEditor((state) => state.workflow?.id ?? "");
   const isDirty = useEditor((state) => state.isDirty);
   const [link, setLink] = useState("");

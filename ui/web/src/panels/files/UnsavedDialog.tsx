@@ -6,7 +6,7 @@ import { useEditor } from "../../store/editor";
 import { save } from "./fileActions";
 
 /** Asked before another workflow takes the place of one with changes. */
-export function Unsaved({ answer }: { answer: (mayLeave: boolean) => void }) {
+export function UnsavedDialog({ answer }: { answer: (mayLeave: boolean) => void }) {
   const name = useEditor((state) => state.graph.name);
   const [isBusy, setBusy] = useState(false);
   const saveFirst = () => {

@@ -5,13 +5,13 @@ import { describe } from "../../graph/edits";
 import { emptyGraph, fromFile, toFile } from "../../graph/file/workflowFile";
 import { ApiError, host, sentence } from "../../host";
 import { t } from "../../i18n";
+import { downloadText } from "../../parts/download";
 import { edit, editorStore, load, markSaved } from "../../store/editor";
 import { watchRun } from "../../store/live";
 import { closeDialog, go, openDialog, toast } from "../../store/page";
 import type { DraftEntry, EditorGraph, GraphFile, Workflow, WorkflowRef } from "../../types";
-import { download } from "../../parts/download";
-import { mayLeave } from "./mayLeave";
 import { keepThumb } from "../library/workflowThumb";
+import { mayLeave } from "./mayLeave";
 
 /** What a dialog about saving is opened with: why, and who waits to hear whether it was saved. */
 export interface SaveAsked {
@@ -113,14 +113,14 @@ export async function newWorkflow(): Promise<void> {
 /** Write the file to the disk, byte for byte as the command line does. */
 export async function saveToDisk(): Promise<void> {
   const { graph } = editorStore.getState();
-  await said(async () => download((await host.text(toFile(graph))).text, `${graph.name || "workflow"}.json`));
+  await said(async () => downloadText((await host.text(toFile(graph))).text, `${graph.name || "workflow"}.json`));
 }
 
 export async function exportComfy(): Promise<void> {
   const { graph } = editorStore.getState();
   await said(async () => {
     const prompt = await host.exportComfy(toFile(graph));
-    download(`${textExact(prompt, 2)}\n`, `${graph.name || "workflow"}.comfyui.json`);
+    downloadText(`${textExact(prompt, 2)}\n`, `${graph.name || "workflow"}.comfyui.json`);
     toast({ kind: "info", text: t("panels.comfy_hint") });
   });
 }

@@ -1,7 +1,7 @@
 /** Files from the disk: a workflow, a picture or a video that carries one, or a plain picture to work on. */
 
-import { addNode } from "../../graph/edits";
 import { specOf } from "../../graph/catalog";
+import { addNode } from "../../graph/edits";
 import { itemKey } from "../../graph/items";
 import { freshName } from "../../graph/names";
 import { has } from "../../graph/record";

@@ -1,6 +1,6 @@
 import { t } from "../../i18n";
-import { Meter } from "../../parts/Meter";
 import { formatBytes, formatSeconds } from "../../parts/format";
+import { Meter } from "../../parts/Meter";
 import type { Device } from "../../types";
 import type { Lane, Segment } from "./timeline";
 

@@ -2,13 +2,13 @@ import { useEffect, useState } from "react";
 import { specOf, titleOf } from "../../graph/catalog";
 import { own } from "../../graph/record";
 import { t } from "../../i18n";
+import { formatSeconds } from "../../parts/format";
 import { IconButton } from "../../parts/IconButton";
 import { useEditor } from "../../store/editor";
 import { isOver, serverNow, useDevices, useWatchedRun } from "../../store/live";
-import { formatSeconds } from "../../parts/format";
 import type { Run } from "../../types";
-import { LaneRow } from "./LaneRow";
 import { setLanesOpen, usePanels } from "../panelState";
+import { LaneRow } from "./LaneRow";
 import { lanesOf } from "./timeline";
 
 const TICK_MS = 250;

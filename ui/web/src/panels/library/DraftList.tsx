@@ -1,8 +1,8 @@
 import { host } from "../../host";
 import { t } from "../../i18n";
+import { moment } from "../../parts/format";
 import { IconButton } from "../../parts/IconButton";
 import type { DraftEntry } from "../../types";
-import { moment } from "../moment";
 import { openDraft, said } from "../files/fileActions";
 
 interface DraftListProps {

@@ -1,26 +1,26 @@
 import { useState } from "react";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
-import { Dialog } from "../../parts/overlays/Dialog";
 import { Empty } from "../../parts/Empty";
 import { keepTyping } from "../../parts/keys";
 import { Notice } from "../../parts/Notice";
+import { Dialog } from "../../parts/overlays/Dialog";
 import { Spinner } from "../../parts/Spinner";
 import { editorStore } from "../../store/editor";
 import { closeDialog, openDialog } from "../../store/page";
 import type { Workflow } from "../../types";
+import { pickFile } from "../files/openFile";
+import { DraftList } from "./DraftList";
 import { found, foldersOf } from "./folders";
 import { deleteLater, undoDelete } from "./lateDeletes";
-import { pickFile } from "../files/openFile";
-import { useLibrary, useMatching } from "./useLibrary";
-import { DraftList } from "./DraftList";
 import { LibraryCard } from "./LibraryCard";
+import { useLibrary, useMatching } from "./useLibrary";
 
 /** What the list shows: a folder ("" for those in none), all of them, or the drafts. */
 type Place = { kind: "all" } | { kind: "drafts" } | { kind: "folder"; name: string };
 
 /** The user's saved workflows: to open, rename, move, duplicate, delete. */
-export function Library() {
+export function LibraryDialog() {
   const { workflows, drafts, error, reload } = useLibrary();
   const [place, setPlace] = useState<Place>({ kind: "all" });
   const [search, setSearch] = useState("");

@@ -1,9 +1,9 @@
 import { useEffect, useState } from "react";
 import { host, sentence } from "../../host";
 import { t } from "../../i18n";
-import { Dialog } from "../../parts/overlays/Dialog";
 import { Empty } from "../../parts/Empty";
 import { Notice } from "../../parts/Notice";
+import { Dialog } from "../../parts/overlays/Dialog";
 import { Spinner } from "../../parts/Spinner";
 import { Words } from "../../parts/Words";
 import { closeDialog } from "../../store/page";
@@ -12,7 +12,7 @@ import { openUnsaved } from "../files/fileActions";
 import { GraphSketch } from "./GraphSketch";
 
 /** Workflows to begin with. */
-export function Templates() {
+export function TemplatesDialog() {
   const [templates, setTemplates] = useState<Template[] | null>(null);
   const [error, setError] = useState("");
   useEffect(() => {

@@ -2,13 +2,13 @@ import { useEffect, useState } from "react";
 import { host, sentence } from "../../host";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
-import { Dialog } from "../../parts/overlays/Dialog";
+import { moment } from "../../parts/format";
 import { Notice } from "../../parts/Notice";
+import { Dialog } from "../../parts/overlays/Dialog";
 import { Spinner } from "../../parts/Spinner";
 import { useEditor } from "../../store/editor";
 import { closeDialog } from "../../store/page";
 import type { WorkflowVersion } from "../../types";
-import { moment } from "../moment";
 import { openWorkflow, restoreVersion } from "../files/fileActions";
 
 /** A workflow of the library. */
@@ -18,7 +18,7 @@ export interface Named {
 }
 
 /** The saved versions of a workflow (of the open one by default): look at one, or make it the newest again. */
-export function Versions({ of }: { of: Named | null }) {
+export function VersionsDialog({ of }: { of: Named | null }) {
   const open = useEditor((state) => state.workflow);
   const { id, name } = of ?? open ?? { id: "", name: "" };
   const [versions, setVersions] = useState<WorkflowVersion[] | null>(null);

@@ -1,7 +1,7 @@
 import { useId } from "react";
 import { t } from "../../i18n";
-import { Meter } from "../../parts/Meter";
 import { formatBytes } from "../../parts/format";
+import { Meter } from "../../parts/Meter";
 import type { Device } from "../../types";
 
 /** The devices found, with their memory in use. */

@@ -1,7 +1,7 @@
 import { Fragment, useId } from "react";
 import { t } from "../../i18n";
-import { Icon } from "../../parts/icons";
 import { formatBytes } from "../../parts/format";
+import { Icon } from "../../parts/icons";
 import type { Device, PlanChoice } from "../../types";
 import { tryPlan } from "../panelState";
 import { devicesFor } from "./planDevices";

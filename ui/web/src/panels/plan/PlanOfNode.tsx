@@ -3,11 +3,11 @@ import { showItem } from "../../canvas/commands/focusItem";
 import { titleOf } from "../../graph/catalog";
 import { itemKey } from "../../graph/items";
 import { t } from "../../i18n";
+import { formatBytes } from "../../parts/format";
 import { Icon } from "../../parts/icons";
 import { Meter } from "../../parts/Meter";
 import { Notice } from "../../parts/Notice";
 import { useEditor } from "../../store/editor";
-import { formatBytes } from "../../parts/format";
 import type { Device, PlanNode, PlanRank } from "../../types";
 
 interface PlanOfNodeProps {

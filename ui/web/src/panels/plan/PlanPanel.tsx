@@ -8,13 +8,13 @@ import { Spinner } from "../../parts/Spinner";
 import { edit, editorStore } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { PlanView } from "../../types";
-import { DeviceList } from "./DeviceList";
 import { setNextPlan, tryPlan, usePanels, type NextPlan } from "../panelState";
+import { useAnswer } from "../useAnswer";
+import { DeviceList } from "./DeviceList";
 import { PlanChoices } from "./PlanChoices";
 import { PlanDegrees } from "./PlanDegrees";
 import { withPlan } from "./planNode";
 import { PlanOfNode } from "./PlanOfNode";
-import { useAnswer } from "../useAnswer";
 
 /** Before a run: the devices found, the plan chosen and why, what each rank needs, and what other plans would do. */
 export function PlanPanel() {

@@ -1,6 +1,6 @@
 /** The keyboard's focus on the field of one input of a node. */
 
-import { canvasUi } from "../../canvas/canvasState";
+import { canvasUi } from "../../canvas/canvasUi";
 import { itemKey } from "../../graph/items";
 
 const TRIES = 30;

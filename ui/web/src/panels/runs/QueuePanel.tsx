@@ -5,8 +5,8 @@ import { Empty } from "../../parts/Empty";
 import { isOver, useQueue, useRuns } from "../../store/live";
 import type { QueueEntry, Run } from "../../types";
 import { beforeOf } from "./queueOrder";
-import { OtherEntry, RunEntry } from "./RunEntry";
 import { move, removeRuns } from "./runActions";
+import { OtherEntry, RunEntry } from "./RunEntry";
 
 const SHOWN_OVER = 40;
 

@@ -7,9 +7,9 @@ import { Menu, type MenuItem } from "../../parts/overlays/Menu";
 import { useEditor } from "../../store/editor";
 import { isOver, useLive } from "../../store/live";
 import { openDialog } from "../../store/page";
+import { hintOf } from "../pageShortcuts";
 import { usePanels } from "../panelState";
 import { cancel, cancelAll, currentRun, run, runTo } from "./runActions";
-import { hintOf } from "../pageShortcuts";
 
 const COUNTS = [2, 4, 8];
 

@@ -1,18 +1,17 @@
 import type { DragEvent } from "react";
 import { urls } from "../../host";
 import { t } from "../../i18n";
-import { formatLeft, formatSeconds } from "../../parts/format";
-import { Icon, type IconName } from "../../parts/icons";
+import { formatLeft, formatSeconds, moment } from "../../parts/format";
 import { IconButton } from "../../parts/IconButton";
-import { MenuButton, type MenuItem } from "../../parts/overlays/Menu";
+import { Icon, type IconName } from "../../parts/icons";
 import { Meter } from "../../parts/Meter";
+import { MenuButton, type MenuItem } from "../../parts/overlays/Menu";
 import { useLive, watchRun } from "../../store/live";
 import { go } from "../../store/page";
 import type { QueueEntry, Run, RunState } from "../../types";
-import { moment } from "../moment";
+import { resultsOf } from "../library/workflowThumb";
 import { openRun, watch } from "./openRun";
 import { cancel, removeRuns } from "./runActions";
-import { resultsOf } from "../library/workflowThumb";
 import { variedText } from "./variedText";
 
 const ICONS: Record<RunState, IconName> = {

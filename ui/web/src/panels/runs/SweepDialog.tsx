@@ -2,12 +2,12 @@ import { useId, useState, type FormEvent } from "react";
 import { asRead } from "../../exact";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
-import { Combobox } from "../../parts/overlays/Combobox";
-import { Dialog } from "../../parts/overlays/Dialog";
 import { Empty } from "../../parts/Empty";
 import { IconButton } from "../../parts/IconButton";
 import { keepTyping } from "../../parts/keys";
 import { Notice } from "../../parts/Notice";
+import { Combobox } from "../../parts/overlays/Combobox";
+import { Dialog } from "../../parts/overlays/Dialog";
 import { useEditor } from "../../store/editor";
 import { closeDialog } from "../../store/page";
 import { runCount, runSweep } from "./runActions";
@@ -24,7 +24,7 @@ interface Row {
 }
 
 /** A run for every combination of some values. */
-export function Sweep() {
+export function SweepDialog() {
   const id = useId();
   const graph = useEditor((state) => state.graph);
   const catalog = useEditor((state) => state.catalog);

@@ -3,10 +3,10 @@
 import { has } from "../../graph/record";
 import { host } from "../../host";
 import { t } from "../../i18n";
+import { rememberRan } from "../../store/changedSinceRun";
 import { editorStore } from "../../store/editor";
 import { isOver, watchRun } from "../../store/live";
 import { openGraph } from "../../store/page";
-import { rememberRan } from "../../store/changedSinceRun";
 import type { Run } from "../../types";
 import { said } from "../files/fileActions";
 import { mayLeave } from "../files/mayLeave";

@@ -3,10 +3,10 @@
 import { toFile } from "../../graph/file/workflowFile";
 import { ApiError, host, sentence } from "../../host";
 import { plural, t } from "../../i18n";
-import { edit, editorStore, setProblems } from "../../store/editor";
 import { aboutRuns } from "../../store/announce";
-import { isOver, liveStore, watchRun } from "../../store/live";
 import { rememberRan } from "../../store/changedSinceRun";
+import { edit, editorStore, setProblems } from "../../store/editor";
+import { isOver, liveStore, watchRun } from "../../store/live";
 import { confirm, dismissAbout, toast } from "../../store/page";
 import type { Run, RunRequest } from "../../types";
 import { withNewSeeds } from "../../widgets/numbers/seeds";

@@ -1,9 +1,9 @@
 import { useId, useMemo, useRef, useState, type KeyboardEvent, type MouseEvent } from "react";
 import { t } from "../../i18n";
-import { keepTyping } from "../keys";
 import { Icon } from "../icons";
-import { Popover } from "./Popover";
+import { keepTyping } from "../keys";
 import { Words } from "../Words";
+import { Popover } from "./Popover";
 
 export interface Option {
   value: string;

@@ -1,7 +1,7 @@
 import { useEffect, useId, useRef, useState, type KeyboardEvent, type RefObject } from "react";
-import { focusedBeside } from "./focus";
-import { Icon, type IconName } from "../icons";
 import { IconButton } from "../IconButton";
+import { Icon, type IconName } from "../icons";
+import { focusedBeside } from "./focus";
 import { Popover, type Point } from "./Popover";
 
 export interface MenuAction {

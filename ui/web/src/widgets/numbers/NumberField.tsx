@@ -1,9 +1,9 @@
 import { useRef, type CSSProperties } from "react";
 import { t } from "../../i18n";
 import { keepTyping } from "../../parts/keys";
+import { MOVING, SETTLED, type WidgetProps } from "../widget";
 import { NumberInput } from "./NumberInput";
 import { sliderOf } from "./numberRange";
-import { MOVING, SETTLED, type WidgetProps } from "../widget";
 
 /** A number: typed, and with a slider where its range has few enough positions. */
 export function NumberField(props: WidgetProps) {

@@ -3,8 +3,8 @@ import { isDigits, reachOf } from "../../exact";
 import { t } from "../../i18n";
 import { keepTyping } from "../../parts/keys";
 import type { InputSpec } from "../../types";
-import { readNumber, stepped } from "./numberRange";
 import { SETTLED, asText, type WidgetProps } from "../widget";
+import { readNumber, stepped } from "./numberRange";
 
 const BIG_STEP = 10;
 

@@ -1,8 +1,8 @@
 import { t } from "../../i18n";
 import { IconButton } from "../../parts/IconButton";
+import { SETTLED, type WidgetProps } from "../widget";
 import { NumberInput } from "./NumberInput";
 import { newSeed, setKept, useIsKept } from "./seeds";
-import { SETTLED, type WidgetProps } from "../widget";
 
 /** A seed: typed, thrown with the dice, and kept from run to run or new for each. */
 export function SeedField(props: WidgetProps) {

@@ -5,9 +5,9 @@ import { Button } from "../../parts/Button";
 import { IconButton } from "../../parts/IconButton";
 import { Icon } from "../../parts/icons";
 import { Meter } from "../../parts/Meter";
-import { useUpload } from "./useUpload";
-import { UploadsDialog } from "./UploadsDialog";
 import { asText, pictureName, SETTLED, UPLOADED, type WidgetProps } from "../widget";
+import { UploadsDialog } from "./UploadsDialog";
+import { useUpload } from "./useUpload";
 
 /** A picture to work from: dropped, chosen or pasted, sent to the server, and shown. */
 export function PictureField({ id, label, value, onChange, disabled, describedBy }: WidgetProps) {
