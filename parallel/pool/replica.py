@@ -34,7 +34,7 @@ class Replica:
         """How many ranks the present or next process group has."""
         self.world: World | None = None
         self.members: list[RankProcess] = []
-        """Of `world`."""
+        """The ranks in the process group `world`, in the order of their numbers there."""
         self.joining: dict[RankProcess, str | None] = {}
         """While ranks join `world`: what each said, or None where it has not; "" is well."""
         self._join_time = 0.0
