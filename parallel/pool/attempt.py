@@ -194,7 +194,7 @@ class JobRun:
         return True
 
     def _log(self) -> Path:
-        """Of the rank that was lost, or of the first."""
+        """The log of the rank that was lost, or of the first."""
         places = [place for place, end in self.ends.items() if end.state == "died"]
         return self.ranks[places[0] if places else 0].log
 

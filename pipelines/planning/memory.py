@@ -152,7 +152,7 @@ def whole_bytes(model: Model) -> int:
 
 
 def fits(needs: Sequence[Need], devices: Sequence[str], memories: Mapping[str, int]) -> list[bool | None]:
-    """Of each rank, on the device at the same place; None where a device's memory is not known.
+    """Whether each rank has room, on the device at the same place; None where a device's memory is not known.
 
     Ranks on one memory, as those on the CPU, need room for all of them.
     """
