@@ -22,7 +22,7 @@ class RankWork:
     """What one rank did in one stage, or this process where it works alone."""
 
     rank: int
-    """Its number among those that work together, or could."""
+    """The rank's number among those that work together, or could."""
     device: str
     title: str = ""
     """What the device is, such as the GPU's name."""
@@ -33,7 +33,8 @@ class RankWork:
     exchanges: int = 0
     """Collective calls, as the algorithm sees them."""
     peak_memory_bytes: int = 0
-    """Of an accelerator, else of the process; loading counts, and so does what it does beside the stage."""
+    """The most memory in use, of the accelerator or else of the process; loading counts, and what was done beside the
+    stage."""
 
 
 class Progress:
@@ -65,4 +66,4 @@ class Progress:
 
 
 SILENT = Progress()
-"""Of a call made by hand: nobody watches and nobody cancels."""
+"""The progress of a call made by hand: nobody watches and nobody cancels."""

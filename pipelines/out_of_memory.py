@@ -7,11 +7,14 @@ import re
 
 
 class OutOfMemory(RuntimeError):
-    """Its text is the sentence for the user."""
+    """A device, or this machine, had no room; the text is the sentence for the user."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Of Python, of an accelerator (torch's class, by name: this imports no torch), or of torch on the CPU."""
+    """Whether an error says that memory ran out: Python's, an accelerator's (torch's class, by name: this imports no
+    torch),
+    or that of torch on the CPU.
+    """
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     if isinstance(error, OSError):

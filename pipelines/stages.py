@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 Plain = dict[str, Any]
 
 ONE_RANK = ParallelPlan()
-"""Of a stage that one rank does, or this process."""
+"""The plan of a stage that one rank does, or this process."""
 
 
 def encode_text(request: Mapping[str, Any], progress: Progress = SILENT) -> Plain:

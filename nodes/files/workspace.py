@@ -59,7 +59,7 @@ class Workspace:
     place: Place = field(default_factory=Place)
     """Where the models of this run work, whatever the workflow says; no devices: where it says."""
     max_pixels: int = MAX_PIXELS
-    """Of a picture that is read from a file or made by resizing."""
+    """The most pixels of a picture that is read from a file or made by resizing."""
     host: Host = "python"
     counts_up: bool = False
     """Each saved file is a new one, name_00001_.png and on, as ComfyUI's own; without it, a file of that name gives

@@ -1,4 +1,14 @@
-"""A job under way on its ranks: what each has told, what time is left, and what comes of it."""
+"""A job under way on its ranks: what each has told, what time is left, and what comes of it.
+
+One attempt at a job, from its dispatch to the last rank's end. The first part that ends badly breaks it; after a moment
+in which the others may fail by themselves, so that the first cause is known, it is aborted: ranks are told to leave the
+collective they may wait in. Whoever has not left in time is killed, the others keep what they have loaded.
+
+    dispatch -> steps ... -> all done                                  the answers are compared and delivered
+                          -> one fails or dies -(grace_s)-> abort      -(leaving)-> whoever is left is killed
+                          -> silent for too long ---------> abort      -(leaving)-> whoever is left is killed
+             cancel ----> the next border, by a vote                   -(leaving)-> abort, then killed
+"""
 
 from __future__ import annotations
 
@@ -135,7 +145,11 @@ class JobRun:
                 rank.send({"kind": "abort", "job": self.job.number})
 
     def _time_to_leave(self, place: int) -> float:
-        """What a rank loads is worth waiting for."""
+        """Seconds that a rank gets, after the abort, to leave the job.
+
+        What a rank loads is worth waiting for: it waits for a disk and not for the others, it will come to a border,
+        and killed it would have to load again. Only where loading itself was too slow does it get no more.
+        """
         if self._is_loading(place) and not self.late:
             return self.limits.work_s
         if self.cancel_time is not None:  # which it has heard of long ago
@@ -146,13 +160,21 @@ class JobRun:
         return self.phases.get(place, "").startswith(LOADING)
 
     def _ignores_cancel(self, now: float) -> bool:
-        """Whether a rank should have come to a step border by now."""
+        """Whether a rank should have come to a step border by now, at which it hears of the cancel.
+
+        Ranks vote at a border, so the slowest decides: the step under way, and one more that a rank may have begun
+        before it heard. Loading has no borders, so a rank that loads is waited for.
+        """
         if self.cancel_time is None or now - self.cancel_time <= self.limits.leaving(2 * self.longest_step_s):
             return False
         return any(place not in self.ends and not self._is_loading(place) for place in range(len(self.ranks)))
 
     def _overdue(self, now: float) -> str:
-        """What has been waited for too long; empty while all is in time."""
+        """What has been waited for too long; empty while all is in time.
+
+        Any sign of any rank counts, because ranks that share a sequence wait for each other: one that is late makes
+        all silent. The pace is that of the longest step since the last phase, since a phase may compile.
+        """
         deadline = self.limits.work_s
         if self._step_time is not None and self.longest_step_s:
             deadline = self.limits.step_deadline(self.longest_step_s)
@@ -194,7 +216,7 @@ class JobRun:
         return True
 
     def _log(self) -> Path:
-        """Of the rank that was lost, or of the first."""
+        """The log of the rank that was lost, or of the first."""
         places = [place for place, end in self.ends.items() if end.state == "died"]
         return self.ranks[places[0] if places else 0].log
 

@@ -109,7 +109,7 @@ class Pool:
     def call_every(
         self, function: str, request: Mapping[str, Any], progress: Progress = SILENT, *, num_ranks: int
     ) -> list[Any]:
-        """The same on the main lane, with every rank's answer, which may differ."""
+        """Run a function as `call` does, on the main lane, and give every rank's answer, which may differ."""
         return self._call(function, request, progress, num_ranks=num_ranks, lane="main", place=0, every=True)
 
     def states(self) -> list[RankState]:

@@ -128,7 +128,9 @@ class Crew:
         return last_line(rank.log) if silence_s > self._limits.start_s else ""
 
     def _insist(self, rank: RankProcess, now: float) -> None:
-        """It waits in a driver, perhaps for ever; those who wait for it are told, now and again."""
+        """A rank that was killed does not go: it waits in a driver, perhaps for ever. Those who wait for it are told,
+        now and again.
+        """
         rank.end_time = now
         was_killed = bool(rank.why_killed)
         rank.kill("closed its connection")
@@ -202,7 +204,9 @@ class Crew:
                 self._listen(rank.pidfd, lambda: self.lose(rank))
 
     def _lose_server(self) -> None:
-        """Its ranks die with it, by the kernel. Its spare, if it has one, goes on in its place."""
+        """The fork server is gone: its ranks die with it, by the kernel, and its spare, if it has one, goes on in its
+        place.
+        """
         assert self._server is not None, "it was there"
         self._ignore(self._server.channel)
         code = self._server.close()
@@ -251,7 +255,7 @@ class Crew:
         self._listener.on_loss(rank, reason)
 
     def _bury(self, rank: RankProcess) -> None:
-        """It is dead and has let go of its device, so that another can be started."""
+        """Forget a rank that is dead and has let go of its device, so that another can be started."""
         self._codes.pop(rank.pid, None)
         self._ignore(rank.channel)
         self._ignore(rank.pidfd)

@@ -19,7 +19,9 @@ logger = logging.getLogger("latentloom")
 
 
 class Replica:
-    """Its main job runs on its first `num_ranks` ranks; beside it each rank may have one side job."""
+    """The ranks that do one main job at a time. It runs on its first `num_ranks` ranks; beside it each rank may have
+    one side job.
+    """
 
     def __init__(self, name: str, ranks: list[RankProcess], *, folder: Path, limits: Limits) -> None:
         self.name = name
@@ -34,7 +36,7 @@ class Replica:
         """How many ranks the present or next process group has."""
         self.world: World | None = None
         self.members: list[RankProcess] = []
-        """Of `world`."""
+        """The ranks in the process group `world`, in the order of their numbers there."""
         self.joining: dict[RankProcess, str | None] = {}
         """While ranks join `world`: what each said, or None where it has not; "" is well."""
         self._join_time = 0.0
@@ -139,7 +141,7 @@ class Replica:
             self.job = None
 
     def _end_waits(self, why: str) -> None:
-        """Those who wait in the rendezvous, which nothing else ends; who has joined or failed lives on."""
+        """End the ranks that wait in the rendezvous, which nothing else ends; who has joined or failed lives on."""
         for each, said in self.joining.items():
             if said is None:
                 each.kill(why)

@@ -147,7 +147,7 @@ def reap(pidfd: int) -> int | None:
 
 
 def is_stopped(pid: int) -> bool:
-    """As SIGSTOP or a debugger does."""
+    """Whether a process is stopped, as SIGSTOP or a debugger stops one."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
     except OSError:

@@ -40,7 +40,9 @@ class Spare:
             self._listen(self._process.channel, self._read)
 
     def take(self) -> ServerProcess | None:
-        """It is the server from now on, and has no spare yet."""
+        """Give the spare away, to be the fork server from now on; None where there is none. Another is to be asked
+        for.
+        """
         process, self._process = self._process, None
         if process is not None:
             self._ignore(process.channel)
@@ -53,7 +55,7 @@ class Spare:
         self._lose(f"could not be started: {message}; end other processes")
 
     def close(self) -> None:
-        """It has nothing to end in good order, and may be stopped."""
+        """Kill the spare: it has nothing to end in good order, and may be stopped."""
         if (process := self.take()) is not None:
             process.kill()
             process.close()

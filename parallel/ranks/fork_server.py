@@ -87,10 +87,10 @@ class Server:
         self.host_pidfd = host_pidfd
         self.own_pidfd = os.pidfd_open(os.getpid())
         self.server_pidfd = -1
-        """Of the server that this one is, or was, the spare of."""
+        """The server that this process is, or was, the spare of; -1 in one that never was a spare."""
         self.poll = select.poll()
         self.children: dict[int, int] = {}
-        """Their pids, by pidfd."""
+        """The pids of the children, by pidfd."""
 
     def serve(self) -> NoReturn:
         while True:
@@ -209,14 +209,14 @@ class Server:
         return pidfd
 
     def _reap(self, pidfd: int) -> tuple[int, int]:
-        """Its pid and status."""
+        """Collect a child that has ended: its pid and its status, as `os.waitpid` tells it."""
         self.poll.unregister(pidfd)
         pid = self.children.pop(pidfd)
         os.close(pidfd)
         return os.waitpid(pid, 0)
 
     def _end_server(self) -> None:
-        """Where this is a spare, and the host is dead: the server may be stopped."""
+        """In a spare whose host is dead: end the server, which may be stopped and so not see that."""
         if self.server_pidfd >= 0 and not guard.has_ended(self.server_pidfd, wait_s=0):
             guard.tell_after(self.host_pidfd, self.server_pidfd, signal.SIGKILL)
 

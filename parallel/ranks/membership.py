@@ -20,7 +20,9 @@ COLLECTIVE = timedelta(hours=6)
 
 
 class Membership:
-    """This rank in its present process group, if any. `abort` may come from another thread than the rest."""
+    """This rank's membership in its present process group, if any. `abort` may come from another thread than the
+    rest.
+    """
 
     def __init__(self, device: str) -> None:
         self._device = torch.device(device)

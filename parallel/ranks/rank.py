@@ -41,7 +41,7 @@ def main(channel: Channel, host_pidfd: int, config: Mapping[str, Any], *, server
 
 
 class Rank:
-    """Its first thread, and the lanes."""
+    """What a rank's first thread does: hear the host, and hand work to the lanes."""
 
     def __init__(self, channel: Channel, config: Mapping[str, Any]) -> None:
         self.channel = channel

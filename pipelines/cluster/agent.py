@@ -36,7 +36,9 @@ RANKS_S = 90.0
 
 
 class Agent:
-    """Its methods take and give str and bytes; Ray calls each in a thread of its own."""
+    """One machine's part of a cluster, as a Ray actor. Its methods take and give str and bytes; Ray calls each in a
+    thread of its own.
+    """
 
     def __init__(self, devices: Sequence[str], replicas: int, preload: Sequence[str], address: str) -> None:
         self._address = address
@@ -168,7 +170,7 @@ class AgentProgress(Progress):
 
 
 def versions() -> dict[str, str]:
-    """Of what must be the same on all machines; builds of one version for other hardware are."""
+    """The versions of what must be the same on all machines; builds of one version for other hardware are."""
     found = {"latentloom": __version__}
     for name in SAME_EVERYWHERE:
         try:

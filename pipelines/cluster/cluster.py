@@ -61,7 +61,9 @@ class Cluster:
         lane: Lane = "main",
         place: int = 0,
     ) -> Any:
-        """As `Pool.call`. Where an agent or its machine is lost, the job is tried once more, elsewhere if it can be."""
+        """Run a function on ranks and give the first one's answer, as `Pool.call` does. Where an agent or its machine
+        is lost, the job is tried once more, elsewhere if it can be.
+        """
         order = {
             "function": function,
             "num_ranks": min(num_ranks, self.size),

@@ -39,7 +39,7 @@ _connecting = threading.Lock()
 _joined: set[str] = set()
 """The address by which this process has joined its cluster: Ray tells another one, where it was localhost."""
 _heads: list[Head] = []
-"""That of the cluster which this process has joined last, if any."""
+"""The head of the cluster that this process has joined last, if any."""
 
 
 class Head:

@@ -25,7 +25,7 @@ AGAIN_S = 0.2
 KILL_S = 5.0
 """For Ray to take the order to end an agent."""
 MAX_CALLS = 64
-"""Of an agent at a time: two for each job, and cancels."""
+"""How many calls an agent answers at a time: two for each job, and cancels."""
 
 
 class MachineLost(Exception):
@@ -78,7 +78,7 @@ class Machine:
                 pass  # Ray is starting it, or knows soon that the machine is gone
 
     def lose(self, lost: MachineLost, *, is_silent: bool = False) -> MachineLost:
-        """Its pool is gone, whatever it had loaded too."""
+        """Count the machine's agent as lost: its pool is gone, and whatever that had loaded."""
         lost.machine = self
         self.is_ready, self.done = False, set()
         if is_silent:
@@ -104,7 +104,7 @@ class Machine:
 
 
 def ready(references: Sequence[Any], *, timeout_s: float) -> list[Any]:
-    """Those that have an answer; waits until one has."""
+    """Which of the calls have an answer; waits until one has."""
     import ray
 
     found, _ = ray.wait(list(references), timeout=timeout_s)
@@ -152,7 +152,7 @@ def share(data: bytes) -> Any:
 
 
 def _kill(actor: Any, *, no_restart: bool) -> None:
-    """As far as the head can be asked to."""
+    """Have Ray kill an agent, as far as the head can be asked to."""
     import ray
 
     with contextlib.suppress(TimeoutError):

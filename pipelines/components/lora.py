@@ -125,7 +125,7 @@ def _one_sentence(lora: Lora) -> Iterator[None]:
 
 
 def _shapes(component: Any) -> dict[str, tuple[int, ...]]:
-    """Of the model's own weights, under the names they have without LoRAs."""
+    """The shapes of the model's own weights, under the names they have without LoRAs."""
     weights = {name.replace(".base_layer.", "."): tuple(w.shape) for name, w in component.named_parameters()}
     return {name: shape for name, shape in weights.items() if ".lora_" not in name and ".lokr_" not in name}
 

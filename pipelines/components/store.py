@@ -39,7 +39,7 @@ class _Entry:
     last_use: int
     loras: tuple[Lora, ...] = ()
     share: tuple[Mesh, Handle] | None = None
-    """Of a transformer whose weights this rank shares with others: for how long it is good, and its handle."""
+    """Where this rank shares a transformer's weights with others: the mesh for which it is good, and the handle."""
 
 
 class ComponentStore:

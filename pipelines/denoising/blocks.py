@@ -142,7 +142,7 @@ def _nested(block: ModularPipelineBlocks) -> Iterator[ModularPipelineBlocks]:
 
 
 def _estimate(scheduler: Any, state: Any) -> Callable[[], Tensor]:
-    """Where these latents are heading: a flow's straight line from here to no noise."""
+    """The finished latents as these foretell them: a flow's straight line from here to no noise."""
     latents, flow = state.latents, getattr(state, "noise_pred", None)
     if flow is None or flow.shape != latents.shape:
         return lambda: latents

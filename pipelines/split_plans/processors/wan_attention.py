@@ -1,4 +1,13 @@
-"""Processors of the Wan family, for attention that is no plain call or whose keys are kept between forwards."""
+"""Attention processors of the Wan family, where a video's tokens are spread over ranks.
+
+They stand in for diffusers' own (`old`) in attention that is no plain call over the sharded stream, or whose keys are
+kept from one forward for others. A video's tokens lie frame after frame, so that a rank's share is some whole frames
+with a part of one at each end:
+
+    frames      0 0 0 0 | 1 1 1 1 | 2 2 2 2          N = 4 tokens of each
+    rank 0      0 0 0 0   1 1
+    rank 1                    1 1   2 2 2 2          starts in the middle of frame 1
+"""
 
 # B batch, F frames, N tokens of a frame, S tokens here, P tokens of the past, H heads, D head width
 
@@ -19,7 +28,11 @@ FLEX_BLOCK = 128  # flex attention pads a sequence to a multiple of this
 
 
 def face_attention(old: Processor, session: Session) -> Processor:
-    """Each frame's tokens attend to its motion tokens: a rank fills up its first and last frame and calls `old`."""
+    """Each frame's tokens attend to that frame's motion tokens, which every rank has: nothing is exchanged.
+
+    `old` reshapes to frames, so a rank's share is filled up with zeros to whole ones, and their answers are dropped:
+    queries do not see each other, so what fills up changes no answer of a real token.
+    """
     import torch.nn.functional as F
 
     def attend(
@@ -46,7 +59,15 @@ def face_attention(old: Processor, session: Session) -> Processor:
 def animate2_attention(old: Processor, session: Session) -> Processor:
     """Wan-Animate 2: the reference video's keys are kept whole in one pass; in the others each frame sees its own.
 
-    The same as diffusers' packed buffer and block mask, the zero keys in the gaps of that buffer included.
+    In the pass that keeps (`extract`) the keys are gathered before their rotation, which depends on the pass that
+    reads them. In the others (`cached`) they stand before this rank's own, and a mask lets each query see its own
+    frame's of them, and the whole joint sequence besides:
+
+        keys        gaps | kept keys of the frames that this rank's queries see | the video, exchanged by the session
+        query of f  yes  | those of reference frame f - 1 only                  | yes
+
+    The gaps are zero keys of diffusers' packed buffer, which its block mask lets every query see; a softmax counts a
+    zero key like any other, so they must stay, though they add nothing but weight.
     """
     import torch
     import torch.nn.functional as F
