@@ -3,7 +3,7 @@
 denoise_checks: What a denoise is asked for, checked before anything is loaded: values that do not fit the model or
     each other.
 finite: What a stage made, looked at once: a NaN or an infinity is told with its likely cause, not painted black.
-out_of_memory: Running out of memory: how it is recognised, whatever ran out and whoever noticed.
+out_of_memory: How much memory was lacking, as far as torch tells.
 place: From what the user wrote to a model's place: which devices, and how a denoise uses them.
 placement: Where a stage runs: in this process, or in ranks, one for each of the model's devices.
 pools: This process's pools, one for each place: whoever has work uses one, and those that nobody uses make room.

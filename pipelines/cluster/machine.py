@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import LoomError, RankFailed
 from ...parallel.machine.deadline import within
-from ...parallel.pool.job import RankFailed
 from .agent import unpack, versions
 from .head import count_gpus
 
@@ -28,9 +28,10 @@ MAX_CALLS = 64
 """How many calls an agent answers at a time: two for each job, and cancels."""
 
 
-class MachineLost(Exception):
+class MachineLost(LoomError):
     """An agent died, its machine is gone, or it is silent. `machine` is set by whoever asked."""
 
+    code = "machine-lost"
     machine: Machine
 
 
