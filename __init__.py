@@ -12,6 +12,7 @@ HOMES = {
     "ParallelPlan": "parallel.plan",
     "Socket": "nodes.graph.spec",
     "SplitPlan": "parallel.sharding.split_plan",
+    "load_sharded": "pipelines.components.streamed",
     "open_doors": "nodes.doors",
     "read_spec": "nodes.graph.spec",
     "shard": "pipelines.spreading.transformer",
@@ -19,6 +20,7 @@ HOMES = {
 OPENS = {
     "NODE_CLASS_MAPPINGS": "nodes.doors",
     "NODE_DISPLAY_NAME_MAPPINGS": "nodes.doors",
+    "load_sharded": "pipelines.doors",
     "shard": "pipelines.doors",
 }
 """Names behind which there are tables that packages from outside add to, and who lets these in."""

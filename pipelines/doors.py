@@ -230,9 +230,7 @@ def _add_families(door: Door, found: Any) -> None:
         if not isinstance(family, Family):
             raise ValueError(f"{module!r} has no FAMILY; give a module like those in latentloom.pipelines.families")
         if family.name in FAMILIES or not taken.isdisjoint(family.pipelines):
-            raise ValueError(
-                f"family {family.name} claims what another one has; give it its own name and pipelines"
-            )
+            raise ValueError(f"family {family.name} claims what another one has; give it its own name and pipelines")
         if not family.name.startswith(door.package):
             raise ValueError(f"family {family.name!r} does not begin with {door.package}; rename it")
         if lacking := [name for name in STAGES if not callable(getattr(module, name, None))]:

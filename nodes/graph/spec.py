@@ -38,7 +38,7 @@ class Socket:
     widget: Widget = ""
     advanced: bool = False
     name: str = ""
-    """Of an output: its socket name; the value's type in lower case where empty."""
+    """The socket name of an output; the value's type in lower case where empty."""
 
 
 Fingerprint = Callable[[Mapping[str, Any], Workspace], str]
@@ -130,7 +130,7 @@ class NodeSpec:
     """What a node from outside comes from, with the version of its distribution or the hash of its sources; it is part
     of the cache key. Empty for ours."""
     is_output: bool = False
-    """It acts (writes files, shows text), so it runs although nothing asks for its value."""
+    """Whether the node acts (writes files, shows text), and so runs although nothing asks for its value."""
     uses_device: bool = False
     is_kept: bool = True
     """False: what it gives holds for this machine and this run only; it costs little and is made each time."""
