@@ -19,11 +19,7 @@ from typing import Any
 from ...pipelines.models.regular_file import sha256_of
 from ...pipelines.values import from_plain, to_plain
 from ..files.atomic import sync
-<<<<<<< HEAD
 from ..graph.spec import SCALARS, VALUE_TYPES, type_name
-=======
-from ..graph.spec import SCALARS, VALUE_TYPES
->>>>>>> main
 from .cache import is_intact, stamps
 
 FORMAT = 2
@@ -95,11 +91,7 @@ def _write(folder: Path, value: Any) -> None:
     tensors: dict[str, Any] = {}
     body: dict[str, Any] = {
         "format": FORMAT,
-<<<<<<< HEAD
         "type": _kind(value),
-=======
-        "type": SCALARS.get(type(value), type(value).__name__),
->>>>>>> main
         "value": _pack(to_plain(value), tensors),
         "files": stamps(value),
         "tensors": "",
@@ -127,7 +119,6 @@ def _read(entry: Path) -> Any | None:
             return None
         tensors = load_file(entry / TENSORS)
     plain = _unpack(body["value"], tensors)
-<<<<<<< HEAD
     return _typed(body["type"], plain)
 
 
@@ -143,9 +134,6 @@ def _typed(kind: Any, plain: Any) -> Any:
         parts = [_typed(each, item) for each, item in zip(kind[1:], plain, strict=True)]
         return tuple(parts) if kind[0] == "tuple" else parts
     return plain if kind in SCALARS.values() else from_plain(VALUE_TYPES[kind], plain)
-=======
-    return plain if body["type"] in SCALARS.values() else from_plain(VALUE_TYPES[body["type"]], plain)
->>>>>>> main
 
 
 def _pack(plain: Any, tensors: dict[str, Any]) -> Any:

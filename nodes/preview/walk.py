@@ -84,7 +84,6 @@ class Walk:
             raise ValueError(f"{name}: {found[1]}")
         return as_type(socket.type, value), problems
 
-<<<<<<< HEAD
     def _linked(self, name: str, socket: InputSpec, link: Link) -> tuple[Any, Sequence[str]]:
         """The value at a link; one of another type than the socket's counts as not known."""
         source = self._sketched(link.node)
@@ -101,10 +100,6 @@ class Walk:
         if name in self._way or len(self._way) == LONGEST_WALK:
             return _Sketched({}, fault=f"{name} needs its own result, or more than {LONGEST_WALK} nodes in a row")
         self._way.append(name)
-=======
-    def number(self, name: str, socket: str) -> float:
-        """The number at a socket where zero stands for the model's own; zero where it is not known before the run."""
->>>>>>> main
         try:
             return self._known.setdefault(name, self._ask(name))
         finally:
@@ -152,88 +147,5 @@ class _Given:
         except ValueError:
             return 0.0
 
-<<<<<<< HEAD
     def tell(self, problem: str) -> None:
         self.problems += (problem,)
-=======
-
-def model_of(walk: Walk, denoise: str, *, workspace: Workspace, accelerators: Sequence[str]) -> tuple[Model, str]:
-    """The model that a denoise is given, and what is wrong with its Parallel Plan, whose plan then counts as `auto`.
-
-    `accelerators` names this machine's. Raises `ValueError` in a sentence where there is no model.
-    """
-    way = list(walk.upstream(denoise, "model"))
-    if not way or walk.types[way[-1]] != LOAD:
-        raise ValueError(f"the model of {denoise} does not come from a Load Model node; link one to it")
-    place = workspace.place
-    load, *changes = reversed(way)
-    written = str(walk.value(load, "device"))
-    model = describe_model(
-        walk.value(load, "source"),
-        revision=walk.value(load, "revision"),
-        dtype=walk.value(load, "dtype"),
-        device=place.devices[0] if place.devices else pick_device(written, accelerators=accelerators),
-        quantization=walk.value(load, "quantization"),
-        compiled=walk.value(load, "compiled"),
-        roots=workspace.roots,
-        is_here=False,
-    )
-    model, problem = placed(model, place), ""
-    for name in changes:
-        if walk.types[name] == "LoomLoadLora":
-            model = _with_lora(model, walk.value(name, "path"), workspace)
-        elif walk.types[name] == "LoomParallelPlan":
-            devices, plan = walk.value(name, "devices"), walk.value(name, "plan")
-            try:
-                model = spread(model, devices, plan, workspace=workspace, here=accelerators)
-            except ValueError as error:
-                anyway = _spread_anyway(model, devices, workspace=workspace, here=accelerators)
-                model, problem = anyway, str(error)
-    return model, problem
-
-
-def _spread_anyway(model: Model, devices: str, *, workspace: Workspace, here: Sequence[str]) -> Model:
-    """On the devices that a Parallel Plan names, if those at least can be."""
-    try:
-        return spread(model, devices, "auto", workspace=workspace, here=here)
-    except ValueError:
-        return model
-
-
-def _with_lora(model: Model, path: str, workspace: Workspace) -> Model:
-    """The model with a LoRA, whose content does not matter for a plan and is not read."""
-    file = find_lora(path, workspace.roots)
-    check_lora(read_tensor_file(file))
-    return dataclasses.replace(model, loras=(*model.loras, Lora(path=str(file), sha256="", adapter="")))
-
-
-def canvas_of(walk: Walk, denoise: str, model: Model) -> Latents:
-    """The size of what is denoised; the model's own where a picture that is not read yet decides it.
-
-    Raises `ValueError` for a size that the model cannot paint.
-    """
-    scale, canvas = 1.0, {"width": 0, "height": 0, "frames": 0, "batch": 1}
-    for name in walk.upstream(denoise, "latents"):
-        if walk.types[name] == "LoomUpscaleLatents":
-            scale *= walk.number(name, "scale") or 1.0
-        elif walk.types[name] in ("LoomEmptyLatents", "LoomEncodeImage"):
-            known = ("batch",) if walk.types[name] == "LoomEmptyLatents" else ()
-            canvas |= {each: int(walk.number(name, each)) for each in ("width", "height", "frames", *known)}
-    own = card_of(model)
-    width, height = ((canvas[each] or getattr(own, each)) for each in ("width", "height"))
-    return empty_canvas(
-        model,
-        width=round(width * scale),
-        height=round(height * scale),
-        frames=canvas["frames"],
-        fps=0.0,
-        batch=max(1, canvas["batch"]),
-    )
-
-
-def text_length_of(walk: Walk, denoise: str, model: Model) -> int:
-    """Tokens of the prompt, padded."""
-    encode = walk.source(denoise, "conditioning")
-    written = walk.number(encode, "text_length") if walk.types.get(encode) == "LoomEncodeText" else 0
-    return int(written) or card_of(model).text_length
->>>>>>> main
