@@ -118,7 +118,7 @@ def test_a_sweep_makes_a_batch_whose_runs_say_what_varied(runs: Runs) -> None:
     assert [runs.book.get("ada", id).varied for id in batch.runs] == [{"value": 1}, {"value": 2}, {"value": 3}]
     made = [finished(runs, "ada", id) for id in batch.runs]
     assert [run.params for run in made] == [{"value": 1}, {"value": 2}, {"value": 3}]
-    assert {run.batch for run in made} == {batch.id}
+    assert {run.batch for run in made} == {batch.batch}
     assert runs.get("ada", batch.runs[1])["graph"]["params"]["value"]["default"] == 2
     assert runs.get("ada", batch.runs[1])["versions"]["python"] == platform.python_version()
 
