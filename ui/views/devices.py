@@ -87,7 +87,7 @@ class _Latest:
             if time.monotonic() - self._taken > FRESH_S:
                 self._devices = [*now.devices_now()]
                 self._taken = time.monotonic()
-            return self._devices
+            return [*self._devices]
 
 
 _LATEST = _Latest()
