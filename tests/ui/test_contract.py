@@ -26,11 +26,11 @@ def test_every_answer_is_described(client: Any) -> None:
     for path, methods in described["paths"].items():
         for method, route in methods.items():
             good = next(answer for status, answer in route["responses"].items() if status < "300")
-            content = good.get("content", {}).get("application/json")
-            assert content is None or content["schema"], f"{method} {path}"
+            content = good.get("content", {"": {"schema": "nothing"}})
+            assert any(media["schema"] for media in content.values()), f"{method} {path}"
 
 
 def test_a_message_leaves_out_what_did_not_change() -> None:
     parts: dict[str, Any] = {"seq": 1, "full": False, "t": 2, "server": "s", "runs": {}, "removed": []}
     message = LiveMessage(**parts, library=0, results=0, queue=[])
-    assert list(message.model_dump()) == [*parts, "library", "results", "queue"]
+    assert list(message.to_plain()) == [*parts, "library", "results", "queue"]

@@ -31,7 +31,7 @@ def test_the_first_message_is_full_and_the_next_only_what_changed() -> None:
     assert second is not None
     assert not second.full and set(second.runs) == {"two"} and set(second.runs["two"].nodes) == {"b"}
     assert (second.runs["two"].done, second.runs["two"].total) == (1, 5)
-    assert "queue" not in second.model_dump() and second.seq > first.seq
+    assert "queue" not in second.to_plain() and second.seq > first.seq
 
 
 def test_seconds_left_are_told_only_where_they_are_known() -> None:

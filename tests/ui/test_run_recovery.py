@@ -136,7 +136,7 @@ def test_a_run_whose_workflow_is_damaged_fails_in_words(tmp_path: Path) -> None:
         held = runs.submit("ada", gated("held")).runs[0]
         assert REACHED["held"].wait(DEADLINE_S)
         batch = runs.submit("ada", gated("lost"))
-    [path] = (tmp_path / "data").glob(f"users/*/batches/{batch.id}.json")
+    [path] = (tmp_path / "data").glob(f"users/*/batches/{batch.batch}.json")
     path.write_text("not json")
     OPEN["held"].set()
     with runs_in(tmp_path) as runs:

@@ -21,7 +21,9 @@ class Answer(BaseModel):
 
 FROM_DISK = ConfigDict(extra="ignore")
 """Of answers that are records, too: a newer server may have written more."""
-WorkflowFile = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "tsType": "GraphFile"})]
+WorkflowFile = Annotated[
+    dict[str, Any], WithJsonSchema({"type": "object", "description": "A workflow file.", "tsType": "GraphFile"})
+]
 """A workflow as `latentloom run` takes it; the schema of the file describes it."""
 Exact = Annotated[int, WithJsonSchema({"type": "integer", "tsType": "number | string"})]
 """A number that may need 64 bits: the page reads one that JavaScript would round as its digits (`exact.ts`)."""

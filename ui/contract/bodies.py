@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
+
+from .answer import WorkflowFile
 
 Text = Annotated[str, StringConstraints(strict=True, max_length=200)]
 LongText = Annotated[str, StringConstraints(strict=True, max_length=1 << 20)]
 Name = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200)]
 Value = StrictBool | StrictInt | StrictFloat | LongText
 Overrides = Annotated[dict[Annotated[str, StringConstraints(max_length=130)], Value], Field(max_length=1000)]
-GraphData = Annotated[dict[str, Any], Field(description="A workflow file, as `latentloom run` takes it.")]
 
 
 class _Body(BaseModel):
@@ -23,7 +24,7 @@ class Empty(_Body):
 
 
 class GraphBody(_Body):
-    graph: GraphData
+    graph: WorkflowFile
 
 
 class CheckBody(GraphBody):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, model_serializer
+from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from ...parallel.machine.now import DeviceNow
@@ -158,6 +157,7 @@ class LiveMessage(Answer):
     devices: list[DeviceNow] | SkipJsonSchema[None] = None
     """Left out where they did not change."""
 
-    @model_serializer(mode="wrap")
-    def _without_what_stayed(self, dump: Callable[[LiveMessage], dict[str, Any]]) -> dict[str, Any]:
-        return {name: value for name, value in dump(self).items() if value is not None}
+    def to_plain(self) -> dict[str, Any]:
+        """As it is sent."""
+        stayed = {name for name in ("queue", "devices") if getattr(self, name) is None}
+        return self.model_dump(exclude=stayed)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
 from . import bodies, kept, run, shown
 
@@ -21,6 +21,13 @@ MODES: dict[Any, JsonSchemaMode] = {
 }
 
 
+class _Untitled(GenerateJsonSchema):
+    """Fields are called by their names alone, or each would become a type of its own."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
 def definitions(references: str = "#/$defs/{model}") -> dict[str, Any]:
     """The schema of each model by its name; `references` says where one finds another."""
     models: list[tuple[type[BaseModel], JsonSchemaMode]] = [
@@ -29,7 +36,7 @@ def definitions(references: str = "#/$defs/{model}") -> dict[str, Any]:
         for model in vars(module).values()
         if inspect.isclass(model) and issubclass(model, BaseModel) and model.__module__ == module.__name__
     ]
-    return models_json_schema(models, ref_template=references)[1]["$defs"]
+    return models_json_schema(models, ref_template=references, schema_generator=_Untitled)[1]["$defs"]
 
 
 def schema_text() -> str:
