@@ -30,7 +30,7 @@ class Workflow(Answer):
     name: str
     folder: str
     summary: str
-    """The beginning of its description."""
+    """The beginning of the workflow's description."""
     updated: float
     version: int
     num_nodes: int
@@ -70,7 +70,7 @@ class Draft(Answer):
 
 class DraftWithGraph(Draft):
     graph: WorkflowFile
-    """It need not be a sound one."""
+    """What was on the canvas; it need not be a sound workflow."""
 
 
 class UploadRow(Answer):

@@ -25,17 +25,17 @@ class NodeState(Answer):
     total: int = 0
     seconds: float = 0.0
     left_s: float | None = None
-    """Of its steps; null until there is a number to trust."""
+    """Seconds until the node's last step; null until there is a number to trust."""
     phase: str = ""
     message: str = ""
-    """The failure's sentence, why it was skipped, or why it was cached."""
+    """The failure's sentence, or why the node was skipped or cached."""
     cached: Literal["", "memory", "disk", "shared", "unneeded"] = ""
     preview: int = 0
     """Counts the previews; 0 before the first."""
     plan: str = ""
     ranks: tuple[RankWork, ...] = ()
     files: tuple[str, ...] = ()
-    """Ids of results."""
+    """The ids of the results that the node made."""
 
 
 class RunFacts(Answer):
@@ -54,7 +54,7 @@ class RunFacts(Answer):
     note: str = ""
     plan: str = ""
     varied: dict[str, Any] = Field(default_factory=dict)
-    """Its values in its batch; in a list of long texts the beginning."""
+    """The values that differ in the run's batch; in a list of long texts the beginning."""
 
 
 class RunParts(Answer):
@@ -62,7 +62,7 @@ class RunParts(Answer):
 
     overrides: dict[str, Any] = Field(default_factory=dict)
     targets: tuple[str, ...] | None = None
-    """The nodes that it was run to; null is all that make something."""
+    """The nodes that the run goes to; null is all that make something."""
     nodes: dict[str, NodeState] = Field(default_factory=dict)
 
 
@@ -72,7 +72,7 @@ class RunRow(RunFacts):
     done: int
     total: int
     left_s: float | None
-    """The least that it takes yet; null until there is a number to trust."""
+    """Seconds that the run takes yet, at the least; null until there is a number to trust."""
 
 
 class LiveRun(RunParts, RunRow):
@@ -85,7 +85,7 @@ class RunWithGraph(LiveRun):
     graph: WorkflowFile | None
     """The workflow with this run's values; null where it was lost."""
     versions: dict[str, str | None]
-    """Of the packages that made it; empty where its manifest is gone."""
+    """The versions of the packages that made it; empty where its manifest is gone."""
 
 
 class Submitted(Answer):
@@ -145,7 +145,7 @@ class LiveMessage(Answer):
     t: int
     """Milliseconds since the epoch of the newest event in it."""
     server: str
-    """Random id of the server process; another one means that it was restarted."""
+    """A random id of the server process; another one means that it was restarted."""
     runs: dict[str, LiveRun]
     removed: list[str]
     library: int

@@ -48,7 +48,7 @@ class CatalogInput(Answer):
     max: int | float | None
     step: int | float | None
     widget: Widget
-    """What draws it; "" is the type's own."""
+    """The widget that draws the input; "" is the type's own."""
     advanced: bool
     help: str
 
@@ -64,15 +64,15 @@ class CatalogNode(Answer):
     inputs: list[CatalogInput]
     outputs: list[OutputSpec]
     is_output: bool
-    """It acts, so it runs although nothing asks for its value."""
+    """Whether the node acts, and so runs although nothing asks for its value."""
     uses_device: bool
     is_kept: bool
-    """False: what it gives holds for this machine and this run only."""
+    """Whether what the node gives is kept; else it holds for this machine and this run only."""
 
 
 class Catalog(Answer):
     version: str
-    """Another one where any node changed."""
+    """What changes when any node does."""
     nodes: list[CatalogNode]
     types: list[str]
 
@@ -129,7 +129,7 @@ class PlanNode(Answer):
     strategies: PlanStrategies | NoStrategies
     ranks: list[PlanRank]
     need_bytes: int
-    """Of the whole model's weights."""
+    """The bytes of the whole model's weights."""
     problem: str
 
 

@@ -25,7 +25,7 @@ GIVEN_UP = (
 
 
 def set_back(run: Run) -> Run:
-    """It waits again, to be made from its beginning."""
+    """The run as one that waits again, to be made from its beginning."""
     nodes = dict.fromkeys(run.nodes, NodeState())
     return run.model_copy(update={"state": "waiting", "started": None, "note": AGAIN, "nodes": nodes})
 
