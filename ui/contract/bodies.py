@@ -15,15 +15,17 @@ Value = StrictBool | StrictInt | StrictFloat | LongText
 Overrides = Annotated[dict[Annotated[str, StringConstraints(max_length=130)], Value], Field(max_length=1000)]
 
 
-class _Body(BaseModel):
+class Body(BaseModel):
+    """What a request says, and nothing else."""
+
     model_config = ConfigDict(extra="forbid")
 
 
-class Empty(_Body):
+class Empty(Body):
     """`{}`"""
 
 
-class GraphBody(_Body):
+class GraphBody(Body):
     graph: WorkflowFile
 
 
@@ -44,7 +46,7 @@ class RunBody(PlanBody):
     workflow_id: Text | None = None
 
 
-class MoveBody(_Body):
+class MoveBody(Body):
     """Null is the end of the queue."""
 
     before: Text | None
@@ -60,7 +62,7 @@ class SaveBody(GraphBody):
     """The version that was opened: another one by now is a conflict."""
 
 
-class RenameBody(_Body):
+class RenameBody(Body):
     name: Name | None = None
     folder: Text | None = None
 

@@ -34,7 +34,10 @@ def definitions(references: str = "#/$defs/{model}") -> dict[str, Any]:
         (model, mode)
         for module, mode in MODES.items()
         for model in vars(module).values()
-        if inspect.isclass(model) and issubclass(model, BaseModel) and model.__module__ == module.__name__
+        if inspect.isclass(model)
+        and issubclass(model, BaseModel)
+        and model.__module__ == module.__name__
+        and model is not bodies.Body
     ]
     return models_json_schema(models, ref_template=references, schema_generator=_Untitled)[1]["$defs"]
 

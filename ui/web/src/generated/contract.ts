@@ -1,13 +1,67 @@
-export interface Contract {
-  [k: string]: unknown;
-}
+/** Made by `npm run types` from `contract.schema.json`, which `ui/contract` defines: change it there. */
+
+import type { Json } from "../types/values";
+import type { GraphFile } from "../types/workflow";
+
 /**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "Catalog".
+ * What server and page say to each other, by its name.
  */
+export interface Contract {
+  Catalog: Catalog;
+  CatalogInput: CatalogInput;
+  CatalogNode: CatalogNode;
+  CheckBody: CheckBody;
+  Choice: Choice;
+  DeviceNow: DeviceNow;
+  Draft: Draft;
+  DraftBody: DraftBody;
+  DraftWithGraph: DraftWithGraph;
+  Empty: Empty;
+  ErrorAnswer: ErrorAnswer;
+  FileText: FileText;
+  GraphBody: GraphBody;
+  LiveMessage: LiveMessage;
+  LiveRun: LiveRun;
+  LoadedPart: LoadedPart;
+  MadeFacts: MadeFacts;
+  Me: Me;
+  ModelRow: ModelRow;
+  ModelsView: ModelsView;
+  MoveBody: MoveBody;
+  NamedGraph: NamedGraph;
+  NewWorkflowBody: NewWorkflowBody;
+  NoStrategies: NoStrategies;
+  NodeState: NodeState;
+  OutputSpec: OutputSpec;
+  PlanBody: PlanBody;
+  PlanNode: PlanNode;
+  PlanRank: PlanRank;
+  PlanStrategies: PlanStrategies;
+  PlanView: PlanView;
+  Problem: Problem;
+  Problems: Problems;
+  QueuePlace: QueuePlace;
+  RankWork: RankWork;
+  RenameBody: RenameBody;
+  Result: Result;
+  RunBody: RunBody;
+  RunFacts: RunFacts;
+  RunParts: RunParts;
+  RunRow: RunRow;
+  RunWithGraph: RunWithGraph;
+  SaveBody: SaveBody;
+  Submitted: Submitted;
+  Template: Template;
+  Token: Token;
+  Upload: Upload;
+  UploadRow: UploadRow;
+  Workflow: Workflow;
+  WorkflowVersion: WorkflowVersion;
+  WorkflowWithGraph: WorkflowWithGraph;
+}
 export interface Catalog {
   /**
-   * Another one where any node changed.
+   * What changes when any node does.
    */
   version: string;
   nodes: CatalogNode[];
@@ -15,9 +69,6 @@ export interface Catalog {
 }
 /**
  * One node, as `latentloom nodes --json` has it.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "CatalogNode".
  */
 export interface CatalogNode {
   id: string;
@@ -28,20 +79,17 @@ export interface CatalogNode {
   inputs: CatalogInput[];
   outputs: OutputSpec[];
   /**
-   * It acts, so it runs although nothing asks for its value.
+   * Whether the node acts, and so runs although nothing asks for its value.
    */
   is_output: boolean;
   uses_device: boolean;
   /**
-   * False: what it gives holds for this machine and this run only.
+   * Whether what the node gives is kept; else it holds for this machine and this run only.
    */
   is_kept: boolean;
 }
 /**
  * One input socket of a node.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "CatalogInput".
  */
 export interface CatalogInput {
   name: string;
@@ -56,41 +104,28 @@ export interface CatalogInput {
   max: number | null;
   step: number | null;
   /**
-   * What draws it; "" is the type's own.
+   * The widget that draws the input; "" is the type's own.
    */
   widget: "" | "seed" | "multiline" | "model" | "lora" | "picture";
   advanced: boolean;
   help: string;
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "OutputSpec".
- */
 export interface OutputSpec {
   name: string;
   type: string;
   help: string;
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "CheckBody".
- */
 export interface CheckBody {
   /**
-   * A workflow file, as `latentloom run` takes it.
+   * A workflow file.
    */
-  graph: {
-    [k: string]: unknown;
-  };
+  graph: GraphFile;
   overrides?: {
     [k: string]: boolean | number | string;
   };
 }
 /**
  * One plan on some devices; `fits` is None where a device's memory is not known.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "Choice".
  */
 export interface Choice {
   plan: string;
@@ -102,9 +137,6 @@ export interface Choice {
 }
 /**
  * One device; `load` goes from 0 to 1 and is None where nobody tells.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "DeviceNow".
  */
 export interface DeviceNow {
   name: string;
@@ -115,9 +147,6 @@ export interface DeviceNow {
 }
 /**
  * What a page had on its canvas last.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "Draft".
  */
 export interface Draft {
   key: string;
@@ -129,24 +158,14 @@ export interface Draft {
    */
   updated: number;
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "DraftBody".
- */
 export interface DraftBody {
   /**
-   * A workflow file, as `latentloom run` takes it.
+   * A workflow file.
    */
-  graph: {
-    [k: string]: unknown;
-  };
+  graph: GraphFile;
   workflow_id?: string | null;
   base_version?: number | null;
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "DraftWithGraph".
- */
 export interface DraftWithGraph {
   key: string;
   name: string;
@@ -157,21 +176,14 @@ export interface DraftWithGraph {
    */
   updated: number;
   /**
-   * It need not be a sound one.
+   * What was on the canvas; it need not be a sound workflow.
    */
   graph: GraphFile;
 }
 /**
  * `{}`
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "Empty".
  */
 export interface Empty {}
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "ErrorAnswer".
- */
 export interface ErrorAnswer {
   /**
    * One sentence for people.
@@ -184,9 +196,6 @@ export interface ErrorAnswer {
 }
 /**
  * One fault. `node` and `socket` are empty where the fault belongs to the whole file.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "Problem".
  */
 export interface Problem {
   node: string;
@@ -194,37 +203,52 @@ export interface Problem {
   code: string;
   message: string;
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "FileText".
- */
 export interface FileText {
   text: string;
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "GraphBody".
- */
 export interface GraphBody {
   /**
-   * A workflow file, as `latentloom run` takes it.
+   * A workflow file.
    */
-  graph: {
-    [k: string]: unknown;
-  };
+  graph: GraphFile;
 }
 /**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "LiveMessage".
+ * One message of the WebSocket: what changed since the last one; all of it where `full`.
  */
 export interface LiveMessage {
-  [k: string]: unknown;
+  seq: number;
+  full: boolean;
+  /**
+   * Milliseconds since the epoch of the newest event in it.
+   */
+  t: number;
+  /**
+   * A random id of the server process; another one means that it was restarted.
+   */
+  server: string;
+  runs: {
+    [k: string]: LiveRun;
+  };
+  removed: string[];
+  /**
+   * Counts the changes of the user's workflows.
+   */
+  library: number;
+  /**
+   * Counts the changes of the user's results.
+   */
+  results: number;
+  /**
+   * Left out where it did not change.
+   */
+  queue?: QueuePlace[];
+  /**
+   * Left out where they did not change.
+   */
+  devices?: DeviceNow[];
 }
 /**
  * One run as the WebSocket tells it: all of its facts, and those of its nodes that changed.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "LiveRun".
  */
 export interface LiveRun {
   id: string;
@@ -240,22 +264,22 @@ export interface LiveRun {
   note: string;
   plan: string;
   /**
-   * Its values in its batch; in a list of long texts the beginning.
+   * The values that differ in the run's batch; in a list of long texts the beginning.
    */
   varied: {
-    [k: string]: unknown;
+    [k: string]: Json;
   };
   done: number;
   total: number;
   /**
-   * The least that it takes yet; null until there is a number to trust.
+   * Seconds that the run takes yet, at the least; null until there is a number to trust.
    */
   left_s: number | null;
   overrides: {
-    [k: string]: unknown;
+    [k: string]: Json;
   };
   /**
-   * The nodes that it was run to; null is all that make something.
+   * The nodes that the run goes to; null is all that make something.
    */
   targets: string[] | null;
   nodes: {
@@ -264,9 +288,6 @@ export interface LiveRun {
 }
 /**
  * One node of a run. Times are seconds.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "NodeState".
  */
 export interface NodeState {
   state: "waiting" | "running" | "done" | "cached" | "failed" | "cancelled" | "skipped";
@@ -278,12 +299,12 @@ export interface NodeState {
   total: number;
   seconds: number;
   /**
-   * Of its steps; null until there is a number to trust.
+   * Seconds until the node's last step; null until there is a number to trust.
    */
   left_s: number | null;
   phase: string;
   /**
-   * The failure's sentence, why it was skipped, or why it was cached.
+   * The failure's sentence, or why the node was skipped or cached.
    */
   message: string;
   cached: "" | "memory" | "disk" | "shared" | "unneeded";
@@ -294,19 +315,16 @@ export interface NodeState {
   plan: string;
   ranks: RankWork[];
   /**
-   * Ids of results.
+   * The ids of the results that the node made.
    */
   files: string[];
 }
 /**
  * What one rank did in one stage, or this process where it works alone.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "RankWork".
  */
 export interface RankWork {
   /**
-   * Its number among those that work together, or could.
+   * The rank's number among those that work together, or could.
    */
   rank: number;
   device: string;
@@ -325,15 +343,22 @@ export interface RankWork {
    */
   exchanges: number;
   /**
-   * Of an accelerator, else of the process; loading counts, and so does what it does beside the stage.
+   * The most memory in use, of the accelerator or else of the process; loading counts, and what was done beside the
+   * stage.
    */
   peak_memory_bytes: number;
 }
 /**
+ * One place of the queue; another user's has neither `id` nor `name`.
+ */
+export interface QueuePlace {
+  id: string | null;
+  is_mine: boolean;
+  state: "waiting" | "running" | "done" | "failed" | "cancelled";
+  name: string;
+}
+/**
  * One part of a model that is in memory.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "LoadedPart".
  */
 export interface LoadedPart {
   name: string;
@@ -343,9 +368,6 @@ export interface LoadedPart {
 }
 /**
  * What is kept of a picture or video that a run made, and told of it.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "MadeFacts".
  */
 export interface MadeFacts {
   id: string;
@@ -366,9 +388,6 @@ export interface MadeFacts {
 }
 /**
  * Who asks, and what this server allows.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "Me".
  */
 export interface Me {
   user: string;
@@ -379,9 +398,6 @@ export interface Me {
 }
 /**
  * One model; `plans` are those for the first device, two, four and so on, up to all.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "ModelRow".
  */
 export interface ModelRow {
   name: string;
@@ -397,10 +413,6 @@ export interface ModelRow {
   split_problem: string;
   plans: Choice[];
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "ModelsView".
- */
 export interface ModelsView {
   models: ModelRow[];
   devices: DeviceNow[];
@@ -408,53 +420,34 @@ export interface ModelsView {
 }
 /**
  * Null is the end of the queue.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "MoveBody".
  */
 export interface MoveBody {
   before: string | null;
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "NamedGraph".
- */
 export interface NamedGraph {
   name: string;
+  /**
+   * A workflow file.
+   */
   graph: GraphFile;
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "NewWorkflowBody".
- */
 export interface NewWorkflowBody {
   /**
-   * A workflow file, as `latentloom run` takes it.
+   * A workflow file.
    */
-  graph: {
-    [k: string]: unknown;
-  };
+  graph: GraphFile;
   name?: string | null;
   folder?: string;
 }
 /**
  * `{}`: there is no plan.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "NoStrategies".
  */
 export interface NoStrategies {}
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "PlanBody".
- */
 export interface PlanBody {
   /**
-   * A workflow file, as `latentloom run` takes it.
+   * A workflow file.
    */
-  graph: {
-    [k: string]: unknown;
-  };
+  graph: GraphFile;
   overrides?: {
     [k: string]: boolean | number | string;
   };
@@ -463,9 +456,6 @@ export interface PlanBody {
 }
 /**
  * How one denoise would run, or `problem`: why it cannot.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "PlanNode".
  */
 export interface PlanNode {
   node: string;
@@ -478,16 +468,13 @@ export interface PlanNode {
   strategies: PlanStrategies | NoStrategies;
   ranks: PlanRank[];
   /**
-   * Of the whole model's weights.
+   * The bytes of the whole model's weights.
    */
   need_bytes: number;
   problem: string;
 }
 /**
  * The degrees of a plan.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "PlanStrategies".
  */
 export interface PlanStrategies {
   cfg: number;
@@ -499,9 +486,6 @@ export interface PlanStrategies {
 }
 /**
  * What one rank would need; `fits` is null where nobody can tell.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "PlanRank".
  */
 export interface PlanRank {
   rank: number;
@@ -509,10 +493,6 @@ export interface PlanRank {
   bytes: number;
   fits: boolean | null;
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "PlanView".
- */
 export interface PlanView {
   devices: DeviceNow[];
   nodes: PlanNode[];
@@ -522,38 +502,15 @@ export interface PlanView {
    */
   problem: string;
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "Problems".
- */
 export interface Problems {
   problems: Problem[];
 }
-/**
- * One place of the queue; another user's has neither `id` nor `name`.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "QueuePlace".
- */
-export interface QueuePlace {
-  id: string | null;
-  is_mine: boolean;
-  state: "waiting" | "running" | "done" | "failed" | "cancelled";
-  name: string;
-}
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "RenameBody".
- */
 export interface RenameBody {
   name?: string | null;
   folder?: string | null;
 }
 /**
  * One picture or video with what made it.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "Result".
  */
 export interface Result {
   id: string;
@@ -576,27 +533,22 @@ export interface Result {
   workflow_name: string;
   workflow_id: string | null;
   params: {
-    [k: string]: unknown;
+    [k: string]: Json;
   };
   varied: {
-    [k: string]: unknown;
+    [k: string]: Json;
   };
   plan: string;
   seconds: number;
 }
 /**
  * One run, or with `sweep` (such as `seed=1..4`) one for each combination of values.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "RunBody".
  */
 export interface RunBody {
   /**
-   * A workflow file, as `latentloom run` takes it.
+   * A workflow file.
    */
-  graph: {
-    [k: string]: unknown;
-  };
+  graph: GraphFile;
   overrides?: {
     [k: string]: boolean | number | string;
   };
@@ -611,9 +563,6 @@ export interface RunBody {
 }
 /**
  * What is kept of a run and told of it everywhere. Times are seconds since the epoch.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "RunFacts".
  */
 export interface RunFacts {
   id: string;
@@ -629,24 +578,21 @@ export interface RunFacts {
   note: string;
   plan: string;
   /**
-   * Its values in its batch; in a list of long texts the beginning.
+   * The values that differ in the run's batch; in a list of long texts the beginning.
    */
   varied: {
-    [k: string]: unknown;
+    [k: string]: Json;
   };
 }
 /**
  * What is kept of a run and told of one at a time.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "RunParts".
  */
 export interface RunParts {
   overrides: {
-    [k: string]: unknown;
+    [k: string]: Json;
   };
   /**
-   * The nodes that it was run to; null is all that make something.
+   * The nodes that the run goes to; null is all that make something.
    */
   targets: string[] | null;
   nodes: {
@@ -655,9 +601,6 @@ export interface RunParts {
 }
 /**
  * One run in a list.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "RunRow".
  */
 export interface RunRow {
   id: string;
@@ -673,23 +616,20 @@ export interface RunRow {
   note: string;
   plan: string;
   /**
-   * Its values in its batch; in a list of long texts the beginning.
+   * The values that differ in the run's batch; in a list of long texts the beginning.
    */
   varied: {
-    [k: string]: unknown;
+    [k: string]: Json;
   };
   done: number;
   total: number;
   /**
-   * The least that it takes yet; null until there is a number to trust.
+   * Seconds that the run takes yet, at the least; null until there is a number to trust.
    */
   left_s: number | null;
 }
 /**
  * One run with all of its nodes.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "RunWithGraph".
  */
 export interface RunWithGraph {
   id: string;
@@ -705,22 +645,22 @@ export interface RunWithGraph {
   note: string;
   plan: string;
   /**
-   * Its values in its batch; in a list of long texts the beginning.
+   * The values that differ in the run's batch; in a list of long texts the beginning.
    */
   varied: {
-    [k: string]: unknown;
+    [k: string]: Json;
   };
   done: number;
   total: number;
   /**
-   * The least that it takes yet; null until there is a number to trust.
+   * Seconds that the run takes yet, at the least; null until there is a number to trust.
    */
   left_s: number | null;
   overrides: {
-    [k: string]: unknown;
+    [k: string]: Json;
   };
   /**
-   * The nodes that it was run to; null is all that make something.
+   * The nodes that the run goes to; null is all that make something.
    */
   targets: string[] | null;
   nodes: {
@@ -731,30 +671,21 @@ export interface RunWithGraph {
    */
   graph: GraphFile | null;
   /**
-   * Of the packages that made it; empty where its manifest is gone.
+   * The versions of the packages that made it; empty where its manifest is gone.
    */
   versions: {
     [k: string]: string | null;
   };
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "SaveBody".
- */
 export interface SaveBody {
   /**
-   * A workflow file, as `latentloom run` takes it.
+   * A workflow file.
    */
-  graph: {
-    [k: string]: unknown;
-  };
+  graph: GraphFile;
   base_version: number;
 }
 /**
  * What one request started.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "Submitted".
  */
 export interface Submitted {
   batch: string;
@@ -762,27 +693,19 @@ export interface Submitted {
 }
 /**
  * A ready workflow to start from.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "Template".
  */
 export interface Template {
   id: string;
   name: string;
   description: string;
+  /**
+   * A workflow file.
+   */
   graph: GraphFile;
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "Token".
- */
 export interface Token {
   token: string;
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "Upload".
- */
 export interface Upload {
   /**
    * What Load Image takes.
@@ -792,10 +715,6 @@ export interface Upload {
   width: number;
   height: number;
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "UploadRow".
- */
 export interface UploadRow {
   /**
    * What Load Image takes.
@@ -809,16 +728,13 @@ export interface UploadRow {
 }
 /**
  * A saved workflow in a list. Times are seconds since the epoch.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "Workflow".
  */
 export interface Workflow {
   id: string;
   name: string;
   folder: string;
   /**
-   * The beginning of its description.
+   * The beginning of the workflow's description.
    */
   summary: string;
   updated: number;
@@ -828,35 +744,26 @@ export interface Workflow {
 }
 /**
  * One state of a workflow that was saved.
- *
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "WorkflowVersion".
  */
 export interface WorkflowVersion {
   version: number;
   time: number;
   num_nodes: number;
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "WorkflowWithGraph".
- */
 export interface WorkflowWithGraph {
   id: string;
   name: string;
   folder: string;
   /**
-   * The beginning of its description.
+   * The beginning of the workflow's description.
    */
   summary: string;
   updated: number;
   version: number;
   num_nodes: number;
   has_thumb: boolean;
+  /**
+   * A workflow file.
+   */
   graph: GraphFile;
 }
-/**
- * This interface was referenced by `Contract`'s JSON-Schema
- * via the `definition` "_Body".
- */
-export interface _Body {}
