@@ -81,13 +81,13 @@ def _node(walk: Walk, name: str, *, machine: Sequence[DeviceNow]) -> tuple[NodeP
             canvas = _canvas(asked.latents, model)
         except ValueError as error:
             problem = problem or str(error)
-    request = {"guidance": asked.guidance, "guidance_2": asked.guidance_2}
+    guided = is_guided(model, guidance=asked.guidance, guidance_2=asked.guidance_2)
     denoise = Denoise(
         model=model,
         work=work_of(model, canvas=canvas, text_length=asked.num_tokens or card_of(model).text_length),
-        is_guided=is_guided(request, model),
+        is_guided=guided,
     )
-    plan, why = plan_and_reason(request, model) if model.place.devices else (ParallelPlan(), ALONE)
+    plan, why = plan_and_reason(model, is_guided=guided) if model.place.devices else (ParallelPlan(), ALONE)
     if doubt:
         why = f"{why or BY_HAND}; memory is that of the model's own {own.width} x {own.height}, because {doubt}"
     listed = choices(denoise, machine)
