@@ -24,7 +24,8 @@ from .shape import size_multiple
 from .values import Latents, Model, from_plain, to_plain
 
 TOLERANCES = {"fp32": 1e-5, "bf16": 3e-2, "fp16": 4e-3}
-"""Of the largest latent. fp32 is our promise; below it, both ways are rounded, and differently."""
+"""How much of the largest latent a difference may be, by number format. fp32 is our promise; below it, both ways are
+rounded, and differently."""
 PIXELS = 256
 PROMPT = "a lighthouse on a cliff at dusk, waves below, a long exposure"
 GUIDANCE = 3.0

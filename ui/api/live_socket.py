@@ -27,7 +27,7 @@ GAP_S = 1 / 12
 LOOK_S = 15.0
 """How often a socket with nothing to tell looks whether its user is still logged in."""
 MAX_SOCKETS = 64
-"""Of one user: one for each page."""
+"""How many sockets a user may have open: one for each page."""
 MAX_MESSAGE = 1024
 """Characters that a page may send at once: it has nothing to say but pings."""
 POLICY, TOO_BIG, FAILED = 1008, 1009, 1011

@@ -70,5 +70,5 @@ def _user(request: Request) -> str:
 User = Annotated[str, Depends(_user)]
 """Who asks."""
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-"""Of a workflow, run, batch, result or draft."""
+"""The id of a workflow, run, batch, result or draft, in a path."""
 NodeName = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_]{0,63}$")]

@@ -90,7 +90,8 @@ class Library:
 
     def list(self, user: str, *, search: str = "", limit: int = FIRST_ROWS, before: str = "") -> list[Plain]:
         """Newest first, at most `limit`, behind the one whose id is `before`; with `search` those whose name and
-        description have all its words. Raises `NotHere`."""
+        description have all its words. Raises `NotHere`.
+        """
         words = search.lower().split()
         with self._lock:
             found = [head for head in self._newest(user) if _has(head, words)]
@@ -98,7 +99,7 @@ class Library:
             return [self._plain(user, head) for head in heads]
 
     def heads(self, user: str) -> list[Head]:
-        """Of all workflows, newest first, without opening any."""
+        """The heads (name, folder, last version) of all workflows, newest first, without opening any."""
         with self._lock:
             return self._newest(user)
 

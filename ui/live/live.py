@@ -21,7 +21,8 @@ from .state import NodeState, Run, progress
 KEPT_RUNS = 200
 """Runs that are over and still told to a page that connects; older ones are asked for over HTTP."""
 KEPT_NODES = 20
-"""Of these, so many with their nodes; and so many of those that wait, the others once they begin."""
+"""Of the runs that are told of, so many with their nodes; and so many of those that wait, the others once they
+begin."""
 KEPT_REMOVALS = 1000
 
 

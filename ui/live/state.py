@@ -23,7 +23,7 @@ GIVEN_UP = (
 
 
 def set_back(run: Run) -> Run:
-    """It waits again, to be made from its beginning."""
+    """The run as one that waits again, to be made from its beginning."""
     nodes = dict.fromkeys(run.nodes, NodeState())
     return run.model_copy(update={"state": "waiting", "started": None, "note": AGAIN, "nodes": nodes})
 
@@ -75,7 +75,7 @@ class NodeState(_Value):
     total: int = 0
     seconds: float = 0.0
     left_s: float | None = None
-    """Of its steps; None until there is a number to trust."""
+    """Seconds until the node's last step; None until there is a number to trust."""
     phase: str = ""
     message: str = ""
     cached: Literal["", "memory", "disk", "shared", "unneeded"] = ""
@@ -132,7 +132,7 @@ class Run(_Value):
     restarts: int = 0
     """How often the server died while it ran."""
     is_ending: bool = False
-    """Its user cancelled it while it ran."""
+    """Whether its user has cancelled the run, and it goes on to its next step."""
     nodes: dict[str, NodeState] = {}
     made: tuple[Made, ...] = ()
 

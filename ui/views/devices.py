@@ -55,7 +55,8 @@ class DeviceWatch:
 
 
 def asked_place(devices: str, plan: str, *, own: Place, here: Sequence[str]) -> Place:
-    """Of what is left empty, the server's own. `here` names this machine's accelerators.
+    """The place that a page asks for; what it leaves empty is the server's own. `here` names this machine's
+    accelerators.
 
     Raises `ValueError` for what cannot be, for devices that are not the server's, and for more ranks on the CPU than
     it has, and this machine has cores.
