@@ -137,7 +137,11 @@ function specFor(name: string, param: Param, widget: InputSpec["widget"]): Input
   };
 }
 
-function widgetFor(graph: EditorGraph, specs: readonly { id: string; inputs: InputSpec[] }[], name: string): InputSpec["widget"] {
+function widgetFor(
+  graph: EditorGraph,
+  specs: readonly { id: string; inputs: InputSpec[] }[],
+  name: string,
+): InputSpec["widget"] {
   const [node, socket] = (usersOf(graph, name)[0] ?? "").split(".");
   const type = node ? graph.nodes[node]?.type : undefined;
   return specs.find((spec) => spec.id === type)?.inputs.find((input) => input.name === socket)?.widget ?? "";
