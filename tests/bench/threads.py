@@ -8,6 +8,7 @@ if anything was wrong, raised or set.
 """
 
 import argparse
+import dataclasses
 import random
 import sys
 import tempfile
