@@ -10,7 +10,8 @@ HOMES = {
     "NODE_CLASS_MAPPINGS": "nodes.registry",
     "NODE_DISPLAY_NAME_MAPPINGS": "nodes.registry",
     "ParallelPlan": "parallel.plan",
-    "shard": "pipelines.sharding",
+    "load_sharded": "pipelines.components.streamed",
+    "shard": "pipelines.spreading.transformer",
 }
 __all__ = list(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 

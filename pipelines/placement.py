@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..parallel.plan import ParallelPlan
-from ..parallel.pool.job import Lane, RankOutOfMemory
+from ..parallel.pool.job import Lane
 from ..parallel.pool.pool import Pool
 from ..parallel.progress import SILENT, Progress
 from ..parallel.ranks.seat import Seat
@@ -22,7 +22,6 @@ from .families import FAMILIES
 from .models.describe import card_of
 from .models.folder import components_of, read_index
 from .models.source import resolve_source, split_source
-from .out_of_memory import OutOfMemory
 from .place import named_plan
 from .planning.memory import SPLIT_PIXELS
 from .planning.plans import auto_plan
@@ -131,13 +130,8 @@ def _run(
         "ranks_here": len(place.devices),
         "rank": rank % place.group_size if num_ranks == 1 else 0,
     }
-    try:
-        with _ranks(request.model) as ranks:
-            found = ranks.call(
-                ".pipelines.placement:on_rank", plain, progress, num_ranks=num_ranks, lane=lane, place=rank
-            )
-    except RankOutOfMemory as error:
-        raise OutOfMemory(str(error)) from error
+    with _ranks(request.model) as ranks:
+        found = ranks.call(".pipelines.placement:on_rank", plain, progress, num_ranks=num_ranks, lane=lane, place=rank)
     return from_plain(answer, found)
 
 

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("latentloom")
 
 MAX_PICTURES = 4
-"""Of a batch, shown side by side."""
+"""How many pictures of a batch are shown, side by side."""
 MAX_MATRICES = 32
 CHART_LATENTS = 16
 _MATRICES: dict[str, Tensor | None] = {}
 _KEEPING = threading.Lock()
-"""Of the matrices, held while one is looked up or kept; two threads may fit the same one."""
+"""The lock of the matrices, held while one is looked up or kept; two threads may fit the same one."""
 
 
 def picture(latents: Tensor, matrix: Tensor | None) -> Tensor:

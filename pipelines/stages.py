@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..parallel.errors import OutOfMemory, is_out_of_memory
 from ..parallel.plan import ParallelPlan
 from ..parallel.progress import SILENT, Progress
 from . import preview
@@ -30,7 +31,7 @@ from .families import FAMILIES, family_module
 from .finite import check_finite
 from .models.describe import card_of
 from .models.folder import read_config, read_index
-from .out_of_memory import OutOfMemory, is_out_of_memory, shortage
+from .out_of_memory import shortage
 from .requests import Decode, Denoise, EncodeImage, EncodeText, Stage, made
 from .shape import check_frames, check_size
 from .spreading.measured import finish, measured
@@ -45,7 +46,7 @@ NOTHING: Mapping[str, Any] = {}
 """A request whose fields are all given by name."""
 
 ONE_RANK = ParallelPlan()
-"""Of a stage that one rank does, or this process."""
+"""The plan of a stage that one rank does, or this process."""
 
 
 def encode_text(

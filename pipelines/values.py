@@ -62,7 +62,7 @@ class Model:
     source: str
     """A folder or `FILE.safetensors@BASE` with absolute paths, a hub id, or `builtin:NAME`."""
     folder: str
-    """Where the files are on this machine; of a single-file checkpoint, where its base is."""
+    """The folder of the files on this machine; of a single-file checkpoint, that of its base."""
     family: str
     revision: str = ""
     fingerprint: str = ""

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 TOLERANCES = {"fp32": 1e-5, "bf16": 3e-2, "fp16": 4e-3}
-"""Of the largest latent. fp32 is our promise; below it, both ways are rounded, and differently."""
+"""How much of the largest latent a difference may be, by number format. fp32 is our promise; below it, both ways are
+rounded, and differently."""
 PIXELS = 256
 PROMPT = "a lighthouse on a cliff at dusk, waves below, a long exposure"
 GUIDANCE = 3.0

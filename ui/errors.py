@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class NotHere(LookupError):
-    """There is no such thing for this user, whether or not another user has one."""
+    """What was asked for is not there for this user, whether or not another user has one."""
 
 
 class Conflict(RuntimeError):

@@ -38,9 +38,9 @@ class Settings:
     root_path: str = ""
     """Where a proxy in front shows the page: a path such as /studio, or a whole URL."""
     max_pixels: int = MAX_PIXELS
-    """Of a picture that a user brings, or that a run reads or makes by resizing."""
+    """The most pixels of a picture that a user brings, or that a run reads or makes by resizing."""
     user_bytes: int = USER_BYTES
-    """That one user may keep."""
+    """How many bytes one user may keep."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses or networks of proxies that tell in X-Forwarded-For who asks."""
 

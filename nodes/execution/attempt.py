@@ -111,7 +111,9 @@ def workspace_of(
     host: Host,
     max_pixels: int = MAX_PIXELS,
 ) -> Workspace:
-    """Of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it writes."""
+    """The workspace of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it
+    writes.
+    """
     return Workspace(
         output_dir=folder.resolve(),
         roots=roots,

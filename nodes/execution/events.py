@@ -46,7 +46,7 @@ class Event:
     seconds: float = 0.0
     """How long a finished node took, or the step that is done."""
     left_s: float | None = None
-    """Of a step: how long the rest will take, as far as the steps so far tell; None where they do not."""
+    """With a step: how long those that are left will take, as far as the steps so far tell; None where they do not."""
     preview: Tensor | None = None
     """uint8 H W 3."""
     ranks: tuple[RankWork, ...] = ()

@@ -108,12 +108,12 @@ def versions_of(folder: Path) -> dict[str, str | None]:
 
 
 def versions() -> dict[str, str | None]:
-    """Of Python and of the packages that results depend on; None where one is not installed."""
+    """The versions of Python and of the packages that results depend on; None for one that is not installed."""
     return {"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}}
 
 
 def workflow_sha256(graph: Graph) -> str:
-    """Of the workflow file's text as we write it."""
+    """The hash of the workflow file's text as we write it."""
     return hashlib.sha256(graph_text(graph).encode()).hexdigest()
 
 

@@ -59,7 +59,7 @@ class Workspace:
     place: Place = field(default_factory=Place)
     """Where the models of this run work, whatever the workflow says; no devices: where it says."""
     max_pixels: int = MAX_PIXELS
-    """Of a picture that is read from a file or made by resizing."""
+    """The most pixels of a picture that is read from a file or made by resizing."""
     host: Host = "python"
     counts_up: bool = False
     """Each saved file is a new one, name_00001_.png and on, as ComfyUI's own; without it, a file of that name gives
@@ -133,6 +133,11 @@ class Workspace:
 def _real(path: Path) -> Path:
     """Links followed; links that lead round in a circle are left as they are, where `Path.resolve` raises."""
     return Path(os.path.realpath(path))
+
+
+def folder_name(text: str, *, most: int) -> str:
+    """A text as a folder's name on any file system, of at most `most` characters; "" where nothing of it may stay."""
+    return "".join(c if c.isalnum() or c in "=,.-_ " else "_" for c in text)[:most].strip(" .")
 
 
 def numbered(name: str, count: int, ending: str) -> list[str]:

@@ -18,7 +18,8 @@ MOST_REFUSED = 100
 """So many runs in a row that are refused in the very same words end a sweep: nothing speaks for the next one. Each
 costs little, and a value that varies slowly may be to blame."""
 MOST_FAULTS = 10
-"""The same of other failures (memory, ranks, the disk), whose numbers may differ, and which may cost minutes each."""
+"""So many failures in a row of one kind (memory, ranks, the disk), whose numbers may differ, end a sweep: they may cost
+minutes each."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ class Denoise:
     is_guided: bool
 
     def fits(self, needs: Sequence[Need], devices: Sequence[str], memories: Mapping[str, int]) -> list[bool | None]:
-        """Of each rank; None on a cluster, whose machines nobody has asked."""
+        """Whether each rank has room; None on a cluster, whose machines nobody has asked."""
         return fits(needs, devices, {} if self.model.place.cluster else memories)
 
 
@@ -68,7 +68,9 @@ def choices(denoise: Denoise, machine: Sequence[DeviceNow]) -> list[Choice]:
 
 
 def for_all(each: Sequence[Sequence[Choice]]) -> list[Choice]:
-    """Of several denoises: the plans that all of them list, with the largest need and the first problem."""
+    """The choices of several denoises together: the plans that all of them list, with the largest need and the first
+    problem.
+    """
     listed = [{(choice.plan, choice.devices): choice for choice in found} for found in each]
     common = [key for key in listed[0] if all(key in found for found in listed)] if listed else []
     return [_joined([found[key] for found in listed]) for key in common]

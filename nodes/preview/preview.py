@@ -26,7 +26,7 @@ from .walk import Walk, canvas_of, model_of, text_length_of
 
 GIB = 2**30
 MAX_DENOISES = 100
-"""That are looked at; each takes about 20 ms, and a workflow may be a stranger's."""
+"""How many Denoise nodes are looked at; each takes about 20 ms, and a workflow may be a stranger's."""
 TOO_MANY = (
     f"its plan is not shown, because only the first {MAX_DENOISES} denoises are looked at; it can run all the same"
 )
@@ -126,7 +126,7 @@ def _node_plan(
 
 
 def _devices(model: Model, plan: ParallelPlan) -> tuple[str, ...]:
-    """Of each rank of one job; a plan may span machines of a cluster."""
+    """The device of each rank of one job; a plan may span machines of a cluster."""
     here = model.place.devices[: model.place.group_size] or (model.device,)
     return tuple(here[rank % len(here)] for rank in range(plan.num_ranks))
 

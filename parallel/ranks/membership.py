@@ -13,6 +13,7 @@ from torch.distributed import FileStore, Store, TCPStore  # pyright: ignore[repo
 from torch.distributed.distributed_c10d import _abort_process_group, _world
 
 from ..collectives import highest
+from ..errors import PeerLost
 from .seat import World
 
 COLLECTIVE = timedelta(hours=6)
@@ -20,7 +21,9 @@ COLLECTIVE = timedelta(hours=6)
 
 
 class Membership:
-    """This rank in its present process group, if any. `abort` may come from another thread than the rest."""
+    """This rank's membership in its present process group, if any. `abort` may come from another thread than the
+    rest.
+    """
 
     def __init__(self, device: str) -> None:
         self._device = torch.device(device)
@@ -54,7 +57,7 @@ class Membership:
         """Collective: the highest wish of all ranks, a small number; on the CPU, whatever the device."""
         votes = self._votes
         if votes is None:
-            raise RuntimeError("the process group was aborted")
+            raise PeerLost("the process group was aborted")
         return highest(wish, votes)
 
     def leave(self) -> None:

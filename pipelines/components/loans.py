@@ -31,7 +31,7 @@ class Loans:
         self._lent: dict[Hashable, tuple[Hashable, int]] = {}
         """The condition of each component in use, and how many use it."""
         self._asking: list[Wanted] = []
-        """Those that wait, the first of them first."""
+        """Who waits for a component, in the order in which they asked."""
         self._mine = threading.local()
         """`is_held`: whether this thread holds a loan."""
 

@@ -53,7 +53,7 @@ class Limits:
     """Bounds that no real model meets; they keep a damaged number from filling the memory before weights are read."""
 
     max_layers: int = 1000
-    """Of a model: the number of its tensors, since every layer has at least one."""
+    """How many layers a model may have: as many as it has tensors, since each layer has at least one."""
     max_items: int = 4096
     """The longest list."""
 

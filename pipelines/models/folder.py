@@ -72,7 +72,7 @@ class ModelFiles:
     family: Family
     index: Mapping[str, Any]
     components: Mapping[str, ComponentFiles]
-    """Those present, by their names in model_index.json."""
+    """The components that are there, by their names in model_index.json."""
     fingerprint: str
     """Changes when the files change, not when they move."""
 

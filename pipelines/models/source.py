@@ -1,4 +1,8 @@
-"""Where a model's files are: from what the user wrote to a folder on this machine. Nothing here downloads."""
+"""Where a model's files are: from its source, as the user wrote it, to a folder on this machine.
+
+A *source* is a folder in diffusers format, `FILE.safetensors@BASE`, the id of a model on the Hugging Face hub, or
+`builtin:NAME`. Nothing here downloads: of the hub, only what was pulled before is found.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ class Resolved:
     id: str
     """The source with paths made absolute: means the same from any working folder."""
     revision: str = ""
-    """Of a hub model: the commit."""
+    """The commit of a hub model; empty for any other."""
 
 
 class OutsideRoots(ValueError):

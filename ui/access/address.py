@@ -10,7 +10,8 @@ from typing import Any
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 HOME_BITS = 64
-"""Of an IPv6 address: whoever has one has all that share these, and would else be as many strangers as they like."""
+"""How many bits of an IPv6 address count: whoever has one has all that share these, and would else be as many strangers
+as they like."""
 
 
 @dataclass(frozen=True)
@@ -18,9 +19,9 @@ class Asker:
     """Who a request or connection comes from."""
 
     address: str
-    """As limits count it: an IPv6 address by its network."""
+    """The address as limits count it: an IPv6 one by its network."""
     is_proxy: bool
-    """It is a trusted one itself, so that many may stand behind the address."""
+    """Whether the address is a trusted proxy's own, so that many may stand behind it."""
 
 
 def asker_of(scope: Mapping[str, Any], trusted: Sequence[str]) -> Asker:

@@ -56,7 +56,9 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """It asks for nothing: no header came as yet, or the last answer is sent. A websocket is never idle."""
+        """Whether the connection asks for nothing: no header came as yet, or the last answer is sent. A websocket is
+        never idle.
+        """
         is_answered = self.cycle is None or self.cycle.response_complete
         return is_answered and not self.is_websocket and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 

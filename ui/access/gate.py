@@ -30,7 +30,7 @@ PREFIX = "/loom"
 MIB = 1 << 20
 JSON_BYTES = 8 * MIB
 GRADIO_BYTES = 1 * MIB
-"""Of a call of `gradio_client`: a thousand of these may wait in memory."""
+"""The most bytes of a call of `gradio_client`: a thousand of these may wait in memory."""
 LOGIN_BYTES = 16 << 10
 """Anybody may send one, and hold a connection for as long as it may take to come."""
 THUMB_BYTES = 1 * MIB

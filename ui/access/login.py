@@ -36,7 +36,7 @@ KNOWN_S = 90 * 24 * 3600
 """How long a browser is known after it logged in."""
 MAX_FIELD = 4096
 MAX_SESSIONS = 1000
-"""Of one user; the oldest ends where another begins."""
+"""How many sessions a user may have; the oldest ends where another begins."""
 OPEN = re.compile(r"/|/health|/favicon\.ico|/manifest\.json|/theme\.css|/(assets|static)/.+")
 """What is read without a login: the login page with the files that it loads, and whether the server is up."""
 LOGIN = re.compile(r"/login/?")

@@ -27,7 +27,7 @@ GAP_S = 1 / 12
 LOOK_S = 15.0
 """How often a socket with nothing to tell looks whether its user is still logged in."""
 MAX_SOCKETS = 64
-"""Of one user: one for each page."""
+"""How many sockets a user may have open: one for each page."""
 MAX_MESSAGE = 1024
 """Characters that a page may send at once: it has nothing to say but pings."""
 POLICY, TOO_BIG, FAILED = 1008, 1009, 1011
@@ -80,7 +80,7 @@ async def _tell(socket: WebSocket, live: Live, user: str) -> None:
                 await socket.close(POLICY, "you are not logged in any more; log in again")
                 return
             if (message := live.changes(user, seen)) is not None:
-                await socket.send_text(json.dumps(message))
+                await socket.send_text(json.dumps(message.to_plain()))
                 await asyncio.sleep(GAP_S)
             await watcher.changed(LOOK_S)
 

@@ -39,7 +39,7 @@ def is_own_file(file: Path, folder: Path) -> bool:
 
 
 def thumbnail_path(data_dir: Path, user: str, id: str) -> Path:
-    """Of a result that there is; it need not have been made yet."""
+    """The path of a result's thumbnail, which need not have been made yet."""
     return user_folder(data_dir, user) / "thumbs" / f"{id}.webp"
 
 
