@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 import pytest
 import torch
 
+import latentloom
 from bodies.requests import counted
 from latentloom import nodes
 from latentloom.parallel.pool.pool import Pool
@@ -87,6 +88,12 @@ def test_a_wrong_value_is_refused_in_one_sentence(wrong: dict[str, Any], sentenc
     with pytest.raises(ValueError) as caught:
         Denoise(**{**GIVEN[Denoise], **wrong})
     assert str(caught.value).startswith(sentence)
+
+
+def test_the_stages_stand_at_the_root() -> None:
+    assert latentloom.stages is stages
+    with pytest.raises(ValueError, match="Denoise has no guidence; did you mean guidance"):
+        latentloom.stages.denoise(**GIVEN[Denoise], guidence=7.0)
 
 
 def test_a_request_of_another_stage_is_refused_by_name() -> None:
