@@ -29,6 +29,8 @@ class NodeRecord:
     """Of a stage: what each rank did, or this process."""
     files: tuple[str, ...] = ()
     message: str = ""
+    code: str = ""
+    """Of a failure (parallel/errors.py)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,8 @@ class ProblemShape(_Shape):
 class ErrorShape(_Shape):
     error: str
     """One sentence for people."""
+    code: str
+    """What it is, for programs: one of those that `latentloom.parallel.errors` and `latentloom.ui.errors` name."""
     problems: list[ProblemShape] = []
 
 
@@ -123,6 +125,8 @@ class RunRow(_Shape):
     total: int
     left_s: float | None
     error: str
+    code: str
+    """Of the error."""
     note: str
     varied: dict[str, Any]
     """Its values in its batch; in a list of long texts the beginning."""

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from ...nodes.execution.events import Event
+from ...parallel.errors import LoomError
 from ..store.paging import short_values
 
 MAX_RESTARTS = 2
@@ -33,7 +34,7 @@ def recovered(run: Run, *, now: float) -> Run:
     if run.is_ending:
         return ended(run, Outcome(state="cancelled"), now=now)
     if run.restarts >= MAX_RESTARTS:
-        return ended(run, Outcome(state="failed", error=GIVEN_UP), now=now)
+        return ended(run, Outcome(state="failed", error=GIVEN_UP, code=LoomError.code), now=now)
     return set_back(run).model_copy(update={"restarts": run.restarts + 1})
 
 
@@ -78,6 +79,8 @@ class NodeState(_Value):
     """Of its steps; None until there is a number to trust."""
     phase: str = ""
     message: str = ""
+    code: str = ""
+    """Of its failure."""
     cached: Literal["", "memory", "disk", "shared", "unneeded"] = ""
     preview: int = 0
     """Counts the previews; 0 before the first."""
@@ -119,6 +122,8 @@ class Run(_Value):
     ended: float | None = None
     seconds: float = 0.0
     error: str = ""
+    code: str = ""
+    """Of the error (parallel/errors.py)."""
     note: str = ""
     overrides: dict[str, Any] = {}
     varied: dict[str, Any] = {}
@@ -148,7 +153,7 @@ class Run(_Value):
     def to_row(self) -> dict[str, Any]:
         """The run in a list: of what was asked only what varies in its batch, and of long texts the beginning."""
         names = ("id", "batch", "name", "workflow_id", "state", "created", "started", "ended", "seconds", "error")
-        plain = {name: getattr(self, name) for name in (*names, "note", "plan")}
+        plain = {name: getattr(self, name) for name in (*names, "code", "note", "plan")}
         if self.is_ending and not self.is_over:
             plain["note"] = STOPPING
         return plain | {"varied": short_values(self.varied)} | progress(self.nodes.values())
@@ -161,6 +166,7 @@ class Outcome:
     state: State
     seconds: float = 0.0
     error: str = ""
+    code: str = ""
     plan: str = ""
     made: tuple[Made, ...] = ()
 
@@ -206,7 +212,8 @@ def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
             return {"state": "done", "seconds": seconds, "done": node.total, "left_s": None, "phase": ""}
         case "failed" | "cancelled" | "skipped":
             seconds = round(event.seconds, 4)
-            return {"state": event.kind, "seconds": seconds, "left_s": None, "phase": "", "message": event.message}
+            told = {"message": event.message, "code": event.code}
+            return {"state": event.kind, "seconds": seconds, "left_s": None, "phase": "", **told}
         case _:
             return {}
 
