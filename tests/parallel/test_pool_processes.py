@@ -200,11 +200,11 @@ def test_threads_are_as_many_as_the_container_allows(
 
 def test_a_package_that_a_new_process_would_not_find_is_loaded_whole(tmp_path: Path) -> None:
     root = tmp_path / "custom-nodes" / "loom-folder"
-    (root / "parallel").mkdir(parents=True)
+    (root / "parallel" / "ranks").mkdir(parents=True)
     (root / "__init__.py").write_text("__version__ = 'of this folder'\n")
     (root / "parallel" / "__init__.py").touch()
-    body = "from .. import __version__\ndef main(fd, host, preload):\n    print(__version__, fd, host, preload)\n"
-    (root / "parallel" / "fork_server.py").write_text(body)
+    body = "from ... import __version__\ndef main(fd, host, preload):\n    print(__version__, fd, host, preload)\n"
+    (root / "parallel" / "ranks" / "fork_server.py").write_text(body)
     order = json.dumps(["loom_of_another_name", str(root), 3, 4, ["x"]])
     told = subprocess.run([sys.executable, "-P", "-c", START, order], capture_output=True, text=True, timeout=60)
     assert told.stdout == "of this folder 3 4 ['x']\n", told.stderr
