@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..parallel.errors import BadInput
 from .values import Lora, Model
 
 if TYPE_CHECKING:
@@ -17,8 +18,10 @@ CAUSE = (
 )
 
 
-class NotFinite(ValueError):
+class NotFinite(BadInput):
     """A stage made what is no number; finding out took all of the stage's time."""
+
+    code = "not-finite"
 
 
 def check_finite(tensors: Mapping[str, Tensor | None], parts: Mapping[str, Any], model: Model, *, what: str) -> None:

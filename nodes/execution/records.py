@@ -29,6 +29,8 @@ class NodeRecord:
     """What each rank did for a stage, or this process; empty where the node runs none."""
     files: tuple[str, ...] = ()
     message: str = ""
+    code: str = ""
+    """Of a failure (parallel/errors.py)."""
 
 
 @dataclass(frozen=True, kw_only=True)

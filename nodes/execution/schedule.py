@@ -15,7 +15,7 @@ from ..graph.order import in_order
 from ..graph.problems import Names, refuse
 from ..graph.resolve import Overrides, Resolved, resolve, upgrade
 from ..graph.spec import NodeSpec
-from .failure import NodeFailed, sentence
+from .failure import NodeFailed
 
 
 def recipe_keys(order: Iterable[str], nodes: Mapping[str, Resolved], fingerprints: Mapping[str, str]) -> dict[str, str]:
@@ -147,5 +147,5 @@ def _fingerprints(
             prints[name] = secrets.token_hex(16)
             uncached.add(name)
         except Exception as error:
-            raise NodeFailed(name, node.spec, node.node.title, sentence(error)) from error
+            raise NodeFailed(name, node.spec, node.node.title, error) from error
     return prints, frozenset(uncached)

@@ -7,6 +7,8 @@ import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ...parallel.errors import BadInput
+
 SHOWN_PROBLEMS = 20
 NEAREST_POOL = 300
 """difflib is slow; a hostile file with 10,000 names must not make the checker hang."""
@@ -30,8 +32,10 @@ class Problem:
         return f"{where}: {self.message}" if where else self.message
 
 
-class GraphError(ValueError):
+class GraphError(BadInput):
     """A workflow that cannot be read or run. The only error that reading and checking raise."""
+
+    code = "bad-workflow"
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from ..files.atomic import LIVE, write_failure
+from ...parallel.errors import BadInput
+from ..files.atomic import LIVE, NotWritten
 
 logger = logging.getLogger("latentloom")
 
@@ -23,8 +24,10 @@ FAR = 1 << 30
 HOLDER_BYTES = 200
 
 
-class InUse(ValueError):
+class InUse(BadInput):
     """Another process has it; `holder` says which."""
+
+    code = "in-use"
 
     def __init__(self, text: str, *, holder: str) -> None:
         super().__init__(text)
@@ -72,7 +75,7 @@ def claimed(folder: Path) -> Iterator[None]:
             holder=error.holder,
         ) from None
     except OSError as error:
-        raise ValueError(write_failure(folder, error)) from error
+        raise NotWritten(folder, error) from error
     LIVE.add(lock)
     try:
         yield

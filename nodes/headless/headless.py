@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import code_of
 from ...pipelines.values import Place
 from ..execution.attempt import Caches, attempt, baked, open_caches, workspace_of
 from ..execution.events import Sink
@@ -125,10 +126,11 @@ def _attempt(job: Headless, point: _Point, caches: Caches, sink: Sink, cancel: T
             workspace = _workspace(job, point.graph, point.folder)
             made = attempt(point.graph, SPECS, workspace=workspace, caches=caches, sink=sink, cancel=cancel)
     except InUse as error:
-        return dataclasses.replace(report, problem=str(error), is_busy=job.resume and len(job.sweep) > 1)
+        is_busy = job.resume and len(job.sweep) > 1
+        return dataclasses.replace(report, problem=str(error), problem_code=error.code, is_busy=is_busy)
     except ValueError as error:
-        return dataclasses.replace(report, problem=str(error))
-    return dataclasses.replace(report, result=made.result, problem=made.problem)
+        return dataclasses.replace(report, problem=str(error), problem_code=code_of(error))
+    return dataclasses.replace(report, result=made.result, problem=made.problem, problem_code=made.problem_code)
 
 
 def _workspace(job: Headless, graph: Graph, folder: Path) -> Workspace:
