@@ -20,6 +20,7 @@ const node = (state: NodeState["state"], done = 0): NodeState => ({
   left_s: null,
   phase: "",
   message: "",
+  code: "",
   cached: "",
   preview: 0,
   plan: "",

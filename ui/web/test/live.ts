@@ -14,6 +14,7 @@ export function liveRun(id: string, facts: Partial<Run> = {}): Run {
     ended: null,
     seconds: 0,
     error: "",
+    code: "",
     note: "",
     plan: "",
     varied: {},

@@ -144,7 +144,7 @@ test("the library is found by folder and by every word", () => {
 });
 
 function state(more: Partial<Timed>): Timed {
-  const counts = { done: 0, total: 0, seconds: 0, left_s: null, phase: "", message: "", preview: 0 };
+  const counts = { done: 0, total: 0, seconds: 0, left_s: null, phase: "", message: "", code: "", preview: 0 };
   return { state: "done", started: 0, ...counts, cached: "", plan: "", ranks: [], files: [], ...more };
 }
 

@@ -190,6 +190,10 @@ export interface ErrorAnswer {
    */
   error: string;
   /**
+   * What it is, for programs: one of those that `latentloom.parallel.errors` and `latentloom.ui.errors` name.
+   */
+  code: string;
+  /**
    * All that is wrong with a workflow.
    */
   problems?: Problem[];
@@ -261,6 +265,10 @@ export interface LiveRun {
   ended: number | null;
   seconds: number;
   error: string;
+  /**
+   * The error's, for programs (parallel/errors.py).
+   */
+  code: string;
   note: string;
   plan: string;
   /**
@@ -307,6 +315,10 @@ export interface NodeState {
    * The failure's sentence, or why the node was skipped or cached.
    */
   message: string;
+  /**
+   * The failure's, for programs (parallel/errors.py).
+   */
+  code: string;
   cached: "" | "memory" | "disk" | "shared" | "unneeded";
   /**
    * Counts the previews; 0 before the first.
@@ -575,6 +587,10 @@ export interface RunFacts {
   ended: number | null;
   seconds: number;
   error: string;
+  /**
+   * The error's, for programs (parallel/errors.py).
+   */
+  code: string;
   note: string;
   plan: string;
   /**
@@ -613,6 +629,10 @@ export interface RunRow {
   ended: number | null;
   seconds: number;
   error: string;
+  /**
+   * The error's, for programs (parallel/errors.py).
+   */
+  code: string;
   note: string;
   plan: string;
   /**
@@ -642,6 +662,10 @@ export interface RunWithGraph {
   ended: number | null;
   seconds: number;
   error: string;
+  /**
+   * The error's, for programs (parallel/errors.py).
+   */
+  code: string;
   note: string;
   plan: string;
   /**
