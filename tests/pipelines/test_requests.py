@@ -74,6 +74,7 @@ def test_what_is_missing_is_named(kind: type[Request]) -> None:
     [
         ({"guidance": -1}, "guidance is -1; give a number that is not negative, or 0 for the model's own"),
         ({"strength": math.nan}, "strength is nan; give a number"),
+        ({"guidance": 10**400}, "guidance is 1000"),
         ({"guidance": True}, "guidance is True; give a number"),
         ({"guidance": "3"}, "guidance is 3; give a number"),
         ({"steps": 2.0}, "steps is 2.0; give a whole number from 1 to 1000, or 0 for the model's own"),
