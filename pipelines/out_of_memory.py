@@ -1,4 +1,8 @@
-"""Running out of memory: how it is recognised, whatever ran out and whoever noticed."""
+"""Running out of memory: how it is recognised, whatever ran out and whoever noticed.
+
+The host's memory or an accelerator's, found by Python, by torch or by the kernel: all become one error, whose sentence
+says what to make smaller.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the server's stores refuse beside `ValueError`: what is not there, and what somebody else changed."""
+"""What the server's stores refuse beside `ValueError`: what is not there, and what somebody else changed.
+
+`access/answers.py` gives each the HTTP status that fits.
+"""
 
 from __future__ import annotations
 

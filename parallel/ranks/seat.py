@@ -1,4 +1,8 @@
-"""A rank's place in one job: which of how many ranks it is, and its device."""
+"""A rank's place in one job: which of how many ranks it is, and its device.
+
+Plain values that travel in messages: what a job asks of one rank (`JobOrder`), what its function is told (`Seat`), and
+which process group the ranks form for it (`World`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a model folder holds, found out without torch: its family, its components, and whether they are whole."""
+"""What a model folder holds, found out without torch: its family, its components, and whether they are whole.
+
+It holds one folder for each component, named by `model_index.json`, with config and safetensors files; whole means that
+every file that the indexes name is there, with the tensors that it should have.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rendered scenes as packed latents: what the transformer trains on."""
+"""Rendered scenes as packed latents: what the transformer trains on.
+
+Scenes are drawn by chance, rendered and encoded by the autoencoder, and kept in pools that batches are taken from.
+"""
 
 import random
 from dataclasses import dataclass
