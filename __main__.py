@@ -243,7 +243,7 @@ def show_command(arguments: argparse.Namespace) -> int:
 
 
 def verify_command(arguments: argparse.Namespace) -> int:
-    from .parallel.pool.job import RankFailed
+    from .parallel.errors import RankFailed
     from .pipelines.models.describe import describe_model
     from .pipelines.verify import plans_of, size_of, verify
 

@@ -17,10 +17,6 @@ Preview = Callable[[], "Tensor"]
 """Makes a small picture of the latents, uint8 H W 3; called only when somebody is watching."""
 
 
-class Cancelled(BaseException):
-    """The user asked for the run to end. No `Exception`, because diffusers' loops turn every `Exception` into a log."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class RankWork:
     """What one rank did in one stage, or this process where it works alone."""
@@ -53,8 +49,11 @@ class Progress:
     rank: int = 0
     """Who works, where one rank does the job alone: its number among those that could have."""
 
-    def phase(self, name: str) -> None:
-        """A part of the work begins, such as "loading transformer"; it has no steps of its own."""
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        """A part of the work begins, such as "loading transformer"; it has no steps of its own.
+
+        The text is for people. What `is_loading` waits for a disk, not for other ranks, and is worth waiting for.
+        """
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         """`done` of `total` steps are finished."""

@@ -1,30 +1,8 @@
-"""Running out of memory: how it is recognised, whatever ran out and whoever noticed.
-
-The host's memory or an accelerator's, found by Python, by torch or by the kernel: all become one error, whose sentence
-says what to make smaller.
-"""
+"""How much memory was lacking, as far as torch tells."""
 
 from __future__ import annotations
 
-import errno
 import re
-
-
-class OutOfMemory(RuntimeError):
-    """A device, or this machine, had no room; the text is the sentence for the user."""
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out: Python's, an accelerator's (torch's class, by name: this imports no
-    torch),
-    or that of torch on the CPU.
-    """
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return True
-    if isinstance(error, OSError):
-        return error.errno == errno.ENOMEM
-    text = str(error).lower()
-    return isinstance(error, RuntimeError) and ("defaultcpuallocator" in text or "out of memory" in text)
 
 
 def shortage(error: BaseException) -> str:

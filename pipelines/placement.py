@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..parallel.plan import ParallelPlan
-from ..parallel.pool.job import Lane, RankOutOfMemory
+from ..parallel.pool.job import Lane
 from ..parallel.pool.pool import Pool
 from ..parallel.progress import SILENT, Progress
 from ..parallel.ranks.seat import Seat
 from .models.describe import card_of
 from .models.folder import components_of, read_index
 from .models.source import resolve_source, split_source
-from .out_of_memory import OutOfMemory
 from .place import named_plan
 from .planning.memory import SPLIT_PIXELS
 from .planning.plans import auto_plan
@@ -132,13 +131,10 @@ def _run(
         return getattr(stages, stage)(request, progress)
     rank = place % model.place.group_size if num_ranks == 1 else 0
     wrapped = {"stage": stage, "request": dict(request), "ranks_here": len(model.place.devices), "rank": rank}
-    try:
-        with _ranks(model) as ranks:
-            return ranks.call(
-                ".pipelines.placement:on_rank", wrapped, progress, num_ranks=num_ranks, lane=lane, place=place
-            )
-    except RankOutOfMemory as error:
-        raise OutOfMemory(str(error)) from error
+    with _ranks(model) as ranks:
+        return ranks.call(
+            ".pipelines.placement:on_rank", wrapped, progress, num_ranks=num_ranks, lane=lane, place=place
+        )
 
 
 @contextlib.contextmanager

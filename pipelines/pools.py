@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..parallel.pool.job import RankFailed
+from ..parallel.errors import OutOfMemory, RankFailed
 from ..parallel.pool.pool import Pool
 from ..parallel.pool.trial import Deadline
 from ..parallel.progress import Progress
@@ -45,7 +45,7 @@ def _of_ranks(pool: Pool) -> list[Held]:
     progress = Deadline(ASK_S, close=lambda: None, words="the ranks have other work")
     try:
         answers = pool.call_every(".pipelines.pools:on_rank", {}, progress, num_ranks=pool.size)
-    except (RankFailed, ValueError):
+    except (RankFailed, OutOfMemory, ValueError):
         return []
     return [Held(**held) for answer in answers for held in answer]
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..parallel.errors import OutOfMemory, is_out_of_memory
 from ..parallel.plan import ParallelPlan
 from ..parallel.progress import SILENT, Progress
 from . import preview
@@ -30,7 +31,7 @@ from .families.family import Stage
 from .finite import check_finite
 from .models.describe import card_of
 from .models.folder import read_config, read_index
-from .out_of_memory import OutOfMemory, is_out_of_memory, shortage
+from .out_of_memory import shortage
 from .requests import number, seed_of, steps_of, text
 from .shape import check_frames, check_size
 from .spreading.measured import finish, measured

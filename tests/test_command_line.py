@@ -505,7 +505,7 @@ def test_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
     code = (
         f"import runpy, signal, sys, time; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background job ignores it
-        "from latentloom.nodes import pictures\nfrom latentloom.nodes.registry import SPECS\n"
+        "from latentloom.nodes.registry import SPECS\n"
         "def slow(**_):\n    print('asleep', flush=True)\n    time.sleep(300)\n"
         "object.__setattr__(SPECS['LoomEncodeText'], 'call', slow)\n"
         f"from latentloom.__main__ import main\nsys.exit(main(['run', {FIRST!r}, '--json', '--no-cache']))"
@@ -522,7 +522,7 @@ def test_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
 
 
 SLEEP = "(print('asleep', flush=True), time.sleep(300))"
-CHECK = "from latentloom.nodes import check as module; module.check = check"
+CHECK = "from latentloom.nodes.graph import check as module; module.check = check"
 ASLEEP = {
     "in the command": (1, f"def check(*_):\n    {SLEEP}\n{CHECK}"),
     "in a callback of Python's": (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ...parallel.pool.job import RankFailed
-from ...pipelines.out_of_memory import OutOfMemory, is_out_of_memory
+from ...parallel.errors import OutOfMemory, RankFailed, is_out_of_memory
 from ..graph.problems import short
 from ..graph.spec import NodeSpec
 

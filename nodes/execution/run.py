@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from typing import Any, Literal
 
-from ...parallel.progress import Cancelled, RankWork
+from ...parallel.errors import Cancelled
+from ...parallel.progress import RankWork
 from ..files.workspace import HERE, Workspace
 from ..graph.graph import Graph
 from ..graph.resolve import Overrides

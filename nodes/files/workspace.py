@@ -139,6 +139,11 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def folder_name(text: str, *, most: int) -> str:
+    """A text as a folder's name on any file system, of at most `most` characters; "" where nothing of it may stay."""
+    return "".join(c if c.isalnum() or c in "=,.-_ " else "_" for c in text)[:most].strip(" .")
+
+
 def numbered(name: str, count: int, ending: str) -> list[str]:
     """`name.ending`, or `name-00.ending` and so on for several."""
     width = len(str(count - 1))

@@ -25,7 +25,7 @@ from ..execution.overlap import overlapped, width_of
 from ..execution.schedule import schedule
 from ..execution.watch import Token
 from ..files.picture_files import MAX_PIXELS
-from ..files.workspace import Workspace
+from ..files.workspace import Workspace, folder_name
 from ..graph.check import ensure
 from ..graph.graph import Graph
 from ..registry import SPECS
@@ -154,17 +154,13 @@ def _is_complete(job: Headless, point: _Point) -> bool:
 
 def folder_names(sweep: Sequence[Mapping[str, Any]]) -> list[str]:
     """A folder name for each point of a sweep, such as `seed=3,steps=8`; all differ, also where case does not count."""
-    names = [_folder_name(varied) for varied in sweep]
+    texts = [",".join(f"{name}={value}" for name, value in varied.items()) for varied in sweep]
+    names = [folder_name(text, most=100) for text in texts]
     counts = Counter(name.casefold() for name in names)
     return [
         f"{name} {_mark(varied)}" if counts[name.casefold()] > 1 else name
         for name, varied in zip(names, sweep, strict=True)
     ]
-
-
-def _folder_name(varied: Mapping[str, Any]) -> str:
-    text = ",".join(f"{name}={value}" for name, value in varied.items())
-    return "".join(c if c.isalnum() or c in "=,.-_ " else "_" for c in text)[:100].strip(" .")
 
 
 def _mark(varied: Mapping[str, Any]) -> str:

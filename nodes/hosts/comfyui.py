@@ -10,7 +10,8 @@ import secrets
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...parallel.progress import Cancelled, Preview, Progress
+from ...parallel.errors import Cancelled
+from ...parallel.progress import Preview, Progress
 from ...pipelines.values import Image
 from ..files.workspace import Workspace
 from ..graph.spec import InputSpec, NodeSpec, Saved
@@ -181,7 +182,7 @@ class ComfyProgress(Progress):
         self._bar: Any = None
         self._interrupt: BaseException | None = None
 
-    def phase(self, name: str) -> None:
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
         self.check()
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:

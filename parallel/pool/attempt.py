@@ -14,22 +14,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from ..ranks.messages import read_body
-from ..ranks.seat import JobOrder
+from ..errors import Cancelled, RankFailed
+from ..ranks.channel import read_body
+from ..ranks.messages import Abort, Cancel, Ended, OfJob, Phase, Preview, Run, Spread, Step, Stuck
 from .folder import keep_logs
-from .job import End, Job, RankFailed, failure, first_cause
+from .job import End, Job, Picture, failure, first_cause
 from .limits import Limits
 from .rank_process import RankProcess
 
 DID_NOT_LEAVE = "did not leave a job that another rank had failed in"
 DID_NOT_STOP = "did not stop when its job was cancelled"
-LOADING = "loading"
-"""How the phase begins in which a rank waits for a disk, not for other ranks."""
 
 
 class JobRun:
@@ -42,7 +38,7 @@ class JobRun:
         self.size = job.work.num_ranks if job.work.world is None else job.work.world.size
         self.ends: dict[int, End] = {}
         """By place in the job."""
-        self.phases: dict[int, str] = {}
+        self.phases: dict[int, Phase] = {}
         self.steps: dict[int, int] = {}
         self.longest_step_s = 0.0
         self.broken_time: float | None = None
@@ -62,7 +58,7 @@ class JobRun:
         work = self.job.work
         first = 0 if work.world is None else work.world.first
         for place, rank in enumerate(self.ranks):
-            order = JobOrder(
+            order = Run(
                 job=self.job.number,
                 function=work.function,
                 lane=work.lane,
@@ -71,40 +67,41 @@ class JobRun:
                 previews=work.previews and place == 0,
                 answers=work.every or place == 0,
             )
-            rank.send({"kind": "job", "order": asdict(order)}, [self.job.body])
+            rank.send(order, [self.job.body])
 
     def cancel(self) -> None:
         self.cancel_time = self.cancel_time or time.monotonic()
         for place, rank in enumerate(self.ranks):
             if place not in self.ends:
-                rank.send({"kind": "cancel", "job": self.job.number})
+                rank.send(Cancel(self.job.number))
 
-    def hear(self, rank: RankProcess, header: Mapping[str, Any], body: int | None) -> None:
+    def hear(self, rank: RankProcess, message: OfJob, body: int | None) -> None:
         """`body` is read and closed here."""
-        place, kind = self.ranks.index(rank), header["kind"]
+        place = self.ranks.index(rank)
         now = self.sign_time = time.monotonic()
-        if kind == "ended":
-            self._end(place, End.read(dict(header), body))
-            if header.get("is_last"):
-                rank.kill("lost its device by an error that CUDA repeats from then on")
-        elif kind == "phase":
-            self.phases[place] = header["name"]
-            self.steps.pop(place, None)
-            self._step_time, self.longest_step_s = None, 0.0  # it may compile, and the steps after it be others
-            if place == 0:
-                self.job.tell("phase", header["name"])
-        elif kind == "step":
-            self.steps[place] = header["done"]
-            if place == 0:
-                if self._step_time is not None:
-                    self.longest_step_s = max(self.longest_step_s, now - self._step_time)
-                self._step_time = now if header["done"] < header["total"] else None
-                self.job.tell("step", (header["done"], header["total"]))
-        elif kind == "stuck":
-            self._end_rank(rank)
-        elif kind == "preview" and body is not None:
-            with contextlib.suppress(OSError):  # the next one may arrive
-                self.job.tell("preview", read_body(body))
+        match message:
+            case Ended():
+                self._end(place, End.read(message, body))
+                if message.is_last:
+                    rank.kill("lost its device by an error that CUDA repeats from then on")
+            case Phase():
+                self.phases[place] = message
+                self.steps.pop(place, None)
+                self._step_time, self.longest_step_s = None, 0.0  # it may compile, and the steps after it be others
+            case Step():
+                self.steps[place] = message.done
+                if place == 0:
+                    if self._step_time is not None:
+                        self.longest_step_s = max(self.longest_step_s, now - self._step_time)
+                    self._step_time = now if message.done < message.total else None
+            case Stuck():
+                self._end_rank(rank)
+            case Preview():
+                if body is not None:
+                    with contextlib.suppress(OSError):  # the next one may arrive
+                        self.job.tell(Picture(read_body(body)))
+        if place == 0 and isinstance(message, Phase | Step):
+            self.job.tell(message)
 
     def lose(self, rank: RankProcess, reason: str) -> None:
         """A rank died, or was ended."""
@@ -142,7 +139,7 @@ class JobRun:
         self.abort_time = now
         for place, rank in enumerate(self.ranks):
             if place not in self.ends:
-                rank.send({"kind": "abort", "job": self.job.number})
+                rank.send(Abort(self.job.number))
 
     def _time_to_leave(self, place: int) -> float:
         """Seconds that a rank gets, after the abort, to leave the job.
@@ -157,7 +154,7 @@ class JobRun:
         return self.limits.leaving(self.longest_step_s)
 
     def _is_loading(self, place: int) -> bool:
-        return self.phases.get(place, "").startswith(LOADING)
+        return place in self.phases and self.phases[place].is_loading
 
     def _ignores_cancel(self, now: float) -> bool:
         """Whether a rank should have come to a step border by now, at which it hears of the cancel.
@@ -181,7 +178,8 @@ class JobRun:
         if now - self.sign_time <= deadline:
             return ""
         place = next(place for place in range(len(self.ranks)) if place not in self.ends)
-        doing = f"after step {self.steps[place]}" if place in self.steps else self.phases.get(place, "at the start")
+        phase = self.phases[place].text if place in self.phases else "at the start"
+        doing = f"after step {self.steps[place]}" if place in self.steps else phase
         return f"was silent about its work for {deadline:g} s ({doing})"
 
     def _end(self, place: int, end: End) -> None:
@@ -201,7 +199,7 @@ class JobRun:
         """Tell the caller how it ended; False where it is to be tried again."""
         job, ends = self.job, self.ends
         if job.is_cancelled:
-            job.end("cancelled")
+            job.end(Cancelled())
         elif all(end.state == "done" for end in ends.values()):
             self._deliver()
         elif reason := self._loss():
@@ -212,7 +210,7 @@ class JobRun:
             if end.state == "failed":
                 keep_logs(rank.log.parent)
             are_alike = all((each.state, each.reason) == ("refused", end.reason) for each in ends.values())
-            job.end("error", failure(end, f"rank {rank.number} ({rank.device})", log=rank.log, are_alike=are_alike))
+            job.end(failure(end, f"rank {rank.number} ({rank.device})", log=rank.log, are_alike=are_alike))
         return True
 
     def _log(self) -> Path:
@@ -230,9 +228,9 @@ class JobRun:
         marks = {place: end.mark for place, end in ends.items()}
         if not job.work.every and (other := next((p for p in marks if marks[p] != marks[0]), None)) is not None:
             first, second = (self.ranks[place].number for place in (0, other))
-            job.end("error", RankFailed(f"rank {second} has another result than rank {first}; run `latentloom verify`"))
+            job.end(RankFailed(f"rank {second} has another result than rank {first}; run `latentloom verify`"))
             return
         spreads = [end.spread for _, end in sorted(ends.items()) if end.spread is not None]
         if spreads:
-            job.tell("spread", (spreads[0]["plan"], [work for spread in spreads for work in spread["work"]]))
-        job.end("done", [ends[place].value for place in sorted(ends)])
+            job.tell(Spread(plan=spreads[0].plan, work=tuple(work for spread in spreads for work in spread.work)))
+        job.end(answers=[ends[place].value for place in sorted(ends)])

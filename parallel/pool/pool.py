@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..errors import RankFailed
 from ..machine.container import num_free_cores
-from ..progress import SILENT, Cancelled, Preview, Progress, RankWork
-from ..ranks.messages import write_body
+from ..progress import SILENT, Preview, Progress
+from ..ranks.channel import write_body
+from ..ranks.messages import Phase, Spread, Step
 from ..ranks.seat import World
 from ..ranks.shortage import advice
 from .folder import PoolFolder
-from .job import LAST_WORDS, Job, Lane, RankFailed, Work
+from .job import Job, Lane, Last, Picture, Work
 from .limits import Limits
 from .rank_process import RankProcess
 from .replica import Replica
@@ -101,7 +103,7 @@ class Pool:
 
         On the main lane `num_ranks` ranks of a replica work together; on the side lane one does, that at `place`,
         beside main jobs. A rank's death is mended and the job tried once more. Raises ValueError where a rank refused
-        the request, `RankOutOfMemory`, `RankFailed` naming the rank, or what `progress` raised once the ranks have
+        the request, `OutOfMemory`, `RankFailed` naming the rank, or what `progress` raised once the ranks have
         stopped.
         """
         return self._call(function, request, progress, num_ranks=num_ranks, lane=lane, place=place, world=world)[0]
@@ -196,30 +198,27 @@ def _wait(job: Job, progress: Progress) -> list[Any]:
     while True:
         progress.check()
         try:
-            kind, value = job.told.get(timeout=CHECK_S)
+            told = job.told.get(timeout=CHECK_S)
         except queue.Empty:
             continue
-        if kind == "phase":
-            progress.phase(value)
-        elif kind == "preview":
-            preview = functools.partial(lambda picture: picture, value)
-        elif kind == "step":
-            done, total = value
-            progress.step(done, total, preview)
-            preview = None
-        elif kind == "spread":
-            plan, work = value
-            progress.spread(plan, [RankWork(**each) for each in work])
-        elif kind == "done":
-            return value
-        elif kind == "cancelled":
-            raise Cancelled
-        else:
-            raise value
+        match told:
+            case Phase():
+                progress.phase(told.text, is_loading=told.is_loading)
+            case Picture(pixels):
+                preview = functools.partial(lambda picture: picture, pixels)
+            case Step():
+                progress.step(told.done, told.total, preview)
+                preview = None
+            case Spread():
+                progress.spread(told.plan, told.work)
+            case Last():
+                if told.error is not None:
+                    raise told.error
+                return told.answers
 
 
 def _drain(job: Job) -> None:
-    while job.told.get()[0] not in LAST_WORDS:
+    while not isinstance(job.told.get(), Last):
         pass
 
 

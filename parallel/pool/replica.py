@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
+from ..errors import RankFailed
+from ..ranks.messages import Join, Joined
 from ..ranks.seat import World
 from .attempt import JobRun
-from .job import Job, RankFailed
+from .job import Job
 from .limits import Limits
 from .rank_process import RankProcess
 
@@ -95,14 +94,14 @@ class Replica:
         self._problem = ""
         for place, rank in enumerate(self.members):
             self.joining[rank] = None
-            rank.send({"kind": "join", "world": asdict(wanted), "rank": wanted.first + place})
+            rank.send(Join(world=wanted, rank=wanted.first + place))
 
-    def hear_joined(self, rank: RankProcess, header: Mapping[str, Any]) -> None:
-        if self.world is None or header["world"] != self.world.name or rank not in self.joining:
+    def hear_joined(self, rank: RankProcess, told: Joined) -> None:
+        if self.world is None or told.world != self.world.name or rank not in self.joining:
             return
-        self.joining[rank] = header["problem"]
-        if header["problem"] and not self._problem:
-            self._join_time, self._problem = time.monotonic(), f"rank {rank.number}: {header['problem']}"
+        self.joining[rank] = told.problem
+        if told.problem and not self._problem:
+            self._join_time, self._problem = time.monotonic(), f"rank {rank.number}: {told.problem}"
         if all(said is not None for said in self.joining.values()):
             self.joining = {}
             if self._problem:
@@ -114,7 +113,7 @@ class Replica:
         self.world = None
         if self.job is not None:
             job, self.job = self.job, None
-            job.end("error", RankFailed(f"the ranks could not connect: {self._problem}"))
+            job.end(RankFailed(f"the ranks could not connect: {self._problem}"))
         self.size = 1  # the next job that wants more tries again
 
     def lose(self, rank: RankProcess, reason: str) -> None:

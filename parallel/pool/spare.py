@@ -10,7 +10,9 @@ import logging
 import time
 from collections.abc import Callable
 
-from ..ranks.messages import Channel, Closed
+from ..errors import BadMessage, Closed
+from ..ranks.channel import Channel
+from ..ranks.messages import FromServer, Ready
 from ..ranks.shortage import advice
 from .server_process import ServerProcess
 
@@ -23,7 +25,10 @@ class Spare:
     """Owned by the crew. `listen` and `ignore` are the crew's: what to call when a connection has news."""
 
     def __init__(
-        self, *, listen: Callable[[Channel, Callable[[], None]], None], ignore: Callable[[Channel], None]
+        self,
+        *,
+        listen: Callable[[Channel[FromServer], Callable[[], None]], None],
+        ignore: Callable[[Channel[FromServer]], None],
     ) -> None:
         self._listen = listen
         self._ignore = ignore
@@ -67,13 +72,16 @@ class Spare:
     def _read(self) -> None:
         while self._process is not None:
             try:
-                message = self._process.channel.receive()
+                received = self._process.channel.receive()
             except Closed:
                 self._lose("has ended")
                 return
-            if message is None:
+            except BadMessage as error:
+                self._lose(f"is not understood: {error}")
                 return
-            if self._process.hear_ready(message):
+            if received is None:
+                return
+            if isinstance(received.message, Ready) and self._process.hear_ready(received.message.pid, received.fds):
                 self._num_losses = 0
                 logger.info("the spare of the fork server is process %d", self._process.pid)
             else:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..errors import RankFailed
 from ..progress import Progress
 from ..ranks.seat import Seat
-from .job import RankFailed
 from .limits import Limits
 from .pool import Pool
 

@@ -18,6 +18,7 @@ from torch.distributed import FileStore, Store, TCPStore  # pyright: ignore[repo
 from torch.distributed.distributed_c10d import _abort_process_group, _world
 
 from ..collectives import highest
+from ..errors import PeerLost
 from .seat import World
 
 COLLECTIVE = timedelta(hours=6)
@@ -61,7 +62,7 @@ class Membership:
         """Collective: the highest wish of all ranks, a small number; on the CPU, whatever the device."""
         votes = self._votes
         if votes is None:
-            raise RuntimeError("the process group was aborted")
+            raise PeerLost("the process group was aborted")
         return highest(wish, votes)
 
     def leave(self) -> None:

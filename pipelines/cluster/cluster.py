@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ...parallel.pool.job import Lane, RankFailed
+from ...parallel.errors import RankFailed
+from ...parallel.pool.job import Lane
 from ...parallel.pool.pool import CHECK_S, check_platform
 from ...parallel.progress import SILENT, Progress
 from ..values import Place

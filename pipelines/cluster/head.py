@@ -15,8 +15,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ...parallel.errors import RankFailed
 from ...parallel.machine.deadline import within
-from ...parallel.pool.job import RankFailed
 
 logger = logging.getLogger("latentloom")
 

@@ -1,6 +1,6 @@
 """A machine of a Ray cluster as the host sees it: its agent, asked by name, and Ray's errors in our words.
 
-Only this module and `cluster_head.py` know Ray. It starts nothing but actors, which end with this process.
+Only this module and `head.py` know Ray. It starts nothing but actors, which end with this process.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import LoomError, RankFailed
 from ...parallel.machine.deadline import within
-from ...parallel.pool.job import RankFailed
 from .agent import unpack, versions
 from .head import count_gpus
 
@@ -28,9 +28,10 @@ MAX_CALLS = 64
 """How many calls an agent answers at a time: two for each job, and cancels."""
 
 
-class MachineLost(Exception):
+class MachineLost(LoomError):
     """An agent died, its machine is gone, or it is silent. `machine` is set by whoever asked."""
 
+    code = "machine-lost"
     machine: Machine
 
 
@@ -168,7 +169,10 @@ def _start_agent(node: str, *, num_gpus: int, config: Mapping[str, Any]) -> Any:
         "num_cpus": 1,
         "num_gpus": num_gpus,
         "max_restarts": -1,
-        "max_task_retries": 0,  # a job is tried again by us, on another machine
+        # `Cluster.call` tries a job again. Ray's own retry waits for this actor on this machine, also where another is
+        # well or this one is gone, and tells nobody; and of a job over several machines it would repeat one part,
+        # whose others have left their meeting.
+        "max_task_retries": 0,
         "max_concurrency": MAX_CALLS,
         "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False),
     }

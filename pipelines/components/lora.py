@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import is_out_of_memory
 from ..models.lora_file import check_lora
 from ..models.regular_file import sha256_of
 from ..models.tensor_file import read_tensor_file
-from ..out_of_memory import is_out_of_memory
 from ..values import Lora
 from .loading import offline, one_reason, quiet_libraries
 

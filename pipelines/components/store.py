@@ -194,7 +194,7 @@ class ComponentStore:
             self._drop(key)
             entry = None
         if entry is None:
-            progress.phase(f"loading {files.name}")
+            progress.phase(f"loading {files.name}", is_loading=True)
             place = model.device if files.kind == "model" else "cpu"
             if mesh is not None and _is_transformer(files.name):
                 self._drop_shares(keep)

@@ -18,7 +18,7 @@ from diffusers.modular_pipelines.modular_pipeline import (
     ModularPipelineBlocks,
 )
 
-from ..out_of_memory import is_out_of_memory
+from ...parallel.errors import is_out_of_memory
 from . import quiet  # noqa: F401 (imported for what it silences)
 
 if TYPE_CHECKING:

@@ -1,8 +1,10 @@
 """The header of a safetensors file, checked without reading a tensor.
 
 Format: https://github.com/huggingface/safetensors#format (8 bytes little-endian header length, JSON header, data).
-Not by that project's own reader: it takes one name twice, parses what nobody has counted, and maps the file, so that
-one that is cut short meanwhile ends the process.
+Not by that project's own reader (0.8), which takes no header apart from its data. It opens a path by itself: maybe not
+the file whose kind and size were looked at, and a pipe keeps it waiting. It maps the file, so that one that is cut
+short meanwhile ends the process (SIGBUS). And it takes one name twice. One that reads the bytes of a header could
+replace `_read_entries`; what refuses names twice and counts before anything is parsed would stay.
 """
 
 from __future__ import annotations

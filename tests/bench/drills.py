@@ -24,9 +24,8 @@ from drill_memory import NoGroup, memory, starve
 from drill_server import server, spare, spare_memory
 from drill_work import MOMENTS, Moment, Work, later
 
-from latentloom.parallel.pool.job import RankOutOfMemory
+from latentloom.parallel.errors import Cancelled, OutOfMemory
 from latentloom.parallel.pool.limits import Limits
-from latentloom.parallel.progress import Cancelled
 
 Row = dict[str, Any]
 
@@ -135,7 +134,7 @@ def oom(work: Work, times: int, *, seed: int = 0) -> list[Row]:
         start, named = time.monotonic(), False
         try:
             work.pool.call("drill_bodies:out_of_memory", request, num_ranks=work.num_ranks)
-        except RankOutOfMemory as error:
+        except OutOfMemory as error:
             named = str(error).startswith(f"rank {rank} (cpu): ")
         took = time.monotonic() - start
         expected = work.expected[number % len(work.expected)]

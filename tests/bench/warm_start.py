@@ -33,8 +33,8 @@ class First(Moment):
         self.asked = time.monotonic()
         self.marks: list[tuple[str, float]] = []
 
-    def phase(self, name: str) -> None:
-        self.marks.append((name, time.monotonic() - self.asked))
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        self.marks.append((text, time.monotonic() - self.asked))
 
 
 def main() -> None:

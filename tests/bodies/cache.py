@@ -13,10 +13,11 @@ from diffusers.hooks.first_block_cache import FBCHeadBlockHook
 from diffusers.hooks.sea_cache import SeaCacheRootHook
 from torch import Tensor, nn
 
+from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.mesh import _kept as kept_meshes
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.denoising import cache_decisions, step_cache
 from latentloom.pipelines.spreading import transformer

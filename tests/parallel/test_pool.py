@@ -12,10 +12,10 @@ import torch
 
 import latentloom
 from bodies.pool import total as total_here
-from latentloom.parallel.pool.job import RankFailed, RankOutOfMemory
+from latentloom.parallel.errors import Cancelled, OutOfMemory, RankFailed
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
-from latentloom.parallel.progress import SILENT, Cancelled, Progress
+from latentloom.parallel.progress import SILENT, Progress
 from latentloom.parallel.ranks.seat import Seat
 
 TENSOR = torch.linspace(-1, 1, 7)
@@ -31,8 +31,8 @@ class Recorder(Progress):
         self.told: list[Any] = []
         self.error = Cancelled("the user's own")
 
-    def phase(self, name: str) -> None:
-        self.told.append(name)
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        self.told.append(text)
 
     def step(self, done: int, total: int, preview: Any = None) -> None:
         self.told.append((done, total) if preview is None else (done, total, tuple(preview().shape)))
@@ -122,7 +122,7 @@ def test_groups_of_different_sizes_follow_one_another(pool: Pool) -> None:
     [
         ("value", ValueError, r"^rank 1 \(cpu\): the strength must be under 1(\n|$)"),
         ("runtime", RankFailed, r"^rank 1 \(cpu\): the strength must be under 1(\n|$)"),
-        ("memory", RankOutOfMemory, r"^rank 1 \(cpu\): the strength must be under 1(\n|$)"),
+        ("memory", OutOfMemory, r"^rank 1 \(cpu\): the strength must be under 1(\n|$)"),
     ],
 )
 def test_a_rank_that_fails_is_named_and_no_rank_is_lost(
@@ -146,7 +146,7 @@ def test_a_failure_carries_the_ranks_traceback(pool: Pool, kind: str) -> None:
     with pytest.raises((RankFailed, ValueError)) as caught:
         pool.call("bodies.pool:fail", {"rank": 0, "kind": kind, "text": "broken"})
     notes = "".join(caught.value.__notes__)
-    assert "pool_bodies.py" in notes
+    assert "bodies/pool.py" in notes
     assert (str(pool.states()[0].log) in notes) == (kind == "runtime")
 
 

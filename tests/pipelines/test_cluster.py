@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 import torch
 
+from latentloom.parallel.errors import Cancelled, RankFailed
 from latentloom.parallel.machine.container import num_free_cores
-from latentloom.parallel.pool.job import RankFailed
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.cluster.cluster import Cluster, too_few
 from latentloom.pipelines.cluster.head import MISSING, Head, connect, leave
@@ -48,8 +48,8 @@ class Watcher(Progress):
         self.work: list[Any] = []
         self.cancel = threading.Event()
 
-    def phase(self, name: str) -> None:
-        self.phases.append(name)
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        self.phases.append(text)
 
     def step(self, done: int, total: int, preview: Any = None) -> None:
         self.steps.append((done, total))

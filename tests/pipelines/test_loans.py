@@ -11,7 +11,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.errors import Cancelled
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.loans import Loans, unshared
 from latentloom.pipelines.components.store import ComponentStore, store

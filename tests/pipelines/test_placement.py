@@ -12,12 +12,11 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 
-from latentloom.parallel.pool.job import RankOutOfMemory
+from latentloom.parallel.errors import OutOfMemory
 from latentloom.parallel.progress import SILENT, Progress, RankWork
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.out_of_memory import OutOfMemory
 from latentloom.pipelines.pools import preloads
 from latentloom.pipelines.values import Latents, Model, Place, from_plain, to_plain
 
@@ -163,7 +162,7 @@ def test_a_decoder_that_is_not_known_to_be_exact_works_alone(ranks: ToyRanks, mo
 
 
 def test_a_rank_without_memory_is_told_as_of_one_process(ranks: ToyRanks) -> None:
-    ranks.error = RankOutOfMemory("rank 1 (cpu) ran out of memory")
+    ranks.error = OutOfMemory("rank 1 (cpu) ran out of memory")
     with pytest.raises(OutOfMemory, match=r"^rank 1 \(cpu\) ran out of memory$"):
         placement.encode_text({"model": to_plain(at()), "prompt": ""})
 

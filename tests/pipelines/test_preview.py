@@ -19,8 +19,8 @@ class Phases(Progress):
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def phase(self, name: str) -> None:
-        self.names.append(name)
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        self.names.append(text)
 
 
 class LinearVae:

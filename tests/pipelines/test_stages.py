@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.errors import Cancelled, OutOfMemory, is_out_of_memory
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.families import FAMILIES, family_module
 from latentloom.pipelines.finite import check_finite
-from latentloom.pipelines.out_of_memory import OutOfMemory, is_out_of_memory
 from latentloom.pipelines.spreading import measured
 from latentloom.pipelines.values import Image, Model, Sampling, from_plain, to_plain
 
@@ -24,8 +24,8 @@ class Watcher(Progress):
         self.previews: list[torch.Tensor] = []
         self.last = last
 
-    def phase(self, name: str) -> None:
-        self.phases.append(name)
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        self.phases.append(text)
 
     def step(self, done: int, total: int, preview: Any = None) -> None:
         self.steps.append((done, total))

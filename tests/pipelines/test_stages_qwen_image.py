@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.errors import Cancelled
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.denoising.noise import generators
@@ -203,7 +204,7 @@ class Counting(Progress):
         self.steps: list[tuple[int, int]] = []
         self.cancel_after = cancel_after
 
-    def phase(self, name: str) -> None:
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
         pass
 
     def step(self, done: int, total: int, preview: Any = None) -> None:

@@ -11,8 +11,9 @@ from diffusers.models.cache_utils import CacheMixin
 from safetensors.torch import save_file
 from torch import nn
 
+from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.denoising import step_cache
 from latentloom.pipelines.denoising.step_cache import Choice, cached

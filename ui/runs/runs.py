@@ -18,6 +18,7 @@ from ...nodes.execution.manifest import MANIFEST_FILE, versions_of
 from ...nodes.execution.overlap import width_of
 from ...nodes.execution.schedule import needs_of
 from ...nodes.execution.watch import Token
+from ...nodes.files.workspace import folder_name
 from ...nodes.graph.graph import Graph, graph_to_plain
 from ...nodes.graph.resolve import param_values
 from ...nodes.graph.spec import NodeSpec
@@ -87,7 +88,7 @@ class Runs:
         needs = needs_of(graph, self._specs, overrides={**overrides, **points[0]}, targets=targets)
         if not needs.order:
             raise ValueError("the workflow makes nothing: it has no output; add a Save Image node, or run to a node")
-        batch, now = fresh_id(), time.time()
+        batch, now, folder = fresh_id(), time.time(), folder_name(graph.name, most=50) or "run"
         runs = [
             Run(
                 id=(id := fresh_id()),
@@ -102,7 +103,7 @@ class Runs:
                 params={name: v for name, v in param_values(graph, {**overrides, **varied}).items() if v is not None},
                 plan="" if place is None else place.plan,
                 place={} if place is None else to_plain(place),
-                folder=f"{time.strftime('%Y-%m-%d', time.localtime(now))}/{_folder_name(graph.name)}-{id[:8]}",
+                folder=f"{time.strftime('%Y-%m-%d', time.localtime(now))}/{folder}-{id[:8]}",
                 nodes=dict.fromkeys(needs.order, NodeState()),
             )
             for number, varied in enumerate(points)
@@ -229,11 +230,6 @@ class Runs:
         if (event.kind, event.message) == ("cached", "disk") and is_shared:
             event = dataclasses.replace(event, message="shared")  # nobody knows whose
         tell(event)
-
-
-def _folder_name(name: str) -> str:
-    text = "".join(c if c.isalnum() or c in "=,.-_ " else "_" for c in name)[:50].strip(" .")
-    return text or "run"
 
 
 def _remove_empty(folder: Path) -> None:

@@ -247,17 +247,7 @@ def train(config: Training, out: Path, stretch: Stretch) -> int:
     vae: Any = AutoencoderKL.from_pretrained(out / "vae").eval()
     vae.to(config.device)
     run, state = Run(config, vae), out / "train_state.safetensors"
-    if stretch.resume and state.exists():
-        run.restore(state)
-    advance(
-        run.progress,
-        run.learn,
-        keep=lambda: run.save(state),
-        last_step=config.steps if stretch.last_step is None else stretch.last_step,
-        minutes=stretch.minutes,
-        batch=config.batch,
-        device=config.device,
-    )
+    advance(run, stretch, state, num_steps=config.steps, batch=config.batch, device=config.device)
     if run.progress.step:
         run.learner.load_state_dict(run.ema)
         export(run.learner.eval().cpu(), vae.cpu(), out / "model", scratch=out)

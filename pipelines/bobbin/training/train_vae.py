@@ -227,17 +227,7 @@ class Run:
 def train_vae(config: VaeTraining, out: Path, stretch: Stretch) -> int:
     """Train for a stretch; write out/vae once the schedule is done, return the last step."""
     run, state = Run(config), out / "train_vae_state.safetensors"
-    if stretch.resume and state.exists():
-        run.restore(state)
-    advance(
-        run.progress,
-        run.learn,
-        keep=lambda: run.save(state),
-        last_step=config.all_steps if stretch.last_step is None else stretch.last_step,
-        minutes=stretch.minutes,
-        batch=config.batch,
-        device=config.device,
-    )
+    advance(run, stretch, state, num_steps=config.all_steps, batch=config.batch, device=config.device)
     if run.progress.step == config.all_steps:
         _finish(run.vae.eval(), out, config)
     return run.progress.step

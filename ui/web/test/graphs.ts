@@ -2,7 +2,7 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { fromFile } from "../src/graph/file";
+import { fromFile } from "../src/graph/file/workflowFile";
 import type { Catalog, EditorGraph, GraphFile, InputSpec, NodeSpec } from "../src/types";
 
 /** `test.mjs` runs the tests in ui/web. */

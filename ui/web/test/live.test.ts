@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { move, setMode } from "../src/graph/edit";
+import { move, setMode } from "../src/graph/edits";
 import { formatLeft } from "../src/parts/format";
-import { toyGraph } from "./graphs";
-import { changedNodes } from "../src/store/ran";
-import { titleOf } from "../src/store/tab_title";
 import { announce, announceNew } from "../src/store/announce";
-import { applyMessage, EMPTY_LIVE, endedRuns, newestActive, newRuns, type LiveState } from "../src/store/live_state";
+import { changedNodes } from "../src/store/changedSinceRun";
+import { applyMessage, EMPTY_LIVE, endedRuns, newestActive, newRuns, type LiveState } from "../src/store/liveState";
 import { dismissToast, pageStore } from "../src/store/page";
+import { titleOf } from "../src/store/tabTitle";
 import type { LiveMessage, NodeState, Run } from "../src/types";
+import { toyGraph } from "./graphs";
 
 const node = (state: NodeState["state"], done = 0): NodeState => ({
   state,

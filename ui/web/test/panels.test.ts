@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EMPTY_CATALOG } from "../src/graph/catalog";
-import { setInput } from "../src/graph/edit";
+import { setInput } from "../src/graph/edits";
 import { sourceOf } from "../src/graph/values";
-import { found, foldersOf } from "../src/panels/folders";
-import { devicesFor } from "../src/panels/planDevices";
-import { planNodeOf, withPlan } from "../src/panels/planNode";
-import { numRanks, ONE_RANK, parsePlan, planText, withDegree } from "../src/panels/planText";
-import { beforeOf } from "../src/panels/queueOrder";
-import { countSweep, seedOf } from "../src/panels/seeds";
-import { sweepables } from "../src/panels/sweepable";
-import { numValues, sweepText } from "../src/panels/sweepText";
-import { lanesOf, type Timed } from "../src/panels/timeline";
+import { lanesOf, type Timed } from "../src/panels/lanes/timeline";
+import { found, foldersOf } from "../src/panels/library/folders";
+import { devicesFor } from "../src/panels/plan/planDevices";
+import { planNodeOf, withPlan } from "../src/panels/plan/planNode";
+import { numRanks, ONE_RANK, parsePlan, planText, withDegree } from "../src/panels/plan/planText";
+import { beforeOf } from "../src/panels/runs/queueOrder";
+import { sweepables } from "../src/panels/runs/sweepables";
+import { numValues, sweepText } from "../src/panels/runs/sweepText";
+import { countSweep, seedOf } from "../src/panels/runs/workflowSeed";
 import type { Catalog, Device, Run, Workflow } from "../src/types";
 import { input, shipped, spec, toyGraph, TOYS } from "./graphs";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, mock, test } from "node:test";
-import { setTitle } from "../src/graph/edit";
-import { emptyGraph, toFile } from "../src/graph/file";
+import { setTitle } from "../src/graph/edits";
+import { emptyGraph, toFile } from "../src/graph/file/workflowFile";
 import { setHost } from "../src/http";
 import { t } from "../src/i18n";
 import { keep, keepDrafts, openDraft } from "../src/store/drafts";
