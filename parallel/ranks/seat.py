@@ -1,7 +1,6 @@
 """A rank's place in one job: which of how many ranks it is, and its device.
 
-Plain values that travel in messages: what a job asks of one rank (`JobOrder`), what its function is told (`Seat`), and
-which process group the ranks form for it (`World`).
+Plain values: what a job's function is told of its rank (`Seat`), and which process group the ranks form (`World`).
 """
 
 from __future__ import annotations

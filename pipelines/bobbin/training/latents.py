@@ -1,7 +1,4 @@
-"""Rendered scenes as packed latents: what the transformer trains on.
-
-Scenes are drawn by chance, rendered and encoded by the autoencoder, and kept in pools that batches are taken from.
-"""
+"""Rendered scenes as packed latents, each with what its cells show: what the transformer trains on, kept in pools."""
 
 import random
 from dataclasses import dataclass
