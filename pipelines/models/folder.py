@@ -1,7 +1,7 @@
 """What a model folder holds, found out without torch: its family, its components, and whether they are whole.
 
 It holds one folder for each component, named by `model_index.json`, with config and safetensors files; whole means that
-every file that the indexes name is there, with the tensors that it should have.
+all that the family needs is there, and every file that an index names.
 """
 
 from __future__ import annotations
