@@ -50,7 +50,7 @@ def usual(model: Model) -> Denoise:
     """A denoise with the model's own numbers."""
     canvas = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
     work = work_of(model, canvas=canvas, text_length=card_of(model).text_length)
-    return Denoise(model=model, work=work, is_guided=is_guided({}, model))
+    return Denoise(model=model, work=work, is_guided=is_guided(model))
 
 
 def memories_of(machine: Sequence[DeviceNow]) -> dict[str, int]:

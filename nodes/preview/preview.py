@@ -79,13 +79,13 @@ def _node(
         canvas = canvas_of(walk, name, model)
     except ValueError as error:
         canvas, problem = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1), problem or str(error)
-    request = {each: walk.number(name, each) for each in ("guidance", "guidance_2")}
+    guided = is_guided(model, guidance=walk.number(name, "guidance"), guidance_2=walk.number(name, "guidance_2"))
     denoise = Denoise(
         model=model,
         work=work_of(model, canvas=canvas, text_length=text_length_of(walk, name, model)),
-        is_guided=is_guided(request, model),
+        is_guided=guided,
     )
-    plan, why = plan_and_reason(request, model) if model.place.devices else (ParallelPlan(), ALONE)
+    plan, why = plan_and_reason(model, is_guided=guided) if model.place.devices else (ParallelPlan(), ALONE)
     listed = choices(denoise, machine)
     return _node_plan(name, denoise, plan, why, problem, machine=machine, listed=listed), listed
 

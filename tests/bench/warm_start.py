@@ -44,10 +44,10 @@ def main() -> None:
     print(f"importing torch {min(alone):.2f} s; two cold ranks {min(cold):.2f} s: {min(cold) - min(alone):.2f} s more")
     with Work(2) as work:
         from latentloom.pipelines import placement
-        from latentloom.pipelines.values import to_plain
+        from latentloom.pipelines.requests import EncodeText
 
         empty = [seconds(lambda: work.pool.call("drill_bodies:nothing", {}, num_ranks=2)) for _ in range(RUNS)]
-        text = placement.encode_text({"model": to_plain(work.model), "prompt": "a red star"})
+        text = placement.encode_text(EncodeText(model=work.model, prompt="a red star"))
         runs = []
         for seed in range(RUNS):
             progress = First()

@@ -105,7 +105,7 @@ def linear_calls(run: Callable[[], Any]) -> tuple[Any, int]:
 
     handle = nn.modules.module.register_module_forward_pre_hook(began)
     try:
-        return run()["tensor"], num_calls
+        return run().tensor, num_calls
     finally:
         handle.remove()
 

@@ -178,20 +178,20 @@ class ClientApi:
         return self._server.runs.submit(user, self._graph(user, workflow), overrides=params).runs[0]
 
     def _graph(self, user: str, workflow: str) -> Graph:
-        if template := next((each for each in templates() if each["id"] == workflow), None):
-            return graph_from_plain(template["graph"])
+        if template := next((each for each in templates() if each.id == workflow), None):
+            return graph_from_plain(template.graph)
         return self._server.library.graph(user, workflow)
 
     def _run(self, user: str, id: str) -> dict[str, Any]:
         run = self._server.runs.get(user, id)
-        files = [file for node in run["nodes"].values() for file in node["files"]]
+        files = [file for node in run.nodes.values() for file in node.files]
         results = [{"id": file, "url": f"loom/files/{file}"} for file in files]
-        return {"id": id, "state": run["state"], "error": run["error"], "results": results}
+        return {"id": id, "state": run.state, "error": run.error, "results": results}
 
 
 def _shipped() -> list[dict[str, Any]]:
     return [
-        _row(each["id"], each["name"], each["description"], param_values(graph_from_plain(each["graph"]), {}))
+        _row(each.id, each.name, each.description, param_values(graph_from_plain(each.graph), {}))
         for each in templates()
     ]
 

@@ -80,7 +80,7 @@ async def _tell(socket: WebSocket, live: Live, user: str) -> None:
                 await socket.close(POLICY, "you are not logged in any more; log in again")
                 return
             if (message := live.changes(user, seen)) is not None:
-                await socket.send_text(json.dumps(message))
+                await socket.send_text(json.dumps(message.to_plain()))
                 await asyncio.sleep(GAP_S)
             await watcher.changed(LOOK_S)
 

@@ -7,13 +7,15 @@ records, and sets it back.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from ...nodes.execution.events import Event
+from ...parallel.progress import RankWork
+from ..contract.run import LiveRun, MadeFacts, NodeStage, NodeState, RunFacts, RunParts, RunRow, State
 from ..store.paging import short_values
 
 MAX_RESTARTS = 2
@@ -51,9 +53,6 @@ def order_of(runs: Iterable[Run], remembered: Sequence[str]) -> list[str]:
     return [run.id for run in left]
 
 
-State = Literal["waiting", "running", "done", "failed", "cancelled"]
-NodeStage = Literal["waiting", "running", "done", "cached", "failed", "cancelled", "skipped"]
-
 OVER: tuple[State, ...] = ("done", "failed", "cancelled")
 ENDED: tuple[NodeStage, ...] = ("done", "cached", "failed", "cancelled", "skipped")
 
@@ -66,96 +65,44 @@ WHY_CACHED = {
 }
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Made(MadeFacts):
+    """One picture or video that a run made, and where its file is below the output folder."""
 
-
-class NodeState(_Value):
-    """One node of a run, as the page shows it. Times are seconds, `started` is since the epoch."""
-
-    state: NodeStage = "waiting"
-    started: float = 0.0
-    done: int = 0
-    total: int = 0
-    seconds: float = 0.0
-    left_s: float | None = None
-    """Seconds until the node's last step; None until there is a number to trust."""
-    phase: str = ""
-    message: str = ""
-    cached: Literal["", "memory", "disk", "shared", "unneeded"] = ""
-    preview: int = 0
-    """Counts the previews; 0 before the first."""
-    plan: str = ""
-    ranks: tuple[dict[str, Any], ...] = ()
-    files: tuple[str, ...] = ()
-    """Ids of results."""
-
-
-class Made(_Value):
-    """One picture or video that a run made: its facts, and where its file is below the output folder."""
-
-    id: str
-    node: str
-    kind: Literal["image", "video"]
-    name: str
     path: str
-    width: int
-    height: int
-    frames: int = 1
-    fps: float = 0.0
-    bytes: int
-    time: float
-    prompt: str = ""
-    seed: int | None = None
 
 
-class Run(_Value):
-    """One run: what was asked, and what became of it. Times are seconds since the epoch."""
+class Run(RunParts, RunFacts):
+    """One run: what was asked, and what became of it."""
 
-    id: str
-    batch: str
     user: str
-    name: str
-    workflow_id: str | None = None
-    state: State = "waiting"
-    created: float
-    started: float | None = None
-    ended: float | None = None
-    seconds: float = 0.0
-    error: str = ""
-    note: str = ""
-    overrides: dict[str, Any] = {}
-    varied: dict[str, Any] = {}
-    targets: tuple[str, ...] | None = None
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = Field(default_factory=dict)
     """All of the workflow's, with this run's values."""
-    plan: str = ""
-    place: dict[str, Any] = {}
+    place: dict[str, Any] = Field(default_factory=dict)
     folder: str
     """Below the output folder."""
     restarts: int = 0
     """How often the server died while it ran."""
     is_ending: bool = False
-    """Whether its user has cancelled the run, and it goes on to its next step."""
-    nodes: dict[str, NodeState] = {}
+    """Its user cancelled it while it ran."""
     made: tuple[Made, ...] = ()
 
     @property
     def is_over(self) -> bool:
         return self.state in OVER
 
-    def to_json(self) -> dict[str, Any]:
-        """The run as the page gets it, without its nodes."""
-        asked = {"overrides": self.overrides, "varied": self.varied, "targets": self.targets and list(self.targets)}
-        return self.to_row() | asked
-
-    def to_row(self) -> dict[str, Any]:
+    def row(self) -> RunRow:
         """The run in a list: of what was asked only what varies in its batch, and of long texts the beginning."""
-        names = ("id", "batch", "name", "workflow_id", "state", "created", "started", "ended", "seconds", "error")
-        plain = {name: getattr(self, name) for name in (*names, "note", "plan")}
-        if self.is_ending and not self.is_over:
-            plain["note"] = STOPPING
-        return plain | {"varied": short_values(self.varied)} | progress(self.nodes.values())
+        return RunRow(**self._facts() | {"varied": short_values(self.varied)}, **progress(self.nodes.values()))
+
+    def told(self, nodes: Mapping[str, NodeState], *, changed: Collection[str] | None = None) -> LiveRun:
+        """The run as pages are told it: its state by all of its nodes, and of these only those that changed."""
+        parts = {"overrides": self.overrides, "targets": self.targets}
+        kept = nodes if changed is None else {name: nodes[name] for name in changed}
+        return LiveRun(**self._facts(), **parts, **progress(nodes.values()), nodes=dict(kept))
+
+    def _facts(self) -> dict[str, Any]:
+        facts = {name: getattr(self, name) for name in RunFacts.model_fields}
+        return facts | {"note": STOPPING} if self.is_ending and not self.is_over else facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +116,7 @@ class Outcome:
     made: tuple[Made, ...] = ()
 
 
-def progress(nodes: Iterable[NodeState]) -> dict[str, float | None]:
+def progress(nodes: Iterable[NodeState]) -> dict[str, Any]:
     """Steps done and in all, a node without steps being one, and the seconds left of the node that takes longest.
 
     These seconds are the least that the run takes: nodes that wait have not told how much they do.
@@ -202,7 +149,7 @@ def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
         case "preview":
             return {"preview": node.preview + 1}
         case "spread":
-            return {"plan": event.message, "ranks": tuple(_rounded(asdict(rank)) for rank in event.ranks)}
+            return {"plan": event.message, "ranks": tuple(map(_rounded, event.ranks))}
         case "cached":
             return {"state": "cached", "cached": event.message, "message": WHY_CACHED.get(event.message, event.message)}
         case "finished":
@@ -232,5 +179,5 @@ def _skipped(node: NodeState, why: str) -> NodeState:
     return node.model_copy(update={"state": "skipped", "left_s": None, "phase": "", "message": why})
 
 
-def _rounded(rank: dict[str, Any]) -> dict[str, Any]:
-    return {name: round(value, 4) if isinstance(value, float) else value for name, value in rank.items()}
+def _rounded(rank: RankWork) -> RankWork:
+    return dataclasses.replace(rank, seconds=round(rank.seconds, 4))

@@ -8,7 +8,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,10 @@ from ...nodes.graph.spec import NodeSpec
 from ...nodes.headless.sweep import parse_sweep
 from ...nodes.registry import SPECS
 from ...pipelines.values import Place, from_plain, to_plain
+from ..contract.run import NodeState, RunWithGraph, State, Submitted
 from ..errors import NoRoom
 from ..live.live import Live
-from ..live.state import NodeState, Outcome, Run, State
+from ..live.state import Outcome, Run
 from ..settings import Settings
 from ..store.paging import FIRST_ROWS, page_of
 from ..store.quota import Quota
@@ -45,14 +45,6 @@ MAX_WAITING = 1000
 CLOSE_S = 10.0
 
 LOST = "the workflow of this run could not be read again; it was put aside in the data folder; run it anew"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """What one request started."""
-
-    id: str
-    runs: tuple[str, ...]
 
 
 class Runs:
@@ -81,7 +73,7 @@ class Runs:
         targets: Collection[str] | None = None,
         workflow_id: str | None = None,
         place: Place | None = None,
-    ) -> Batch:
+    ) -> Submitted:
         """Put a run, or one for each point of a sweep, into the queue. Raises `GraphError` or `ValueError`."""
         overrides = dict(overrides or {})
         points = parse_sweep(graph, self._specs, sweep)
@@ -115,7 +107,7 @@ class Runs:
             self._quota.check(user, "results", num_bytes=0, count=1)
             self.book.add(runs, graph)
         self._workers.wake()
-        return Batch(id=batch, runs=tuple(run.id for run in runs))
+        return Submitted(batch=batch, runs=tuple(run.id for run in runs))
 
     def list(
         self, user: str, *, states: Sequence[State] = (), batch: str = "", limit: int = FIRST_ROWS, before: str = ""
@@ -129,16 +121,15 @@ class Runs:
         ]
         return page_of(found, lambda run: run.id, limit=limit, before=before)
 
-    def get(self, user: str, id: str) -> dict[str, Any]:
+    def get(self, user: str, id: str) -> RunWithGraph:
         """With its nodes, its workflow as it was run, and the versions that made it. Raises `NotHere`."""
         run = self.book.with_nodes(self.book.get(user, id))
         graph = self.book.records.read_graph(user, run.batch)
-        return {
-            **run.to_json(),
-            "nodes": {name: node.model_dump() for name, node in run.nodes.items()},
-            "graph": graph and graph_to_plain(baked(graph, run.overrides)),
-            "versions": versions_of(self._settings.output_dir / run.folder),
-        }
+        return RunWithGraph(
+            **dict(run.told(run.nodes)),
+            graph=graph and graph_to_plain(baked(graph, run.overrides)),
+            versions=versions_of(self._settings.output_dir / run.folder),
+        )
 
     def cancel(self, user: str, id: str) -> None:
         """A waiting run is over; a running one ends at its next step; one that is over stays as it is."""

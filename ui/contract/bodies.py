@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
+
+from .answer import WorkflowFile
 
 Text = Annotated[str, StringConstraints(strict=True, max_length=200)]
 LongText = Annotated[str, StringConstraints(strict=True, max_length=1 << 20)]
 Name = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200)]
 Value = StrictBool | StrictInt | StrictFloat | LongText
 Overrides = Annotated[dict[Annotated[str, StringConstraints(max_length=130)], Value], Field(max_length=1000)]
-GraphData = Annotated[dict[str, Any], Field(description="A workflow file, as `latentloom run` takes it.")]
 
 
-class _Body(BaseModel):
+class Body(BaseModel):
+    """What a request says, and nothing else."""
+
     model_config = ConfigDict(extra="forbid")
 
 
-class Empty(_Body):
+class Empty(Body):
     """`{}`"""
 
 
-class GraphBody(_Body):
-    graph: GraphData
+class GraphBody(Body):
+    graph: WorkflowFile
 
 
 class CheckBody(GraphBody):
@@ -43,7 +46,7 @@ class RunBody(PlanBody):
     workflow_id: Text | None = None
 
 
-class MoveBody(_Body):
+class MoveBody(Body):
     """Null is the end of the queue."""
 
     before: Text | None
@@ -59,7 +62,7 @@ class SaveBody(GraphBody):
     """The version that was opened: another one by now is a conflict."""
 
 
-class RenameBody(_Body):
+class RenameBody(Body):
     name: Name | None = None
     folder: Text | None = None
 
