@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WINGS = ("parallel", "pipelines", "nodes", "ui")
 DOCUMENTS = {
     path.relative_to(ROOT).as_posix(): path.read_text()
-    for pattern in ("*.md", "*/README.md", "*/*/README.md", "ui/web/src/README.md")
+    for pattern in ("*.md", "*/README.md", "*/*/README.md")
     for path in sorted(ROOT.glob(pattern))
     if path.relative_to(ROOT).parts[0] in (*WINGS, path.name) and path.name != "CHANGELOG.md"
 }
