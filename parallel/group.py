@@ -33,7 +33,7 @@ class Count:
 
 
 class Group:
-    """The ranks along one axis, in order, and this rank's place among them."""
+    """The ranks along one axis, in order, and this rank's index among them."""
 
     def __init__(self, ranks: Sequence[int], index: int, process_group: ProcessGroup | None = None) -> None:
         self.ranks = tuple(ranks)

@@ -131,7 +131,7 @@ def _run(
         "rank": rank % place.group_size if num_ranks == 1 else 0,
     }
     with _ranks(request.model) as ranks:
-        found = ranks.call(".pipelines.placement:on_rank", plain, progress, num_ranks=num_ranks, lane=lane, place=rank)
+        found = ranks.call(".pipelines.placement:on_rank", plain, progress, num_ranks=num_ranks, lane=lane, rank=rank)
     return from_plain(answer, found)
 
 

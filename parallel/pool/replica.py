@@ -92,9 +92,9 @@ class Replica:
         self.members = self.ranks[: self.size]
         self._join_time = time.monotonic()
         self._problem = ""
-        for place, rank in enumerate(self.members):
+        for index, rank in enumerate(self.members):
             self.joining[rank] = None
-            rank.send(Join(world=wanted, rank=wanted.first + place))
+            rank.send(Join(world=wanted, rank=wanted.first + index))
 
     def hear_joined(self, rank: RankProcess, told: Joined) -> None:
         if self.world is None or told.world != self.world.name or rank not in self.joining:

@@ -48,7 +48,7 @@ def part_of(value: Any, spec: Spec, session: Session, what: str) -> Any:
     if isinstance(spec, Tail):
         stream = session.streams[spec.stream]
         skipped = stream.length - value.shape[spec.dim]
-        start, end = (max(place - skipped, 0) for place in stream.held(session.rank))
+        start, end = (max(token - skipped, 0) for token in stream.held(session.rank))
         return value.narrow(spec.dim, start, end - start)
     if isinstance(spec, Along) and _fits(value, spec):
         return session.cut(value, spec, what=what)

@@ -89,7 +89,7 @@ def test_the_side_lane_runs_beside_the_main_lane(pool: Pool, tmp_path: Path) -> 
 
 def test_side_jobs_run_on_the_rank_they_name(pool: Pool) -> None:
     expected = pids(pool)
-    found = [pool.call("bodies.pool:remember", {}, lane="side", place=place)["pid"] for place in (0, 1, -1)]
+    found = [pool.call("bodies.pool:remember", {}, lane="side", rank=rank)["pid"] for rank in (0, 1, -1)]
     assert found == [expected[0], expected[1], expected[2]]
 
 

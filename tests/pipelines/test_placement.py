@@ -112,13 +112,13 @@ def test_text_goes_to_the_first_rank_and_pictures_to_the_last_beside_main_jobs(r
     placement.encode_image(EncodeImage(model=at(), image=PICTURE))
     placement.decode(Decode(model=at(), latents=canvas()))
     side = {"num_ranks": 1, "lane": "side"}
-    assert [options for _, _, options in ranks.orders] == [{**side, "place": place} for place in (0, -1, -1)]
+    assert [options for _, _, options in ranks.orders] == [{**side, "rank": rank} for rank in (0, -1, -1)]
 
 
 def test_a_denoise_takes_all_ranks_by_its_plan(ranks: ToyRanks) -> None:
     placement.denoise(to_denoise())
     stage, asked, options = ranks.orders[0]
-    assert (stage, asked["plan"]["ring"], options) == ("denoise", 4, {"num_ranks": 4, "lane": "main", "place": 0})
+    assert (stage, asked["plan"]["ring"], options) == ("denoise", 4, {"num_ranks": 4, "lane": "main", "rank": 0})
 
 
 def test_the_plan_is_told_before_any_rank_works(ranks: ToyRanks) -> None:
