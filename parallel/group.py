@@ -1,4 +1,9 @@
-"""A group: the ranks that work together along one axis of a plan, and what one of them has sent over it."""
+"""A group: the ranks that work together along one axis of a plan, and what one of them has sent over it.
+
+A plan spreads a denoise along several axes at once: `cfg` (branches of guidance), `ulysses` (heads), `exchange` (keys
+and values, by ring or by allgather), `sequence` (the last two together) and `weights`. Each rank has one group along
+each.
+"""
 
 from __future__ import annotations
 

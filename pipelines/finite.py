@@ -1,4 +1,7 @@
-"""What a stage made, looked at once: a NaN or an infinity is told with its likely cause, not painted black."""
+"""What a stage made, looked at once: a NaN or an infinity is told with its likely cause, not painted black.
+
+Checked at a stage's end: a NaN of the first step would else travel to the picture, which a decoder paints black.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What became of a run and of each of its nodes."""
+"""What became of a run and of each of its nodes.
+
+They are what a run gives back, in memory; `manifest.py` writes them down.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a run will do, known before it starts: which nodes its results need, in which order, and their keys."""
+"""What a run will do, known before it starts: which nodes its results need, in which order, and their keys.
+
+The *key* of a node is a hash of its type, its inputs, the keys of the nodes that feed it and the fingerprints of the
+files that it reads: the recipe of its result.
+"""
 
 from __future__ import annotations
 

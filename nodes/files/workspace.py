@@ -1,4 +1,8 @@
-"""Where a run may read and write files, and the provenance that its results carry."""
+"""Where a run may read and write files, and the provenance that its results carry.
+
+A node that touches the disk takes a `Workspace` from its host, and asks it for each path: outside the folders that the
+host allows nothing is read or written.
+"""
 
 from __future__ import annotations
 

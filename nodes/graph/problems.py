@@ -1,4 +1,8 @@
-"""What is wrong with a workflow: one `Problem` per fault, and the error that carries all of them."""
+"""What is wrong with a workflow: one `Problem` per fault, and the error that carries all of them.
+
+Each has the node and socket that it is about, a code for programs and a sentence for people; unknown names offer the
+nearest.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A folder belongs to one process at a time; the system gives it free when that process ends, however it ends."""
+"""A folder belongs to one process at a time; the system gives it free when that process ends, however it ends.
+
+By a lock file that the process holds open; it says who holds it.
+"""
 
 from __future__ import annotations
 

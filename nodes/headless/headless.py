@@ -1,4 +1,8 @@
-"""Run a workflow file without a page: sweeps, one folder per run, resume, manifests."""
+"""Run a workflow file without a page: sweeps, one folder per run, resume, manifests.
+
+A *sweep* is one run for each combination of values; each has a folder, a lock and a manifest of its own, by which
+`--resume` knows what is left.
+"""
 
 from __future__ import annotations
 

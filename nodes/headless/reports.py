@@ -1,4 +1,7 @@
-"""What became of each run of a sweep, and of all of them together."""
+"""What became of each run of a sweep, and of all of them together.
+
+A *report* is what became of one run of a sweep, the *tally* counts them and decides when going on is of no use.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A replica: the ranks that do one main job at a time, together, and the process group that they have joined."""
+"""A replica: the ranks that do one main job at a time, together, and the process group that they have joined.
+
+A pool's ranks are divided into replicas of equal size, which work on different jobs. A main job may take several ranks,
+which then form a process group; the group is kept for the next job while all of it is in step.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Following a split plan's specs: what they say of an argument or output is cut to this rank's part, or gathered."""
+"""Following a split plan's specs: what they say of an argument or output is cut to this rank's part, or gathered.
+
+Tensors along a stream become this rank's tokens of it, counts of units or tokens become this rank's counts, and tuples
+and dicts are followed item by item.
+"""
 
 from __future__ import annotations
 

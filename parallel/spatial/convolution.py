@@ -1,4 +1,8 @@
-"""Padding and convolutions over rows that several ranks hold: the neighbours' rows in place of padding."""
+"""Padding and convolutions over rows that several ranks hold: the neighbours' rows in place of padding.
+
+At the picture's own edges padding is what the layer asks for; between two ranks it is the other's rows. What a padding
+function added is remembered, because models pad in one call and convolve in the next.
+"""
 
 # N C ... H W pictures, or frames before H W; the rows may be in any dim after C
 

@@ -1,4 +1,8 @@
-"""Functions that mix no rows: which dim of their result holds this rank's rows."""
+"""Functions that mix no rows: which dim of their result holds this rank's rows.
+
+Each is told which of its arguments are parts, and says which dim of the result holds the rows, or refuses by name what
+would mix them. `mode.py` looks them up.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The state of a run and of its nodes, and how an event of the executor changes a node's."""
+"""The state of a run and of its nodes, and how an event of the executor changes a node's.
+
+A run goes from waiting to running to done, failed or cancelled; a server that was killed in between finds it in its
+records, and sets it back.
+"""
 
 from __future__ import annotations
 
