@@ -154,6 +154,18 @@ print(count > 30)
     assert fresh_python(code) == "True"
 
 
+def test_only_the_tests_of_the_page_need_playwright_to_be_collected() -> None:
+    """Their names begin with test_page_; what others import, and the fixtures, import it where a browser is used."""
+    shared = [path for folder in ("support", "ui") for path in (ROOT / "tests" / folder).glob("*.py")]
+    found = [
+        path.name
+        for path in shared
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Import | ast.ImportFrom) and "playwright" in ast.unparse(node)
+    ]
+    assert [name for name in found if not name.startswith("test_page_")] == []
+
+
 def fresh_python(code: str) -> str:
     boot = f"import sys; sys.path.append({str(ROOT / 'tests')!r}); import support.checkout\n"
     result = subprocess.run(
