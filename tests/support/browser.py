@@ -30,6 +30,7 @@ FLAGS = (
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",  # where drills look for what a killed pool leaves
     "--disable-background-networking",
     "--disable-component-update",
     # every name and address but our own ends nowhere
