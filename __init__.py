@@ -16,12 +16,14 @@ HOMES = {
     "open_doors": "nodes.doors",
     "read_spec": "nodes.graph.spec",
     "shard": "pipelines.spreading.transformer",
+    "stages": "pipelines.stages",
 }
 OPENS = {
     "NODE_CLASS_MAPPINGS": "nodes.doors",
     "NODE_DISPLAY_NAME_MAPPINGS": "nodes.doors",
     "load_sharded": "pipelines.doors",
     "shard": "pipelines.doors",
+    "stages": "pipelines.doors",
 }
 """Names behind which there are tables that packages from outside add to, and who lets these in."""
 __all__ = list(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
@@ -37,7 +39,8 @@ def __getattr__(name: str) -> Any:
         _adopt_package_name()
     if name in OPENS:
         importlib.import_module(f"latentloom.{OPENS[name]}").open_doors(os.environ.get("LATENTLOOM_NODES"))
-    return getattr(importlib.import_module(f"latentloom.{HOMES[name]}"), name)
+    home = importlib.import_module(f"latentloom.{HOMES[name]}")
+    return home if HOMES[name].endswith(f".{name}") else getattr(home, name)
 
 
 def _adopt_package_name() -> None:

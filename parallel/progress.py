@@ -1,4 +1,8 @@
-"""The step border: where running work reports progress and learns that it was cancelled."""
+"""The step border: where running work reports progress and learns that it was cancelled.
+
+A *border* is the moment between two steps. Work of any length calls its `Progress` there, in this process or in a rank;
+a cancel is heard there, and nowhere else, so that nothing is left half done.
+"""
 
 from __future__ import annotations
 

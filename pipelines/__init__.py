@@ -9,9 +9,10 @@ place: From what the user wrote to a model's place: which devices, and how a den
 placement: Where a stage runs: in this process, or in ranks, one for each of the model's devices.
 pools: This process's pools, one for each place: whoever has work uses one, and those that nobody uses make room.
 preview: Previews: latents to a small picture by one matrix, fitted by least squares to colour charts through the VAE.
-requests: The numbers in a stage's request, each checked. They raise `ValueError` that says what would be right.
+requests: What each stage is asked for: made once, checked once, passed as it is in one process and as plain data to
+    ranks.
 shape: Which widths, heights and lengths a model can paint; found from its configs, without torch.
-stages: The four stages from prompt to pixels: functions from plain data to plain data, called by name in any process.
+stages: The four stages from prompt to pixels: functions from a request to a value, called by name in any process.
 values: The values on wires: small frozen descriptions, and handles to the tensors that nodes pass on.
 verify: Does a plan give the user's own model the same latents as one process? One small step, done both ways.
 bobbin/: bobbin: the built-in text-to-image model, tiny, in the FLUX architecture.

@@ -1,4 +1,8 @@
-"""What a denoise is asked for, checked before anything is loaded: values that do not fit the model or each other."""
+"""What a denoise is asked for, checked before anything is loaded: values that do not fit the model or each other.
+
+Loading may take minutes, so that what can be known from config files is refused first, in the words of the node's
+sockets.
+"""
 
 from __future__ import annotations
 

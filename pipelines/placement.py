@@ -134,7 +134,7 @@ def _run(
         "doors": order(),
     }
     with _ranks(request.model) as ranks:
-        found = ranks.call(".pipelines.placement:on_rank", plain, progress, num_ranks=num_ranks, lane=lane, place=rank)
+        found = ranks.call(".pipelines.placement:on_rank", plain, progress, num_ranks=num_ranks, lane=lane, rank=rank)
     return from_plain(answer, found)
 
 

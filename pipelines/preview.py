@@ -1,4 +1,8 @@
-"""Previews: latents to a small picture by one matrix, fitted by least squares to colour charts through the VAE."""
+"""Previews: latents to a small picture by one matrix, fitted by least squares to colour charts through the VAE.
+
+While a denoise runs, decoding each step would take longer than the step. A matrix from latent channels to colours costs
+nothing; it is found once for each VAE.
+"""
 
 # B pictures, C channels, H W latent height and width, F frames
 

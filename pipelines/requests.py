@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import functools
 import math
+import sys
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -120,9 +121,9 @@ def made(kind: type[R], given: R | Mapping[str, Any], fields: Mapping[str, Any])
     return from_plain(kind, {**given, **fields})
 
 
-def number(name: str, value: Any) -> float:
+def _number(name: str, value: Any) -> float:
     """A number that is not negative; zero stands for the model's own."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
         raise ValueError(f"{name} is {value}; give a number that is not negative, or 0 for the model's own")
     return float(value)
 
@@ -162,5 +163,5 @@ def _value(kind: type, name: str, value: Any) -> Any:
 def _checked(name: str, kind: Any, value: Any) -> Any:
     if typing.get_origin(kind) is Literal:
         return _choice(typing.get_args(kind), name, value)
-    check = {float: number, int: _whole, str: _text}.get(kind, functools.partial(_value, kind))
+    check = {float: _number, int: _whole, str: _text}.get(kind, functools.partial(_value, kind))
     return check(name, value)

@@ -108,9 +108,7 @@ def encode_image(
         progress.phase("encoding picture")
         with measured(ONE_RANK, progress, device=model.device):
             tensor, extras = family_module(model.family).encode_image(
-                parts,
-                request.resolved(image=Image(pixels=pixels.to(model.device, torch.float32))),
-                generators=generators(seeds_of(request.seed, len(pixels))),
+                parts, request.resolved(image=Image(pixels=pixels.to(model.device, torch.float32)))
             )
         check_finite({**extras, "tensor": tensor}, parts, model, what="the encoded picture")
     return Latents(

@@ -6,7 +6,35 @@ from typing import Any
 
 import pytest
 
-import support.checkout  # noqa: F401 (makes the checkout importable)
+import support.checkout
+
+RANKS = {"tests/parallel", "tests/test_devices.py", "tests/test_ranks.py"} | {
+    f"tests/pipelines/test_{name}.py"
+    for name in ("cluster", "drills", "loaded", "placement", "rank_work", "shared_pages", "verify")
+}
+"""Folders and files that start ranks, or look at what processes of this machine leave."""
+GROUPS = {"ranks": {"ranks", "pair"}, "page": {"start_page", "web", "new_profile"}}
+"""The fixtures whose tests share warm processes."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under `-n 2 --dist loadgroup` one process runs what starts ranks, and the other what does not, file by file.
+
+    So ranks and pages are warm once, no two tests with deadlines run side by side, and fixtures of a module are made
+    once. Without pytest-xdist, or with one process, nothing is changed.
+    """
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    path = item.path.relative_to(support.checkout.ROOT)
+    if not RANKS.isdisjoint(map(str, (path, *path.parents))):
+        return "ranks"
+    fixtures = set(getattr(item, "fixturenames", ()))
+    return next((group for group, shared in GROUPS.items() if not shared.isdisjoint(fixtures)), path.stem)
 
 
 @pytest.fixture(scope="session")

@@ -497,7 +497,8 @@ def test_other_versions_do_not_share_a_cache(
 def test_json_is_printed_for_a_bad_file_too(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.png").write_text("no picture")
     assert main([command, "bad.png", "--json"]) == 2
-    assert "bad.png" in json.loads(capsys.readouterr().out)["error"]
+    told = json.loads(capsys.readouterr().out)
+    assert "bad.png" in told["error"] and told["code"] == "bad-input"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")

@@ -1,6 +1,7 @@
 """Imports go down only: ui -> nodes -> pipelines -> parallel; and some libraries stay in their layer."""
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,34 @@ HOMES = {
     "transformers": ["pipelines/"],
     "gradio": ["ui/app.py", "ui/canvas.py", "ui/api/gradio_client.py"],
 }
+HEAVY = ("torch", "diffusers", "transformers", "gradio")
+LIGHT = (
+    "latentloom",
+    "latentloom.__main__",
+    "latentloom.nodes",
+    "latentloom.nodes.registry",
+    "latentloom.nodes.graph.check",
+    "latentloom.nodes.execution.run",
+    "latentloom.pipelines.values",
+    "latentloom.pipelines.families",
+    "latentloom.pipelines.models.source",
+    "latentloom.pipelines.models.folder",
+    "latentloom.pipelines.shape",
+    "latentloom.pipelines.split_plans",
+    "latentloom.pipelines.verify",
+    "latentloom.pipelines.planning.plans",
+    "latentloom.pipelines.doctor.examine",
+    "latentloom.parallel.plan",
+    "latentloom.parallel.mesh",
+    "latentloom.parallel.layout",
+    "latentloom.parallel.sharding.split_plan",
+    "latentloom.parallel.pool.pool",
+    "latentloom.pipelines.placement",
+    "latentloom.parallel.machine.machine",
+    "latentloom.ui.options",
+    "latentloom.ui.command",
+    "latentloom.ui.api.router",
+)
 SOURCES = sorted(
     path.relative_to(ROOT) for folder in LAYERS for path in (ROOT / folder).rglob("*.py") if "web" not in path.parts
 )
@@ -69,40 +98,25 @@ def test_a_planted_upward_import_is_found(line: str) -> None:
     assert breaches(line, Path("pipelines/planted.py"))
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "latentloom",
-        "latentloom.__main__",
-        "latentloom.nodes",
-        "latentloom.nodes.registry",
-        "latentloom.nodes.graph.check",
-        "latentloom.nodes.execution.run",
-        "latentloom.pipelines.values",
-        "latentloom.pipelines.families",
-        "latentloom.pipelines.models.source",
-        "latentloom.pipelines.models.folder",
-        "latentloom.pipelines.shape",
-        "latentloom.pipelines.split_plans",
-        "latentloom.pipelines.verify",
-        "latentloom.pipelines.planning.plans",
-        "latentloom.pipelines.doctor.examine",
-        "latentloom.parallel.plan",
-        "latentloom.parallel.mesh",
-        "latentloom.parallel.layout",
-        "latentloom.parallel.sharding.split_plan",
-        "latentloom.parallel.pool.pool",
-        "latentloom.pipelines.placement",
-        "latentloom.parallel.machine.machine",
-        "latentloom.ui.options",
-        "latentloom.ui.command",
-        "latentloom.ui.api.router",
-    ],
-)
-def test_importing_costs_no_heavy_library(module: str) -> None:
-    heavy = ("torch", "diffusers", "transformers", "gradio")
-    code = f"import {module}, sys; print([m for m in {heavy} if m in sys.modules])"
-    assert fresh_python(code) == "[]"
+@pytest.fixture(scope="module")
+def heavy_of() -> dict[str, list[str]]:
+    """The heavy libraries that each of LIGHT imports, in a fork of its own of one fresh process."""
+    code = f"""
+import importlib, json, os, sys
+import pydantic  # light enough, and most of what each of them would import anew
+for module in {LIGHT}:
+    if not os.fork():
+        importlib.import_module(module)
+        print(json.dumps([module, [name for name in {HEAVY} if name in sys.modules]]), flush=True)
+        os._exit(0)
+    assert os.wait()[1] == 0, module
+"""
+    return dict(map(json.loads, fresh_python(code).splitlines()))
+
+
+@pytest.mark.parametrize("module", LIGHT)
+def test_importing_costs_no_heavy_library(heavy_of: dict[str, list[str]], module: str) -> None:
+    assert heavy_of[module] == []
 
 
 def test_everything_imports_where_fcntl_pidfd_and_unix_sockets_are_absent() -> None:
@@ -138,6 +152,18 @@ importlib.import_module("latentloom.__main__")
 print(count > 30)
 """
     assert fresh_python(code) == "True"
+
+
+def test_only_the_tests_of_the_page_need_playwright_to_be_collected() -> None:
+    """Their names begin with test_page_; what others import, and the fixtures, import it where a browser is used."""
+    shared = [path for folder in ("support", "ui") for path in (ROOT / "tests" / folder).glob("*.py")]
+    found = [
+        path.name
+        for path in shared
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Import | ast.ImportFrom) and "playwright" in ast.unparse(node)
+    ]
+    assert [name for name in found if not name.startswith("test_page_")] == []
 
 
 def fresh_python(code: str) -> str:

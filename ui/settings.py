@@ -1,4 +1,7 @@
-"""What the server was started with: where it listens, who may log in, and the folders it may touch."""
+"""What the server was started with: where it listens, who may log in, and the folders it may touch.
+
+Frozen, made from the options of `latentloom ui` before anything starts.
+"""
 
 from __future__ import annotations
 

@@ -52,6 +52,7 @@ def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
         "params": {name: param.default for name, param in graph.params.items()},
         "seconds": round(result.seconds, 4),
         "error": None if result.failure is None else str(result.failure),
+        "code": None if result.failure is None else result.failure.code,
         "nodes": {name: _node(record) for name, record in result.nodes.items()},
         "outputs": [*_files(folder, result), *_values(result)],
         "versions": versions(),
@@ -136,7 +137,8 @@ def _node(record: NodeRecord) -> dict[str, Any]:
         plain["plan"] = record.plan
     if record.ranks:
         plain["ranks"] = [{**asdict(rank), "seconds": round(rank.seconds, 4)} for rank in record.ranks]
-    return {**plain, "message": record.message} if record.message else plain
+    told = {"message": record.message, "code": record.code}
+    return {**plain, **{name: value for name, value in told.items() if value}}
 
 
 def _files(folder: Path, result: RunResult) -> list[dict[str, Any]]:

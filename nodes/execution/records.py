@@ -1,4 +1,7 @@
-"""What became of a run and of each of its nodes."""
+"""What became of a run and of each of its nodes.
+
+They are what a run gives back, in memory; `manifest.py` writes them down.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,8 @@ class NodeRecord:
     """What each rank did for a stage, or this process; empty where the node runs none."""
     files: tuple[str, ...] = ()
     message: str = ""
+    code: str = ""
+    """Of a failure (parallel/errors.py)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""Watching a run: its clock, its events, and the token that ends it."""
+"""Watching a run: its clock, its events, and the token that ends it.
+
+A *token* is anything that can say whether to end. A *sink* is who is told; one that fails does not end the run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Where a run may read and write files, and the provenance that its results carry."""
+"""Where a run may read and write files, and the provenance that its results carry.
+
+A node that touches the disk takes a `Workspace` from its host, and asks it for each path: outside the folders that the
+host allows nothing is read or written.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from typing import Literal
 
 from ...pipelines.models.regular_file import sha256_of
 from ...pipelines.values import Place
-from .atomic import write_failure
+from .atomic import NotWritten
 from .picture_files import MAX_PIXELS
 
 READ = "read"
@@ -127,7 +131,7 @@ class Workspace:
             with tempfile.TemporaryFile(dir=self.output_dir) as probe:
                 probe.write(b"?")
         except OSError as error:
-            raise ValueError(write_failure(self.output_dir, error)) from None
+            raise NotWritten(self.output_dir, error) from None
 
 
 def _real(path: Path) -> Path:
@@ -163,7 +167,7 @@ def _take_numbers(folder: Path, name: str, count: int, ending: str) -> Iterator[
                 count -= 1
                 yield target
     except OSError as error:
-        raise ValueError(write_failure(folder / f"{name}.{ending}", error)) from None
+        raise NotWritten(folder / f"{name}.{ending}", error) from None
 
 
 def content_hash(file: Path, *, socket: str) -> str:

@@ -1,4 +1,8 @@
-"""Run a workflow file without a page: sweeps, one folder per run, resume, manifests."""
+"""Run a workflow file without a page: sweeps, one folder per run, resume, manifests.
+
+A *sweep* is one run for each combination of values; each has a folder, a lock and a manifest of its own, by which
+`--resume` knows what is left.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import code_of
 from ...pipelines.values import Place
 from ..execution.attempt import Caches, attempt, baked, open_caches, workspace_of
 from ..execution.events import Sink
@@ -125,10 +130,11 @@ def _attempt(job: Headless, point: _Point, caches: Caches, sink: Sink, cancel: T
             workspace = _workspace(job, point.graph, point.folder)
             made = attempt(point.graph, SPECS, workspace=workspace, caches=caches, sink=sink, cancel=cancel)
     except InUse as error:
-        return dataclasses.replace(report, problem=str(error), is_busy=job.resume and len(job.sweep) > 1)
+        is_busy = job.resume and len(job.sweep) > 1
+        return dataclasses.replace(report, problem=str(error), problem_code=error.code, is_busy=is_busy)
     except ValueError as error:
-        return dataclasses.replace(report, problem=str(error))
-    return dataclasses.replace(report, result=made.result, problem=made.problem)
+        return dataclasses.replace(report, problem=str(error), problem_code=code_of(error))
+    return dataclasses.replace(report, result=made.result, problem=made.problem, problem_code=made.problem_code)
 
 
 def _workspace(job: Headless, graph: Graph, folder: Path) -> Workspace:

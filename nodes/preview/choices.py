@@ -1,4 +1,8 @@
-"""What a denoise needs by each plan that it could have, on the devices that are there."""
+"""What a denoise needs by each plan that it could have, on the devices that are there.
+
+For each plan that the model and the devices allow: whether it can run, what each rank would need of its device's
+memory, and whether that fits.
+"""
 
 from __future__ import annotations
 

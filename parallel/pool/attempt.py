@@ -37,7 +37,7 @@ class JobRun:
         self.limits = limits
         self.size = job.work.num_ranks if job.work.world is None else job.work.world.size
         self.ends: dict[int, End] = {}
-        """By place in the job."""
+        """By the index of a rank in the job."""
         self.phases: dict[int, Phase] = {}
         self.steps: dict[int, int] = {}
         self.longest_step_s = 0.0
@@ -57,40 +57,40 @@ class JobRun:
     def dispatch(self) -> None:
         work = self.job.work
         first = 0 if work.world is None else work.world.first
-        for place, rank in enumerate(self.ranks):
+        for index, rank in enumerate(self.ranks):
             order = Run(
                 job=self.job.number,
                 function=work.function,
                 lane=work.lane,
-                rank=first + place,
+                rank=first + index,
                 num_ranks=self.size,
-                previews=work.previews and place == 0,
-                answers=work.every or place == 0,
+                previews=work.previews and index == 0,
+                answers=work.every or index == 0,
             )
             rank.send(order, [self.job.body])
 
     def cancel(self) -> None:
         self.cancel_time = self.cancel_time or time.monotonic()
-        for place, rank in enumerate(self.ranks):
-            if place not in self.ends:
+        for index, rank in enumerate(self.ranks):
+            if index not in self.ends:
                 rank.send(Cancel(self.job.number))
 
     def hear(self, rank: RankProcess, message: OfJob, body: int | None) -> None:
         """`body` is read and closed here."""
-        place = self.ranks.index(rank)
+        index = self.ranks.index(rank)
         now = self.sign_time = time.monotonic()
         match message:
             case Ended():
-                self._end(place, End.read(message, body))
+                self._end(index, End.read(message, body))
                 if message.is_last:
                     rank.kill("lost its device by an error that CUDA repeats from then on")
             case Phase():
-                self.phases[place] = message
-                self.steps.pop(place, None)
+                self.phases[index] = message
+                self.steps.pop(index, None)
                 self._step_time, self.longest_step_s = None, 0.0  # it may compile, and the steps after it be others
             case Step():
-                self.steps[place] = message.done
-                if place == 0:
+                self.steps[index] = message.done
+                if index == 0:
                     if self._step_time is not None:
                         self.longest_step_s = max(self.longest_step_s, now - self._step_time)
                     self._step_time = now if message.done < message.total else None
@@ -100,15 +100,15 @@ class JobRun:
                 if body is not None:
                     with contextlib.suppress(OSError):  # the next one may arrive
                         self.job.tell(Picture(read_body(body)))
-        if place == 0 and isinstance(message, Phase | Step):
+        if index == 0 and isinstance(message, Phase | Step):
             self.job.tell(message)
 
     def lose(self, rank: RankProcess, reason: str) -> None:
         """A rank died, or was ended."""
-        place = self.ranks.index(rank)
-        if place not in self.ends:
+        index = self.ranks.index(rank)
+        if index not in self.ends:
             is_ours = rank.why_killed == DID_NOT_LEAVE
-            self._end(place, End("ended" if is_ours else "died", reason=f"rank {rank.number} ({rank.device}) {reason}"))
+            self._end(index, End("ended" if is_ours else "died", reason=f"rank {rank.number} ({rank.device}) {reason}"))
 
     def check_time(self, now: float) -> None:
         """End what cannot go on, and whoever has not left by then: the others keep what they have loaded."""
@@ -118,8 +118,8 @@ class JobRun:
             if self.late or is_broken or self._ignores_cancel(now):
                 self._abort(now)
             return
-        for place, rank in enumerate(self.ranks):
-            if place not in self.ends and now - self.abort_time > self._time_to_leave(place):
+        for index, rank in enumerate(self.ranks):
+            if index not in self.ends and now - self.abort_time > self._time_to_leave(index):
                 self._end_rank(rank)
 
     def _end_rank(self, rank: RankProcess) -> None:
@@ -137,24 +137,24 @@ class JobRun:
 
     def _abort(self, now: float) -> None:
         self.abort_time = now
-        for place, rank in enumerate(self.ranks):
-            if place not in self.ends:
+        for index, rank in enumerate(self.ranks):
+            if index not in self.ends:
                 rank.send(Abort(self.job.number))
 
-    def _time_to_leave(self, place: int) -> float:
+    def _time_to_leave(self, index: int) -> float:
         """Seconds that a rank gets, after the abort, to leave the job.
 
         What a rank loads is worth waiting for: it waits for a disk and not for the others, it will come to a border,
         and killed it would have to load again. Only where loading itself was too slow does it get no more.
         """
-        if self._is_loading(place) and not self.late:
+        if self._is_loading(index) and not self.late:
             return self.limits.work_s
         if self.cancel_time is not None:  # which it has heard of long ago
             return self.limits.abort_s + self.longest_step_s
         return self.limits.leaving(self.longest_step_s)
 
-    def _is_loading(self, place: int) -> bool:
-        return place in self.phases and self.phases[place].is_loading
+    def _is_loading(self, index: int) -> bool:
+        return index in self.phases and self.phases[index].is_loading
 
     def _ignores_cancel(self, now: float) -> bool:
         """Whether a rank should have come to a step border by now, at which it hears of the cancel.
@@ -164,7 +164,7 @@ class JobRun:
         """
         if self.cancel_time is None or now - self.cancel_time <= self.limits.leaving(2 * self.longest_step_s):
             return False
-        return any(place not in self.ends and not self._is_loading(place) for place in range(len(self.ranks)))
+        return any(index not in self.ends and not self._is_loading(index) for index in range(len(self.ranks)))
 
     def _overdue(self, now: float) -> str:
         """What has been waited for too long; empty while all is in time.
@@ -177,13 +177,13 @@ class JobRun:
             deadline = self.limits.step_deadline(self.longest_step_s)
         if now - self.sign_time <= deadline:
             return ""
-        place = next(place for place in range(len(self.ranks)) if place not in self.ends)
-        phase = self.phases[place].text if place in self.phases else "at the start"
-        doing = f"after step {self.steps[place]}" if place in self.steps else phase
+        index = next(index for index in range(len(self.ranks)) if index not in self.ends)
+        phase = self.phases[index].text if index in self.phases else "at the start"
+        doing = f"after step {self.steps[index]}" if index in self.steps else phase
         return f"was silent about its work for {deadline:g} s ({doing})"
 
-    def _end(self, place: int, end: End) -> None:
-        self.ends[place] = end
+    def _end(self, index: int, end: End) -> None:
+        self.ends[index] = end
         if end.state != "done" and self.broken_time is None and not self.is_over:
             self.broken_time = time.monotonic()
 
@@ -205,8 +205,8 @@ class JobRun:
         elif reason := self._loss():
             return not job.try_again(reason, self._log())
         else:
-            place, end = first_cause(ends)
-            rank = self.ranks[place]
+            index, end = first_cause(ends)
+            rank = self.ranks[index]
             if end.state == "failed":
                 keep_logs(rank.log.parent)
             are_alike = all((each.state, each.reason) == ("refused", end.reason) for each in ends.values())
@@ -215,8 +215,8 @@ class JobRun:
 
     def _log(self) -> Path:
         """The log of the rank that was lost, or of the first."""
-        places = [place for place, end in self.ends.items() if end.state == "died"]
-        return self.ranks[places[0] if places else 0].log
+        indices = [index for index, end in self.ends.items() if end.state == "died"]
+        return self.ranks[indices[0] if indices else 0].log
 
     def _loss(self) -> str:
         """Why it came to nothing, where that is not its own fault as far as we know."""
@@ -225,12 +225,12 @@ class JobRun:
 
     def _deliver(self) -> None:
         job, ends = self.job, self.ends
-        marks = {place: end.mark for place, end in ends.items()}
+        marks = {index: end.mark for index, end in ends.items()}
         if not job.work.every and (other := next((p for p in marks if marks[p] != marks[0]), None)) is not None:
-            first, second = (self.ranks[place].number for place in (0, other))
+            first, second = (self.ranks[index].number for index in (0, other))
             job.end(RankFailed(f"rank {second} has another result than rank {first}; run `latentloom verify`"))
             return
         spreads = [end.spread for _, end in sorted(ends.items()) if end.spread is not None]
         if spreads:
             job.tell(Spread(plan=spreads[0].plan, work=tuple(work for spread in spreads for work in spread.work)))
-        job.end(answers=[ends[place].value for place in sorted(ends)])
+        job.end(answers=[ends[index].value for index in sorted(ends)])

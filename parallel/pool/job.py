@@ -52,7 +52,7 @@ class Work:
     function: str
     num_ranks: int
     lane: Lane
-    place: int
+    rank: int
     """Which rank of a replica runs it, where it takes one."""
     owner: str
     previews: bool

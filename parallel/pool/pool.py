@@ -96,23 +96,23 @@ class Pool:
         *,
         num_ranks: int = 1,
         lane: Lane = "main",
-        place: int = 0,
+        rank: int = 0,
         world: World | None = None,
     ) -> Any:
         """The first rank's answer; the others' must have the same bits. Blocks; may be called from many threads.
 
-        On the main lane `num_ranks` ranks of a replica work together; on the side lane one does, that at `place`,
+        On the main lane `num_ranks` ranks of a replica work together; on the side lane one does, number `rank` of it,
         beside main jobs. A rank's death is mended and the job tried once more. Raises ValueError where a rank refused
         the request, `OutOfMemory`, `RankFailed` naming the rank, or what `progress` raised once the ranks have
         stopped.
         """
-        return self._call(function, request, progress, num_ranks=num_ranks, lane=lane, place=place, world=world)[0]
+        return self._call(function, request, progress, num_ranks=num_ranks, lane=lane, rank=rank, world=world)[0]
 
     def call_every(
         self, function: str, request: Mapping[str, Any], progress: Progress = SILENT, *, num_ranks: int
     ) -> list[Any]:
         """Run a function as `call` does, on the main lane, and give every rank's answer, which may differ."""
-        return self._call(function, request, progress, num_ranks=num_ranks, lane="main", place=0, every=True)
+        return self._call(function, request, progress, num_ranks=num_ranks, lane="main", rank=0, every=True)
 
     def states(self) -> list[RankState]:
         """A look at the ranks, as they were a moment ago."""
@@ -153,7 +153,7 @@ class Pool:
         *,
         num_ranks: int,
         lane: Lane,
-        place: int,
+        rank: int,
         every: bool = False,
         world: World | None = None,
     ) -> list[Any]:
@@ -161,7 +161,7 @@ class Pool:
             function=function,
             num_ranks=num_ranks,
             lane=lane,
-            place=place % self.size,
+            rank=rank % self.size,
             owner=progress.owner,
             previews=progress.wants_previews,
             every=every,

@@ -1,4 +1,7 @@
-"""The host's view of one rank: its process, its connection, and when it was last heard."""
+"""The host's view of one rank: its process, its connection, and when it was last heard.
+
+A rank is a place with a number and a device; processes that die are followed by others in the same place.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A replica: the ranks that do one main job at a time, together, and the process group that they have joined."""
+"""A replica: the ranks that do one main job at a time, together, and the process group that they have joined.
+
+A pool's ranks are divided into replicas of equal size, which work on different jobs. A main job may take several ranks,
+which then form a process group; the group is kept for the next job while all of it is in step.
+"""
 
 from __future__ import annotations
 
@@ -88,9 +92,9 @@ class Replica:
         self.members = self.ranks[: self.size]
         self._join_time = time.monotonic()
         self._problem = ""
-        for place, rank in enumerate(self.members):
+        for index, rank in enumerate(self.members):
             self.joining[rank] = None
-            rank.send(Join(world=wanted, rank=wanted.first + place))
+            rank.send(Join(world=wanted, rank=wanted.first + index))
 
     def hear_joined(self, rank: RankProcess, told: Joined) -> None:
         if self.world is None or told.world != self.world.name or rank not in self.joining:

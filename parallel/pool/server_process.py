@@ -1,4 +1,8 @@
-"""The host's side of a fork server: starting it, asking it for a spare and for ranks, ending it."""
+"""The host's side of a fork server: starting it, asking it for a spare and for ranks, ending it.
+
+The fork server is a small process that has imported what ranks need; the host starts it as a program, and asks it over
+a socket for the rest.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The spare of a pool's fork server: there while the server lives, and in office when it dies."""
+"""The spare of a pool's fork server: there while the server lives, and in office when it dies.
+
+Importing torch takes a second or more. The fork server forks a copy of itself, the spare, before any rank, so that
+neither a lost rank nor a lost server costs an import.
+"""
 
 from __future__ import annotations
 

@@ -233,11 +233,11 @@ class Supervisor:
         replica.advance()
 
         def fits(job: Job) -> bool:
-            rank = replica.ranks[job.work.place]
+            rank = replica.ranks[job.work.rank]
             return rank.is_ready and rank not in replica.side
 
         while (job := self.queues["side"].take(fits)) is not None:
-            rank = replica.ranks[job.work.place]
+            rank = replica.ranks[job.work.rank]
             replica.side[rank] = JobRun(job, [rank], self._limits)
             replica.side[rank].dispatch()
 

@@ -12,6 +12,6 @@ messages: The protocol of a pool: what host, fork server and ranks say to each o
 rank: A rank: a forked process that holds one device, joins process groups and runs named functions, until it is
     ended.
 rank_job: One job as a rank sees it: what its work reports to, and how it ends.
-seat: A rank's place in one job: which of how many ranks it is, and its device.
+seat: A rank's seat in one job: which of how many ranks it is, and its device.
 shortage: What to tell a user whose system has run out of something.
 """

@@ -1,4 +1,9 @@
-"""A rank's membership in process groups that come and go: joining one, voting in it, leaving it without the others."""
+"""A rank's membership in process groups that come and go: joining one, voting in it, leaving it without the others.
+
+A process group lasts until a job ends with its ranks out of step. It is aborted then and never destroyed together,
+which would wait for a rank that is gone; each has a store of its own, so that nothing of the last one is met. Votes go
+over a second group of gloo, on the CPU, which no kernel holds up.
+"""
 
 from __future__ import annotations
 

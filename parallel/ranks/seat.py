@@ -1,4 +1,7 @@
-"""A rank's place in one job: which of how many ranks it is, and its device."""
+"""A rank's seat in one job: which of how many ranks it is, and its device.
+
+Plain values: what a job's function is told of its rank (`Seat`), and which process group the ranks form (`World`).
+"""
 
 from __future__ import annotations
 

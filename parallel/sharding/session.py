@@ -87,7 +87,7 @@ class Session(TorchFunctionMode):
 
     @property
     def rank(self) -> int:
-        """This rank's place among those that share the sequence."""
+        """This rank's index among those that share the sequence."""
         return self.mesh[Axis.SEQUENCE].index
 
     # ---- streams

@@ -115,7 +115,7 @@ class Agent:
             progress,
             num_ranks=order["num_ranks"],
             lane=order["lane"],
-            place=order["place"],
+            rank=order["rank"],
             world=world,
         )
 

@@ -60,7 +60,7 @@ class Cluster:
         *,
         num_ranks: int = 1,
         lane: Lane = "main",
-        place: int = 0,
+        rank: int = 0,
     ) -> Any:
         """Run a function on ranks and give the first one's answer, as `Pool.call` does. Where an agent or its machine
         is lost, the job is tried once more, elsewhere if it can be.
@@ -69,7 +69,7 @@ class Cluster:
             "function": function,
             "num_ranks": min(num_ranks, self.size),
             "lane": lane,
-            "place": place,
+            "rank": rank,
             "owner": progress.owner,
             "previews": progress.wants_previews,
             "world": None,

@@ -1,4 +1,7 @@
-"""What a component takes of a memory, before it is loaded and afterwards, and what all may take of it together."""
+"""What a component takes of a memory, before it is loaded and afterwards, and what all may take of it together.
+
+Each memory (the host's, each accelerator's) has a budget for components, and the rest of it is for what is computed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The component store: a process's loaded text encoders, transformers, VAEs, kept under a byte budget."""
+"""The component store: a process's loaded text encoders, transformers, VAEs, kept under a byte budget.
+
+A component is what a model's `model_index.json` names. The store is keyed by the `Model`, a description: two nodes that
+describe the same model use the same weights.
+"""
 
 from __future__ import annotations
 

@@ -57,10 +57,8 @@ class FamilyModule(Protocol):
         """(positive, negative) conditioning of one prompt, batch 1."""
         ...
 
-    def encode_image(
-        self, parts: Parts, request: EncodeImage, *, generators: list[Generator]
-    ) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """(normalised latents or None, extras) of pictures B H W C in 0..1, with one CPU generator for each."""
+    def encode_image(self, parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
+        """(normalised latents or None, extras) of pictures B H W C in 0..1."""
         ...
 
     def denoise(self, parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep) -> Tensor:

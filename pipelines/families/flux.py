@@ -73,15 +73,15 @@ def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     )
 
 
-def encode_image(
-    parts: Parts, request: EncodeImage, *, generators: list[Generator]
-) -> tuple[Tensor | None, dict[str, Tensor]]:
+def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
     from diffusers.modular_pipelines.flux.encoders import FluxVaeEncoderStep
 
     from ..denoising.blocks import run
+    from ..denoising.noise import generators, seeds_of
 
     picture = 2.0 * request.image.pixels.movedim(-1, 1) - 1.0  # B C H W in -1..1
-    inputs = {"processed_image": picture, "generator": generators}
+    noise = generators(seeds_of(request.seed, len(picture)))
+    inputs = {"processed_image": picture, "generator": noise}
     return run(FluxVaeEncoderStep(), parts, inputs=inputs, outputs=("image_latents",))["image_latents"], {}
 
 

@@ -80,9 +80,7 @@ def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     )
 
 
-def encode_image(
-    parts: Parts, request: EncodeImage, *, generators: list[Generator]
-) -> tuple[Tensor | None, dict[str, Tensor]]:
+def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
     """The most likely latents, so they depend on no seed."""
     from diffusers.modular_pipelines.qwenimage.encoders import QwenImageVaeEncoderStep
 

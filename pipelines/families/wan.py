@@ -114,9 +114,7 @@ def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     return {"prompt_embeds": embeds}  # 1 S C
 
 
-def encode_image(
-    parts: Parts, request: EncodeImage, *, generators: list[Generator]
-) -> tuple[Tensor | None, dict[str, Tensor]]:
+def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
     """What the model is told of the first frame: the most likely latents, which depend on no seed."""
     from .wan_first_frame import encode
 

@@ -1,4 +1,8 @@
-"""What the config of somebody else's component may not say."""
+"""What the config of somebody else's component may not say.
+
+A component's config is data of a stranger that libraries act upon: they would load code, kernels or other models that
+it names. Whatever could is refused or dropped here, before a library sees it.
+"""
 
 from __future__ import annotations
 

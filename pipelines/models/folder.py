@@ -1,4 +1,8 @@
-"""What a model folder holds, found out without torch: its family, its components, and whether they are whole."""
+"""What a model folder holds, found out without torch: its family, its components, and whether they are whole.
+
+It holds one folder for each component, named by `model_index.json`, with config and safetensors files; whole means that
+all that the family needs is there, and every file that an index names.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ...parallel.errors import BadInput
+
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,199}")
 PICKLES = (".bin", ".ckpt", ".pkl", ".pickle", ".pt", ".pth")
@@ -34,16 +36,20 @@ class Resolved:
     """The commit of a hub model; empty for any other."""
 
 
-class OutsideRoots(ValueError):
+class OutsideRoots(BadInput):
     """A path outside the allowed folders. A host may have another remedy than to move it: `what` goes before that."""
+
+    code = "outside-roots"
 
     def __init__(self, what: str) -> None:
         self.what = what
         super().__init__(f"{what}; move it there")
 
 
-class NotPulled(ValueError):
+class NotPulled(BadInput):
     """A hub id whose files are not here. A host without our command line has another remedy: `what` goes before it."""
+
+    code = "not-pulled"
 
     def __init__(self, name: str, revision: str) -> None:
         self.what = f"model {name!r} is not on this machine"

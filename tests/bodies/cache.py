@@ -88,7 +88,7 @@ def denoise_cached(
         if use_mesh(plan) is None:
             found.append(None)
             continue
-        got, num_calls = counted(request, **cache, plan=plan)
+        got, num_calls = counted(request, **cache, plan=ParallelPlan.parse(plan))
         found.append(
             {
                 "difference": float((got - whole).abs().max()),

@@ -12,7 +12,7 @@ import torch
 
 import latentloom
 from bodies.pool import total as total_here
-from latentloom.parallel.errors import Cancelled, OutOfMemory, RankFailed
+from latentloom.parallel.errors import Cancelled, OutOfMemory, RankFailed, code_of
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.progress import SILENT, Progress
@@ -89,7 +89,7 @@ def test_the_side_lane_runs_beside_the_main_lane(pool: Pool, tmp_path: Path) -> 
 
 def test_side_jobs_run_on_the_rank_they_name(pool: Pool) -> None:
     expected = pids(pool)
-    found = [pool.call("bodies.pool:remember", {}, lane="side", place=place)["pid"] for place in (0, 1, -1)]
+    found = [pool.call("bodies.pool:remember", {}, lane="side", rank=rank)["pid"] for rank in (0, 1, -1)]
     assert found == [expected[0], expected[1], expected[2]]
 
 
@@ -134,6 +134,12 @@ def test_a_rank_that_fails_is_named_and_no_rank_is_lost(
         pool.call("bodies.pool:fail", request, num_ranks=3)
     assert torch.allclose(pool.call("bodies.pool:total", work(), num_ranks=3)["tensor"], TENSOR, atol=1e-5)
     assert pids(pool) == before
+
+
+def test_a_refusal_keeps_its_code_on_the_way_from_a_rank(pool: Pool) -> None:
+    with pytest.raises(ValueError, match="no number") as caught:
+        pool.call("bodies.pool:fail", {"rank": 0, "kind": "not_finite", "text": "no number"})
+    assert code_of(caught.value) == "not-finite"
 
 
 def test_what_every_rank_refuses_is_told_as_one_process_would(pool: Pool) -> None:

@@ -35,7 +35,7 @@ class Noted(RankProcess):
 
 
 def running(num_ranks: int = 2) -> tuple[JobRun, list[Noted]]:
-    work = Work(function="", num_ranks=num_ranks, lane="main", place=0, owner="", previews=False, every=False)
+    work = Work(function="", num_ranks=num_ranks, lane="main", rank=0, owner="", previews=False, every=False)
     ranks = [Noted(number) for number in range(num_ranks)]
     return JobRun(Job(work, os.open(os.devnull, os.O_RDONLY)), [*ranks], LIMITS), ranks
 

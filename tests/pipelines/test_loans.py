@@ -214,7 +214,7 @@ def test_texts_and_frames_of_four_threads_are_those_of_one(
         latents = canvas(family, **frames)
         request = {"model": described, "conditioning": made, "latents": latents, "seed": number, "steps": 1}
         finished = stages.denoise({**request, "guidance": 2.0})
-        pixels = next(iter(stages.decode({"model": described, "latents": finished}).values()))["pixels"]
+        pixels = stages.decode(model=described, latents=finished).pixels
         return [*made.positive.values(), *made.negative.values(), pixels]
 
     alone = [run(number) for number in range(3)]

@@ -12,7 +12,6 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 
-from latentloom.parallel.errors import OutOfMemory
 from latentloom.parallel.progress import SILENT, Progress, RankWork
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import placement, stages
@@ -37,7 +36,6 @@ class ToyRanks:
 
     def __init__(self) -> None:
         self.orders: list[tuple[str, Mapping[str, Any], dict[str, Any]]] = []
-        self.error: Exception | None = None
 
     @contextlib.contextmanager
     def using(self, model: Model) -> Iterator["ToyRanks"]:
@@ -45,8 +43,6 @@ class ToyRanks:
 
     def call(self, function: str, request: Mapping[str, Any], progress: Any, **options: Any) -> dict[str, Any]:
         self.orders.append((request["stage"], request["request"], options))
-        if self.error is not None:
-            raise self.error
         return to_plain(ANSWERS[request["stage"]])
 
 
@@ -112,13 +108,13 @@ def test_text_goes_to_the_first_rank_and_pictures_to_the_last_beside_main_jobs(r
     placement.encode_image(EncodeImage(model=at(), image=PICTURE))
     placement.decode(Decode(model=at(), latents=canvas()))
     side = {"num_ranks": 1, "lane": "side"}
-    assert [options for _, _, options in ranks.orders] == [{**side, "place": place} for place in (0, -1, -1)]
+    assert [options for _, _, options in ranks.orders] == [{**side, "rank": rank} for rank in (0, -1, -1)]
 
 
 def test_a_denoise_takes_all_ranks_by_its_plan(ranks: ToyRanks) -> None:
     placement.denoise(to_denoise())
     stage, asked, options = ranks.orders[0]
-    assert (stage, asked["plan"]["ring"], options) == ("denoise", 4, {"num_ranks": 4, "lane": "main", "place": 0})
+    assert (stage, asked["plan"]["ring"], options) == ("denoise", 4, {"num_ranks": 4, "lane": "main", "rank": 0})
 
 
 def test_the_plan_is_told_before_any_rank_works(ranks: ToyRanks) -> None:
@@ -169,12 +165,6 @@ def test_a_decoder_that_is_not_known_to_be_exact_works_alone(ranks: ToyRanks, mo
     monkeypatch.setattr("latentloom.pipelines.spreading.vae.DECODERS", ())
     placement.decode(Decode(model=at(), latents=canvas(SIDE, tensor=torch.zeros(1, 16, 8, 8))))
     assert ranks.orders[0][2]["num_ranks"] == 1
-
-
-def test_a_rank_without_memory_is_told_as_of_one_process(ranks: ToyRanks) -> None:
-    ranks.error = OutOfMemory("rank 1 (cpu) ran out of memory")
-    with pytest.raises(OutOfMemory, match=r"^rank 1 \(cpu\) ran out of memory$"):
-        placement.encode_text(EncodeText(model=at(), prompt=""))
 
 
 def test_without_devices_the_stage_is_called_here(ranks: ToyRanks, monkeypatch: pytest.MonkeyPatch) -> None:

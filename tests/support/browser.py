@@ -1,4 +1,7 @@
-"""Chromium on the real page, for tests: nothing leaves the machine, and no complaint of the console goes unseen."""
+"""Chromium on the real page, for tests: nothing leaves the machine, and no complaint of the console goes unseen.
+
+playwright is imported where a browser is used: the tests that need none are collected, and run, without it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page
@@ -28,6 +30,7 @@ FLAGS = (
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",  # where drills look for what a killed pool leaves
     "--disable-background-networking",
     "--disable-component-update",
     # every name and address but our own ends nowhere
@@ -90,6 +93,8 @@ class Watch:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """One browser for the tests of a module."""
+    from playwright.sync_api import sync_playwright
+
     need(CHROMIUM.exists(), f"needs Chromium: there is none at {CHROMIUM}; install it, or set CHROMIUM=/path/to/it")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS), timeout=MODEL_MS)
@@ -107,6 +112,8 @@ def new_profile(
     chromium: Browser, watch: Watch, request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[Callable[..., BrowserContext]]:
     """`new_profile(**options)` is a browser without a past; its tabs share cookies and storage."""
+    from playwright.sync_api import expect
+
     expect.set_options(timeout=WAIT_MS)
     before = request.session.testsfailed
     with ExitStack() as stack:
@@ -141,6 +148,8 @@ def open_page(new_profile: Callable[..., BrowserContext]) -> Callable[..., Page]
 
 def visit(page: Page, url: str) -> None:
     """Go to the page and wait until the Build view is there and shows all of the workflow."""
+    from playwright.sync_api import expect
+
     page.goto(url)
     expect(page.get_by_test_id("canvas")).to_be_visible(timeout=MODEL_MS)
     page.locator(".react-flow__viewport").evaluate(STILL)
@@ -217,6 +226,8 @@ def middle(thing: Locator) -> tuple[float, float]:
 
 def enter(page: Page, words: str, *, down: int = 0) -> None:
     """Type into the list that just opened, and take its first hit or one further down."""
+    from playwright.sync_api import expect
+
     expect(page.get_by_role("combobox", expanded=True)).to_be_focused()
     page.keyboard.type(words)
     for _ in range(down):

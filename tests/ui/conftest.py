@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -15,9 +17,12 @@ from typing import Any
 
 import pytest
 
-from support.browser import chromium, new_profile, open_page, watch  # noqa: F401  (fixtures of the tests in a browser)
+from support.browser import chromium, need, new_profile, open_page, watch  # noqa: F401  (fixtures of the tests in a browser)
 
 ROOT = Path(__file__).resolve().parents[2]
+# CI has playwright; elsewhere its absence takes the tests of the page away, and no other
+if importlib.util.find_spec("playwright") is None and os.environ.get("CI") != "true":
+    collect_ignore_glob = ["test_page_*.py"]
 FIRST = json.loads((ROOT / "workflows" / "bobbin" / "first_picture.json").read_text())
 
 
@@ -95,6 +100,21 @@ def log_in(app: Any) -> Iterator[Callable[[str], Any]]:
         return TestClient(app, base_url="http://127.0.0.1:7860", cookies=cookies, raise_server_exceptions=False)
 
     yield client
+
+
+@pytest.fixture(scope="session")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the page's sources with the locked packages, beside the workflows that its tests read."""
+    npm = shutil.which("npm")
+    need(npm is not None, "needs node and npm")
+    root = tmp_path_factory.mktemp("web")
+    folder = root / "ui/web"
+    shutil.copytree(ROOT / "ui/web", folder, ignore=shutil.ignore_patterns("node_modules", "build"))
+    shutil.copytree(ROOT / "workflows", root / "workflows")
+    install = [str(npm), "ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts"]
+    ended = subprocess.run(install, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    need(ended.returncode == 0, f"needs the packages of the page, which npm could not get: {ended.stderr[-300:]}")
+    return folder
 
 
 @pytest.fixture

@@ -114,7 +114,7 @@ def test_saving_over_a_newer_version_is_a_conflict(client: Any, first: dict[str,
     client.put(f"/loom/workflows/{id}", json={"graph": first | {"description": "one"}, "base_version": 1})
     answer = client.put(f"/loom/workflows/{id}", json={"graph": first | {"description": "two"}, "base_version": 1})
     assert answer.status_code == 409
-    assert "save yours as a copy" in answer.json()["error"]
+    assert "save yours as a copy" in answer.json()["error"] and answer.json()["code"] == "conflict"
 
 
 def test_a_workflow_comes_as_a_file_that_opens_again(client: Any, first: dict[str, Any]) -> None:

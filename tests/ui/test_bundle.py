@@ -1,7 +1,6 @@
 """The page's bundle: there, small, complete with licences, made of the locked packages, and built the same again."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -16,7 +15,6 @@ from latentloom.nodes.registry import SPECS
 ROOT = Path(__file__).parents[2]
 WEB, STATIC = ROOT / "ui/web", ROOT / "ui/static"
 BUILT = ("loom.js", "loom.css", "loom.de.json", "THIRD_PARTY_LICENSES.txt")
-IS_CI = os.environ.get("CI") == "true"
 MAX_JS_BYTES = 800_000
 ADDRESSES = {
     "http://www.w3.org": "namespaces of SVG and XHTML, never fetched",
@@ -83,24 +81,6 @@ def test_page_allows_the_wires_that_the_checker_allows() -> None:
         assert can_feed(output, socket) == (output == socket or feeds.get(output) == socket)
 
 
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sources with the locked packages, beside the workflows that its tests read."""
-    npm = shutil.which("npm")
-    if not npm and not IS_CI:
-        pytest.skip("needs node and npm")
-    assert npm, "CI installs node and npm"
-    root = tmp_path_factory.mktemp("page")
-    shutil.copytree(WEB, root / "ui/web", ignore=shutil.ignore_patterns("node_modules", "build"))
-    shutil.copytree(ROOT / "workflows", root / "workflows")
-    install = ("ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts")
-    installed = run_npm(root / "ui/web", *install)
-    if installed.returncode and not IS_CI:
-        pytest.skip(f"needs the packages: {installed.stderr[-300:]}")
-    assert installed.returncode == 0, installed.stderr
-    return root / "ui/web"
-
-
 def run_npm(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [shutil.which("npm") or "npm", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
@@ -111,6 +91,15 @@ def test_bundle_is_what_its_source_builds(web: Path) -> None:
     assert run_npm(web, "run", "build").returncode == 0
     for name in BUILT:
         assert (web.parent / "static" / name).read_bytes() == (STATIC / name).read_bytes(), f"{name}: build it again"
+
+
+@pytest.mark.timeout(600)
+def test_types_of_the_page_are_those_of_the_contract(web: Path) -> None:
+    """And what is committed was made from the schema that the server's models have now, see `test_contract`."""
+    made = web / "src/generated/contract.ts"
+    made.write_text("")
+    assert run_npm(web, "run", "types").returncode == 0
+    assert read(made) == read(WEB / "src/generated/contract.ts"), "npm run types"
 
 
 @pytest.mark.timeout(600)

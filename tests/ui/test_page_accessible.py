@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from support.browser import MODEL_MS, PHONE, card, made, need, tab
+from support.browser import MODEL_MS, PHONE, card, made, tab
 from support.checkout import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
-WEB = ROOT / "ui/web"
 FIND = """async () => {
   const { violations } = await axe.run(document, { resultTypes: ["violations"] });
   const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
@@ -28,21 +25,10 @@ FIND = """async () => {
 }"""
 
 
-@pytest.fixture(scope="session")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+@pytest.fixture(scope="module")
+def axe(web: Path) -> str:
     """axe-core's script, of the version that the lock file names."""
-    script = Path("node_modules/axe-core/axe.min.js")
-    if (WEB / script).exists():
-        return (WEB / script).read_text(encoding="utf-8")
-    npm = shutil.which("npm")
-    need(npm is not None, "needs axe-core: install node and npm, or run npm ci in ui/web")
-    folder = tmp_path_factory.mktemp("web")
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(WEB / name, folder)
-    install = [str(npm), "ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts"]
-    ended = subprocess.run(install, cwd=folder, capture_output=True, text=True, timeout=250, check=False)
-    need(ended.returncode == 0, f"needs axe-core, which npm could not get: {ended.stderr[-300:]}")
-    return (folder / script).read_text(encoding="utf-8")
+    return (web / "node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -157,7 +157,7 @@ def test_values_of_nodes_that_no_node_saved_become_files(tmp_path: Path) -> None
     result, problem = shown(result, {"clip": "video"}, workspace)
     assert [Path(file).name for file in result.nodes["a"].files] == ["a-0.png", "a-1.png"]
     assert [Path(file).name for file in result.nodes["video"].files] == ["video.mp4"]
-    assert problem.startswith("odd has nothing to show") and "even numbers" in problem
+    assert str(problem).startswith("odd has nothing to show") and "even numbers" in str(problem)
 
 
 def test_a_video_is_told_by_its_header(tmp_path: Path) -> None:

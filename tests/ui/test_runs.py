@@ -101,6 +101,7 @@ def test_a_failure_is_one_sentence_and_the_rest_is_skipped(runs: Runs) -> None:
     workflow = graph({"bad": ("Fail", {}), "sum": ("Add", {"a": "@bad.float"})}, outputs={"sum": "sum.float"})
     run = finished(runs, "ada", one(runs, workflow))
     assert run.state == "failed" and "it takes another; choose one" in run.error
+    assert run.code == run.nodes["bad"].code == run.to_row()["code"] == "bad-input"
     assert (run.nodes["bad"].state, run.nodes["sum"].state) == ("failed", "skipped")
     assert run.nodes["sum"].message == "it needs bad, which failed"
 
@@ -265,7 +266,7 @@ def test_a_running_run_is_not_deleted(runs: Runs) -> None:
 def test_an_output_folder_that_cannot_be_written_fails_the_run_in_words(runs: Runs, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("in the way")
     run = finished(runs, "ada", one(runs, pictured()))
-    assert run.state == "failed" and "cannot be written" in run.error
+    assert run.state == "failed" and "cannot be written" in run.error and run.code == "not-written"
     assert run.nodes["save"].state == "skipped"
 
 
@@ -323,7 +324,7 @@ def test_a_worker_outlives_what_a_run_throws(runs: Runs) -> None:
     workers = RunWorkers(1, book, execute)
     for id in ids:
         run = finished(runs, "ada", id)
-        assert run.state == "failed" and "KeyError" in run.error
+        assert run.state == "failed" and "KeyError" in run.error and run.code == "internal"
     workers.close(DEADLINE_S)
 
 

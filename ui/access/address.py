@@ -1,4 +1,8 @@
-"""Where a request comes from: the address that limits and throttles count by."""
+"""Where a request comes from: the address that limits and throttles count by.
+
+Behind a proxy every request comes from the proxy. One that the server's owner trusts tells in a header who asked it;
+what anybody else says there is not believed.
+"""
 
 from __future__ import annotations
 

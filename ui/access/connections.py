@@ -17,6 +17,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ..errors import error_body
 from .address import asker_of
 from .crowd import Crowd, Patience
 
@@ -248,7 +249,7 @@ def _room_for_connections() -> int:
 
 
 def _answer(status: int, sentence: str) -> bytes:
-    body = json.dumps({"error": sentence}).encode()
+    body = json.dumps(error_body(sentence, status)).encode()
     reason = {408: "Request Timeout", 503: "Service Unavailable"}[status]
     head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     return f"{head}Connection: close\r\n\r\n".encode() + body

@@ -25,7 +25,7 @@ from ...nodes.graph.graph import Graph, graph_from_plain
 from ...nodes.graph.problems import short
 from ...nodes.graph.resolve import param_values
 from ..access.auth import LOCAL
-from ..errors import Conflict, NotHere
+from ..errors import Conflict, NotHere, error_body
 from ..library.opening import templates
 from ..library.workflow_files import Head
 from ..server import Server
@@ -83,7 +83,7 @@ async def misused(request: Request, error: Exception) -> JSONResponse:
         raise error
     logger.info("a call to %s was refused: %r", request.url.path, error)
     said = f"the call is not understood; {usage(name)}" if name else f"there is no such endpoint; there is {_names()}"
-    return JSONResponse({"error": said}, 400)
+    return JSONResponse(error_body(said, 400), 400)
 
 
 MISUSES = {FnIndexInferError: misused, KeyError: misused, TypeError: misused, RecursionError: misused}

@@ -12,9 +12,9 @@ from anyio import create_task_group
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
-from ..access.answers import plain
+from ..access.answers import error_answer, plain
 from ..access.auth import user_of
-from ..errors import NotLoggedIn
+from ..errors import NotLoggedIn, error_body
 from ..live.live import Live, Seen
 from ..views.devices import DeviceWatch
 
@@ -42,11 +42,11 @@ def add_routes(router: APIRouter, server: Server) -> None:
         try:
             user = user_of(socket)
         except NotLoggedIn as error:
-            await socket.send_denial_response(plain({"error": str(error)}, 401))
+            await socket.send_denial_response(error_answer(error, "GET /live"))
             return
         if open_sockets[user] >= MAX_SOCKETS:
             sentence = f"{MAX_SOCKETS} pages of yours watch already; close one of them"
-            await socket.send_denial_response(plain({"error": sentence}, 429))
+            await socket.send_denial_response(plain(error_body(sentence, 429), 429))
             return
         open_sockets[user] += 1
         try:

@@ -29,6 +29,8 @@ class NodeState(Answer):
     phase: str = ""
     message: str = ""
     """The failure's sentence, or why the node was skipped or cached."""
+    code: str = ""
+    """The failure's, for programs (parallel/errors.py)."""
     cached: Literal["", "memory", "disk", "shared", "unneeded"] = ""
     preview: int = 0
     """Counts the previews; 0 before the first."""
@@ -51,6 +53,8 @@ class RunFacts(Answer):
     ended: float | None = None
     seconds: float = 0.0
     error: str = ""
+    code: str = ""
+    """The error's, for programs (parallel/errors.py)."""
     note: str = ""
     plan: str = ""
     varied: dict[str, Any] = Field(default_factory=dict)

@@ -17,6 +17,8 @@ class ErrorAnswer(Answer):
 
     error: str
     """One sentence for people."""
+    code: str
+    """What it is, for programs: one of those that `latentloom.parallel.errors` and `latentloom.ui.errors` name."""
     problems: tuple[Problem, ...] = ()
     """All that is wrong with a workflow."""
 

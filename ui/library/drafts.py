@@ -1,4 +1,7 @@
-"""Drafts: what a page had on its canvas last, saved or not, valid or not."""
+"""Drafts: what a page had on its canvas last, saved or not, valid or not.
+
+A page saves its canvas here as it is edited, so that closing a tab loses nothing; a draft may be no valid workflow.
+"""
 
 from __future__ import annotations
 

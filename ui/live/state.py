@@ -1,4 +1,8 @@
-"""The state of a run and of its nodes, and how an event of the executor changes a node's."""
+"""The state of a run and of its nodes, and how an event of the executor changes a node's.
+
+A run goes from waiting to running to done, failed or cancelled; a server that was killed in between finds it in its
+records, and sets it back.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from ...nodes.execution.events import Event
+from ...parallel.errors import LoomError
 from ...parallel.progress import RankWork
 from ..contract.run import LiveRun, MadeFacts, NodeStage, NodeState, RunFacts, RunParts, RunRow, State
 from ..store.paging import short_values
@@ -35,7 +40,7 @@ def recovered(run: Run, *, now: float) -> Run:
     if run.is_ending:
         return ended(run, Outcome(state="cancelled"), now=now)
     if run.restarts >= MAX_RESTARTS:
-        return ended(run, Outcome(state="failed", error=GIVEN_UP), now=now)
+        return ended(run, Outcome(state="failed", error=GIVEN_UP, code=LoomError.code), now=now)
     return set_back(run).model_copy(update={"restarts": run.restarts + 1})
 
 
@@ -108,6 +113,7 @@ class Outcome:
     state: State
     seconds: float = 0.0
     error: str = ""
+    code: str = ""
     plan: str = ""
     made: tuple[Made, ...] = ()
 
@@ -153,7 +159,8 @@ def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
             return {"state": "done", "seconds": seconds, "done": node.total, "left_s": None, "phase": ""}
         case "failed" | "cancelled" | "skipped":
             seconds = round(event.seconds, 4)
-            return {"state": event.kind, "seconds": seconds, "left_s": None, "phase": "", "message": event.message}
+            told = {"message": event.message, "code": event.code}
+            return {"state": event.kind, "seconds": seconds, "left_s": None, "phase": "", **told}
         case _:
             return {}
 

@@ -1,4 +1,7 @@
-"""All runs that the server knows, and every change of their state: kept on the disk first, then told to the pages."""
+"""All runs that the server knows, and every change of their state: kept on the disk first, then told to the pages.
+
+The one place that changes a run: whoever reads gets frozen copies, and what a page was told is on the disk already.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a run made: the facts of each picture and video file, with the prompt and seed behind it."""
+"""What a run made: the facts of each picture and video file, with the prompt and seed behind it.
+
+A result is one file; its id, not its path, is what pages and programs see.
+"""
 
 from __future__ import annotations
 

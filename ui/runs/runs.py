@@ -25,7 +25,7 @@ from ...nodes.headless.sweep import parse_sweep
 from ...nodes.registry import SPECS
 from ...pipelines.values import Place, from_plain, to_plain
 from ..contract.run import NodeState, RunWithGraph, State, Submitted
-from ..errors import NoRoom
+from ..errors import NoRoom, NotHere
 from ..live.live import Live
 from ..live.state import Outcome, Run
 from ..settings import Settings
@@ -172,10 +172,10 @@ class Runs:
         try:  # what waited before it may have filled the disk
             self._quota.check(run.user, "results", num_bytes=0, count=1)
         except NoRoom as error:
-            return Outcome(state="failed", error=str(error))
+            return Outcome(state="failed", error=str(error), code=error.code)
         graph = self.book.records.read_graph(run.user, run.batch)
         if graph is None:
-            return Outcome(state="failed", error=LOST)
+            return Outcome(state="failed", error=LOST, code=NotHere.code)
         graph = baked(graph, run.overrides)
         folder = self._settings.output_dir / run.folder
         roots = (inputs_folder(self._settings.data_dir, run.user).resolve(), *self._models_dirs())
@@ -200,13 +200,15 @@ class Runs:
             shows=True,
         )
         result = made.result
-        failed = str(result.failure) if result.failure else made.problem
+        failed, code = made.problem, made.problem_code
         if result.failure:
+            failed, code = str(result.failure), result.failure.code
             logger.info("run %s: %s", run.id, failed, exc_info=result.failure.__cause__)
         return Outcome(
             state="failed" if failed else "done" if result.state == "ok" else "cancelled",
             seconds=round(result.seconds, 3),
             error=failed,
+            code=code,
             plan="; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)),
             made=made_by(result, graph, self._specs, folder=folder, output_dir=self._settings.output_dir),
         )

@@ -1,4 +1,7 @@
-"""How a workflow would use the devices, for the page: answered before a run, on every change of the workflow."""
+"""How a workflow would use the devices, for the page: answered before a run, on every change of the workflow.
+
+It reads config files and headers of weights; nothing is loaded.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,13 @@ const known = (key, value) => (key === "additionalProperties" && value === true 
 const schema = JSON.parse(await readFile(join(here, "contract.schema.json"), "utf8"), known);
 const names = Object.keys(schema.$defs);
 const properties = Object.fromEntries(names.map((name) => [name, { $ref: `#/$defs/${name}` }]));
-const index = { ...schema, type: "object", description: "What server and page say to each other, by its name.", properties, required: names };
+const index = {
+  ...schema,
+  type: "object",
+  description: "What server and page say to each other, by its name.",
+  properties,
+  required: names,
+};
 const text = await compile(index, "Contract", {
   additionalProperties: false,
   bannerComment: banner,

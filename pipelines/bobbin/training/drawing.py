@@ -1,4 +1,7 @@
-"""Pictures of prompts by a bobbin folder, through the stages that every run uses."""
+"""Pictures of prompts by a bobbin folder, through the stages that every run uses.
+
+What measures the model (the gate, the studies) draws with it as a user does, so that the whole path is measured.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

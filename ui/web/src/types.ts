@@ -1,6 +1,7 @@
 /** The bodies that page and server exchange, as the server defines them, and the graph as the editor holds it. */
 
-import type { LiveRun, NodeState, RunBody } from "./generated/contract";
+import type { LiveRun, NodeState, PlanBody, RunBody } from "./generated/contract";
+import type { Json } from "./types/values";
 
 export type {
   Catalog,
@@ -19,7 +20,6 @@ export type {
   NamedGraph,
   NodeState,
   OutputSpec,
-  PlanBody as PlanRequest,
   PlanNode,
   PlanRank,
   PlanStrategies,
@@ -28,7 +28,6 @@ export type {
   QueuePlace as QueueEntry,
   RankWork,
   Result,
-  RunBody as RunRequest,
   RunWithGraph,
   Submitted,
   Template,
@@ -40,7 +39,11 @@ export type {
 } from "./generated/contract";
 export type RunState = LiveRun["state"];
 export type NodeRunState = NodeState["state"];
-export type Overrides = NonNullable<RunBody["overrides"]>;
+
+/** Values by name as a form holds them: the server says what is wrong with them. */
+export type Overrides = Record<string, Json>;
+export type RunRequest = Omit<RunBody, "overrides"> & { overrides?: Overrides };
+export type PlanRequest = Omit<PlanBody, "overrides"> & { overrides?: Overrides };
 
 export * from "./types/graph";
 export * from "./types/library";

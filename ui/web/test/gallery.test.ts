@@ -10,6 +10,7 @@ import { cellSize } from "../src/gallery/sweeps/gridPicture";
 import { heading, sweepTable } from "../src/gallery/sweeps/sweepTable";
 import { fromFile } from "../src/graph/file/workflowFile";
 import type { Catalog, GraphFile, Json, Result, Run } from "../src/types";
+import { liveRun } from "./live";
 
 const ids = (items: readonly { id: string }[]) => items.map((item) => item.id).join(" ");
 const items = ["e", "d", "c", "b", "a"].map((id) => result(id));
@@ -184,7 +185,5 @@ function result(id: string, facts: Partial<Result> = {}): Result {
 }
 
 function run(id: string, varied: Record<string, Json>): Run {
-  const created = Number(id.slice(1));
-  const over = { state: "done", total: 1, done: 1, nodes: {} };
-  return { id, batch: "batch", name: "toy", created, varied, ...over } as unknown as Run;
+  return liveRun(id, { created: Number(id.slice(1)), varied, state: "done", total: 1, done: 1 });
 }

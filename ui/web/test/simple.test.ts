@@ -90,6 +90,7 @@ const NODE: NodeState = {
   left_s: null,
   phase: "",
   message: "",
+  code: "",
   cached: "",
   preview: 0,
   plan: "",

@@ -45,7 +45,7 @@ export interface Sweep {
 /** The batches that vary something, newest first. */
 export function sweeps(runs: readonly Run[]): Sweep[] {
   const found = new Map<string, Sweep>();
-  for (const run of [...runs].sort((a, b) => (b.created ?? 0) - (a.created ?? 0))) {
+  for (const run of [...runs].sort((a, b) => b.created - a.created)) {
     const varied = Object.keys(run.varied);
     if (varied.length === 0) continue;
     const sweep = found.get(run.batch) ?? { batch: run.batch, name: run.name, varied, runs: [] };

@@ -195,6 +195,10 @@ export interface ErrorAnswer {
    */
   error: string;
   /**
+   * What it is, for programs: one of those that `latentloom.parallel.errors` and `latentloom.ui.errors` name.
+   */
+  code: string;
+  /**
    * All that is wrong with a workflow.
    */
   problems?: Problem[];
@@ -266,6 +270,10 @@ export interface LiveRun {
   ended: number | null;
   seconds: number;
   error: string;
+  /**
+   * The error's, for programs (parallel/errors.py).
+   */
+  code: string;
   note: string;
   plan: string;
   /**
@@ -312,6 +320,10 @@ export interface NodeState {
    * The failure's sentence, or why the node was skipped or cached.
    */
   message: string;
+  /**
+   * The failure's, for programs (parallel/errors.py).
+   */
+  code: string;
   cached: "" | "memory" | "disk" | "shared" | "unneeded";
   /**
    * Counts the previews; 0 before the first.
@@ -580,6 +592,10 @@ export interface RunFacts {
   ended: number | null;
   seconds: number;
   error: string;
+  /**
+   * The error's, for programs (parallel/errors.py).
+   */
+  code: string;
   note: string;
   plan: string;
   /**
@@ -618,6 +634,10 @@ export interface RunRow {
   ended: number | null;
   seconds: number;
   error: string;
+  /**
+   * The error's, for programs (parallel/errors.py).
+   */
+  code: string;
   note: string;
   plan: string;
   /**
@@ -647,6 +667,10 @@ export interface RunWithGraph {
   ended: number | null;
   seconds: number;
   error: string;
+  /**
+   * The error's, for programs (parallel/errors.py).
+   */
+  code: string;
   note: string;
   plan: string;
   /**

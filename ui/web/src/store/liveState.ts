@@ -1,6 +1,6 @@
 /** The state of all runs as this page knows it, and how a message of the server changes it. */
 
-import type { Device, LiveMessage, NodeState, QueueEntry, Run, RunState } from "../types";
+import type { Device, LiveMessage, QueueEntry, Run, RunState } from "../types";
 
 export interface LiveState {
   runs: Readonly<Record<string, Run>>;
@@ -29,27 +29,6 @@ export const EMPTY_LIVE: LiveState = {
   watched: null,
 };
 
-const EMPTY_RUN: Omit<Run, "id"> = {
-  batch: "",
-  name: "",
-  workflow_id: null,
-  state: "waiting",
-  created: null,
-  started: null,
-  ended: null,
-  seconds: 0,
-  done: 0,
-  total: 0,
-  left_s: null,
-  error: "",
-  note: "",
-  overrides: {},
-  varied: {},
-  targets: [],
-  plan: "",
-  nodes: {},
-};
-
 const OVER: readonly RunState[] = ["done", "failed", "cancelled"];
 
 export function isOver(state: RunState): boolean {
@@ -59,12 +38,12 @@ export function isOver(state: RunState): boolean {
 /** The state after a message. What did not change stays the same object, so that nothing is drawn twice. */
 export function applyMessage(state: LiveState, message: LiveMessage, now = Date.now()): LiveState {
   const known = message.full ? {} : state.runs;
-  const changed = Object.entries(message.runs).map(([id, delta]) => {
-    const old = known[id] ?? { ...EMPTY_RUN, id };
-    const nodes: Record<string, NodeState> = delta.nodes ? { ...old.nodes, ...delta.nodes } : old.nodes;
-    return [id, { ...old, ...delta, id, nodes }] as const;
+  const changed = Object.entries(message.runs).map(([id, told]) => {
+    const nodes = known[id]?.nodes;
+    if (!nodes) return [id, told] as const;
+    return [id, { ...told, nodes: Object.keys(told.nodes).length > 0 ? { ...nodes, ...told.nodes } : nodes }] as const;
   });
-  const gone = new Set(message.removed ?? []);
+  const gone = new Set(message.removed);
   const kept = Object.entries({ ...known, ...Object.fromEntries(changed) }).filter(([id]) => !gone.has(id));
   const isChanged = message.full || changed.length > 0 || gone.size > 0;
   return {
@@ -72,8 +51,8 @@ export function applyMessage(state: LiveState, message: LiveMessage, now = Date.
     runs: isChanged ? Object.fromEntries(kept) : state.runs,
     queue: message.queue ?? state.queue,
     devices: message.devices ?? state.devices,
-    library: message.library ?? state.library,
-    results: message.results ?? state.results,
+    library: message.library,
+    results: message.results,
     server: message.server,
     aheadMs: Math.min(state.aheadMs ?? Infinity, now - message.t),
   };

@@ -121,7 +121,7 @@ function Options({ name, param }: { name: string; param: Param }) {
 }
 
 /** The param as the field draws it: like the input that it sets first. */
-function specFor(name: string, param: Param, widget: string): InputSpec {
+function specFor(name: string, param: Param, widget: InputSpec["widget"]): InputSpec {
   return {
     name: spoken(name),
     type: param.type,
@@ -137,7 +137,11 @@ function specFor(name: string, param: Param, widget: string): InputSpec {
   };
 }
 
-function widgetFor(graph: EditorGraph, specs: readonly { id: string; inputs: InputSpec[] }[], name: string): string {
+function widgetFor(
+  graph: EditorGraph,
+  specs: readonly { id: string; inputs: InputSpec[] }[],
+  name: string,
+): InputSpec["widget"] {
   const [node, socket] = (usersOf(graph, name)[0] ?? "").split(".");
   const type = node ? graph.nodes[node]?.type : undefined;
   return specs.find((spec) => spec.id === type)?.inputs.find((input) => input.name === socket)?.widget ?? "";

@@ -42,7 +42,7 @@ export function valueOf(graph: GraphFile, name: string): Json {
   return isNumber(value) ? value : null;
 }
 
-function widgetOf(name: string, type: string): string {
+function widgetOf(name: string, type: string): InputSpec["widget"] {
   if (name === "seed" && type === "int") return "seed";
   return type === "string" && name.includes("prompt") ? "multiline" : "";
 }

@@ -61,7 +61,7 @@ export function makers(results: readonly Result[]): string[] {
 }
 
 function byCreation(a: Run, b: Run): number {
-  return (a.created ?? 0) - (b.created ?? 0);
+  return a.created - b.created;
 }
 
 function distinct(all: readonly Values[], names: readonly string[]): Point[] {

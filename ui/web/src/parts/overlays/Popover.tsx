@@ -1,3 +1,17 @@
+/**
+ * Dialogs, menus, popovers and lists of options stand on the browser's own top layer (`showModal`, `popover`): it knows
+ * shadow roots, keeps the focus in dialogs, and nothing cuts it off. They and the tabs are 9 kB of loom.js. Libraries that
+ * were tried in a shadow root (kB of loom.js, minified), to be tried again when one of these reasons is gone:
+ *
+ * - Zag.js 1.44.0 works by its `getRootNode`, and the page's tests pass with its combobox, menu and tabs. Of these files'
+ *   405 lines it saves 102, for 132 kB, more than the bundle may grow (`MAX_JS_BYTES`); its tabs alone are 25 kB for
+ *   14 lines. Popover and Dialog would stay: it knows no top layer.
+ * - Ariakit 0.4.40 (150 kB) does not work there: a press outside leaves lists and menus open. Its dialog goes to the body,
+ *   away from our styles, and does not give the focus back; kept in the root, it makes nothing inert and Tab leaves it.
+ * - Base UI 1.9.0 (271 kB), Headless UI 2.2.10 without tabs' panels (190 kB), Downshift 9.5.0 (43 kB, combobox only): too
+ *   large for what they would take over.
+ */
+
 import { useEffect, useLayoutEffect, useRef, type HTMLAttributes, type Ref, type RefObject } from "react";
 
 export interface Point {

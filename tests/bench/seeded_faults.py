@@ -1,0 +1,240 @@
+"""Faults put into a copy of the checkout, one at a time, which the tests must catch: does a faster suite see as much?
+
+    python tests/bench/seeded_faults.py [--only NUMBER ...]
+
+Runs the named tests once as they are, then once with each fault, and prints a table; a fault is caught when a test
+fails, not when nothing can be collected. Exits with 1 if one is not caught. A quarter of an hour on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 600
+LEFT_OUT = shutil.ignore_patterns(".git", "node_modules", "__pycache__", "build", "*.egg-info")
+FAILED = 1
+"""What pytest ends with when tests ran and one failed."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`text` is in the file exactly once."""
+
+    what: str
+    file: str
+    text: str
+    instead: str
+    tests: tuple[str, ...]
+
+
+OPERATOR = "tests/parallel/test_operator.py::test_sharded_attention_equals_one_attention_in_fp64"
+FAULTS = (
+    Fault(
+        "a sign: blocks of ring attention are weighed upside down",
+        "parallel/attention/ring.py",
+        "out = out * torch.exp(lse - some)",
+        "out = out * torch.exp(some - lse)",
+        (OPERATOR,),
+    ),
+    Fault(
+        "off by one: the ring's last hop is not made",
+        "parallel/attention/ring.py",
+        "if step < group.size - 1:",
+        "if step < group.size - 2:",
+        (OPERATOR,),
+    ),
+    Fault(
+        "dropped collective: answers to replicated queries are not shared",
+        "parallel/attention/allgather.py",
+        "    return share_answers(out, layout=layout, mesh=mesh)\n",
+        "    return out\n",
+        (OPERATOR,),
+    ),
+    Fault(
+        "off by one: the last key head of uneven groups is left out",
+        "parallel/attention/ulysses.py",
+        "-(-end // group)",
+        "end // group",
+        (OPERATOR,),
+    ),
+    Fault(
+        "off by one: shares have a token too many",
+        "parallel/layout.py",
+        "(i < units % count)",
+        "(i <= units % count)",
+        ("tests/parallel/test_layout.py",),
+    ),
+    Fault(
+        "dropped collective: each rank decides by its own tokens",
+        "parallel/agreement.py",
+        "return value if group.size == 1 else add(value, group=group)",
+        "return value",
+        ("tests/pipelines/test_step_cache.py",),
+    ),
+    Fault(
+        "wrong count: a gather counts one receiver only",
+        "parallel/collectives.py",
+        "    _count(group, block.numel() * block.element_size() * (group.size - 1))\n"
+        "    staged = _staged(block, group)\n    gathered = staged.new_empty(sum(sizes))",
+        "    _count(group, block.numel() * block.element_size())\n"
+        "    staged = _staged(block, group)\n    gathered = staged.new_empty(sum(sizes))",
+        ("tests/parallel/test_traffic.py",),
+    ),
+    Fault(
+        "swallowed error: what a rank refuses comes back as its answer",
+        "parallel/ranks/rank_job.py",
+        '    if isinstance(error, ValueError):\n        return "refused"\n',
+        '    if isinstance(error, ValueError):\n        return "done"\n',
+        ("tests/parallel/test_pool.py",),
+    ),
+    Fault(
+        "off by one: a job that lost a rank is not tried again",
+        "parallel/pool/job.py",
+        "if self.num_deaths < MAX_DEATHS:",
+        "if self.num_deaths < MAX_DEATHS - 1:",
+        ("tests/parallel/test_pool_faults.py::test_a_death_is_mended_and_the_job_tried_again_with_the_same_result",),
+    ),
+    Fault(
+        "wrong seed: all pictures of a batch are one",
+        "pipelines/denoising/noise.py",
+        "(seed + i) % NUM_SEEDS",
+        "seed % NUM_SEEDS",
+        ("tests/pipelines/test_noise.py",),
+    ),
+    Fault(
+        "off by one: guidance of 1 is taken for guidance",
+        "pipelines/denoising/guidance.py",
+        "return guidance > 1",
+        "return guidance >= 1",
+        ("tests/pipelines/test_guidance.py", "tests/pipelines/test_stages_qwen_image.py"),
+    ),
+    Fault(
+        "wrong order: predictions of branches are given to each other",
+        "pipelines/spreading/guidance.py",
+        "order = [number for owner in range(size) for number in range(owner, count, size)]",
+        "order = [number for owner in reversed(range(size)) for number in range(owner, count, size)]",
+        ("tests/parallel/test_split_guidance.py",),
+    ),
+    Fault(
+        "not undone: tiling stays off after a split decode",
+        "pipelines/spreading/vae.py",
+        "        for name, value in tilings.items():\n            setattr(vae, name, value)\n",
+        "        pass\n",
+        ("tests/pipelines/test_split_vae.py::test_the_vae_is_as_it_was_after_decodes_that_worked_and_failed",),
+    ),
+    Fault(
+        "lost lock: two threads change one component",
+        "pipelines/components/store.py",
+        "with self._loans.of(self._wanted(model, names, mesh, alone=alone), progress.check):",
+        "with contextlib.nullcontext():",
+        ("tests/pipelines/test_loans.py",),
+    ),
+    Fault(
+        "lost lock: two processes write into one folder",
+        "nodes/headless/claim.py",
+        "        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        "        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)",
+        ("tests/nodes/test_claim.py",),
+    ),
+    Fault(
+        "left behind: a write that failed leaves its temporary file",
+        "nodes/files/atomic.py",
+        "    finally:\n        temporary.unlink(missing_ok=True)\n        LIVE.discard(temporary)",
+        "    finally:\n        LIVE.discard(temporary)",
+        ("tests/nodes/test_atomic.py",),
+    ),
+    Fault(
+        "wrong key: the values of a node are not in its key",
+        "nodes/execution/schedule.py",
+        "node.spec.version, node.values, links",
+        "node.spec.version, links",
+        ("tests/nodes/test_keys.py", "tests/nodes/test_run.py"),
+    ),
+    Fault(
+        "wrong victim: what was just used is dropped first",
+        "nodes/execution/cache.py",
+        "            self._entries.move_to_end(key)\n",
+        "",
+        ("tests/nodes/test_cache.py",),
+    ),
+    Fault(
+        "no delay: wrong passwords cost nothing",
+        "ui/access/throttle.py",
+        "                await self.sleep(WRONG_S)\n",
+        "",
+        ("tests/ui/test_throttle.py",),
+    ),
+    Fault(
+        "open door: requests of any page are taken for the own one's",
+        "ui/access/origin.py",
+        "return parts.netloc.lower() in {host.lower(), self.public_netloc.lower()}",
+        "return True",
+        ("tests/ui/test_auth.py", "-k", "origin or foreign"),
+    ),
+    Fault(
+        "wrong count: what failed counts as kept",
+        "ui/store/quota.py",
+        "before = sum(map(size_of, paths))\n        done = 0\n",
+        "before = sum(map(size_of, paths))\n        done = count\n",
+        ("tests/ui/test_quota.py",),
+    ),
+    Fault(
+        "off by one: a page is told again what it has seen",
+        "ui/live/live.py",
+        "w.run.user == user and w.number > since}",
+        "w.run.user == user and w.number >= since}",
+        ("tests/ui/test_live.py",),
+    ),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", type=int, help="numbers of faults, from 1")
+    chosen = parser.parse_args().only or range(1, len(FAULTS) + 1)
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        copy = Path(shutil.copytree(ROOT, Path(folder) / "latentloom", ignore=LEFT_OUT, symlinks=True))
+        for tests in dict.fromkeys(FAULTS[number - 1].tests for number in chosen):
+            if ended(copy, tests):
+                print(f"{' '.join(tests)}: fails without any fault", flush=True)
+                return 1
+        found = [is_caught(copy, number, FAULTS[number - 1]) for number in chosen]
+    print(f"{sum(found)} of {len(found)} caught")
+    return int(not all(found))
+
+
+def is_caught(copy: Path, number: int, fault: Fault) -> bool:
+    path, started = copy / fault.file, time.monotonic()
+    sound = path.read_text(encoding="utf-8")
+    assert sound.count(fault.text) == 1, f"{fault.file} has {fault.text!r} {sound.count(fault.text)} times, not once"
+    path.write_text(sound.replace(fault.text, fault.instead), encoding="utf-8")
+    try:
+        code = ended(copy, fault.tests)
+    finally:
+        path.write_text(sound, encoding="utf-8")
+    told = {0: "NOT CAUGHT", FAILED: "caught"}.get(code, f"NOT RUN ({code})")
+    print(f"{number:2} {told:10} {time.monotonic() - started:4.0f} s  {fault.file}: {fault.what}", flush=True)
+    return code == FAILED
+
+
+def ended(copy: Path, tests: tuple[str, ...]) -> int:
+    """How pytest ends in the copy, whose parent comes first on the path: it is `latentloom`, whatever is installed."""
+    command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    path = os.pathsep.join([str(copy.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        command, cwd=copy, env={**os.environ, "PYTHONPATH": path}, capture_output=True, timeout=LIMIT_S, check=False
+    )
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
