@@ -232,7 +232,7 @@ def test_both_pictures_of_one_node_are_shown(tmp_path: Path) -> None:
     result = run(studio(tmp_path), NEW, workspace=workspace, targets=["colours"])
     seen, problem = shown(result, {}, workspace)
     assert (problem, [Path(name).name for name in seen.nodes["colours"].files]) == (
-        "",
+        None,
         ["colours.png", "colours_2.png"],
     )
 
