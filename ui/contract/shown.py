@@ -42,9 +42,10 @@ class CatalogInput(Answer):
 
     name: str
     type: str
-    """One of "int", "float", "bool", "string", "choice", or the name of a value type such as "Latents"."""
+    """One of "int", "float", "bool", "string", "choice", the name of a value type such as "Latents", or a list of one
+    of these such as "list[float]"."""
     required: bool
-    default: bool | int | float | str | None
+    default: bool | int | float | str | list[bool | int | float | str] | None
     choices: list[str]
     min: int | float | None
     max: int | float | None
@@ -65,6 +66,8 @@ class CatalogNode(Answer):
     help: str
     inputs: list[CatalogInput]
     outputs: list[OutputSpec]
+    origin: str
+    """Where a node from outside comes from, and its version; empty for ours."""
     is_output: bool
     """Whether the node acts, and so runs although nothing asks for its value."""
     uses_device: bool

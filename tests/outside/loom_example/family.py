@@ -9,10 +9,12 @@ from latentloom.pipelines.families.flux import denoise, encode_image, encode_tex
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from latentloom.pipelines.requests import Decode
+
 __all__ = ["FAMILY", "decode", "denoise", "encode_image", "encode_text"]
 
 FAMILY = dataclasses.replace(flux.FAMILY, name="loom_example", title="Example", pipelines=("LoomExamplePipeline",))
 
 
-def decode(parts: Any, *, tensor: "Tensor") -> "Tensor":
-    return 1 - flux.decode(parts, tensor=tensor)
+def decode(parts: Any, request: "Decode", *, tensor: "Tensor") -> "Tensor":
+    return 1 - flux.decode(parts, request, tensor=tensor)

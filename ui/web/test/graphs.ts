@@ -34,6 +34,7 @@ export function spec(id: string, inputs: InputSpec[], outputs: Record<string, st
     help: "",
     inputs,
     outputs: Object.entries(outputs).map(([name, type]) => ({ name, type, help: "" })),
+    origin: "",
     is_output: false,
     uses_device: false,
     is_kept: true,

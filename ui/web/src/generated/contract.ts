@@ -79,6 +79,10 @@ export interface CatalogNode {
   inputs: CatalogInput[];
   outputs: OutputSpec[];
   /**
+   * Where a node from outside comes from, and its version; empty for ours.
+   */
+  origin: string;
+  /**
    * Whether the node acts, and so runs although nothing asks for its value.
    */
   is_output: boolean;
@@ -94,11 +98,12 @@ export interface CatalogNode {
 export interface CatalogInput {
   name: string;
   /**
-   * One of "int", "float", "bool", "string", "choice", or the name of a value type such as "Latents".
+   * One of "int", "float", "bool", "string", "choice", the name of a value type such as "Latents", or a list of one
+   * of these such as "list[float]".
    */
   type: string;
   required: boolean;
-  default: boolean | number | string | null;
+  default: boolean | number | string | (boolean | number | string)[] | null;
   choices: string[];
   min: number | null;
   max: number | null;
