@@ -10,7 +10,9 @@ HOMES = {
     "NODE_CLASS_MAPPINGS": "nodes.registry",
     "NODE_DISPLAY_NAME_MAPPINGS": "nodes.registry",
     "ParallelPlan": "parallel.plan",
-    "shard": "pipelines.sharding",
+    "load_sharded": "pipelines.components.streamed",
+    "shard": "pipelines.spreading.transformer",
+    "stages": "pipelines.stages",
 }
 __all__ = list(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
@@ -22,7 +24,8 @@ def __getattr__(name: str) -> Any:
 
     if __name__ != "latentloom":
         _adopt_package_name()
-    return getattr(importlib.import_module(f"latentloom.{HOMES[name]}"), name)
+    home = importlib.import_module(f"latentloom.{HOMES[name]}")
+    return home if HOMES[name].endswith(f".{name}") else getattr(home, name)
 
 
 def _adopt_package_name() -> None:

@@ -14,10 +14,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .parallel.errors import BadInput, Cancelled, LoomError, code_of, kind_of
+
 if TYPE_CHECKING:
     from .pipelines.values import Place
 
-OK, FAILED, BAD, CANCELLED = 0, 1, 2, 130
+OK, FAILED, BAD, CANCELLED = 0, LoomError.exit_code, BadInput.exit_code, Cancelled.exit_code
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,13 +49,15 @@ def _code_of(arguments: argparse.Namespace) -> int:
         code = arguments.command(arguments)
         print(end="", flush=True)  # nothing is left to say when the process ends
         return code
-    except ValueError as error:
+    except (ValueError, LoomError) as error:
         if arguments.debug:
             raise
+        exit_code = kind_of(error).exit_code
         if getattr(arguments, "json", False):
-            print(json.dumps({"kind": "result", "state": "refused", "error": str(error)}))
+            state = "refused" if exit_code == BAD else "failed"
+            print(json.dumps({"kind": "result", "state": state, "error": str(error), "code": code_of(error)}))
         print(f"latentloom: {error}", file=sys.stderr)
-        return BAD
+        return exit_code
     except KeyboardInterrupt:
         print("latentloom: cancelled", file=sys.stderr)
         return CANCELLED
@@ -243,18 +247,13 @@ def show_command(arguments: argparse.Namespace) -> int:
 
 
 def verify_command(arguments: argparse.Namespace) -> int:
-    from .parallel.pool.job import RankFailed
     from .pipelines.models.describe import describe_model
     from .pipelines.verify import plans_of, size_of, verify
 
     width, height = size_of(arguments.size)
     model = describe_model(arguments.model, dtype=arguments.dtype, device=arguments.device)
     plans = plans_of(model, arguments.plan)
-    try:
-        verdicts = verify(model, plans, width=width, height=height, timeout_s=arguments.timeout)
-    except RankFailed as error:
-        print(f"latentloom: {error}", file=sys.stderr)
-        return FAILED
+    verdicts = verify(model, plans, width=width, height=height, timeout_s=arguments.timeout)
     print(
         json.dumps([each.plain() for each in verdicts], indent=2) if arguments.json else "\n".join(map(str, verdicts))
     )

@@ -98,7 +98,7 @@ def example_text(path: Path) -> str:
 
 
 def _listed(spec: NodeSpec) -> list[InputSpec]:
-    """As `INPUT_TYPES` lists them: what must be given comes first."""
+    """A node's inputs in the order in which `INPUT_TYPES` lists them: what must be given comes first."""
     return [s for s in spec.inputs if s.required] + [s for s in spec.inputs if not s.required]
 
 

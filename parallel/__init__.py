@@ -3,6 +3,7 @@
 agreement: Decisions that all ranks of a group take alike: measured over everybody's tokens, and put to one vote.
 collectives: The only file that issues collectives. It counts what this rank sends: bytes, and calls as the algorithm
     sees them.
+errors: What can go wrong, as one tree: each class has a code, and by it everybody tells what happened.
 group: A group: the ranks that work together along one axis of a plan, and what one of them has sent over it.
 layout: A layout: the token streams of one forward, and which rank holds which tokens of each.
 mesh: The mesh: which ranks work together along which axis of a plan.

@@ -1,4 +1,8 @@
-"""Decisions that all ranks of a group take alike: measured over everybody's tokens, and put to one vote."""
+"""Decisions that all ranks of a group take alike: measured over everybody's tokens, and put to one vote.
+
+Ranks that share a token sequence exchange in every block: one that skipped a block by what it alone measured would
+leave the others waiting. So a step cache, which skips what has changed little, asks here.
+"""
 
 from __future__ import annotations
 

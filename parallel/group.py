@@ -1,4 +1,9 @@
-"""A group: the ranks that work together along one axis of a plan, and what one of them has sent over it."""
+"""A group: the ranks that work together along one axis of a plan, and what one of them has sent over it.
+
+A plan spreads a denoise along several axes at once: `cfg` (branches of guidance), `ulysses` (heads), `exchange` (keys
+and values, by ring or by allgather), `sequence` (the last two together) and `weights`. Each rank has one group along
+each.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +33,7 @@ class Count:
 
 
 class Group:
-    """The ranks along one axis, in order, and this rank's place among them."""
+    """The ranks along one axis, in order, and this rank's index among them."""
 
     def __init__(self, ranks: Sequence[int], index: int, process_group: ProcessGroup | None = None) -> None:
         self.ranks = tuple(ranks)

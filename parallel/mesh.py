@@ -68,11 +68,11 @@ class Mesh:
 
 def members(plan: ParallelPlan, rank: int) -> dict[Axis, list[int]]:
     """The ranks along each axis through `rank`, as numbers 0 .. num_ranks - 1 of the plan."""
-    branch, place = divmod(rank, plan.sequence)
-    row, column = divmod(place, plan.ulysses)
+    branch, index = divmod(rank, plan.sequence)
+    row, column = divmod(index, plan.ulysses)
     first = branch * plan.sequence
     return {
-        Axis.CFG: [other * plan.sequence + place for other in range(plan.cfg)],
+        Axis.CFG: [other * plan.sequence + index for other in range(plan.cfg)],
         Axis.ULYSSES: [first + row * plan.ulysses + other for other in range(plan.ulysses)],
         Axis.EXCHANGE: [first + other * plan.ulysses + column for other in range(plan.exchange)],
         Axis.SEQUENCE: [first + other for other in range(plan.sequence)],
@@ -125,8 +125,8 @@ def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
     made = _made.setdefault(dist.group.WORLD, {})  # sharding again and again makes no more groups
     with rendezvous():
         for number in range(plan.num_ranks):  # torch asks every rank to make every group, in the same order
-            for places in members(plan, number).values():
-                key = tuple(ranks[place] for place in places)
+            for numbers in members(plan, number).values():
+                key = tuple(ranks[each] for each in numbers)
                 if len(key) > 1 and key not in made:
                     made[key] = cast("ProcessGroup", dist.new_group(list(key)))
         if dist.get_rank() in ranks and dist.get_backend() == "nccl":
@@ -137,9 +137,9 @@ def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
         return None
     own = list(ranks).index(dist.get_rank())
     groups: dict[Axis, Group] = {}
-    for axis, places in members(plan, own).items():
-        key = tuple(ranks[place] for place in places)
-        groups[axis] = Group(key, places.index(own), made.get(key))
+    for axis, numbers in members(plan, own).items():
+        key = tuple(ranks[each] for each in numbers)
+        groups[axis] = Group(key, numbers.index(own), made.get(key))
     return Mesh(plan, own, groups)
 
 

@@ -1,4 +1,8 @@
-"""A parallel plan: how one denoise uses the devices, written `cfg=2,ulysses=2,ring=2`."""
+"""A parallel plan: how one denoise uses the devices, written `cfg=2,ulysses=2,ring=2`.
+
+An *axis* says what is split (`cfg` guidance, `ulysses` heads, `ring` or `allgather` keys and values, `weights` the
+weights), its *degree* over how many ranks. Plain data: it imports no torch, so that whoever only plans need not.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The step border: where running work reports progress and learns that it was cancelled."""
+"""The step border: where running work reports progress and learns that it was cancelled.
+
+A *border* is the moment between two steps. Work of any length calls its `Progress` there, in this process or in a rank;
+a cancel is heard there, and nowhere else, so that nothing is left half done.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +17,12 @@ Preview = Callable[[], "Tensor"]
 """Makes a small picture of the latents, uint8 H W 3; called only when somebody is watching."""
 
 
-class Cancelled(BaseException):
-    """The user asked for the run to end. No `Exception`, because diffusers' loops turn every `Exception` into a log."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class RankWork:
     """What one rank did in one stage, or this process where it works alone."""
 
     rank: int
-    """Its number among those that work together, or could."""
+    """The rank's number among those that work together, or could."""
     device: str
     title: str = ""
     """What the device is, such as the GPU's name."""
@@ -33,7 +33,8 @@ class RankWork:
     exchanges: int = 0
     """Collective calls, as the algorithm sees them."""
     peak_memory_bytes: int = 0
-    """Of an accelerator, else of the process; loading counts, and so does what it does beside the stage."""
+    """The most memory in use, of the accelerator or else of the process; loading counts, and what was done beside the
+    stage."""
 
 
 class Progress:
@@ -48,8 +49,11 @@ class Progress:
     rank: int = 0
     """Who works, where one rank does the job alone: its number among those that could have."""
 
-    def phase(self, name: str) -> None:
-        """A part of the work begins, such as "loading transformer"; it has no steps of its own."""
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        """A part of the work begins, such as "loading transformer"; it has no steps of its own.
+
+        The text is for people. What `is_loading` waits for a disk, not for other ranks, and is worth waiting for.
+        """
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         """`done` of `total` steps are finished."""
@@ -65,4 +69,4 @@ class Progress:
 
 
 SILENT = Progress()
-"""Of a call made by hand: nobody watches and nobody cancels."""
+"""The progress of a call made by hand: nobody watches and nobody cancels."""

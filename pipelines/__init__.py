@@ -3,14 +3,15 @@
 denoise_checks: What a denoise is asked for, checked before anything is loaded: values that do not fit the model or
     each other.
 finite: What a stage made, looked at once: a NaN or an infinity is told with its likely cause, not painted black.
-out_of_memory: Running out of memory: how it is recognised, whatever ran out and whoever noticed.
+out_of_memory: How much memory was lacking, as far as torch tells.
 place: From what the user wrote to a model's place: which devices, and how a denoise uses them.
 placement: Where a stage runs: in this process, or in ranks, one for each of the model's devices.
 pools: This process's pools, one for each place: whoever has work uses one, and those that nobody uses make room.
 preview: Previews: latents to a small picture by one matrix, fitted by least squares to colour charts through the VAE.
-requests: The numbers in a stage's request, each checked. They raise `ValueError` that says what would be right.
+requests: What each stage is asked for: made once, checked once, passed as it is in one process and as plain data to
+    ranks.
 shape: Which widths, heights and lengths a model can paint; found from its configs, without torch.
-stages: The four stages from prompt to pixels: functions from plain data to plain data, called by name in any process.
+stages: The four stages from prompt to pixels: functions from a request to a value, called by name in any process.
 values: The values on wires: small frozen descriptions, and handles to the tensors that nodes pass on.
 verify: Does a plan give the user's own model the same latents as one process? One small step, done both ways.
 bobbin/: bobbin: the built-in text-to-image model, tiny, in the FLUX architecture.
@@ -21,7 +22,7 @@ doctor/: What `latentloom doctor` finds out about a machine, one finding after a
 families/: The families of models: literal data, one module each. Importing this imports neither torch nor diffusers.
 models/: What a model is, read from its files and never from their weights: nothing here loads torch modules.
 planning/: Which plans a model and a machine allow, what memory each needs, and which is taken.
-split_plans/: How each transformer class of diffusers is split: literal data, one module per model line.
+split_plans/: How each transformer class of diffusers is split: literal data, a row for each class.
 spreading/: The adapters to `parallel`: a transformer, its guidance and a VAE spread over the ranks of a plan.
 """
 

@@ -1,4 +1,8 @@
-"""What a denoise is asked for, checked before anything is loaded: values that do not fit the model or each other."""
+"""What a denoise is asked for, checked before anything is loaded: values that do not fit the model or each other.
+
+Loading may take minutes, so that what can be known from config files is refused first, in the words of the node's
+sockets.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +12,26 @@ from pathlib import Path
 from .denoising import guidance as guiding
 from .denoising import schedulers
 from .families import FAMILIES
-from .families.card import Card
 from .models.folder import read_index
+from .requests import Denoise
 from .shape import check_frames, check_size
-from .values import Conditioning, Latents, Model, Sampling
+from .values import Model
 
 logger = logging.getLogger("latentloom")
 
 LEAST_STRENGTH = 1e-6
 
 
-def check_denoise(
-    model: Model,
-    conditioning: Conditioning,
-    latents: Latents,
-    *,
-    sampling: Sampling,
-    guidance: float,
-    strength: float,
-) -> None:
+def check_denoise(request: Denoise) -> None:
+    """Raise `ValueError` for what the model cannot paint; the request's guidance is the one that will be used."""
+    model, conditioning, latents, strength = request.model, request.conditioning, request.latents, request.strength
+    guidance = max(request.guidance, request.guidance_2)
     check_family(model, conditioning.family, what="text was encoded")
     check_family(model, latents.family, what="latents were made")
     check_size(model, latents.width, latents.height)
     check_frames(model, latents.frames)
-    schedulers.check(sampling)
-    guiding.check(sampling)
+    schedulers.check(request.sampling)
+    guiding.check(request.sampling)
     if guiding.is_guided(guidance) and conditioning.negative is None:
         raise ValueError(
             f"guidance is {guidance:g}, but the text was encoded without a negative prompt to steer away from; "
@@ -49,17 +48,18 @@ def check_denoise(
         )
 
 
-def check_guidance(model: Model, card: Card, *, guidance: float, guidance_2: float, distilled_guidance: float) -> None:
+def check_guidance(request: Denoise, *, takes_distilled: bool) -> None:
     """Refuse a number that the model would ignore, and tell of one that does nothing."""
+    model, guidance_2, distilled_guidance = request.model, request.guidance_2, request.distilled_guidance
     if guidance_2 and read_index(Path(model.folder)).get("boundary_ratio") is None:
         raise ValueError(
             f"guidance_2 is {guidance_2:g}, but {model.source} has no second expert to guide; set guidance_2 to 0"
         )
-    if distilled_guidance and not card.distilled_guidance:
+    if distilled_guidance and not takes_distilled:
         raise ValueError(
             f"distilled_guidance is {distilled_guidance:g}, but {model.source} takes none; set distilled_guidance to 0"
         )
-    for name, value in (("guidance", guidance), ("guidance_2", guidance_2)):
+    for name, value in (("guidance", request.guidance), ("guidance_2", guidance_2)):
         if 0 < value < 1:
             logger.warning("%s is %g: below 1 there is no guidance, as at 1; set it above 1 to guide", name, value)
 

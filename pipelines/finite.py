@@ -1,10 +1,14 @@
-"""What a stage made, looked at once: a NaN or an infinity is told with its likely cause, not painted black."""
+"""What a stage made, looked at once: a NaN or an infinity is told with its likely cause, not painted black.
+
+Checked at a stage's end: a NaN of the first step would else travel to the picture, which a decoder paints black.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..parallel.errors import BadInput
 from .values import Lora, Model
 
 if TYPE_CHECKING:
@@ -17,8 +21,10 @@ CAUSE = (
 )
 
 
-class NotFinite(ValueError):
+class NotFinite(BadInput):
     """A stage made what is no number; finding out took all of the stage's time."""
+
+    code = "not-finite"
 
 
 def check_finite(tensors: Mapping[str, Tensor | None], parts: Mapping[str, Any], model: Model, *, what: str) -> None:

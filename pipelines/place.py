@@ -1,4 +1,8 @@
-"""From what the user wrote to a model's place: which devices, and how a denoise uses them."""
+"""From what the user wrote to a model's place: which devices, and how a denoise uses them.
+
+A *place* is where a model works: devices, the plan for them, how many groups they form (replicas), and a Ray cluster's
+address. Without devices it is the process that asks.
+"""
 
 from __future__ import annotations
 

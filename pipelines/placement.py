@@ -11,77 +11,79 @@ import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..parallel.plan import ParallelPlan
-from ..parallel.pool.job import Lane, RankOutOfMemory
+from ..parallel.pool.job import Lane
 from ..parallel.pool.pool import Pool
 from ..parallel.progress import SILENT, Progress
 from ..parallel.ranks.seat import Seat
+from .families import FAMILIES
 from .models.describe import card_of
 from .models.folder import components_of, read_index
 from .models.source import resolve_source, split_source
-from .out_of_memory import OutOfMemory
 from .place import named_plan
 from .planning.memory import SPLIT_PIXELS
 from .planning.plans import auto_plan
 from .pools import POOLS, preloads
-from .requests import number, seed_of, steps_of
+from .requests import Decode, Denoise, EncodeImage, EncodeText, Request
 from .shape import check_frames, check_size
 from .spreading.measured import reset_peak
-from .values import Latents, Model, Place, from_plain, to_plain
+from .values import Conditioning, Image, Latents, Model, Place, Video, from_plain, to_plain
 
 if TYPE_CHECKING:
     from .cluster.cluster import Cluster
 
 logger = logging.getLogger("latentloom")
+V = TypeVar("V")
 
 
-def encode_text(request: Mapping[str, Any], progress: Progress = SILENT) -> dict[str, Any]:
+def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditioning:
     """As `stages.encode_text`, and so for the other three."""
-    return _run("encode_text", request, progress, lane="side")
+    return _run(request, Conditioning, progress, lane="side")
 
 
-def encode_image(request: Mapping[str, Any], progress: Progress = SILENT) -> dict[str, Any]:
-    return _run("encode_image", request, progress, lane="side", place=-1)
+def encode_image(request: EncodeImage, progress: Progress = SILENT) -> Latents:
+    return _run(request, Latents, progress, lane="side", rank=-1)
 
 
-def denoise(request: Mapping[str, Any], progress: Progress = SILENT) -> dict[str, Any]:
-    model = from_plain(Model, request["model"])
+def denoise(request: Denoise, progress: Progress = SILENT) -> Latents:
+    model = request.model
     if not model.place.devices:
-        return _run("denoise", request, progress)
-    _check(request, model)
-    plan = plan_of(request, model)
+        return _run(request, Latents, progress)
+    check_size(model, request.latents.width, request.latents.height)  # the stage checks all of it, and more;
+    check_frames(model, request.latents.frames)  # but what can be refused without ranks starts none
+    plan = plan_of(model, is_guided=is_guided(model, guidance=request.guidance, guidance_2=request.guidance_2))
     progress.spread(str(plan), ())
-    return _run("denoise", {**request, "plan": str(plan)}, progress, num_ranks=plan.num_ranks)
+    return _run(request.resolved(plan=plan), Latents, progress, num_ranks=plan.num_ranks)
 
 
-def decode(request: Mapping[str, Any], progress: Progress = SILENT) -> dict[str, Any]:
-    model = from_plain(Model, request["model"])
-    num_ranks = _ranks_to_decode(model, from_plain(Latents, request["latents"]))
+def decode(request: Decode, progress: Progress = SILENT) -> Image | Video:
+    shown = Image if FAMILIES[request.model.family].output == "image" else Video
+    num_ranks = _ranks_to_decode(request)
     if num_ranks == 1:
-        return _run("decode", request, progress, lane="side", place=-1)
-    return _run("decode", {**request, "split": num_ranks}, progress, num_ranks=num_ranks)
+        return _run(request, shown, progress, lane="side", rank=-1)
+    return _run(request.resolved(split=num_ranks), shown, progress, num_ranks=num_ranks)
 
 
-def plan_of(request: Mapping[str, Any], model: Model) -> ParallelPlan:
+def plan_of(model: Model, *, is_guided: bool) -> ParallelPlan:
     """The plan of a denoise; the reason for one that was chosen is logged."""
-    plan, why = plan_and_reason(request, model)
+    plan, why = plan_and_reason(model, is_guided=is_guided)
     if why:
         logger.log(logging.WARNING if plan.num_ranks < model.place.group_size else logging.INFO, "%s", why)
     return plan
 
 
-def plan_and_reason(request: Mapping[str, Any], model: Model) -> tuple[ParallelPlan, str]:
+def plan_and_reason(model: Model, *, is_guided: bool) -> tuple[ParallelPlan, str]:
     """What the place names, and "", or the rule's choice for its devices and why. Reads config files only."""
     if (named := named_plan(model.place)) is not None:
         return named, ""
-    return auto_plan(model, model.place.group_size, is_guided=is_guided(request, model))
+    return auto_plan(model, model.place.group_size, is_guided=is_guided)
 
 
-def is_guided(request: Mapping[str, Any], model: Model) -> bool:
-    """Whether every step of the denoise asks the transformer twice."""
-    return max(number(request, "guidance") or card_of(model).guidance, number(request, "guidance_2")) > 1
+def is_guided(model: Model, *, guidance: float = 0.0, guidance_2: float = 0.0) -> bool:
+    """Whether every step of a denoise asks the transformer twice."""
+    return max(guidance or card_of(model).guidance, guidance_2) > 1
 
 
 def num_groups(place: Place) -> int:
@@ -96,49 +98,41 @@ def num_groups(place: Place) -> int:
 
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
     """What a rank is asked for: one stage, on its own device."""
-    from . import stages
     from .components.store import store
+    from .stages import STAGES
 
     store().share_host(request["ranks_here"])
     progress.rank = request["rank"]
     reset_peak(seat.device)
-    inner = request["request"]
-    model = {**inner["model"], "device": seat.device, "place": to_plain(Place())}
+    asked = request["request"]
+    model = {**asked["model"], "device": seat.device, "place": to_plain(Place())}
     base = split_source(model["source"])[1]
     if base.startswith("builtin:"):  # another machine may have it elsewhere
         model["folder"] = str(resolve_source(base).folder)
-    stage = {
-        "encode_text": stages.encode_text,
-        "encode_image": stages.encode_image,
-        "denoise": stages.denoise,
-        "decode": stages.decode,
-    }[request["stage"]]
-    return stage({**inner, "model": model}, progress)
+    return to_plain(STAGES[request["stage"]]({**asked, "model": model}, progress))
 
 
 def _run(
-    stage: str,
-    request: Mapping[str, Any],
-    progress: Progress,
-    *,
-    num_ranks: int = 1,
-    lane: Lane = "main",
-    place: int = 0,
-) -> dict[str, Any]:
-    model = from_plain(Model, request["model"])
-    if not model.place.devices:
-        from . import stages
+    request: Request, answer: type[V], progress: Progress, *, num_ranks: int = 1, lane: Lane = "main", rank: int = 0
+) -> V:
+    """The stage's answer; what goes to ranks becomes plain data here and nowhere else, and so does what they give.
 
-        return getattr(stages, stage)(request, progress)
-    rank = place % model.place.group_size if num_ranks == 1 else 0
-    wrapped = {"stage": stage, "request": dict(request), "ranks_here": len(model.place.devices), "rank": rank}
-    try:
-        with _ranks(model) as ranks:
-            return ranks.call(
-                ".pipelines.placement:on_rank", wrapped, progress, num_ranks=num_ranks, lane=lane, place=place
-            )
-    except RankOutOfMemory as error:
-        raise OutOfMemory(str(error)) from error
+    `rank` is the one that works alone where one is enough, counted from the last if it is below 0.
+    """
+    place = request.model.place
+    if not place.devices:
+        from .stages import STAGES
+
+        return STAGES[request.stage](request, progress)
+    plain = {
+        "stage": request.stage,
+        "request": to_plain(request),
+        "ranks_here": len(place.devices),
+        "rank": rank % place.group_size if num_ranks == 1 else 0,
+    }
+    with _ranks(request.model) as ranks:
+        found = ranks.call(".pipelines.placement:on_rank", plain, progress, num_ranks=num_ranks, lane=lane, rank=rank)
+    return from_plain(answer, found)
 
 
 @contextlib.contextmanager
@@ -152,16 +146,8 @@ def _ranks(model: Model) -> Iterator[Pool | Cluster]:
         yield pool
 
 
-def _check(request: Mapping[str, Any], model: Model) -> None:
-    """What needs no library to be refused, before any rank starts; the stage checks all of it, and more."""
-    latents = from_plain(Latents, request["latents"])
-    check_size(model, latents.width, latents.height)
-    check_frames(model, latents.frames)
-    steps_of(request)
-    seed_of(request)
-
-
-def _ranks_to_decode(model: Model, latents: Latents) -> int:
+def _ranks_to_decode(request: Decode) -> int:
+    model, latents = request.model, request.latents
     num_ranks = max(1, model.place.group_size)
     num_pixels = latents.batch * latents.frames * latents.width * latents.height
     if num_ranks == 1 or num_pixels < SPLIT_PIXELS or latents.tensor is None:

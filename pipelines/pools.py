@@ -1,4 +1,4 @@
-"""This process's pools, one for each place: whoever has work uses one, and those that nobody uses make room."""
+"""This process's pools of ranks, one for each place (its devices): started with the first job, ended to make room."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..parallel.pool.job import RankFailed
+from ..parallel.errors import OutOfMemory, RankFailed
 from ..parallel.pool.pool import Pool
 from ..parallel.pool.trial import Deadline
 from ..parallel.progress import Progress
@@ -25,12 +25,15 @@ ASK_S = 1.0
 
 
 def loaded() -> list[Held]:
-    """Of a component that several ranks have, one for each. Ranks that work, or of several replicas, are left out."""
+    """What this process and its ranks have loaded, one entry for each rank that holds a component.
+
+    Ranks that work, or of several replicas, are left out.
+    """
     return [*store().held(), *(held for pool in POOLS.without_work() for held in _of_ranks(pool))]
 
 
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[dict[str, Any]]:
-    """What a rank answers."""
+    """What a rank answers when it is asked what it has loaded; called by name."""
     return [dataclasses.asdict(held) for held in store().held()]
 
 
@@ -42,7 +45,7 @@ def _of_ranks(pool: Pool) -> list[Held]:
     progress = Deadline(ASK_S, close=lambda: None, words="the ranks have other work")
     try:
         answers = pool.call_every(".pipelines.pools:on_rank", {}, progress, num_ranks=pool.size)
-    except (RankFailed, ValueError):
+    except (RankFailed, OutOfMemory, ValueError):
         return []
     return [Held(**held) for answer in answers for held in answer]
 
@@ -54,7 +57,7 @@ Key = tuple[tuple[str, ...], int]
 
 
 class Pools:
-    """They start with their first job and end with the process, or when others need their room."""
+    """The pools of this process. They start with their first job and end with it, or when others need their room."""
 
     def __init__(self) -> None:
         self._pools: dict[Key, Pool] = {}
@@ -98,7 +101,7 @@ class Pools:
         return pool
 
     def _idle(self) -> list[Key]:
-        """Those that nobody uses, the least recently used first."""
+        """The pools that nobody uses, the least recently used first."""
         return [key for key, pool in self._pools.items() if not self._num_users[pool]]
 
     def _end(self, keys: list[Key]) -> None:

@@ -1,4 +1,8 @@
-"""Previews: latents to a small picture by one matrix, fitted by least squares to colour charts through the VAE."""
+"""Previews: latents to a small picture by one matrix, fitted by least squares to colour charts through the VAE.
+
+While a denoise runs, decoding each step would take longer than the step. A matrix from latent channels to colours costs
+nothing; it is found once for each VAE.
+"""
 
 # B pictures, C channels, H W latent height and width, F frames
 
@@ -18,12 +22,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("latentloom")
 
 MAX_PICTURES = 4
-"""Of a batch, shown side by side."""
+"""How many pictures of a batch are shown, side by side."""
 MAX_MATRICES = 32
 CHART_LATENTS = 16
 _MATRICES: dict[str, Tensor | None] = {}
 _KEEPING = threading.Lock()
-"""Of the matrices, held while one is looked up or kept; two threads may fit the same one."""
+"""The lock of the matrices, held while one is looked up or kept; two threads may fit the same one."""
 
 
 def picture(latents: Tensor, matrix: Tensor | None) -> Tensor:

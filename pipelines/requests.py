@@ -1,42 +1,167 @@
-"""The numbers in a stage's request, each checked. They raise `ValueError` that says what would be right."""
+"""What each stage is asked for: made once, checked once, passed as it is in one process and as plain data to ranks.
+
+Each raises `ValueError` that says what would be right. A number is never negative, and zero stands for the model's own
+everywhere, but for a seed. A new field is a line here, one in the node, and its use in a stage or a family.
+"""
 
 from __future__ import annotations
 
+import difflib
+import functools
 import math
+import sys
+import typing
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
+from ..parallel.plan import ParallelPlan
+from .values import Conditioning, Image, Latents, Model, Sampling, StepCache, check_names, field_types, from_plain
+
+Stage = Literal["encode_text", "encode_image", "denoise", "decode"]
 MAX_STEPS = 1000
 NUM_SEEDS = 2**64
 
 
-def number(request: Mapping[str, Any], name: str, default: float = 0.0) -> float:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Request:
+    """What the requests of all stages have in common."""
+
+    stage: ClassVar[Stage]
+    model: Model
+
+    def __new__(cls, **fields: Any) -> Self:
+        check_names(cls, fields)
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        for name, kind in field_types(type(self)).items():
+            object.__setattr__(self, name, _checked(name, kind, getattr(self, name)))
+
+    def resolved(self, **fields: Any) -> Self:
+        """The request with values that a stage has chosen itself, which are not checked again."""
+        assert fields.keys() <= vars(self).keys(), f"{type(self).__name__} has not all of {', '.join(fields)}"
+        changed = object.__new__(type(self))
+        vars(changed).update(vars(self) | fields)
+        return changed
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EncodeText(Request):
+    """A prompt to be read by the model's text encoders."""
+
+    stage: ClassVar[Stage] = "encode_text"
+    prompt: str
+    negative_prompt: str = ""
+    """Empty is the model's own text, a space is none."""
+    text_length: int = 0
+    """Tokens that the text is padded or cut to."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EncodeImage(Request):
+    """A picture, already of the size to paint, to start from or to be a video's first frame."""
+
+    stage: ClassVar[Stage] = "encode_image"
+    image: Image
+    width: int = 0
+    """Pixels, as are those of the height; 0 is the picture's own."""
+    height: int = 0
+    frames: int = 0
+    fps: float = 0.0
+    seed: int = 0
+    """Picture i of a batch uses seed + i."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Denoise(Request):
+    """A canvas to be painted: picture i of its batch is made from noise of `seed + i`, as it is made alone."""
+
+    stage: ClassVar[Stage] = "denoise"
+    conditioning: Conditioning
+    latents: Latents
+    seed: int = 0
+    steps: int = 0
+    guidance: float = 0.0
+    """How strongly the prompt acts; 1 is off."""
+    strength: float = 1.0
+    """How much of a start picture is painted anew; 1 is all of it."""
+    guidance_2: float = 0.0
+    """Of the second expert (Wan 2.2)."""
+    distilled_guidance: float = 0.0
+    """Of guidance-distilled models (FLUX.1-dev)."""
+    step_cache: StepCache = "none"
+    cache_threshold: float = 0.0
+    """How much change a step cache overlooks; 0 is the cache's own."""
+    sampling: Sampling = field(default_factory=Sampling)
+    plan: ParallelPlan = field(default_factory=ParallelPlan)
+    """How all ranks of the process group share the work; each is given the same request. Where the model's place
+    decides, it is set from there."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Decode(Request):
+    """Denoised latents to be made visible."""
+
+    stage: ClassVar[Stage] = "decode"
+    latents: Latents
+    split: int = 1
+    """How many ranks of the process group share the rows; each is given the same request."""
+
+
+R = TypeVar("R", bound=Request)
+
+
+def made(kind: type[R], given: R | Mapping[str, Any], fields: Mapping[str, Any]) -> R:
+    """A request from what a stage is called with: as it is, or read from plain data, with `fields` on top."""
+    if isinstance(given, kind):
+        return kind(**{**vars(given), **fields}) if fields else given
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{kind.stage} got a {type(given).__name__}; give a {kind.__name__}, or its fields by name")
+    return from_plain(kind, {**given, **fields})
+
+
+def _number(name: str, value: Any) -> float:
     """A number that is not negative; zero stands for the model's own."""
-    value = request.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
         raise ValueError(f"{name} is {value}; give a number that is not negative, or 0 for the model's own")
     return float(value)
 
 
-def steps_of(request: Mapping[str, Any]) -> int:
-    """The number of steps; zero stands for the model's own."""
-    steps = request.get("steps", 0)
-    if isinstance(steps, bool) or not isinstance(steps, int) or not 0 <= steps <= MAX_STEPS:
-        raise ValueError(f"steps is {steps}; give a whole number from 1 to {MAX_STEPS}, or 0 for the model's own")
-    return steps
+def _whole(name: str, value: Any) -> int:
+    if name == "seed":
+        most, right = NUM_SEEDS - 1, f"from 0 up to {NUM_SEEDS - 1}"
+    elif name == "steps":
+        most, right = MAX_STEPS, f"from 1 to {MAX_STEPS}, or 0 for the model's own"
+    else:
+        most, right = math.inf, "from 1, or 0 for the model's own"
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise ValueError(f"{name} is {value}; give a whole number {right}")
+    return value
 
 
-def text(request: Mapping[str, Any], name: str) -> str:
-    """A text, which may be empty."""
-    value = request.get(name, "")
+def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{name} is {str(value)[:100]}, a {type(value).__name__}; give one text")
     return value
 
 
-def seed_of(request: Mapping[str, Any]) -> int:
-    """The first picture's seed."""
-    seed = request.get("seed", 0)
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < NUM_SEEDS:
-        raise ValueError(f"seed is {seed}; give a whole number from 0 up to {NUM_SEEDS - 1}")
-    return seed
+def _choice(choices: tuple[str, ...], name: str, value: Any) -> str:
+    if value not in choices:
+        near = difflib.get_close_matches(str(value), choices, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ValueError(f"{name} is {value!r}; {hint}choose one of {', '.join(choices)}")
+    return value
+
+
+def _value(kind: type, name: str, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} is a {type(value).__name__}; give a {kind.__name__}")
+    return value
+
+
+def _checked(name: str, kind: Any, value: Any) -> Any:
+    if typing.get_origin(kind) is Literal:
+        return _choice(typing.get_args(kind), name, value)
+    check = {float: _number, int: _whole, str: _text}.get(kind, functools.partial(_value, kind))
+    return check(name, value)

@@ -1,4 +1,7 @@
-"""Which widths, heights and lengths a model can paint; found from its configs, without torch."""
+"""Which widths, heights and lengths a model can paint; found from its configs, without torch.
+
+Sides are multiples of what the VAE and the transformer's patches take together, a video's length a multiple plus one.
+"""
 
 from __future__ import annotations
 

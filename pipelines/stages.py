@@ -1,7 +1,8 @@
-"""The four stages from prompt to pixels: functions from plain data to plain data, called by name in any process.
+"""The four stages from prompt to pixels: functions from a request to a value, called by name in any process.
 
 A stage checks what the user controls, loads what it needs and nothing else, and lets the model's family do the work.
-Zero stands for the model's own number everywhere.
+What it is asked for is a request, or the fields of one by name or as plain data: `denoise(model=..., seed=7, ...)`.
+What it gives is on the CPU.
 """
 
 # B pictures, H W height and width in pixels, C channels
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..parallel.errors import OutOfMemory, is_out_of_memory
 from ..parallel.plan import ParallelPlan
 from ..parallel.progress import SILENT, Progress
 from . import preview
@@ -24,72 +26,78 @@ from .components.store import store
 from .denoise_checks import check_denoise, check_family, check_guidance
 from .denoising import quiet  # noqa: F401 (quiet for what it silences)
 from .denoising.noise import generators, seeds_of
-from .denoising.step_cache import cached, choice_of
+from .denoising.step_cache import cached, check_step_cache
 from .families import FAMILIES, family_module
-from .families.family import Stage
 from .finite import check_finite
 from .models.describe import card_of
 from .models.folder import read_config, read_index
-from .out_of_memory import OutOfMemory, is_out_of_memory, shortage
-from .requests import number, seed_of, steps_of, text
+from .out_of_memory import shortage
+from .requests import Decode, Denoise, EncodeImage, EncodeText, Stage, made
 from .shape import check_frames, check_size
 from .spreading.measured import finish, measured
 from .spreading.transformer import sharded_parts
 from .spreading.vae import split_over
-from .values import Conditioning, Image, Latents, Model, Sampling, Video, from_plain, to_plain
+from .values import Conditioning, Image, Latents, Model, Video
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Plain = dict[str, Any]
+NOTHING: Mapping[str, Any] = {}
+"""A request whose fields are all given by name."""
 
 ONE_RANK = ParallelPlan()
-"""Of a stage that one rank does, or this process."""
+"""The plan of a stage that one rank does, or this process."""
 
 
-def encode_text(request: Mapping[str, Any], progress: Progress = SILENT) -> Plain:
-    """{model, prompt, negative_prompt, text_length} -> Conditioning.
+def encode_text(
+    request: EncodeText | Mapping[str, Any] = NOTHING, progress: Progress = SILENT, **fields: Any
+) -> Conditioning:
+    """What the text encoders make of a prompt and of what to steer away from.
 
     The negative prompt is always read, so that any guidance can follow; the text encoders leave the accelerator
     afterwards.
     """
-    model = from_plain(Model, request["model"])
-    card = card_of(model)
-    prompt, negative_prompt = text(request, "prompt"), text(request, "negative_prompt") or card.negative_prompt
-    with _stage(model, f"encoding the text of {len(prompt)} characters"):
+    request = made(EncodeText, request, fields)
+    model, card = request.model, card_of(request.model)
+    request = request.resolved(
+        negative_prompt=request.negative_prompt or card.negative_prompt,
+        text_length=request.text_length or card.text_length,
+    )
+    with _stage(model, f"encoding the text of {len(request.prompt)} characters"):
         try:
             with _loaded(model, "encode_text", progress) as parts, measured(ONE_RANK, progress, device=model.device):
                 progress.phase("encoding text")
-                positive, negative = family_module(model.family).encode_text(
-                    parts,
-                    prompt=prompt,
-                    negative_prompt=negative_prompt,
-                    text_length=int(number(request, "text_length")) or card.text_length,
-                )
+                positive, negative = family_module(model.family).encode_text(parts, request)
                 check_finite(positive, parts, model, what="the prompt's conditioning")
                 check_finite(negative or {}, parts, model, what="the negative prompt's conditioning")
         finally:
             store().offload(model, FAMILIES[model.family].components["encode_text"])
-    return to_plain(
-        Conditioning(
-            family=model.family,
-            prompt=prompt,
-            negative_prompt=negative_prompt,
-            positive=positive,
-            negative=negative,
-        )
+    return Conditioning(
+        family=model.family,
+        prompt=request.prompt,
+        negative_prompt=request.negative_prompt,
+        positive=_at_rest(positive),
+        negative=_at_rest(negative),
     )
 
 
-def encode_image(request: Mapping[str, Any], progress: Progress = SILENT) -> Plain:
-    """{model, image, width, height, frames, fps, seed} -> Latents: where denoising starts, or a video's first frame."""
-    model = from_plain(Model, request["model"])
-    card = card_of(model)
-    pixels = from_plain(Image, request["image"]).pixels  # B H W C
-    width, height = int(request["width"]), int(request["height"])
-    frames = int(number(request, "frames")) or card.frames
+def encode_image(
+    request: EncodeImage | Mapping[str, Any] = NOTHING, progress: Progress = SILENT, **fields: Any
+) -> Latents:
+    """Where denoising starts, or what a video's model is told of its first frame."""
+    request = made(EncodeImage, request, fields)
+    model, card = request.model, card_of(request.model)
+    pixels = request.image.pixels  # B H W C
+    rows, columns = pixels.shape[1:3] if pixels.ndim == 4 else (0, 0)
+    request = request.resolved(
+        width=request.width or columns,
+        height=request.height or rows,
+        frames=request.frames or card.frames,
+        fps=request.fps or card.fps,
+    )
+    width, height = request.width, request.height
     check_size(model, width, height)
-    check_frames(model, frames)
+    check_frames(model, request.frames)
     if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (height, width, 3):
         got = " x ".join(map(str, pixels.shape))
         raise ValueError(f"the picture is {got}, but B x {height} x {width} x 3 is asked for; resize the picture first")
@@ -100,86 +108,68 @@ def encode_image(request: Mapping[str, Any], progress: Progress = SILENT) -> Pla
         progress.phase("encoding picture")
         with measured(ONE_RANK, progress, device=model.device):
             tensor, extras = family_module(model.family).encode_image(
-                parts,
-                pixels=pixels.to(model.device, torch.float32),
-                width=width,
-                height=height,
-                frames=frames,
-                seeds=seeds_of(seed_of(request), len(pixels)),
+                parts, request.resolved(image=Image(pixels=pixels.to(model.device, torch.float32)))
             )
         check_finite({**extras, "tensor": tensor}, parts, model, what="the encoded picture")
-    return to_plain(
-        Latents(
-            family=model.family,
-            width=width,
-            height=height,
-            frames=frames,
-            fps=number(request, "fps") or card.fps,
-            batch=len(pixels),
-            tensor=tensor,
-            extras=extras,
-        )
+    return Latents(
+        family=model.family,
+        width=width,
+        height=height,
+        frames=request.frames,
+        fps=request.fps,
+        batch=len(pixels),
+        tensor=None if tensor is None else tensor.detach().cpu(),
+        extras=_at_rest(extras),
     )
 
 
-def denoise(request: Mapping[str, Any], progress: Progress = SILENT) -> Plain:
-    """{model, conditioning, latents, seed, steps, [distilled_]guidance[_2], strength, sampling, plan, step_cache,
-    cache_threshold} -> Latents.
+def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress = SILENT, **fields: Any) -> Latents:
+    """The canvas, painted.
 
     With a plan of several ranks, every rank of the process group calls this with the same request and gets the same
     latents. Picture i of a batch is made from noise of `seed + i`, so it is the picture that this seed makes alone.
     """
-    model = from_plain(Model, request["model"])
-    conditioning = from_plain(Conditioning, request["conditioning"])
-    latents = from_plain(Latents, request["latents"])
-    sampling = from_plain(Sampling, request.get("sampling") or {})
-    plan = ParallelPlan.parse(str(request.get("plan") or ""))
-    card = card_of(model)
-    steps = len(sampling.sigmas) or steps_of(request) or card.steps
-    guidance = number(request, "guidance") or card.guidance
-    strength = number(request, "strength", 1.0)
-    guidance_2 = number(request, "guidance_2")
-    distilled_guidance = number(request, "distilled_guidance")
-    check_guidance(model, card, guidance=guidance, guidance_2=guidance_2, distilled_guidance=distilled_guidance)
-    most = max(guidance, guidance_2)
-    check_denoise(model, conditioning, latents, sampling=sampling, guidance=most, strength=strength)
-    cache = choice_of(request, model, sampling=sampling, strength=strength)
-    seeds = seeds_of(seed_of(request), latents.batch)
-    is_changed = plan.num_ranks > 1 or cache.kind != "none"  # by hooks on the transformers
+    request = made(Denoise, request, fields)
+    model, latents, sampling, card = request.model, request.latents, request.sampling, card_of(request.model)
+    request = request.resolved(
+        steps=len(sampling.sigmas) or request.steps or card.steps, guidance=request.guidance or card.guidance
+    )
+    check_guidance(request, takes_distilled=bool(card.distilled_guidance))
+    check_denoise(request)
+    check_step_cache(request)
+    seeds = seeds_of(request.seed, latents.batch)
+    is_changed = request.plan.num_ranks > 1 or request.step_cache != "none"  # by hooks on the transformers
     with (
         _stage(model, f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"),
-        _loaded(model, "denoise", progress, plan=plan, alone=is_changed) as parts,
+        _loaded(model, "denoise", progress, plan=request.plan, alone=is_changed) as parts,
     ):
         progress.phase("denoising")
         with (
-            measured(plan, progress, device=model.device),
-            sharded_parts(parts, plan) as parts,
-            cached(parts, cache, sampling=sampling, steps=steps),
+            measured(request.plan, progress, device=model.device),
+            sharded_parts(parts, request.plan) as parts,
+            cached(parts, request),
         ):
             tensor = family_module(model.family).denoise(
                 parts,
-                conditioning=_conditioning_on_device(conditioning, model),
-                latents=_latents_on_device(latents, model),
+                request.resolved(
+                    conditioning=_conditioning_on_device(request.conditioning, model),
+                    latents=_latents_on_device(latents, model),
+                    distilled_guidance=request.distilled_guidance or card.distilled_guidance,
+                ),
                 generators=generators(seeds),
-                steps=steps,
-                guidance=guidance,
-                guidance_2=guidance_2,
-                distilled_guidance=distilled_guidance or card.distilled_guidance,
-                strength=strength,
-                sampling=sampling,
                 on_step=_reporting(model, progress),
             )
         check_finite({"tensor": tensor}, parts, model, what="the denoised latents")
-    return to_plain(dataclasses.replace(latents, tensor=tensor, seeds=seeds, extras={}))
+    return dataclasses.replace(latents, tensor=tensor.detach().cpu(), seeds=seeds, extras={})
 
 
-def decode(request: Mapping[str, Any], progress: Progress = SILENT) -> Plain:
-    """{model, latents, split} -> {"image": Image} or {"video": Video}.
+def decode(request: Decode | Mapping[str, Any] = NOTHING, progress: Progress = SILENT, **fields: Any) -> Image | Video:
+    """What denoised latents show: pictures or clips, as the model's family makes them.
 
     With `split` over 1, all that many ranks of the process group call this alike, share the rows and get all pixels.
     """
-    model = from_plain(Model, request["model"])
-    latents = from_plain(Latents, request["latents"])
+    request = made(Decode, request, fields)
+    model, latents = request.model, request.latents
     check_family(model, latents.family, what="latents were made")
     if latents.tensor is None:
         raise ValueError("the latents are an empty canvas, which shows nothing; put a Denoise before Decode")
@@ -189,16 +179,26 @@ def decode(request: Mapping[str, Any], progress: Progress = SILENT) -> Plain:
     ):
         progress.phase("decoding")
         tensor = latents.tensor.to(model.device, parts["vae"].dtype)
-        num_ranks = max(1, int(number(request, "split")))
+        num_ranks = max(1, request.split)
         with (
             split_over(parts["vae"], num_ranks, rows=tensor.shape[-2]),
             measured(ParallelPlan(ulysses=num_ranks), progress, device=model.device, name=f"rows={num_ranks}"),
         ):
-            pixels = family_module(model.family).decode(parts, tensor=tensor).float()
+            pixels = family_module(model.family).decode(parts, request, tensor=tensor).float()
         check_finite({"pixels": pixels}, parts, model, what="the decoded picture")
+    pixels = pixels.detach().cpu()
     if FAMILIES[model.family].output == "image":
-        return {"image": to_plain(Image(pixels=pixels))}
-    return {"video": to_plain(Video(pixels=pixels, fps=latents.fps or card_of(model).fps))}
+        return Image(pixels=pixels)
+    return Video(pixels=pixels, fps=latents.fps or card_of(model).fps)
+
+
+STAGES: Mapping[Stage, Callable[..., Any]] = {
+    "encode_text": encode_text,
+    "encode_image": encode_image,
+    "denoise": denoise,
+    "decode": decode,
+}
+"""Each stage by the name that its request carries."""
 
 
 @contextlib.contextmanager
@@ -221,7 +221,7 @@ def _stage(model: Model, doing: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _loaded(
     model: Model, stage: Stage, progress: Progress, *, plan: ParallelPlan | None = None, alone: bool = False
-) -> Iterator[Plain]:
+) -> Iterator[dict[str, Any]]:
     """A stage's parts; no other thread of this process changes them meanwhile."""
     folder = Path(model.folder)
     with store().lent(model, FAMILIES[model.family].components[stage], progress, plan=plan, alone=alone) as parts:
@@ -229,6 +229,11 @@ def _loaded(
         if stage == "denoise":
             parts["vae.config"] = read_config(folder, "vae")
         yield parts
+
+
+def _at_rest(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """As values hold them between stages: on the CPU, so that an accelerator holds only what works."""
+    return {name: tensor.detach().cpu() for name, tensor in tensors.items()}
 
 
 def _conditioning_on_device(conditioning: Conditioning, model: Model) -> Conditioning:

@@ -9,9 +9,11 @@ and CPU tensors, `from_plain` reads them back. Values that hold tensors compare 
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import functools
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -60,7 +62,7 @@ class Model:
     source: str
     """A folder or `FILE.safetensors@BASE` with absolute paths, a hub id, or `builtin:NAME`."""
     folder: str
-    """Where the files are on this machine; of a single-file checkpoint, where its base is."""
+    """The folder of the files on this machine; of a single-file checkpoint, that of its base."""
     family: str
     revision: str = ""
     fingerprint: str = ""
@@ -151,15 +153,32 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[V], plain: Mapping[str, Any]) -> V:
-    """Read one value of type `kind` back from plain data; unknown or missing names raise `ValueError`."""
-    hints = typing.get_type_hints(kind, localns=_tensor_names())
-    names = {f.name for f in dataclasses.fields(typing.cast(Any, kind))}
-    if unknown := plain.keys() - names:
-        raise ValueError(f"{kind.__name__} has no {', '.join(sorted(unknown))}; it has {', '.join(sorted(names))}")
+    """Read one value of type `kind` back from plain data; unknown or missing names raise `ValueError`.
+
+    What is a value already, rather than plain, is taken as it is.
+    """
+    check_names(kind, plain)
+    types_of = field_types(kind)
     try:
-        return kind(**{name: _read(hints[name], item) for name, item in plain.items()})
+        return kind(**{name: _read(types_of[name], item) for name, item in plain.items()})
     except TypeError as error:
         raise ValueError(f"{kind.__name__} cannot be read from {sorted(plain)}: {error}") from None
+
+
+def check_names(kind: type, given: Iterable[str]) -> None:
+    """Raise `ValueError` for a name that is no field of `kind`, with the nearest that is one."""
+    names = [f.name for f in dataclasses.fields(typing.cast(Any, kind))]
+    for unknown in sorted(set(given) - set(names)):
+        near = difflib.get_close_matches(unknown, names, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ValueError(f"{kind.__name__} has no {unknown}; {hint}It has {', '.join(names)}")
+
+
+@functools.cache
+def field_types(kind: type) -> Mapping[str, Any]:
+    """The type of each field of a value, by its name."""
+    hints = typing.get_type_hints(kind, localns={"Tensor": object})
+    return {f.name: hints[f.name] for f in dataclasses.fields(typing.cast(Any, kind))}
 
 
 def _read(hint: Any, plain: Any) -> Any:
@@ -167,13 +186,9 @@ def _read(hint: Any, plain: Any) -> Any:
     if origin in (types.UnionType, typing.Union):
         return None if plain is None else _read(next(a for a in args if a is not type(None)), plain)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return from_plain(hint, plain)
+        return from_plain(hint, plain) if isinstance(plain, Mapping) else plain
     if origin is tuple:
         return tuple(_read(args[0], item) for item in plain)
     if origin is Mapping:
         return {key: _read(args[1], item) for key, item in plain.items()}
     return plain
-
-
-def _tensor_names() -> dict[str, Any]:
-    return {"Tensor": object}

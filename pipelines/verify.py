@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..parallel.plan import ParallelPlan
 from ..parallel.pool.limits import Limits
@@ -20,11 +20,16 @@ from ..parallel.ranks.seat import Seat
 from .families import FAMILIES
 from .models.folder import read_config
 from .placement import preloads
+from .requests import Denoise, EncodeImage, EncodeText
 from .shape import size_multiple
 from .values import Latents, Model, from_plain, to_plain
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 TOLERANCES = {"fp32": 1e-5, "bf16": 3e-2, "fp16": 4e-3}
-"""Of the largest latent. fp32 is our promise; below it, both ways are rounded, and differently."""
+"""How much of the largest latent a difference may be, by number format. fp32 is our promise; below it, both ways are
+rounded, and differently."""
 PIXELS = 256
 PROMPT = "a lighthouse on a cliff at dusk, waves below, a long exposure"
 GUIDANCE = 3.0
@@ -99,7 +104,7 @@ def verify(model: Model, plans: list[ParallelPlan], *, width: int, height: int, 
         raise ValueError(f"plan {plans[0]} uses one rank, which always equals itself; verify one of several: ulysses=2")
     _check_devices(model, plans[0])
     canvas = _canvas(model, width, height)
-    request = {"model": to_plain(model), "latents": to_plain(canvas), "plans": [str(plan) for plan in plans]}
+    request = {"model": to_plain(model), "latents": to_plain(canvas), "plans": to_plain(plans)}
     with Pool(_devices(model, num_ranks), preload=preloads(model), limits=Limits(work_s=timeout_s)) as pool:
         words = f"the ranks did not answer in {timeout_s:g} s; give them longer with --timeout"
         progress = Deadline(timeout_s, close=pool.close, words=words)
@@ -130,21 +135,21 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[
     from . import stages
 
     model = dataclasses.replace(from_plain(Model, request["model"]), device=seat.device)
-    plain = to_plain(model)
-    plans = [ParallelPlan.parse(plan) for plan in request["plans"]]
-    job = {
-        "model": plain,
-        "conditioning": stages.encode_text({"model": plain, "prompt": PROMPT, "negative_prompt": "blurred"}),
-        "latents": _first_frame(plain, request["latents"]) or request["latents"],
-        "seed": 0,
-        "steps": 1,
-        "guidance": GUIDANCE if any(plan.cfg > 1 for plan in plans) else 0.0,
-    }
-    whole = stages.denoise(job)["tensor"]
+    canvas = from_plain(Latents, request["latents"])
+    plans = [from_plain(ParallelPlan, plan) for plan in request["plans"]]
+    text = EncodeText(model=model, prompt=PROMPT, negative_prompt="blurred")
+    job = Denoise(
+        model=model,
+        conditioning=stages.encode_text(text),
+        latents=_first_frame(model, canvas) or canvas,
+        steps=1,
+        guidance=GUIDANCE if any(plan.cfg > 1 for plan in plans) else 0.0,
+    )
+    whole = _tensor(job)
     found = []
     for plan in plans:
         before = mesh_for(plan).sent
-        split = stages.denoise({**job, "plan": str(plan)})["tensor"]
+        split = _tensor(job.resolved(plan=plan))
         after = mesh_for(plan).sent
         found.append(
             {
@@ -156,6 +161,14 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[
             }
         )
     return found
+
+
+def _tensor(job: Denoise) -> Tensor:
+    from . import stages
+
+    made = stages.denoise(job).tensor
+    assert made is not None, "a denoise paints its canvas"
+    return made
 
 
 def _mark(tensor: Any) -> int:
@@ -189,16 +202,15 @@ def _canvas(model: Model, width: int, height: int) -> Latents:
     return empty_canvas(model, width=width or small, height=height or small + multiple, frames=frames, fps=0.0, batch=1)
 
 
-def _first_frame(model: Mapping[str, Any], canvas: Mapping[str, Any]) -> Any:
+def _first_frame(model: Model, canvas: Latents) -> Latents | None:
     """The latents of a grey first frame, for a model that continues a picture."""
     import torch
 
     from . import stages
     from .values import Image
 
-    family, config = FAMILIES[model["family"]], read_config(Path(model["folder"]), "transformer")
+    family, config = FAMILIES[model.family], read_config(Path(model.folder), "transformer")
     if family.takes_image != "first_frame" or config.get("in_channels", 0) <= config.get("out_channels", 0):
         return None
-    pixels = torch.full((1, canvas["height"], canvas["width"], 3), 0.5)
-    size = {name: canvas[name] for name in ("width", "height", "frames", "fps")}
-    return stages.encode_image({"model": model, "image": to_plain(Image(pixels=pixels)), "seed": 0, **size})
+    image = Image(pixels=torch.full((1, canvas.height, canvas.width, 3), 0.5))
+    return stages.encode_image(EncodeImage(model=model, image=image, frames=canvas.frames, fps=canvas.fps))

@@ -497,7 +497,8 @@ def test_other_versions_do_not_share_a_cache(
 def test_json_is_printed_for_a_bad_file_too(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.png").write_text("no picture")
     assert main([command, "bad.png", "--json"]) == 2
-    assert "bad.png" in json.loads(capsys.readouterr().out)["error"]
+    told = json.loads(capsys.readouterr().out)
+    assert "bad.png" in told["error"] and told["code"] == "bad-input"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
@@ -505,7 +506,7 @@ def test_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
     code = (
         f"import runpy, signal, sys, time; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background job ignores it
-        "from latentloom.nodes import pictures\nfrom latentloom.nodes.registry import SPECS\n"
+        "from latentloom.nodes.registry import SPECS\n"
         "def slow(**_):\n    print('asleep', flush=True)\n    time.sleep(300)\n"
         "object.__setattr__(SPECS['LoomEncodeText'], 'call', slow)\n"
         f"from latentloom.__main__ import main\nsys.exit(main(['run', {FIRST!r}, '--json', '--no-cache']))"
@@ -522,7 +523,7 @@ def test_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
 
 
 SLEEP = "(print('asleep', flush=True), time.sleep(300))"
-CHECK = "from latentloom.nodes import check as module; module.check = check"
+CHECK = "from latentloom.nodes.graph import check as module; module.check = check"
 ASLEEP = {
     "in the command": (1, f"def check(*_):\n    {SLEEP}\n{CHECK}"),
     "in a callback of Python's": (

@@ -1,6 +1,7 @@
 """The house: no folder too wide, no circle among its rooms, no room without a reason to be one, a map in each wing."""
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path, PurePosixPath
 
@@ -32,7 +33,7 @@ SOURCES = {
     path.relative_to(ROOT).as_posix(): path.read_text()
     for wing in WINGS
     for path in sorted((ROOT / wing).rglob("*.py"))
-    if "web" not in path.parts
+    if "web" not in path.relative_to(ROOT).parts
 } | {name: (ROOT / name).read_text() for name in ("__init__.py", "__main__.py")}
 FOLDERS = sorted({str(PurePosixPath(name).parent) for name in SOURCES} - {"."})
 
@@ -109,6 +110,13 @@ def test_a_folder_of_the_page_holds_few_files() -> None:
     for path in (ROOT / "ui" / "web" / "src").rglob("*"):
         held[path.parent.relative_to(ROOT).as_posix()] += path.is_file()
     assert {folder: number for folder, number in held.items() if number > MOST_SOURCES} == {}
+
+
+def test_the_page_s_map_names_each_folder_and_no_other() -> None:
+    source = ROOT / "ui" / "web" / "src"
+    listed = re.findall(r"^\| `(.+?)/`", (source / "README.md").read_text(), re.MULTILINE)
+    folders = {path.parent.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
+    assert sorted(listed) == sorted(folders - {".", "texts/en", "texts/de"} | {"texts"})
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -23,7 +23,15 @@ TOP_LEVEL = {
     "pyproject.toml",
     "README.md",
 }
-PAPERS = {"LICENSE", "CHANGELOG.md", "constraints.txt", "requirements.txt"}
+PAPERS = {
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "STYLE.md",
+    "constraints.txt",
+    "requirements.txt",
+}
 
 
 def tracked() -> list[Path]:

@@ -1,31 +1,185 @@
-"""What the README says is true: its Python runs, its files exist, its commands are the ones that CI uses."""
+"""What the documents say is true: their commands parse and run, their Python runs, what they name is there.
 
+Documents are the README, those beside it and those of the folders. Each `latentloom` command of a code block is parsed
+by the real parser and then run in this process, as it stands but for `SUBSTITUTED`; those of `NOT_RUN` are only parsed.
+"""
+
+import functools
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latentloom.__main__ import main, parser
+from latentloom.pipelines.placement import POOLS
+from latentloom.ui import command as page
 
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text()
+WINGS = ("parallel", "pipelines", "nodes", "ui")
+DOCUMENTS = {
+    path.relative_to(ROOT).as_posix(): path.read_text()
+    for pattern in ("*.md", "*/README.md", "*/*/README.md")
+    for path in sorted(ROOT.glob(pattern))
+    if path.relative_to(ROOT).parts[0] in (*WINGS, path.name) and path.name != "CHANGELOG.md"
+}
+README = DOCUMENTS["README.md"]
+MOST_LINES = 200
+
+FLUX = "workflows/flux/flux_text_to_image.json"
+SUBSTITUTED = {
+    "cuda*4": ("cpu*2",),  # no GPU
+    "seed=1..20": ("seed=1..2",),
+    "/models": ("models",),
+    # no foreign model: a tiny one of the same family
+    FLUX: (FLUX, "--allow=tiny_flux", "--set=source=tiny_flux", "--set=width=64", "--set=height=64", "--set=steps=2"),
+}
+"""What stands in for a word of a command."""
+NOT_RUN = {
+    "--cluster": "needs Ray's own commands; tests/pipelines/test_cluster.py",
+    "pull": "needs the network; tests/pipelines/test_pull.py",
+}
+"""By a word of the command, why."""
+OTHERS = {"bash", "cd", "npm", "pip", "ray", "ruff", "basedpyright", "pytest", "python3.11", ".", "&&"}
+"""Programs that are not ours; `tests/bench/fresh_clone.py` and CI run the README's two long lines."""
+ELSEWHERE = re.compile(r"(ComfyUI|/loom|output|cells|manifest|model_index|latentloom|utils|helpers|common|spread)\b")
+"""How names begin of files that are made or are others'."""
+
+Command = tuple[str, ...]
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def blocks(document: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", DOCUMENTS[document], flags=re.DOTALL | re.MULTILINE)
 
 
-def test_python_of_the_readme_makes_a_picture(tmp_path: Path) -> None:
-    code, *_ = blocks("python")
-    boot = f"import runpy; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n"
-    result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", boot + code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    assert (tmp_path / "output" / "ring.png").is_file()
-    assert result.stderr == ""
+def spans(document: str) -> list[str]:
+    """What stands in backticks in the text."""
+    text = re.sub(r"^```.*?^```", "", DOCUMENTS[document], flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"`([^`\n]+)`", text)
 
 
-def test_the_torchrun_script_of_the_readme_makes_the_picture_of_one_process(tmp_path: Path) -> None:
-    *_, code = blocks("python")
+def commands_in(text: str) -> Iterator[Command]:
+    for line in text.splitlines():
+        words = shlex.split(line, comments=True)
+        while words:
+            end = words.index("&&") if "&&" in words else len(words)
+            words, rest = words[:end], words[end + 1 :]
+            yield (re.sub(r"^\.venv(-test)?/bin/", "", words[0]), *words[1:])
+            words = rest
+
+
+IN_BLOCKS = {name: [each for block in blocks(name, "bash") for each in commands_in(block)] for name in DOCUMENTS}
+NAMED = [
+    tuple(re.sub(r"[][]", "", span).split())
+    for name in DOCUMENTS
+    for span in spans(name)
+    if span.startswith(("latentloom ", "python ")) and "'" not in span and '"' not in span
+]
+COMMANDS = sorted({each for found in IN_BLOCKS.values() for each in found} | set(NAMED))
+OURS = {
+    name: [
+        each
+        for each in found
+        if each[0] == "latentloom" and (name == "README.md" or each not in IN_BLOCKS["README.md"])
+    ]
+    for name, found in IN_BLOCKS.items()
+}
+"""What is run: of a command that the README has too, that one."""
+MADE = {"README.md": ("output/repainted.png", "again/picture.png"), "nodes/README.md": ("quick/picture.png",)}
+"""Files that are there afterwards."""
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("command", [each for each in COMMANDS if each[0] == "latentloom"], ids=" ".join)
+def test_a_command_is_one_that_the_parser_takes(command: Command) -> None:
+    if len(command) > 2:
+        parser().parse_args(command[1:])
+    else:  # the command alone, as a text names it
+        with pytest.raises(SystemExit, match="0"):
+            parser().parse_args([*command[1:], "--help"])
+
+
+@pytest.mark.parametrize("command", [each for each in COMMANDS if each[0] == "python"], ids=" ".join)
+def test_a_script_is_there_and_has_these_options(command: Command) -> None:
+    if command[1] == "-c":
+        return
+    name = command[2].removeprefix("latentloom.").replace(".", "/") + ".py" if command[1] == "-m" else command[1]
+    known = "".join(path.read_text() for path in {ROOT / name, *(ROOT / name).parent.glob("command.py")})
+    options = [word for word in command[2:] if word.startswith("--")]
+    assert [option for option in options if f'"{option}"' not in known] == []
+
+
+def test_programs_of_the_documents_are_ours_or_well_known() -> None:
+    assert {each[0] for each in COMMANDS} - {"latentloom", "python"} <= OTHERS
+
+
+@pytest.fixture
+def folder(tmp_path: Path, tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As a clone of the repository looks to a user, with a model of their own and users for the page."""
+    for name in ("workflows", "pipelines"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "users.txt").write_text("ann:a long password\n")
+    (tmp_path / "users.txt").chmod(0o600)
+    (tmp_path / "tiny_flux").symlink_to(tiny("flux"))
+    monkeypatch.chdir(tmp_path)
+    for name in ("CACHE", "DATA"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
+    return tmp_path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _pools() -> Iterator[None]:
+    yield
+    POOLS.close()
+
+
+@pytest.mark.timeout(600)  # the README's, where other work is going
+@pytest.mark.parametrize("document", [name for name, found in OURS.items() if found])
+def test_commands_of_a_document_run_in_their_order(
+    document: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served: list[Any] = []
+    monkeypatch.setattr(page, "serve", lambda settings, *, opens_browser: served.append(settings))
+    for command in (each for each in OURS[document] if not NOT_RUN.keys() & set(each)):
+        code = main([word for each in command[1:] for word in SUBSTITUTED.get(each, (each,))])
+        printed = capsys.readouterr()
+        assert code in ((0, 1) if command[1] == "doctor" else (0,)), f"{command}: {printed.err}"
+        assert "Traceback" not in printed.err
+    assert [name for name in MADE.get(document, ()) if not (folder / name).is_file()] == []
+    assert len(served) == sum(each[1] == "ui" for each in OURS[document])
+
+
+def test_python_of_the_readme_makes_a_picture(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = blocks("README.md", "python")
+    exec(code, {})  # noqa: S102 (our own text)
+    assert (folder / "output" / "ring.png").is_file()
+    assert "ring.png" in capsys.readouterr().out
+
+
+def test_the_node_of_its_readme_has_a_spec(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = blocks("nodes/README.md", "python")
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(code, names)  # noqa: S102 (our own text)
+    assert capsys.readouterr().out == "string ['text', 'times']\n"
+    assert names["repeat_text"]("ha") == "ha ha"
+
+
+def test_the_workflow_of_its_readme_is_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = blocks("nodes/README.md", "json")
+    (folder / "workflow.json").write_text(code)
+    assert main(["check", "workflow.json"]) == 0, capsys.readouterr().out
+
+
+def test_the_torchrun_script_makes_the_picture_of_one_process(tmp_path: Path) -> None:
+    (code,) = blocks("parallel/README.md", "python")
     model = ROOT / "pipelines" / "bobbin" / "model"
     for gpu, cpu in (
         ('"nccl"', '"gloo"'),
@@ -51,24 +205,40 @@ def test_the_torchrun_script_of_the_readme_makes_the_picture_of_one_process(tmp_
     assert (tmp_path / "lighthouse.png").is_file()
 
 
-def test_every_workflow_and_file_that_the_readme_names_exists() -> None:
-    names = set(re.findall(r"`((?:nodes|pipelines|parallel|ui|tests|workflows)/[\w./-]*)`", README))
-    names |= set(re.findall(r"(workflows/[\w/]+\.(?:json|png))", README))
-    names |= set(re.findall(r"\]\((?!http|#)([\w./-]+)\)", README))
-    assert names
-    assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
+@functools.cache
+def anchors(document: Path) -> frozenset[str]:
+    """What headings are called in links, as GitHub does."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(), flags=re.MULTILINE)
+    return frozenset(re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings)
 
 
-def test_tree_in_the_readme_names_every_module() -> None:
-    modules = {p.name for folder in ("nodes", "pipelines", "parallel", "ui") for p in (ROOT / folder).glob("*.py")} - {
-        "__init__.py"
-    }
-    assert sorted(name for name in modules if f" {name}" not in README) == []
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    links = re.findall(r"\]\((?!http)([^)\s]+)\)", DOCUMENTS[document])
+    for path, _, anchor in (link.partition("#") for link in links):
+        target = (ROOT / document).parent / path if path else ROOT / document
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_files_and_folders_that_a_document_names_exist(document: str) -> None:
+    names = [span for span in spans(document) if re.fullmatch(r"[\w.*/-]*(/|\w\.(py|json|md|ts|txt|png|js))", span)]
+    beside = [(ROOT / document).parent, ROOT, *(ROOT / wing for wing in WINGS), ROOT / "tests" / "bench"]
+    missing = [name for name in names if not ELSEWHERE.match(name) and not any((at / name).exists() for at in beside)]
+    assert missing == []
+
+
+def test_the_house_of_the_readme_has_every_folder() -> None:
+    folders = {path.parent.name for wing in WINGS for path in (ROOT / wing).glob("*/__init__.py")}
+    (house,) = [text for text in blocks("README.md", "text") if "parallel/" in text]
+    assert sorted(name for name in folders if f"{name}/" not in house) == []
 
 
 def test_ci_runs_the_command_of_the_readme() -> None:
     assert "test command" in (ROOT / ".ci" / "run").read_text()
-    assert sum("pytest" in block for block in blocks("bash")) == 1
+    assert sum("pytest" in block for block in blocks("README.md", "bash")) == 1
+    assert len(re.findall(r"<!-- (?:test|first) command -->\n```bash\n[^\n]+\n```\n<!-- end -->", README)) == 2
 
 
 def test_no_file_names_the_machine_it_was_written_on() -> None:

@@ -1,12 +1,11 @@
-"""The README's support table says what the equality matrix found, of every class there is a word on."""
+"""The support table of `parallel/README.md` says what the equality matrix found, of every class there is a word on."""
 
 import json
-from pathlib import Path
 
 from bench import support_table
 from latentloom.pipelines.split_plans import REFUSED, SPLIT_PLANS
 
-README = (Path(__file__).resolve().parent.parent / "README.md").read_text()
+README = support_table.README.read_text()
 
 
 def rows() -> str:

@@ -10,6 +10,7 @@ server: Everything that the page's routes stand on, and the order in which it op
 settings: What the server was started with: where it listens, who may log in, and the folders it may touch.
 access/: Who may come in: addresses, logins, rates, limits and headers, before any route is reached.
 api/: The HTTP routes of the page, one module for each group of them.
+contract/: What goes between the server and the page, each thing defined once.
 library/: A user's saved workflows, drafts and shares.
 live/: What the page is told while things happen, and the state of a run that it shows.
 runs/: Runs of the page: queued, worked off, recorded, found again after a restart.

@@ -42,7 +42,7 @@ VIEWS = ("build", "simple", "gallery", "models")
 LANGUAGES = ("en", "de")
 TEXTS = Path(__file__).parent / "texts"
 MAX_CALLS = 1000
-"""Of `gradio_client` that wait; one more is refused."""
+"""How many calls of `gradio_client` may wait; one more is refused."""
 CLEAN_S, KEPT_S = 3600, 86400
 """How often Gradio looks through its copies of files, and how old they get."""
 START_S = 180.0

@@ -1,19 +1,54 @@
-"""What the server's stores refuse beside `ValueError`: what is not there, and what somebody else changed."""
+"""What the server's stores refuse beside `BadInput`, and the codes of what is refused by an HTTP status alone.
+
+foreign: of another page or host. not-allowed: no such method. too-large, not-json: the body. too-many: at a time.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 
-class NotHere(LookupError):
-    """There is no such thing for this user, whether or not another user has one."""
+from ..parallel.errors import BadInput, LoomError
 
 
-class Conflict(RuntimeError):
+class NotHere(LoomError):
+    """What was asked for is not there for this user, whether or not another user has one."""
+
+    code, exit_code, http_status = "not-here", 2, 404
+
+
+class Conflict(LoomError):
     """The thing is not as the caller believes; the message says how it is and what to do."""
 
+    code, exit_code, http_status = "conflict", 2, 409
 
-class NoRoom(ValueError):
+
+class NoRoom(BadInput):
     """The user, or all together, keep as much as they may; the message says what to delete."""
 
+    code, http_status = "no-room", 507
 
-class NotLoggedIn(PermissionError):
+
+class NotLoggedIn(LoomError):
     """Nobody is logged in behind this request."""
+
+    code, exit_code, http_status = "not-logged-in", 2, 401
+
+
+STATUS_CODES: Mapping[int, str] = {
+    401: NotLoggedIn.code,
+    403: "foreign",
+    404: NotHere.code,
+    405: "not-allowed",
+    408: "cut-off",
+    409: Conflict.code,
+    413: "too-large",
+    415: "not-json",
+    429: "too-many",
+    503: "too-many",
+    507: NoRoom.code,
+}
+
+
+def error_body(sentence: str, status: int) -> dict[str, str]:
+    """The JSON of an answer that no exception stands behind."""
+    return {"error": sentence, "code": STATUS_CODES.get(status, BadInput.code if status < 500 else LoomError.code)}

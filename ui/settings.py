@@ -1,4 +1,7 @@
-"""What the server was started with: where it listens, who may log in, and the folders it may touch."""
+"""What the server was started with: where it listens, who may log in, and the folders it may touch.
+
+Frozen, made from the options of `latentloom ui` before anything starts.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +41,9 @@ class Settings:
     root_path: str = ""
     """Where a proxy in front shows the page: a path such as /studio, or a whole URL."""
     max_pixels: int = MAX_PIXELS
-    """Of a picture that a user brings, or that a run reads or makes by resizing."""
+    """The most pixels of a picture that a user brings, or that a run reads or makes by resizing."""
     user_bytes: int = USER_BYTES
-    """That one user may keep."""
+    """How many bytes one user may keep."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses or networks of proxies that tell in X-Forwarded-For who asks."""
 

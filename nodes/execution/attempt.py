@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import BadInput, code_of
 from ...pipelines.values import Image, Place, Video
 from ..files.picture_files import MAX_PIXELS, WORKFLOW_KEY
 from ..files.workspace import Host, Workspace, numbered
@@ -31,13 +32,13 @@ from .watch import Token
 ENDINGS: Mapping[type, str] = {Image: "png", Video: "mp4"}
 
 
-def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -> tuple[RunResult, str]:
+def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -> tuple[RunResult, BadInput | None]:
     """The result with the files of its outputs in the records of the nodes they come from; what went wrong, or nothing.
 
     `sources` names the nodes of declared outputs; another name is a node's own. Each node's files are written once.
     """
     records = dict(result.nodes)
-    problem = ""
+    problem: BadInput | None = None
     for name, value in result.outputs.items():
         node = sources.get(name, name)
         if type(value) not in ENDINGS or records[node].files:
@@ -45,7 +46,9 @@ def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -
         try:
             files = _written(value, _free_name(node, value, workspace), workspace)
         except ValueError as error:
-            problem = problem or f"{node} has nothing to show: {error}"
+            if problem is None:
+                problem = BadInput(f"{node} has nothing to show: {error}")
+                problem.code = code_of(error)
         else:
             records[node] = dataclasses.replace(records[node], files=files)
     return dataclasses.replace(result, nodes=records), problem
@@ -94,6 +97,7 @@ class Attempt:
 
     result: RunResult
     problem: str = ""
+    problem_code: str = ""
 
 
 def open_caches(folder: Path | None) -> Caches:
@@ -111,7 +115,9 @@ def workspace_of(
     host: Host,
     max_pixels: int = MAX_PIXELS,
 ) -> Workspace:
-    """Of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it writes."""
+    """The workspace of a run that writes into `folder`, reads below `roots`, and leaves the workflow in what it
+    writes.
+    """
     return Workspace(
         output_dir=folder.resolve(),
         roots=roots,
@@ -154,15 +160,17 @@ def attempt(
         disk_cache=caches.disk,
         targets=targets,
     )
-    problem = ""
+    problem: ValueError | None = None
     if shows and (targets is not None or not any(record.files for record in result.nodes.values())):
         sources = {name: link.node for name, link in effective(graph, specs).outputs.items()}
         result, problem = shown(result, sources, workspace)
     try:
         write_manifest(workspace.output_dir, graph, result)
     except ValueError as error:
-        problem = problem or str(error)
-    return Attempt(result=result, problem=problem)
+        problem = problem or error
+    if problem is None:
+        return Attempt(result=result)
+    return Attempt(result=result, problem=str(problem), problem_code=code_of(problem))
 
 
 def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:

@@ -1,4 +1,7 @@
-"""The memory cache: results by key, the least recently used dropped when their bytes exceed the budget."""
+"""The memory cache: results by key, the least recently used dropped when their bytes exceed the budget.
+
+A result's key is made of everything that it depends on, so a hit is the result. Owners do not see what others keep.
+"""
 
 from __future__ import annotations
 

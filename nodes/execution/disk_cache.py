@@ -19,15 +19,13 @@ from typing import Any
 from ...pipelines.models.regular_file import sha256_of
 from ...pipelines.values import from_plain, to_plain
 from ..files.atomic import sync
-from ..graph.spec import VALUE_TYPES
+from ..graph.spec import SCALARS, VALUE_TYPES
 from .cache import is_intact, stamps
 
 FORMAT = 2
 MANIFEST, TENSORS = "manifest.json", "tensors.safetensors"
 STALE_S = 3600
 """A temporary folder older than this belongs to a process that died."""
-
-_SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
 
 
 class DiskCache:
@@ -93,7 +91,7 @@ def _write(folder: Path, value: Any) -> None:
     tensors: dict[str, Any] = {}
     body: dict[str, Any] = {
         "format": FORMAT,
-        "type": _SCALARS.get(type(value), type(value).__name__),
+        "type": SCALARS.get(type(value), type(value).__name__),
         "value": _pack(to_plain(value), tensors),
         "files": stamps(value),
         "tensors": "",
@@ -121,7 +119,7 @@ def _read(entry: Path) -> Any | None:
             return None
         tensors = load_file(entry / TENSORS)
     plain = _unpack(body["value"], tensors)
-    return plain if body["type"] in _SCALARS.values() else from_plain(VALUE_TYPES[body["type"]], plain)
+    return plain if body["type"] in SCALARS.values() else from_plain(VALUE_TYPES[body["type"]], plain)
 
 
 def _pack(plain: Any, tensors: dict[str, Any]) -> Any:

@@ -43,10 +43,12 @@ class Event:
     total: int = 0
     message: str = ""
     """A phase's name, a failure's sentence, or why a node was skipped or taken from the cache."""
+    code: str = ""
+    """Of a failure: what it is, for programs (parallel/errors.py)."""
     seconds: float = 0.0
     """How long a finished node took, or the step that is done."""
     left_s: float | None = None
-    """Of a step: how long the rest will take, as far as the steps so far tell; None where they do not."""
+    """With a step: how long those that are left will take, as far as the steps so far tell; None where they do not."""
     preview: Tensor | None = None
     """uint8 H W 3."""
     ranks: tuple[RankWork, ...] = ()
@@ -54,7 +56,7 @@ class Event:
 
     def to_plain(self) -> dict[str, Any]:
         """Without the preview and without fields that say nothing."""
-        names = ("kind", "run", "node", "time_s", "done", "total", "message", "seconds", "left_s")
+        names = ("kind", "run", "node", "time_s", "done", "total", "message", "code", "seconds", "left_s")
         plain: dict[str, Any] = {name: getattr(self, name) for name in names}
         plain["ranks"] = [dataclasses.asdict(rank) for rank in self.ranks]
         return {

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from ...parallel.pool.job import RankFailed
-from ...pipelines.out_of_memory import OutOfMemory, is_out_of_memory
+from ...parallel.errors import LoomError, code_of, is_out_of_memory
 from ..graph.problems import short
 from ..graph.spec import NodeSpec
 
 
-class NodeFailed(Exception):
-    """A node could not do its work. `__cause__` is the original error with its traceback."""
+class NodeFailed(LoomError):
+    """A node could not do its work. `__cause__` is the original error with its traceback.
 
-    def __init__(self, node: str, spec: NodeSpec, title: str, sentence: str) -> None:
+    The code is the cause's, or "node-failed" where nobody foresaw that.
+    """
+
+    code = "node-failed"
+
+    def __init__(self, node: str, spec: NodeSpec, title: str, cause: BaseException) -> None:
         self.node = node
         self.type = spec.id
         self.title = title or spec.title
-        self.sentence = sentence
-        super().__init__(f"node {node!r} ({self.title}, {self.type}): {sentence}")
+        self.sentence = sentence(cause)
+        if (code := code_of(cause)) != LoomError.code:
+            self.code = code
+        super().__init__(f"node {node!r} ({self.title}, {self.type}): {self.sentence}")
+        self.__cause__ = cause
 
 
 def sentence(error: BaseException) -> str:
     """What speaks to the user already stays as it is; anything else gets a sentence around its first line."""
     text = str(error).strip()
-    if isinstance(error, ValueError | OutOfMemory | RankFailed) and text:
+    if isinstance(error, ValueError | LoomError) and text:
         return text
     kind = type(error).__name__
     if is_out_of_memory(error):

@@ -52,6 +52,7 @@ def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
         "params": {name: param.default for name, param in graph.params.items()},
         "seconds": round(result.seconds, 4),
         "error": None if result.failure is None else str(result.failure),
+        "code": None if result.failure is None else result.failure.code,
         "nodes": {name: _node(record) for name, record in result.nodes.items()},
         "outputs": [*_files(folder, result), *_values(result)],
         "versions": versions(),
@@ -108,12 +109,12 @@ def versions_of(folder: Path) -> dict[str, str | None]:
 
 
 def versions() -> dict[str, str | None]:
-    """Of Python and of the packages that results depend on; None where one is not installed."""
+    """The versions of Python and of the packages that results depend on; None for one that is not installed."""
     return {"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}}
 
 
 def workflow_sha256(graph: Graph) -> str:
-    """Of the workflow file's text as we write it."""
+    """The hash of the workflow file's text as we write it."""
     return hashlib.sha256(graph_text(graph).encode()).hexdigest()
 
 
@@ -136,7 +137,8 @@ def _node(record: NodeRecord) -> dict[str, Any]:
         plain["plan"] = record.plan
     if record.ranks:
         plain["ranks"] = [{**asdict(rank), "seconds": round(rank.seconds, 4)} for rank in record.ranks]
-    return {**plain, "message": record.message} if record.message else plain
+    told = {"message": record.message, "code": record.code}
+    return {**plain, **{name: value for name, value in told.items() if value}}
 
 
 def _files(folder: Path, result: RunResult) -> list[dict[str, Any]]:

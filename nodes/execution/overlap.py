@@ -1,4 +1,8 @@
-"""Runs one after the other, or a little into each other: the next one prepares while the last one's steps are going."""
+"""Runs one after the other, or a little into each other: the next one prepares while the last one's steps are going.
+
+With ranks the process that runs a workflow only waits: the next run's text can be encoded, and the last one's picture
+decoded, while the steps of the present one are going.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What became of a run and of each of its nodes."""
+"""What became of a run and of each of its nodes.
+
+They are what a run gives back, in memory; `manifest.py` writes them down.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,13 @@ class NodeRecord:
     peak_memory_bytes: int = 0
     """Zero where it was not measured: nodes that use no device. With ranks, of the one that needed most."""
     plan: str = ""
-    """Of a node whose work was spread over ranks: how."""
+    """How the node's work was spread over ranks; empty where it was not."""
     ranks: tuple[RankWork, ...] = ()
-    """Of a stage: what each rank did, or this process."""
+    """What each rank did for a stage, or this process; empty where the node runs none."""
     files: tuple[str, ...] = ()
     message: str = ""
+    code: str = ""
+    """Of a failure (parallel/errors.py)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from typing import Any, Literal
 
-from ...parallel.progress import Cancelled, RankWork
+from ...parallel.errors import Cancelled
+from ...parallel.progress import RankWork
 from ..files.workspace import HERE, Workspace
 from ..graph.graph import Graph
 from ..graph.resolve import Overrides
@@ -21,7 +22,7 @@ from ..graph.scalars import SCALAR_TYPES, as_type, fault
 from ..graph.spec import NodeSpec, Saved
 from .cache import Cache
 from .events import Sink
-from .failure import NodeFailed, sentence
+from .failure import NodeFailed
 from .peak_memory import PeakMemory
 from .records import Cached, NodeRecord, RunResult, State
 from .schedule import Schedule, schedule
@@ -69,9 +70,9 @@ def run(
 
 def _failed_early(failure: NodeFailed, watch: Watch) -> RunResult:
     watch.tell("run_started")
-    watch.tell("failed", failure.node, message=failure.sentence)
-    watch.tell("run_failed", message=str(failure))
-    records = {failure.node: NodeRecord(key="", state="failed", message=failure.sentence)}
+    watch.tell("failed", failure.node, message=failure.sentence, code=failure.code)
+    watch.tell("run_failed", message=str(failure), code=failure.code)
+    records = {failure.node: NodeRecord(key="", state="failed", message=failure.sentence, code=failure.code)}
     return RunResult(run=watch.run, state="failed", outputs={}, nodes=records, seconds=watch.seconds(), failure=failure)
 
 
@@ -220,10 +221,10 @@ class _Session:
             name, outcome = self.done.get(timeout=POLL_S)
         except queue.Empty:
             return None
-        message = ""
+        message = code = ""
         if outcome.error is not None:
-            message = sentence(outcome.error)
-            self._fail(name, outcome.error, message)
+            failure = self._fail(name, outcome.error)
+            message, code = failure.sentence, failure.code
         elif outcome.state == "ok":
             self.watch.tell("finished", name, seconds=outcome.seconds)
             self._release(name, outcome.value)
@@ -239,17 +240,18 @@ class _Session:
                 ranks=outcome.ranks,
                 files=outcome.value.files if isinstance(outcome.value, Saved) else (),
                 message=message,
+                code=code,
             )
         else:
             self._skip(name)
         return name
 
-    def _fail(self, name: str, error: BaseException, message: str) -> None:
-        self.watch.tell("failed", name, message=message)
-        if self.failure is None:
-            node = self.schedule.nodes[name]
-            self.failure = NodeFailed(name, node.spec, node.node.title, message)
-            self.failure.__cause__ = error
+    def _fail(self, name: str, error: BaseException) -> NodeFailed:
+        node = self.schedule.nodes[name]
+        failure = NodeFailed(name, node.spec, node.node.title, error)
+        self.watch.tell("failed", name, message=failure.sentence, code=failure.code)
+        self.failure = self.failure or failure
+        return failure
 
     def _release(self, name: str, value: Any) -> None:
         """Keep a value while somebody needs it, and drop those of which this node was the last consumer."""
@@ -280,7 +282,7 @@ class _Session:
         states = {record.state for record in self.records.values()}
         if self.failure is not None:
             state: Literal["ok", "failed", "cancelled"] = "failed"
-            self.watch.tell("run_failed", message=str(self.failure))
+            self.watch.tell("run_failed", message=str(self.failure), code=self.failure.code)
         elif states <= {"ok"}:
             state = "ok"
             self.watch.tell("run_finished")

@@ -1,4 +1,7 @@
-"""Watching a run: its clock, its events, and the token that ends it."""
+"""Watching a run: its clock, its events, and the token that ends it.
+
+A *token* is anything that can say whether to end. A *sink* is who is told; one that fails does not end the run.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ...parallel.progress import Cancelled, Preview, Progress, RankWork
+from ...parallel.errors import Cancelled
+from ...parallel.progress import Preview, Progress, RankWork
 from .events import Event, Kind, Sink
 
 logger = logging.getLogger("latentloom")
@@ -68,11 +72,11 @@ class NodeProgress(Progress):
         self._last = time.perf_counter()
         """When the last phase or step was told of."""
 
-    def phase(self, name: str) -> None:
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
         self.check()
         self._first = None
         self._last = time.perf_counter()
-        self._watch.tell("phase", self._node, message=name)
+        self._watch.tell("phase", self._node, message=text)
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         self.check()

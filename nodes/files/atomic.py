@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...parallel.errors import BadInput
+
 LIVE: set[Path] = set()
 """What a process that ends without unwinding removes, see `remove_temporaries`."""
 _UMASK = os.umask(0o022)
@@ -16,18 +18,27 @@ _UMASK = os.umask(0o022)
 os.umask(_UMASK)
 
 
+class NotWritten(BadInput):
+    """A file or folder could not be written, because of what the system says in `error`."""
+
+    code = "not-written"
+
+    def __init__(self, target: Path, error: OSError) -> None:
+        super().__init__(_sentence(target, error))
+
+
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """A temporary path to write to; it becomes `target` when the block ends well and vanishes when it does not.
 
-    Raises `ValueError` in one sentence when the folder cannot be written or the disk is full.
+    Raises `NotWritten` when the folder cannot be written or the disk is full.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}-", suffix=target.suffix)
         os.close(handle)
     except OSError as error:
-        raise ValueError(write_failure(target, error)) from error
+        raise NotWritten(target, error) from error
     temporary = Path(name)
     LIVE.add(temporary)
     try:
@@ -37,14 +48,14 @@ def replacing(target: Path) -> Iterator[Path]:
         temporary.replace(target)
         sync(target.parent)
     except OSError as error:
-        raise ValueError(write_failure(target, error)) from error
+        raise NotWritten(target, error) from error
     finally:
         temporary.unlink(missing_ok=True)
         LIVE.discard(temporary)
 
 
 def write_atomic(target: Path, data: bytes) -> None:
-    """`data` as the whole content of `target`; raises `ValueError` as `replacing` does."""
+    """`data` as the whole content of `target`; raises `NotWritten` as `replacing` does."""
     with replacing(target) as temporary:
         temporary.write_bytes(data)
 
@@ -56,8 +67,7 @@ def remove_temporaries() -> None:
             temporary.unlink(missing_ok=True)
 
 
-def write_failure(target: Path, error: OSError) -> str:
-    """One sentence for a file that could not be written."""
+def _sentence(target: Path, error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk of {target.parent} is full, so {target.name} was not written; free some space and run again"
     if error.errno == errno.ENAMETOOLONG:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP")
 MAX_PIXELS = 64_000_000
-"""Of a picture that is read or made, unless whoever runs it says otherwise: 768 MB as floats."""
+"""The most pixels of a picture that is read or made, unless whoever runs it says otherwise: 768 MB as floats."""
 FILE_BYTES_PER_PIXEL = 8
 """What the largest picture takes that is not packed at all: a longer file is not read into the memory."""
 LARGE_PIXELS = 8 << 20

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Format = Literal["WEBP", "PNG"]
 QUALITY = 80
-"""Of WebP."""
+"""The quality of WebP pictures, from 0 to 100."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,9 @@ def checked_picture(path: Path, *, name: str, max_pixels: int = MAX_PIXELS) -> t
 
 
 def picture_thumbnail(path: Path, *, side: int, name: str = "", format: Format = "WEBP") -> bytes:
-    """Of a picture whose size was looked at when it came or was made. Raises `ValueError` for what is not sound."""
+    """A small WebP of a picture file, whose size was looked at when it came or was made. Raises `ValueError` for what
+    is not sound.
+    """
     with opened(path, name=name, max_pixels=None) as picture:
         picture.draft("RGB", (2 * side, 2 * side))  # a JPEG is read at a fraction of its size
         load(picture, name or str(path))

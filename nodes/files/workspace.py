@@ -1,4 +1,8 @@
-"""Where a run may read and write files, and the provenance that its results carry."""
+"""Where a run may read and write files, and the provenance that its results carry.
+
+A node that touches the disk takes a `Workspace` from its host, and asks it for each path: outside the folders that the
+host allows nothing is read or written.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from typing import Literal
 
 from ...pipelines.models.regular_file import sha256_of
 from ...pipelines.values import Place
-from .atomic import write_failure
+from .atomic import NotWritten
 from .picture_files import MAX_PIXELS
 
 READ = "read"
@@ -59,7 +63,7 @@ class Workspace:
     place: Place = field(default_factory=Place)
     """Where the models of this run work, whatever the workflow says; no devices: where it says."""
     max_pixels: int = MAX_PIXELS
-    """Of a picture that is read from a file or made by resizing."""
+    """The most pixels of a picture that is read from a file or made by resizing."""
     host: Host = "python"
     counts_up: bool = False
     """Each saved file is a new one, name_00001_.png and on, as ComfyUI's own; without it, a file of that name gives
@@ -127,12 +131,17 @@ class Workspace:
             with tempfile.TemporaryFile(dir=self.output_dir) as probe:
                 probe.write(b"?")
         except OSError as error:
-            raise ValueError(write_failure(self.output_dir, error)) from None
+            raise NotWritten(self.output_dir, error) from None
 
 
 def _real(path: Path) -> Path:
     """Links followed; links that lead round in a circle are left as they are, where `Path.resolve` raises."""
     return Path(os.path.realpath(path))
+
+
+def folder_name(text: str, *, most: int) -> str:
+    """A text as a folder's name on any file system, of at most `most` characters; "" where nothing of it may stay."""
+    return "".join(c if c.isalnum() or c in "=,.-_ " else "_" for c in text)[:most].strip(" .")
 
 
 def numbered(name: str, count: int, ending: str) -> list[str]:
@@ -158,7 +167,7 @@ def _take_numbers(folder: Path, name: str, count: int, ending: str) -> Iterator[
                 count -= 1
                 yield target
     except OSError as error:
-        raise ValueError(write_failure(folder / f"{name}.{ending}", error)) from None
+        raise NotWritten(folder / f"{name}.{ending}", error) from None
 
 
 def content_hash(file: Path, *, socket: str) -> str:

@@ -28,7 +28,7 @@ from .problems import GraphError, Names, Problem, refuse, short
 FORMAT = 1
 MAX_NODES = 10_000
 MAX_META_BYTES = 64 << 10
-"""It travels in every picture that the workflow makes."""
+"""The most bytes of `meta`, which travels in every picture that the workflow makes."""
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]
 MIGRATIONS: dict[int, Migration] = {}

@@ -36,5 +36,6 @@ def parse_json(source: str | bytes, *, takes_nan: bool = False) -> Any:
         raise refuse("too_large", f"the file is larger than {MAX_BYTES} bytes, the limit; is it a workflow?")
     try:
         return parse_strict(source, takes_nan=takes_nan)
-    except JsonFault as fault:
-        raise refuse(fault.code, f"the file is not JSON that we read: {fault.reason}; {REMEDIES[fault.code]}") from None
+    except JsonFault as error:
+        remedy = REMEDIES[error.fault]
+        raise refuse(error.fault, f"the file is not JSON that we read: {error.reason}; {remedy}") from None

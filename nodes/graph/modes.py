@@ -59,7 +59,7 @@ class _Sources:
         self._known: dict[str, Link | None] = {}
 
     def links(self, name: str) -> dict[str, Link | None]:
-        """Of the linked inputs of a node that runs; None where nothing comes."""
+        """Where the linked inputs of a node that runs come from, by socket; None where nothing comes."""
         if self._graph.nodes[name].mode != "run":
             return {}
         entries = self._inputs[name].items()

@@ -1,4 +1,7 @@
-"""The order of nodes: each after those that feed it, otherwise as they come."""
+"""The order of nodes: each after those that feed it, otherwise as they come.
+
+Used to check for circles, to run, and to write files whose order does not depend on how they were edited.
+"""
 
 from __future__ import annotations
 

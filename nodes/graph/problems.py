@@ -1,4 +1,8 @@
-"""What is wrong with a workflow: one `Problem` per fault, and the error that carries all of them."""
+"""What is wrong with a workflow: one `Problem` per fault, and the error that carries all of them.
+
+Each has the node and socket that it is about, a code for programs and a sentence for people; unknown names offer the
+nearest.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import difflib
 import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from ...parallel.errors import BadInput
 
 SHOWN_PROBLEMS = 20
 NEAREST_POOL = 300
@@ -30,8 +36,10 @@ class Problem:
         return f"{where}: {self.message}" if where else self.message
 
 
-class GraphError(ValueError):
+class GraphError(BadInput):
     """A workflow that cannot be read or run. The only error that reading and checking raise."""
+
+    code = "bad-workflow"
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

@@ -1,4 +1,8 @@
-"""From the file to what nodes are called with: older nodes upgraded, overrides and params in, defaults filled."""
+"""From the file to what nodes are called with: older nodes upgraded, overrides and params in, defaults filled.
+
+An *override* is a value given for one run, for a param by its name or for one input as `node.socket`. *Upgrading* a
+node applies its migration to inputs that an older version saved.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a scalar socket accepts: the one place where types, ranges and choices of plain values are checked."""
+"""What a scalar socket accepts: the one place where types, ranges and choices of plain values are checked.
+
+The checker, the command line, the page and a node called by hand all ask here, and so refuse alike.
+"""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Socket:
     widget: Widget = ""
     advanced: bool = False
     name: str = ""
-    """Of an output: its socket name; the value's type in lower case where empty."""
+    """The socket name of an output; the value's type in lower case where empty."""
 
 
 Fingerprint = Callable[[Mapping[str, Any], Workspace], str]
@@ -101,7 +101,7 @@ class NodeSpec:
     call: Callable[..., Any] = field(compare=False)
     injected: tuple[Injected, ...] = ()
     is_output: bool = False
-    """It acts (writes files, shows text), so it runs although nothing asks for its value."""
+    """Whether the node acts (writes files, shows text), and so runs although nothing asks for its value."""
     uses_device: bool = False
     is_kept: bool = True
     """False: what it gives holds for this machine and this run only; it costs little and is made each time."""

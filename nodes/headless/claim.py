@@ -1,4 +1,7 @@
-"""A folder belongs to one process at a time; the system gives it free when that process ends, however it ends."""
+"""A folder belongs to one process at a time; the system gives it free when that process ends, however it ends.
+
+By a lock file that the process holds open; it says who holds it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from ..files.atomic import LIVE, write_failure
+from ...parallel.errors import BadInput
+from ..files.atomic import LIVE, NotWritten
 
 logger = logging.getLogger("latentloom")
 
@@ -23,8 +27,10 @@ FAR = 1 << 30
 HOLDER_BYTES = 200
 
 
-class InUse(ValueError):
+class InUse(BadInput):
     """Another process has it; `holder` says which."""
+
+    code = "in-use"
 
     def __init__(self, text: str, *, holder: str) -> None:
         super().__init__(text)
@@ -72,7 +78,7 @@ def claimed(folder: Path) -> Iterator[None]:
             holder=error.holder,
         ) from None
     except OSError as error:
-        raise ValueError(write_failure(folder, error)) from error
+        raise NotWritten(folder, error) from error
     LIVE.add(lock)
     try:
         yield

@@ -1,4 +1,8 @@
-"""Run a workflow file without a page: sweeps, one folder per run, resume, manifests."""
+"""Run a workflow file without a page: sweeps, one folder per run, resume, manifests.
+
+A *sweep* is one run for each combination of values; each has a folder, a lock and a manifest of its own, by which
+`--resume` knows what is left.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import code_of
 from ...pipelines.values import Place
 from ..execution.attempt import Caches, attempt, baked, open_caches, workspace_of
 from ..execution.events import Sink
@@ -21,7 +26,7 @@ from ..execution.overlap import overlapped, width_of
 from ..execution.schedule import schedule
 from ..execution.watch import Token
 from ..files.picture_files import MAX_PIXELS
-from ..files.workspace import Workspace
+from ..files.workspace import Workspace, folder_name
 from ..graph.check import ensure
 from ..graph.graph import Graph
 from ..registry import SPECS
@@ -125,10 +130,11 @@ def _attempt(job: Headless, point: _Point, caches: Caches, sink: Sink, cancel: T
             workspace = _workspace(job, point.graph, point.folder)
             made = attempt(point.graph, SPECS, workspace=workspace, caches=caches, sink=sink, cancel=cancel)
     except InUse as error:
-        return dataclasses.replace(report, problem=str(error), is_busy=job.resume and len(job.sweep) > 1)
+        is_busy = job.resume and len(job.sweep) > 1
+        return dataclasses.replace(report, problem=str(error), problem_code=error.code, is_busy=is_busy)
     except ValueError as error:
-        return dataclasses.replace(report, problem=str(error))
-    return dataclasses.replace(report, result=made.result, problem=made.problem)
+        return dataclasses.replace(report, problem=str(error), problem_code=code_of(error))
+    return dataclasses.replace(report, result=made.result, problem=made.problem, problem_code=made.problem_code)
 
 
 def _workspace(job: Headless, graph: Graph, folder: Path) -> Workspace:
@@ -150,17 +156,13 @@ def _is_complete(job: Headless, point: _Point) -> bool:
 
 def folder_names(sweep: Sequence[Mapping[str, Any]]) -> list[str]:
     """A folder name for each point of a sweep, such as `seed=3,steps=8`; all differ, also where case does not count."""
-    names = [_folder_name(varied) for varied in sweep]
+    texts = [",".join(f"{name}={value}" for name, value in varied.items()) for varied in sweep]
+    names = [folder_name(text, most=100) for text in texts]
     counts = Counter(name.casefold() for name in names)
     return [
         f"{name} {_mark(varied)}" if counts[name.casefold()] > 1 else name
         for name, varied in zip(names, sweep, strict=True)
     ]
-
-
-def _folder_name(varied: Mapping[str, Any]) -> str:
-    text = ",".join(f"{name}={value}" for name, value in varied.items())
-    return "".join(c if c.isalnum() or c in "=,.-_ " else "_" for c in text)[:100].strip(" .")
 
 
 def _mark(varied: Mapping[str, Any]) -> str:

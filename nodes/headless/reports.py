@@ -1,4 +1,7 @@
-"""What became of each run of a sweep, and of all of them together."""
+"""What became of each run of a sweep, and of all of them together.
+
+A *report* is what became of one run of a sweep, the *tally* counts them and decides when going on is of no use.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from ...parallel.errors import code_of
 from ...pipelines.finite import NotFinite
 from ..execution.records import RunResult
 
@@ -18,7 +22,8 @@ MOST_REFUSED = 100
 """So many runs in a row that are refused in the very same words end a sweep: nothing speaks for the next one. Each
 costs little, and a value that varies slowly may be to blame."""
 MOST_FAULTS = 10
-"""The same of other failures (memory, ranks, the disk), whose numbers may differ, and which may cost minutes each."""
+"""So many failures in a row of one kind (memory, ranks, the disk), whose numbers may differ, end a sweep: they may cost
+minutes each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +37,7 @@ class Report:
     overrides: Mapping[str, Any]
     result: RunResult | None = field(repr=False, default=None)
     problem: str = ""
+    problem_code: str = ""
     is_busy: bool = False
     """Another process is making it now."""
 
@@ -50,6 +56,12 @@ class Report:
         return self.problem if failure is None else str(failure)
 
     @property
+    def code(self) -> str:
+        """Of the error (parallel/errors.py); empty when there is none."""
+        failure = None if self.result is None else self.result.failure
+        return self.problem_code if failure is None else failure.code
+
+    @property
     def files(self) -> tuple[str, ...]:
         """What the run wrote or found unchanged."""
         return () if self.result is None else tuple(f for node in self.result.nodes.values() for f in node.files)
@@ -66,6 +78,7 @@ class Report:
             "files": list(self.files),
             "seconds": 0.0 if result is None else round(result.seconds, 4),
             "error": self.error or None,
+            "code": self.code or None,
         }
 
 
@@ -87,7 +100,9 @@ class Tally:
         if report.state != "failed":
             self._num_alike = 0
             return
-        self.failures.append(Report(folder=report.folder, overrides=report.overrides, problem=report.error))
+        self.failures.append(
+            Report(folder=report.folder, overrides=report.overrides, problem=report.error, problem_code=report.code)
+        )
         reason, most = _reason(report)
         self._num_alike = self._num_alike + 1 if reason == self._reason else 1
         self._reason = reason
@@ -113,7 +128,7 @@ class Tally:
     def to_plain(self) -> dict[str, Any]:
         """The last line of a sweep's JSON."""
         failures = [
-            {"overrides": dict(each.overrides), "folder": str(each.folder), "error": each.error}
+            {"overrides": dict(each.overrides), "folder": str(each.folder), "error": each.error, "code": each.code}
             for each in self.failures
         ]
         return {
@@ -131,7 +146,7 @@ def _reason(report: Report) -> tuple[str, int]:
     """What makes two failures alike, and how many of those are enough."""
     failure = None if report.result is None else report.result.failure
     cause = failure and failure.__cause__
-    is_cheap = isinstance(cause, ValueError) and not isinstance(cause, NotFinite)
+    is_cheap = isinstance(cause, ValueError) and code_of(cause) != NotFinite.code
     if cause is not None and is_cheap and not isinstance(cause.__cause__, OSError):  # the disk was full, say
         return report.error, MOST_REFUSED
     return re.sub(r"\d+", "", failure.sentence if failure else report.error), MOST_FAULTS

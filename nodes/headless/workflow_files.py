@@ -50,7 +50,7 @@ def shipped_files() -> list[Path]:
 
 
 def _near(path: Path) -> Path:
-    """As one types it here, if it lies below."""
+    """The path as one types it in the present folder, if it lies below."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
@@ -65,7 +65,8 @@ def models_dirs(folders: Iterable[Path]) -> tuple[Path, ...]:
 
 def roots_of(file: Path, values: Iterable[Any], allowed: Iterable[Path]) -> tuple[Path, ...]:
     """The folders that a run from the command line may read: here, the workflow's own, those that
-    the user allowed, and those of files that the user named. Built-in and pulled models need none."""
+    the user allowed, and those of files that the user named. Built-in and pulled models need none.
+    """
     texts = [part for v in values if isinstance(v, str) and len(v) < 2048 for part in split_source(v)]
     named = [Path(text) for text in texts if text and "\0" not in text]
     folders = [Path.cwd(), file.parent, *allowed]

@@ -10,7 +10,8 @@ import secrets
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...parallel.progress import Cancelled, Preview, Progress
+from ...parallel.errors import Cancelled
+from ...parallel.progress import Preview, Progress
 from ...pipelines.values import Image
 from ..files.workspace import Workspace
 from ..graph.spec import InputSpec, NodeSpec, Saved
@@ -146,7 +147,8 @@ def _input_types(cls: type[Node]) -> dict[str, Any]:
 
 def _is_changed(cls: type[Node], **inputs: Any) -> str:
     """A stable text, as ComfyUI wants; one that never was before where a wired input, which it gives as None, is not
-    there yet, or a file cannot be read: `run` then finds out. (Not NaN, which ComfyUI would write into pictures.)"""
+    there yet, or a file cannot be read: `run` then finds out. (Not NaN, which ComfyUI would write into pictures.)
+    """
     assert cls.SPEC.fingerprint is not None
     values = {socket.name: socket.default for socket in cls.SPEC.inputs} | inputs
     try:
@@ -157,7 +159,8 @@ def _is_changed(cls: type[Node], **inputs: Any) -> str:
 
 def comfy_workspace() -> Workspace:
     """ComfyUI's own input and output folders, and its way with file names; without ComfyUI (tests, tools) the current
-    folder's."""
+    folder's.
+    """
     try:
         import folder_paths  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -179,7 +182,7 @@ class ComfyProgress(Progress):
         self._bar: Any = None
         self._interrupt: BaseException | None = None
 
-    def phase(self, name: str) -> None:
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
         self.check()
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
@@ -225,7 +228,7 @@ def _shows_previews() -> bool:
 
 
 def _shown_preview(preview: Preview | None) -> tuple[str, Any, int] | None:
-    """As ComfyUI's progress bar takes it: format, picture, largest side. A preview never ends a run."""
+    """A preview as ComfyUI's progress bar takes it: format, picture, largest side. A preview never ends a run."""
     if preview is None:
         return None
     from PIL import Image as Pillow

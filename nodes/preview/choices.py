@@ -1,4 +1,8 @@
-"""What a denoise needs by each plan that it could have, on the devices that are there."""
+"""What a denoise needs by each plan that it could have, on the devices that are there.
+
+For each plan that the model and the devices allow: whether it can run, what each rank would need of its device's
+memory, and whether that fits.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ class Denoise:
     is_guided: bool
 
     def fits(self, needs: Sequence[Need], devices: Sequence[str], memories: Mapping[str, int]) -> list[bool | None]:
-        """Of each rank; None on a cluster, whose machines nobody has asked."""
+        """Whether each rank has room; None on a cluster, whose machines nobody has asked."""
         return fits(needs, devices, {} if self.model.place.cluster else memories)
 
 
@@ -46,7 +50,7 @@ def usual(model: Model) -> Denoise:
     """A denoise with the model's own numbers."""
     canvas = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
     work = work_of(model, canvas=canvas, text_length=card_of(model).text_length)
-    return Denoise(model=model, work=work, is_guided=is_guided({}, model))
+    return Denoise(model=model, work=work, is_guided=is_guided(model))
 
 
 def memories_of(machine: Sequence[DeviceNow]) -> dict[str, int]:
@@ -68,7 +72,9 @@ def choices(denoise: Denoise, machine: Sequence[DeviceNow]) -> list[Choice]:
 
 
 def for_all(each: Sequence[Sequence[Choice]]) -> list[Choice]:
-    """Of several denoises: the plans that all of them list, with the largest need and the first problem."""
+    """The choices of several denoises together: the plans that all of them list, with the largest need and the first
+    problem.
+    """
     listed = [{(choice.plan, choice.devices): choice for choice in found} for found in each]
     common = [key for key in listed[0] if all(key in found for found in listed)] if listed else []
     return [_joined([found[key] for found in listed]) for key in common]

@@ -26,7 +26,7 @@ from .walk import Walk, canvas_of, model_of, text_length_of
 
 GIB = 2**30
 MAX_DENOISES = 100
-"""That are looked at; each takes about 20 ms, and a workflow may be a stranger's."""
+"""How many Denoise nodes are looked at; each takes about 20 ms, and a workflow may be a stranger's."""
 TOO_MANY = (
     f"its plan is not shown, because only the first {MAX_DENOISES} denoises are looked at; it can run all the same"
 )
@@ -79,13 +79,13 @@ def _node(
         canvas = canvas_of(walk, name, model)
     except ValueError as error:
         canvas, problem = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1), problem or str(error)
-    request = {each: walk.number(name, each) for each in ("guidance", "guidance_2")}
+    guided = is_guided(model, guidance=walk.number(name, "guidance"), guidance_2=walk.number(name, "guidance_2"))
     denoise = Denoise(
         model=model,
         work=work_of(model, canvas=canvas, text_length=text_length_of(walk, name, model)),
-        is_guided=is_guided(request, model),
+        is_guided=guided,
     )
-    plan, why = plan_and_reason(request, model) if model.place.devices else (ParallelPlan(), ALONE)
+    plan, why = plan_and_reason(model, is_guided=guided) if model.place.devices else (ParallelPlan(), ALONE)
     listed = choices(denoise, machine)
     return _node_plan(name, denoise, plan, why, problem, machine=machine, listed=listed), listed
 
@@ -126,7 +126,7 @@ def _node_plan(
 
 
 def _devices(model: Model, plan: ParallelPlan) -> tuple[str, ...]:
-    """Of each rank of one job; a plan may span machines of a cluster."""
+    """The device of each rank of one job; a plan may span machines of a cluster."""
     here = model.place.devices[: model.place.group_size] or (model.device,)
     return tuple(here[rank % len(here)] for rank in range(plan.num_ranks))
 

@@ -1,4 +1,7 @@
-"""The models on this machine: what each can be split by, and on which plans of these devices it fits."""
+"""The models on this machine: what each can be split by, and on which plans of these devices it fits.
+
+What the page's list of models shows; from the files' headers, no weights are read.
+"""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Walk:
         return as_type(spec.type, value)
 
     def number(self, name: str, socket: str) -> float:
-        """The same of a number where zero is the model's own; zero where it is not known."""
+        """The number at a socket where zero stands for the model's own; zero where it is not known before the run."""
         try:
             return float(self.value(name, socket) or 0)
         except ValueError:
@@ -120,7 +120,7 @@ def _spread_anyway(model: Model, devices: str, *, workspace: Workspace, here: Se
 
 
 def _with_lora(model: Model, path: str, workspace: Workspace) -> Model:
-    """Its content does not matter for a plan, so it is not read."""
+    """The model with a LoRA, whose content does not matter for a plan and is not read."""
     file = find_lora(path, workspace.roots)
     check_lora(read_tensor_file(file))
     return dataclasses.replace(model, loras=(*model.loras, Lora(path=str(file), sha256="", adapter="")))

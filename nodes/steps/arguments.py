@@ -1,4 +1,7 @@
-"""A node called by hand: each argument is checked against the node's own sockets before anything is done."""
+"""A node called by hand: each argument is checked against the node's own sockets before anything is done.
+
+In a workflow the checker has looked at all inputs before; in plain Python nobody has. The messages are the same.
+"""
 
 from __future__ import annotations
 

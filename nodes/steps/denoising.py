@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from ...parallel.progress import SILENT, Progress
-from ...pipelines.values import Conditioning, Latents, Model, Sampling, Scheduler, StepCache, from_plain, to_plain
+from ...pipelines import requests
+from ...pipelines.values import Conditioning, Latents, Model, Sampling, Scheduler, StepCache
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
 
@@ -64,21 +65,21 @@ def denoise(
     """Run the diffusion transformer over the canvas."""
     from ...pipelines import placement
 
-    request = {
-        "model": to_plain(model),
-        "conditioning": to_plain(conditioning),
-        "latents": to_plain(latents),
-        "seed": seed,
-        "steps": steps,
-        "guidance": guidance,
-        "guidance_2": guidance_2,
-        "distilled_guidance": distilled_guidance,
-        "strength": strength,
-        "sampling": to_plain(sampling or Sampling()),
-        "step_cache": step_cache,
-        "cache_threshold": cache_threshold,
-    }
-    return from_plain(Latents, placement.denoise(request, progress))
+    request = requests.Denoise(
+        model=model,
+        conditioning=conditioning,
+        latents=latents,
+        seed=seed,
+        steps=steps,
+        guidance=guidance,
+        strength=strength,
+        guidance_2=guidance_2,
+        distilled_guidance=distilled_guidance,
+        step_cache=step_cache,
+        cache_threshold=cache_threshold,
+        sampling=sampling or Sampling(),
+    )
+    return placement.denoise(request, progress)
 
 
 @checked

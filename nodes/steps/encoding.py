@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from ...parallel.progress import SILENT, Progress
-from ...pipelines.values import Conditioning, Image, Latents, Model, from_plain, to_plain
+from ...pipelines import requests
+from ...pipelines.values import Conditioning, Image, Latents, Model
 from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
@@ -31,13 +32,8 @@ def encode_text(
     """Read a prompt with the model's text encoders."""
     from ...pipelines import placement
 
-    request = {
-        "model": to_plain(model),
-        "prompt": prompt,
-        "negative_prompt": negative_prompt,
-        "text_length": text_length,
-    }
-    return from_plain(Conditioning, placement.encode_text(request, progress))
+    request = requests.EncodeText(model=model, prompt=prompt, negative_prompt=negative_prompt, text_length=text_length)
+    return placement.encode_text(request, progress)
 
 
 @checked
@@ -62,15 +58,10 @@ def encode_image(
     from ...pipelines import placement
     from ..files.resize import check_area, cover, size_like
 
-    size = size_like(model, image, width=width, height=height)
-    check_area(*size, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
-    request = {
-        "model": to_plain(model),
-        "image": to_plain(Image(pixels=cover(image.pixels, *size))),
-        "width": size[0],
-        "height": size[1],
-        "frames": frames,
-        "fps": fps,
-        "seed": seed,
-    }
-    return from_plain(Latents, placement.encode_image(request, progress))
+    width, height = size_like(model, image, width=width, height=height)
+    check_area(width, height, max_pixels=workspace.max_pixels, remedy=SMALLER[workspace.host])
+    image = Image(pixels=cover(image.pixels, width, height))
+    request = requests.EncodeImage(
+        model=model, image=image, width=width, height=height, frames=frames, fps=fps, seed=seed
+    )
+    return placement.encode_image(request, progress)

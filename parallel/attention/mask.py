@@ -1,4 +1,8 @@
-"""Masks that a model built from local lengths, made global."""
+"""Masks that a model built from local lengths, made global.
+
+A mask is *global* where it has a row and a column for every token of the joint sequence, and *local* along a dim where
+a model made it from the tokens that this rank holds. Strategies take global ones.
+"""
 
 # B batch, H heads, S queries, T keys
 

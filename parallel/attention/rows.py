@@ -117,7 +117,7 @@ def take(tensor: Tensor, dim: int, ranges: Sequence[Range]) -> Tensor:
 
 
 def _joined(ranges: Sequence[Range]) -> list[Range]:
-    """The same positions in as few ranges as possible; at least one, be it empty."""
+    """Ranges of positions joined into as few as hold the same ones; at least one, be it empty."""
     joined: list[Range] = []
     for start, end in ranges:
         if joined and joined[-1][1] == start:

@@ -1,4 +1,8 @@
-"""What an attention strategy is: three functions, and the values they speak of."""
+"""What an attention strategy is: three functions, and the values they speak of.
+
+Each strategy is a module of this package: `check` refuses what it cannot do exactly, `attend` does it, `traffic` says
+what it sends. They are composed by taking an inner `attend`.
+"""
 
 from __future__ import annotations
 

@@ -130,8 +130,8 @@ def _to_heads(
     """B H S D blocks with all heads -> B h G D with mine, G in the order of the joint sequence."""
     group, ranks = mesh[Axis.ULYSSES], _members(mesh)
     batch, _, _, width = q.shape
-    mine, place = heads[group.index], ranks[group.index]
-    local, among = layout.local_ranges(place), _among(layout, ranks)
+    mine, rank = heads[group.index], ranks[group.index]
+    local, among = layout.local_ranges(rank), _among(layout, ranks)
     joint = q.new_empty(layout.merged(group.size).num_held(ranks[0] // group.size), batch, mine.num_packed, width)
     sharded = [i for i, stream in enumerate(layout.streams) if stream.is_sharded]
     sends = [
@@ -155,14 +155,14 @@ def _to_tokens(out: Tensor, *, heads: tuple[Heads, ...], layout: Layout, mesh: M
     """B h G D with my heads -> B H S D blocks with all."""
     group, ranks = mesh[Axis.ULYSSES], _members(mesh)
     batch, _, _, width = out.shape
-    place = ranks[group.index]
-    local, among = layout.local_ranges(place), _among(layout, ranks)
+    rank = ranks[group.index]
+    local, among = layout.local_ranges(rank), _among(layout, ranks)
     tokens = out.permute(2, 0, 1, 3)  # G B h D, which a kernel's answer to one batch item is without a copy
     sends = [
         [tokens[slice(*part)].contiguous() for part in places] if member != group.index else []
         for member, places in enumerate(among)
     ]
-    count = layout.num_held(place)
+    count = layout.num_held(rank)
     blocks = [
         out.new_empty(count if member != group.index else 0, batch, each.num_queries, width)
         for member, each in enumerate(heads)

@@ -70,7 +70,7 @@ def num_cores() -> int:
 
 
 def num_free_cores() -> int:
-    """Those of `num_cores` that the container's share of processor time is worth; at least one."""
+    """How many of `num_cores` cores the container's share of processor time is worth; at least one."""
     allowed = read_container().num_cpus
     return num_cores() if allowed is None else max(1, min(num_cores(), int(allowed)))
 

@@ -1,4 +1,8 @@
-"""Deadlines: a command or a function that may hang for ever, on a broken driver or a dead file server, say."""
+"""Deadlines: a command or a function that may hang for ever, on a broken driver or a dead file server, say.
+
+Both are left behind when their time is over: a thread cannot be ended, and a process that waits inside a driver does
+not die.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ class Link:
     first: str
     second: str
     wire: str
-    """Such as `NVLink, 18 lanes` or `PCIe across CPU sockets`; `unknown` without NVIDIA's tool."""
+    """What joins the two devices, such as `NVLink, 18 lanes` or `PCIe across CPU sockets`; `unknown` without NVIDIA's
+    tool."""
     is_direct: bool
     """Whether each can read the other's memory (peer access)."""
 
@@ -51,7 +52,7 @@ class Torch:
 
     version: str
     cuda: str
-    """Its CUDA version; "" in a build without. So are those of ROCm (`hip`) and NCCL."""
+    """The CUDA version that torch was built with; "" in a build without. `hip` is that of ROCm, `nccl` that of NCCL."""
     hip: str
     nccl: str
     backends: tuple[str, ...]

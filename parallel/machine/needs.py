@@ -1,4 +1,8 @@
-"""What ranks need of the operating system, each tried once; a trial raises OSError where it is missing."""
+"""What ranks need of the operating system, each tried once; a trial raises OSError where it is missing.
+
+The doctor calls each of them to say what is missing before a pool fails for want of it: memory files, descriptors
+passed over sockets, pidfds, forks, the loopback.
+"""
 
 from __future__ import annotations
 

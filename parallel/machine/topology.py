@@ -42,14 +42,14 @@ def parse_matrix(matrix: str) -> dict[tuple[int, int], str]:
     """{(a GPU, a later one): what lies between them} from the matrix, whose columns are GPUs first, then NICs."""
     rows = [[cell.strip() for cell in line.split("\t")] for line in ESCAPES.sub("", matrix).splitlines()]
     header = next((row for row in rows if "GPU0" in row[1:]), [])
-    columns = {place: int(found[1]) for place, cell in enumerate(header) if (found := GPU.fullmatch(cell))}
+    columns = {index: int(found[1]) for index, cell in enumerate(header) if (found := GPU.fullmatch(cell))}
     wires = {}
     for row in rows:
         if (first := GPU.fullmatch(row[0])) is None:
             continue
-        for place, other in columns.items():
-            if int(first[1]) < other and place < len(row):
-                wires[int(first[1]), other] = _wire(row[place])
+        for index, other in columns.items():
+            if int(first[1]) < other and index < len(row):
+                wires[int(first[1]), other] = _wire(row[index])
     return wires
 
 

@@ -1,25 +1,31 @@
-"""A job under way on its ranks: what each has told, what time is left, and what comes of it."""
+"""A job under way on its ranks: what each has told, what time is left, and what comes of it.
+
+One attempt at a job, from its dispatch to the last rank's end. The first part that ends badly breaks it; after a moment
+in which the others may fail by themselves, so that the first cause is known, it is aborted: ranks are told to leave the
+collective they may wait in. Whoever has not left in time is killed, the others keep what they have loaded.
+
+    dispatch -> steps ... -> all done                                  the answers are compared and delivered
+                          -> one fails or dies -(grace_s)-> abort      -(leaving)-> whoever is left is killed
+                          -> silent for too long ---------> abort      -(leaving)-> whoever is left is killed
+             cancel ----> the next border, by a vote                   -(leaving)-> abort, then killed
+"""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from ..ranks.messages import read_body
-from ..ranks.seat import JobOrder
+from ..errors import Cancelled, RankFailed
+from ..ranks.channel import read_body
+from ..ranks.messages import Abort, Cancel, Ended, OfJob, Phase, Preview, Run, Spread, Step, Stuck
 from .folder import keep_logs
-from .job import End, Job, RankFailed, failure, first_cause
+from .job import End, Job, Picture, failure, first_cause
 from .limits import Limits
 from .rank_process import RankProcess
 
 DID_NOT_LEAVE = "did not leave a job that another rank had failed in"
 DID_NOT_STOP = "did not stop when its job was cancelled"
-LOADING = "loading"
-"""How the phase begins in which a rank waits for a disk, not for other ranks."""
 
 
 class JobRun:
@@ -31,8 +37,8 @@ class JobRun:
         self.limits = limits
         self.size = job.work.num_ranks if job.work.world is None else job.work.world.size
         self.ends: dict[int, End] = {}
-        """By place in the job."""
-        self.phases: dict[int, str] = {}
+        """By the index of a rank in the job."""
+        self.phases: dict[int, Phase] = {}
         self.steps: dict[int, int] = {}
         self.longest_step_s = 0.0
         self.broken_time: float | None = None
@@ -51,57 +57,58 @@ class JobRun:
     def dispatch(self) -> None:
         work = self.job.work
         first = 0 if work.world is None else work.world.first
-        for place, rank in enumerate(self.ranks):
-            order = JobOrder(
+        for index, rank in enumerate(self.ranks):
+            order = Run(
                 job=self.job.number,
                 function=work.function,
                 lane=work.lane,
-                rank=first + place,
+                rank=first + index,
                 num_ranks=self.size,
-                previews=work.previews and place == 0,
-                answers=work.every or place == 0,
+                previews=work.previews and index == 0,
+                answers=work.every or index == 0,
             )
-            rank.send({"kind": "job", "order": asdict(order)}, [self.job.body])
+            rank.send(order, [self.job.body])
 
     def cancel(self) -> None:
         self.cancel_time = self.cancel_time or time.monotonic()
-        for place, rank in enumerate(self.ranks):
-            if place not in self.ends:
-                rank.send({"kind": "cancel", "job": self.job.number})
+        for index, rank in enumerate(self.ranks):
+            if index not in self.ends:
+                rank.send(Cancel(self.job.number))
 
-    def hear(self, rank: RankProcess, header: Mapping[str, Any], body: int | None) -> None:
+    def hear(self, rank: RankProcess, message: OfJob, body: int | None) -> None:
         """`body` is read and closed here."""
-        place, kind = self.ranks.index(rank), header["kind"]
+        index = self.ranks.index(rank)
         now = self.sign_time = time.monotonic()
-        if kind == "ended":
-            self._end(place, End.read(dict(header), body))
-            if header.get("is_last"):
-                rank.kill("lost its device by an error that CUDA repeats from then on")
-        elif kind == "phase":
-            self.phases[place] = header["name"]
-            self.steps.pop(place, None)
-            self._step_time, self.longest_step_s = None, 0.0  # it may compile, and the steps after it be others
-            if place == 0:
-                self.job.tell("phase", header["name"])
-        elif kind == "step":
-            self.steps[place] = header["done"]
-            if place == 0:
-                if self._step_time is not None:
-                    self.longest_step_s = max(self.longest_step_s, now - self._step_time)
-                self._step_time = now if header["done"] < header["total"] else None
-                self.job.tell("step", (header["done"], header["total"]))
-        elif kind == "stuck":
-            self._end_rank(rank)
-        elif kind == "preview" and body is not None:
-            with contextlib.suppress(OSError):  # the next one may arrive
-                self.job.tell("preview", read_body(body))
+        match message:
+            case Ended():
+                self._end(index, End.read(message, body))
+                if message.is_last:
+                    rank.kill("lost its device by an error that CUDA repeats from then on")
+            case Phase():
+                self.phases[index] = message
+                self.steps.pop(index, None)
+                self._step_time, self.longest_step_s = None, 0.0  # it may compile, and the steps after it be others
+            case Step():
+                self.steps[index] = message.done
+                if index == 0:
+                    if self._step_time is not None:
+                        self.longest_step_s = max(self.longest_step_s, now - self._step_time)
+                    self._step_time = now if message.done < message.total else None
+            case Stuck():
+                self._end_rank(rank)
+            case Preview():
+                if body is not None:
+                    with contextlib.suppress(OSError):  # the next one may arrive
+                        self.job.tell(Picture(read_body(body)))
+        if index == 0 and isinstance(message, Phase | Step):
+            self.job.tell(message)
 
     def lose(self, rank: RankProcess, reason: str) -> None:
         """A rank died, or was ended."""
-        place = self.ranks.index(rank)
-        if place not in self.ends:
+        index = self.ranks.index(rank)
+        if index not in self.ends:
             is_ours = rank.why_killed == DID_NOT_LEAVE
-            self._end(place, End("ended" if is_ours else "died", reason=f"rank {rank.number} ({rank.device}) {reason}"))
+            self._end(index, End("ended" if is_ours else "died", reason=f"rank {rank.number} ({rank.device}) {reason}"))
 
     def check_time(self, now: float) -> None:
         """End what cannot go on, and whoever has not left by then: the others keep what they have loaded."""
@@ -111,8 +118,8 @@ class JobRun:
             if self.late or is_broken or self._ignores_cancel(now):
                 self._abort(now)
             return
-        for place, rank in enumerate(self.ranks):
-            if place not in self.ends and now - self.abort_time > self._time_to_leave(place):
+        for index, rank in enumerate(self.ranks):
+            if index not in self.ends and now - self.abort_time > self._time_to_leave(index):
                 self._end_rank(rank)
 
     def _end_rank(self, rank: RankProcess) -> None:
@@ -130,40 +137,53 @@ class JobRun:
 
     def _abort(self, now: float) -> None:
         self.abort_time = now
-        for place, rank in enumerate(self.ranks):
-            if place not in self.ends:
-                rank.send({"kind": "abort", "job": self.job.number})
+        for index, rank in enumerate(self.ranks):
+            if index not in self.ends:
+                rank.send(Abort(self.job.number))
 
-    def _time_to_leave(self, place: int) -> float:
-        """What a rank loads is worth waiting for."""
-        if self._is_loading(place) and not self.late:
+    def _time_to_leave(self, index: int) -> float:
+        """Seconds that a rank gets, after the abort, to leave the job.
+
+        What a rank loads is worth waiting for: it waits for a disk and not for the others, it will come to a border,
+        and killed it would have to load again. Only where loading itself was too slow does it get no more.
+        """
+        if self._is_loading(index) and not self.late:
             return self.limits.work_s
         if self.cancel_time is not None:  # which it has heard of long ago
             return self.limits.abort_s + self.longest_step_s
         return self.limits.leaving(self.longest_step_s)
 
-    def _is_loading(self, place: int) -> bool:
-        return self.phases.get(place, "").startswith(LOADING)
+    def _is_loading(self, index: int) -> bool:
+        return index in self.phases and self.phases[index].is_loading
 
     def _ignores_cancel(self, now: float) -> bool:
-        """Whether a rank should have come to a step border by now."""
+        """Whether a rank should have come to a step border by now, at which it hears of the cancel.
+
+        Ranks vote at a border, so the slowest decides: the step under way, and one more that a rank may have begun
+        before it heard. Loading has no borders, so a rank that loads is waited for.
+        """
         if self.cancel_time is None or now - self.cancel_time <= self.limits.leaving(2 * self.longest_step_s):
             return False
-        return any(place not in self.ends and not self._is_loading(place) for place in range(len(self.ranks)))
+        return any(index not in self.ends and not self._is_loading(index) for index in range(len(self.ranks)))
 
     def _overdue(self, now: float) -> str:
-        """What has been waited for too long; empty while all is in time."""
+        """What has been waited for too long; empty while all is in time.
+
+        Any sign of any rank counts, because ranks that share a sequence wait for each other: one that is late makes
+        all silent. The pace is that of the longest step since the last phase, since a phase may compile.
+        """
         deadline = self.limits.work_s
         if self._step_time is not None and self.longest_step_s:
             deadline = self.limits.step_deadline(self.longest_step_s)
         if now - self.sign_time <= deadline:
             return ""
-        place = next(place for place in range(len(self.ranks)) if place not in self.ends)
-        doing = f"after step {self.steps[place]}" if place in self.steps else self.phases.get(place, "at the start")
+        index = next(index for index in range(len(self.ranks)) if index not in self.ends)
+        phase = self.phases[index].text if index in self.phases else "at the start"
+        doing = f"after step {self.steps[index]}" if index in self.steps else phase
         return f"was silent about its work for {deadline:g} s ({doing})"
 
-    def _end(self, place: int, end: End) -> None:
-        self.ends[place] = end
+    def _end(self, index: int, end: End) -> None:
+        self.ends[index] = end
         if end.state != "done" and self.broken_time is None and not self.is_over:
             self.broken_time = time.monotonic()
 
@@ -179,24 +199,24 @@ class JobRun:
         """Tell the caller how it ended; False where it is to be tried again."""
         job, ends = self.job, self.ends
         if job.is_cancelled:
-            job.end("cancelled")
+            job.end(Cancelled())
         elif all(end.state == "done" for end in ends.values()):
             self._deliver()
         elif reason := self._loss():
             return not job.try_again(reason, self._log())
         else:
-            place, end = first_cause(ends)
-            rank = self.ranks[place]
+            index, end = first_cause(ends)
+            rank = self.ranks[index]
             if end.state == "failed":
                 keep_logs(rank.log.parent)
             are_alike = all((each.state, each.reason) == ("refused", end.reason) for each in ends.values())
-            job.end("error", failure(end, f"rank {rank.number} ({rank.device})", log=rank.log, are_alike=are_alike))
+            job.end(failure(end, f"rank {rank.number} ({rank.device})", log=rank.log, are_alike=are_alike))
         return True
 
     def _log(self) -> Path:
-        """Of the rank that was lost, or of the first."""
-        places = [place for place, end in self.ends.items() if end.state == "died"]
-        return self.ranks[places[0] if places else 0].log
+        """The log of the rank that was lost, or of the first."""
+        indices = [index for index, end in self.ends.items() if end.state == "died"]
+        return self.ranks[indices[0] if indices else 0].log
 
     def _loss(self) -> str:
         """Why it came to nothing, where that is not its own fault as far as we know."""
@@ -205,12 +225,12 @@ class JobRun:
 
     def _deliver(self) -> None:
         job, ends = self.job, self.ends
-        marks = {place: end.mark for place, end in ends.items()}
+        marks = {index: end.mark for index, end in ends.items()}
         if not job.work.every and (other := next((p for p in marks if marks[p] != marks[0]), None)) is not None:
-            first, second = (self.ranks[place].number for place in (0, other))
-            job.end("error", RankFailed(f"rank {second} has another result than rank {first}; run `latentloom verify`"))
+            first, second = (self.ranks[index].number for index in (0, other))
+            job.end(RankFailed(f"rank {second} has another result than rank {first}; run `latentloom verify`"))
             return
         spreads = [end.spread for _, end in sorted(ends.items()) if end.spread is not None]
         if spreads:
-            job.tell("spread", (spreads[0]["plan"], [work for spread in spreads for work in spread["work"]]))
-        job.end("done", [ends[place].value for place in sorted(ends)])
+            job.tell(Spread(plan=spreads[0].plan, work=tuple(work for spread in spreads for work in spread.work)))
+        job.end(answers=[ends[index].value for index in sorted(ends)])

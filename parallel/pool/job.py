@@ -6,30 +6,43 @@ import errno
 import itertools
 import os
 import queue
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from ..ranks.messages import read_body
+from ..errors import BadInput, BadMessage, LoomError, OutOfMemory, PeerLost, RankFailed
+from ..ranks.channel import read_body
+from ..ranks.messages import Ended, Failure, Phase, Spread, Step, read
 from ..ranks.seat import World
 from ..ranks.shortage import advice
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 Lane = Literal["main", "side"]
-Told = tuple[str, Any]
-"""What the caller is told: ("phase", name), ("preview", the next step's), ("step", (done, total)),
-("spread", (plan, work)), ("done", answers), ("cancelled", None) or ("error", exception)."""
 
 MAX_DEATHS = 2
-LAST_WORDS = ("done", "cancelled", "error")
 _numbers = itertools.count(1)
 
 
-class RankFailed(RuntimeError):
-    """A rank raised, died or was silent; the message begins with its number."""
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """Of the next step."""
+
+    pixels: Tensor
 
 
-class RankOutOfMemory(RankFailed):
-    """A rank's device had no room."""
+@dataclass(frozen=True, eq=False)
+class Last:
+    """The last word: an error, or else the answers."""
+
+    error: BaseException | None = None
+    answers: list[Any] = field(default_factory=list)
+
+
+Told = Phase | Step | Picture | Spread | Last
+"""What the caller is told."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +52,7 @@ class Work:
     function: str
     num_ranks: int
     lane: Lane
-    place: int
+    rank: int
     """Which rank of a replica runs it, where it takes one."""
     owner: str
     previews: bool
@@ -66,96 +79,98 @@ class Job:
         """Once the last word is there, or about to be."""
         return self.body < 0
 
-    def tell(self, kind: str, value: Any = None) -> None:
-        self.told.put((kind, value))
+    def tell(self, told: Told) -> None:
+        self.told.put(told)
 
     def try_again(self, reason: str, log: Path) -> bool:
         """Whether it may be, after it lost a rank; otherwise this is its end."""
         self.num_deaths += 1
         if self.work.world is not None:  # the ranks of other machines must be asked again too
-            self.end("error", _noted(RankFailed(reason), log))
+            self.end(_noted(RankFailed(reason), log))
             return False
         if self.num_deaths < MAX_DEATHS:
-            self.tell("phase", f"starting again: {reason}")
+            self.tell(Phase(job=self.number, text=f"starting again: {reason}", is_loading=False))
             return True
         error = RankFailed(f"{reason}, for the second time in this job, so it is given up")
-        self.end("error", _noted(error, log))
+        self.end(_noted(error, log))
         return False
 
-    def end(self, kind: Literal["done", "cancelled", "error"], value: Any = None) -> None:
+    def end(self, error: BaseException | None = None, *, answers: Sequence[Any] = ()) -> None:
         """The last word; the request is let go of."""
         if not self.is_over:
             os.close(self.body)
             self.body = -1
-            self.tell(kind, value)
+            self.tell(Last(error, list(answers)))
 
 
-@dataclass
+@dataclass(frozen=True)
 class End:
     """How one rank's part of a job ended."""
 
-    state: Literal["done", "cancelled", "refused", "failed", "out_of_memory", "died", "ended"]
+    state: Literal["done", "cancelled", "refused", "failed", "died", "ended"]
     """`died` by itself or by a deadline; `ended` by us, because the job could not go on."""
     value: Any = None
+    """The answer of one that is done."""
     is_whole: bool = False
     """Whether the rank is still in its process group, in step with the others."""
     mark: int = 0
-    spread: dict[str, Any] | None = None
+    spread: Spread | None = None
+    code: str = ""
     reason: str = ""
+    traceback: str = ""
 
     @classmethod
-    def read(cls, header: dict[str, Any], body: int | None) -> End:
+    def read(cls, told: Ended, body: int | None) -> End:
         try:
             if body is None:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             value = read_body(body)
+            if told.state == "done":
+                return cls("done", value, is_whole=told.is_whole, mark=told.mark, spread=told.spread)
+            failure = read(Failure, value, what="failure")
         except Exception as error:
             reason = f"its answer cannot be read: {advice(error) if isinstance(error, OSError) else error}"
-            return cls("failed", {"type": "RuntimeError", "message": reason, "traceback": ""}, reason=reason)
-        reason = value["message"] if header["state"] not in ("done", "cancelled") else ""
+            return cls("failed", code=BadMessage.code, reason=reason)
         return cls(
-            header["state"],
-            value,
-            is_whole=header["is_whole"],
-            mark=header.get("mark", 0),
-            spread=header.get("spread"),
-            reason=reason,
+            told.state,
+            is_whole=told.is_whole,
+            code=failure.code,
+            reason="" if told.state == "cancelled" else failure.text,
+            traceback=failure.traceback,
         )
-
-
-LOST_CONNECTION = ("closed by peer", "reset by peer", "broken pipe", "connection", "aborted", "nccl", "gloo")
-"""What a rank says when it was another that failed."""
 
 
 def first_cause(ends: dict[int, End]) -> tuple[int, End]:
     """The rank whose failure explains the others', in the order in which they were told."""
-    wrong = [(rank, end) for rank, end in ends.items() if end.state in ("refused", "out_of_memory", "failed")]
+    wrong = [(rank, end) for rank, end in ends.items() if end.state in ("refused", "failed")]
     if not wrong:
-        rank, end = next((rank, end) for rank, end in ends.items() if end.state != "done")
-        told = {"type": "Cancelled", "message": "it stopped, though nobody had asked it to", "traceback": ""}
-        return rank, End("failed", told, reason=told["message"])
-    for state in ("out_of_memory", "refused"):
-        for rank, end in wrong:
-            if end.state == state:
-                return rank, end
-    own = [each for each in wrong if not any(words in each[1].reason.lower() for words in LOST_CONNECTION)]
-    return (own or wrong)[0]
+        rank = next(rank for rank, end in ends.items() if end.state != "done")
+        return rank, End("failed", code=LoomError.code, reason="it stopped, though nobody had asked it to")
+    return min(wrong, key=lambda each: _distance(each[1]))
+
+
+def _distance(end: End) -> int:
+    """From the first cause: a lack of memory explains other failures, and most of all those of peers."""
+    if end.code == OutOfMemory.code:
+        return 0
+    if end.state == "refused":
+        return 1
+    return 3 if end.code == PeerLost.code else 2
 
 
 def failure(end: End, rank: str, *, log: Path, are_alike: bool) -> Exception:
     """What the caller raises; `are_alike` where every rank has refused with the same words."""
     if end.state == "refused":
-        error = ValueError(end.reason if are_alike else f"{rank}: {end.reason}")
-        error.add_note(end.value["traceback"])
+        error = BadInput(end.reason if are_alike else f"{rank}: {end.reason}")
+        error.code = end.code
+        error.add_note(end.traceback)
         return error
-    kind = RankOutOfMemory if end.state == "out_of_memory" else RankFailed
-    name = end.value["type"]
-    told = end.reason if end.state == "out_of_memory" or name == "RuntimeError" else f"{name}: {end.reason}"
-    error = kind(f"{rank}: {told}")
-    error.add_note(end.value["traceback"])
+    kind = OutOfMemory if end.code == OutOfMemory.code else RankFailed
+    error = kind(f"{rank}: {end.reason}")
+    error.add_note(end.traceback)
     return _noted(error, log)
 
 
-def _noted(error: RankFailed, log: Path) -> RankFailed:
+def _noted(error: LoomError, log: Path) -> LoomError:
     error.add_note(f"the rank's log: {log}")
     return error

@@ -1,4 +1,10 @@
-"""How long the pool waits, for each thing that may not come."""
+"""How long the pool waits, for each thing that may not come.
+
+A rank that died is seen at once, by the kernel. A rank that hangs is seen only by a clock, and no clock suits all work:
+a step of a large video takes minutes, one of a small picture milliseconds. So the limit of a step follows from the
+steps before it, and where none is known, while parts are loaded or compiled, it is long. Too short a limit kills ranks
+with all that they have loaded; too long a one only makes whoever waits for a hang wait longer. When in doubt: longer.
+"""
 
 from __future__ import annotations
 

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..errors import RankFailed
 from ..machine.container import num_free_cores
-from ..progress import SILENT, Cancelled, Preview, Progress, RankWork
-from ..ranks.messages import write_body
+from ..progress import SILENT, Preview, Progress
+from ..ranks.channel import write_body
+from ..ranks.messages import Phase, Spread, Step
 from ..ranks.seat import World
 from ..ranks.shortage import advice
 from .folder import PoolFolder
-from .job import LAST_WORDS, Job, Lane, RankFailed, Work
+from .job import Job, Lane, Last, Picture, Work
 from .limits import Limits
 from .rank_process import RankProcess
 from .replica import Replica
@@ -94,23 +96,23 @@ class Pool:
         *,
         num_ranks: int = 1,
         lane: Lane = "main",
-        place: int = 0,
+        rank: int = 0,
         world: World | None = None,
     ) -> Any:
         """The first rank's answer; the others' must have the same bits. Blocks; may be called from many threads.
 
-        On the main lane `num_ranks` ranks of a replica work together; on the side lane one does, that at `place`,
+        On the main lane `num_ranks` ranks of a replica work together; on the side lane one does, number `rank` of it,
         beside main jobs. A rank's death is mended and the job tried once more. Raises ValueError where a rank refused
-        the request, `RankOutOfMemory`, `RankFailed` naming the rank, or what `progress` raised once the ranks have
+        the request, `OutOfMemory`, `RankFailed` naming the rank, or what `progress` raised once the ranks have
         stopped.
         """
-        return self._call(function, request, progress, num_ranks=num_ranks, lane=lane, place=place, world=world)[0]
+        return self._call(function, request, progress, num_ranks=num_ranks, lane=lane, rank=rank, world=world)[0]
 
     def call_every(
         self, function: str, request: Mapping[str, Any], progress: Progress = SILENT, *, num_ranks: int
     ) -> list[Any]:
-        """The same on the main lane, with every rank's answer, which may differ."""
-        return self._call(function, request, progress, num_ranks=num_ranks, lane="main", place=0, every=True)
+        """Run a function as `call` does, on the main lane, and give every rank's answer, which may differ."""
+        return self._call(function, request, progress, num_ranks=num_ranks, lane="main", rank=0, every=True)
 
     def states(self) -> list[RankState]:
         """A look at the ranks, as they were a moment ago."""
@@ -151,7 +153,7 @@ class Pool:
         *,
         num_ranks: int,
         lane: Lane,
-        place: int,
+        rank: int,
         every: bool = False,
         world: World | None = None,
     ) -> list[Any]:
@@ -159,7 +161,7 @@ class Pool:
             function=function,
             num_ranks=num_ranks,
             lane=lane,
-            place=place % self.size,
+            rank=rank % self.size,
             owner=progress.owner,
             previews=progress.wants_previews,
             every=every,
@@ -196,30 +198,27 @@ def _wait(job: Job, progress: Progress) -> list[Any]:
     while True:
         progress.check()
         try:
-            kind, value = job.told.get(timeout=CHECK_S)
+            told = job.told.get(timeout=CHECK_S)
         except queue.Empty:
             continue
-        if kind == "phase":
-            progress.phase(value)
-        elif kind == "preview":
-            preview = functools.partial(lambda picture: picture, value)
-        elif kind == "step":
-            done, total = value
-            progress.step(done, total, preview)
-            preview = None
-        elif kind == "spread":
-            plan, work = value
-            progress.spread(plan, [RankWork(**each) for each in work])
-        elif kind == "done":
-            return value
-        elif kind == "cancelled":
-            raise Cancelled
-        else:
-            raise value
+        match told:
+            case Phase():
+                progress.phase(told.text, is_loading=told.is_loading)
+            case Picture(pixels):
+                preview = functools.partial(lambda picture: picture, pixels)
+            case Step():
+                progress.step(told.done, told.total, preview)
+                preview = None
+            case Spread():
+                progress.spread(told.plan, told.work)
+            case Last():
+                if told.error is not None:
+                    raise told.error
+                return told.answers
 
 
 def _drain(job: Job) -> None:
-    while job.told.get()[0] not in LAST_WORDS:
+    while not isinstance(job.told.get(), Last):
         pass
 
 

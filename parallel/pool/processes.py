@@ -10,9 +10,11 @@ import selectors
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from ..ranks.messages import Channel, Closed, Message
+from ..errors import BadMessage, Closed
+from ..ranks.channel import Channel, Received
+from ..ranks.messages import Exited, Forked, FromRank, FromServer, Hello, NoSpare, NotForked, Ready
 from ..ranks.shortage import MemoryKills, advice
 from .folder import keep_logs
 from .limits import Limits
@@ -32,7 +34,7 @@ CODE_S = 0.1
 class Listener(Protocol):
     """Who is told of ranks."""
 
-    def on_message(self, rank: RankProcess, message: Message) -> None: ...
+    def on_message(self, rank: RankProcess, received: Received[FromRank]) -> None: ...
 
     def on_loss(self, rank: RankProcess, reason: str) -> None: ...
 
@@ -128,7 +130,9 @@ class Crew:
         return last_line(rank.log) if silence_s > self._limits.start_s else ""
 
     def _insist(self, rank: RankProcess, now: float) -> None:
-        """It waits in a driver, perhaps for ever; those who wait for it are told, now and again."""
+        """A rank that was killed does not go: it waits in a driver, perhaps for ever. Those who wait for it are told,
+        now and again.
+        """
         rank.end_time = now
         was_killed = bool(rank.why_killed)
         rank.kill("closed its connection")
@@ -167,42 +171,50 @@ class Crew:
         """Hear all that it has said; False where it is gone."""
         while self._server is not None:
             try:
-                message = self._server.channel.receive()
+                received = self._server.channel.receive()
             except Closed:
                 return False
-            if message is None:
+            except BadMessage as error:
+                logger.warning("the fork server is not understood, and ended: %s", error)
+                return False
+            if received is None:
                 break
-            self._hear_server(message)
+            self._hear_server(received)
         return True
 
-    def _hear_server(self, message: Message) -> None:
-        header = message.header
-        if header["kind"] == "ready":
-            assert self._server is not None, "it has spoken"
-            if not self._server.hear_ready(message):  # it could not be ended, should it be stopped
-                self._lose_server()
-        elif header["kind"] == "no_spare":
-            self._spare.refuse(header["message"])
-        elif header["kind"] == "ended":
-            if any(rank.pid == header["pid"] for rank in self.ranks):
-                self._codes[header["pid"]] = header["code"]
-        elif header["kind"] in ("forked", "not_forked"):
-            rank = self.ranks[header["rank"]]
-            if rank.channel is None or rank.birth != header["birth"]:  # lost already: it sees that nobody listens
-                for fd in message.fds:
-                    os.close(fd)
-            elif header["kind"] == "not_forked":
-                rank.why_killed = f"could not be started: {header['message']}; end other processes"
-                self.lose(rank)
-            elif not message.fds:
-                rank.why_killed = "could not be watched: too many open files; raise the limit (ulimit -n)"
-                self.lose(rank)
-            else:
-                rank.pid, rank.pidfd = header["pid"], message.fds[0]
-                self._listen(rank.pidfd, lambda: self.lose(rank))
+    def _hear_server(self, received: Received[FromServer]) -> None:
+        match received.message:
+            case Ready(pid):
+                assert self._server is not None, "it has spoken"
+                if not self._server.hear_ready(pid, received.fds):  # it could not be ended, should it be stopped
+                    self._lose_server()
+            case NoSpare(problem):
+                self._spare.refuse(problem)
+            case Exited() as told:
+                if any(rank.pid == told.pid for rank in self.ranks):
+                    self._codes[told.pid] = told.code
+            case Forked() | NotForked() as told:
+                self._hear_forked(told, received.fds)
+
+    def _hear_forked(self, told: Forked | NotForked, fds: Sequence[int]) -> None:
+        rank = self.ranks[told.rank]
+        if rank.channel is None or rank.birth != told.birth:  # lost already: it sees that nobody listens
+            for fd in fds:
+                os.close(fd)
+        elif isinstance(told, NotForked):
+            rank.why_killed = f"could not be started: {told.problem}; end other processes"
+            self.lose(rank)
+        elif not fds:
+            rank.why_killed = "could not be watched: too many open files; raise the limit (ulimit -n)"
+            self.lose(rank)
+        else:
+            rank.pid, rank.pidfd = told.pid, fds[0]
+            self._listen(rank.pidfd, lambda: self.lose(rank))
 
     def _lose_server(self) -> None:
-        """Its ranks die with it, by the kernel. Its spare, if it has one, goes on in its place."""
+        """The fork server is gone: its ranks die with it, by the kernel, and its spare, if it has one, goes on in its
+        place.
+        """
         assert self._server is not None, "it was there"
         self._ignore(self._server.channel)
         code = self._server.close()
@@ -251,7 +263,7 @@ class Crew:
         self._listener.on_loss(rank, reason)
 
     def _bury(self, rank: RankProcess) -> None:
-        """It is dead and has let go of its device, so that another can be started."""
+        """Forget a rank that is dead and has let go of its device, so that another can be started."""
         self._codes.pop(rank.pid, None)
         self._ignore(rank.channel)
         self._ignore(rank.pidfd)
@@ -285,26 +297,29 @@ class Crew:
         """Hear all that a rank has said; False where its connection is closed."""
         while rank.channel is not None:
             try:
-                message = rank.channel.receive()
+                received = rank.channel.receive()
             except Closed:
                 return False
-            if message is None:
+            except BadMessage as error:
+                rank.kill(f"is not understood: {error}")
+                break
+            if received is None:
                 break
             rank.heard = time.monotonic()
-            if message.header["kind"] == "hello":
+            if isinstance(received.message, Hello):
                 rank.has_begun = True
                 self._num_failures = 0
                 logger.info("rank %d (%s) is ready, process %d", rank.number, rank.device, rank.pid)
             else:
-                self._listener.on_message(rank, message)
+                self._listener.on_message(rank, received)
         return True
 
     # Descriptors
 
-    def _listen(self, what: Channel | int, call: Callable[[], None]) -> None:
+    def _listen(self, what: Channel[Any] | int, call: Callable[[], None]) -> None:
         self._selector.register(what, selectors.EVENT_READ, call)
 
-    def _ignore(self, what: Channel | int | None) -> None:
+    def _ignore(self, what: Channel[Any] | int | None) -> None:
         if what is not None and what != -1:
             with contextlib.suppress(KeyError):
                 self._selector.unregister(what)

@@ -1,4 +1,7 @@
-"""The host's view of one rank: its process, its connection, and when it was last heard."""
+"""The host's view of one rank: its process, its connection, and when it was last heard.
+
+A rank is a place with a number and a device; processes that die are followed by others in the same place.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from ..ranks.messages import Channel, Closed
+from ..errors import Closed
+from ..ranks.channel import Channel
+from ..ranks.messages import Fork, FromRank, ToRank
 from .server_process import ServerProcess, how_it_ended, is_stopped, reap
 
 
@@ -22,7 +26,7 @@ class RankProcess:
         self.device = device
         self.num_threads = num_threads
         self.log = folder / f"rank{number}.log"
-        self.channel: Channel | None = None
+        self.channel: Channel[FromRank] | None = None
         self.birth = 0
         """How many processes have filled this place: what is told of an earlier one is not meant for this one."""
         self.pid = 0
@@ -47,20 +51,16 @@ class RankProcess:
         self.heard = time.monotonic()
         self.why_killed = ""
         self.birth += 1
-        config = {
-            "rank": self.number,
-            "birth": self.birth,
-            "device": self.device,
-            "num_threads": self.num_threads,
-            "ping_s": ping_s,
-        }
-        self.channel = server.fork(config, log=self.log)
+        order = Fork(
+            rank=self.number, birth=self.birth, device=self.device, num_threads=self.num_threads, ping_s=ping_s
+        )
+        self.channel = server.fork(order, log=self.log)
 
-    def send(self, header: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
+    def send(self, message: ToRank, fds: Sequence[int] = ()) -> None:
         """To a rank that is gone nothing is sent: its death is told elsewhere. One that cannot be told is ended."""
         if self.channel is not None:
             try:
-                self.channel.send(header, fds)
+                self.channel.send(message, fds)
             except Closed:
                 pass
             except OSError as error:

@@ -1,17 +1,20 @@
-"""A replica: the ranks that do one main job at a time, together, and the process group that they have joined."""
+"""A replica: the ranks that do one main job at a time, together, and the process group that they have joined.
+
+A pool's ranks are divided into replicas of equal size, which work on different jobs. A main job may take several ranks,
+which then form a process group; the group is kept for the next job while all of it is in step.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
+from ..errors import RankFailed
+from ..ranks.messages import Join, Joined
 from ..ranks.seat import World
 from .attempt import JobRun
-from .job import Job, RankFailed
+from .job import Job
 from .limits import Limits
 from .rank_process import RankProcess
 
@@ -19,7 +22,9 @@ logger = logging.getLogger("latentloom")
 
 
 class Replica:
-    """Its main job runs on its first `num_ranks` ranks; beside it each rank may have one side job."""
+    """The ranks that do one main job at a time. It runs on its first `num_ranks` ranks; beside it each rank may have
+    one side job.
+    """
 
     def __init__(self, name: str, ranks: list[RankProcess], *, folder: Path, limits: Limits) -> None:
         self.name = name
@@ -34,7 +39,7 @@ class Replica:
         """How many ranks the present or next process group has."""
         self.world: World | None = None
         self.members: list[RankProcess] = []
-        """Of `world`."""
+        """The ranks in the process group `world`, in the order of their numbers there."""
         self.joining: dict[RankProcess, str | None] = {}
         """While ranks join `world`: what each said, or None where it has not; "" is well."""
         self._join_time = 0.0
@@ -87,16 +92,16 @@ class Replica:
         self.members = self.ranks[: self.size]
         self._join_time = time.monotonic()
         self._problem = ""
-        for place, rank in enumerate(self.members):
+        for index, rank in enumerate(self.members):
             self.joining[rank] = None
-            rank.send({"kind": "join", "world": asdict(wanted), "rank": wanted.first + place})
+            rank.send(Join(world=wanted, rank=wanted.first + index))
 
-    def hear_joined(self, rank: RankProcess, header: Mapping[str, Any]) -> None:
-        if self.world is None or header["world"] != self.world.name or rank not in self.joining:
+    def hear_joined(self, rank: RankProcess, told: Joined) -> None:
+        if self.world is None or told.world != self.world.name or rank not in self.joining:
             return
-        self.joining[rank] = header["problem"]
-        if header["problem"] and not self._problem:
-            self._join_time, self._problem = time.monotonic(), f"rank {rank.number}: {header['problem']}"
+        self.joining[rank] = told.problem
+        if told.problem and not self._problem:
+            self._join_time, self._problem = time.monotonic(), f"rank {rank.number}: {told.problem}"
         if all(said is not None for said in self.joining.values()):
             self.joining = {}
             if self._problem:
@@ -108,7 +113,7 @@ class Replica:
         self.world = None
         if self.job is not None:
             job, self.job = self.job, None
-            job.end("error", RankFailed(f"the ranks could not connect: {self._problem}"))
+            job.end(RankFailed(f"the ranks could not connect: {self._problem}"))
         self.size = 1  # the next job that wants more tries again
 
     def lose(self, rank: RankProcess, reason: str) -> None:
@@ -139,7 +144,7 @@ class Replica:
             self.job = None
 
     def _end_waits(self, why: str) -> None:
-        """Those who wait in the rendezvous, which nothing else ends; who has joined or failed lives on."""
+        """End the ranks that wait in the rendezvous, which nothing else ends; who has joined or failed lives on."""
         for each, said in self.joining.items():
             if said is None:
                 each.kill(why)

@@ -1,4 +1,8 @@
-"""The host's side of a fork server: starting it, asking it for a spare and for ranks, ending it."""
+"""The host's side of a fork server: starting it, asking it for a spare and for ranks, ending it.
+
+The fork server is a small process that has imported what ranks need; the host starts it as a program, and asks it over
+a socket for the rest.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+from ..errors import Closed
+from ..ranks.channel import Channel
 from ..ranks.guard import has_ended
-from ..ranks.messages import Channel, Closed, Message
+from ..ranks.messages import FROM_RANK, FROM_SERVER, Fork, ForkSpare, FromRank, FromServer, Message, ToServer
 
 START = """
 import importlib.util, json, os, sys
@@ -27,6 +33,7 @@ if root not in folders:  # the host found it by a path that a new process does n
     found.loader.exec_module(sys.modules[package])
 importlib.import_module(package + ".parallel.ranks.fork_server").main(fd, host, preload)
 """
+M = TypeVar("M", bound=Message)
 TAIL_BYTES = 4096
 LOG_BYTES = 4 << 20
 """Kept of a rank's log when another process goes on with it."""
@@ -40,7 +47,7 @@ class ServerProcess:
     Its death is the death of its ranks, by the kernel.
     """
 
-    def __init__(self, channel: Channel, process: subprocess.Popen[bytes] | None = None) -> None:
+    def __init__(self, channel: Channel[FromServer], process: subprocess.Popen[bytes] | None = None) -> None:
         self.channel = channel
         self.channel.socket.setblocking(False)
         self.pid = 0 if process is None else process.pid
@@ -52,7 +59,7 @@ class ServerProcess:
     @classmethod
     def start(cls, log: Path, preload: Sequence[str]) -> ServerProcess:
         """A new one, which imports first. Raises `OSError`."""
-        channel, theirs = Channel.pair()
+        channel, theirs = Channel.pair(FROM_SERVER)
         package = (__package__ or "").split(".")[0]
         root = str(Path(__file__).resolve().parents[2])
         order = json.dumps([package, root, theirs.fileno(), os.getpid(), list(preload)])
@@ -75,19 +82,19 @@ class ServerProcess:
 
     def spare(self) -> ServerProcess:
         """Ask for a spare. Raises `OSError` or `Closed`."""
-        return ServerProcess(self._ask({"kind": "spare"}))
+        return ServerProcess(self._ask(ForkSpare(), FROM_SERVER))
 
-    def fork(self, config: Mapping[str, Any], *, log: Path) -> Channel:
+    def fork(self, order: Fork, *, log: Path) -> Channel[FromRank]:
         """Ask for a rank; it says hello on the channel given back. Raises `OSError` or `Closed`."""
         shorten(log)
         with log.open("ab") as file:
-            channel = self._ask({"kind": "fork", **config}, file.fileno())
+            channel = self._ask(order, FROM_RANK, file.fileno())
         channel.socket.setblocking(False)
         return channel
 
-    def _ask(self, order: Mapping[str, Any], *fds: int) -> Channel:
+    def _ask(self, order: ToServer, hears: Collection[type[M]], *fds: int) -> Channel[M]:
         """The host's end of a connection to the process that is asked for."""
-        mine, theirs = Channel.pair()
+        mine, theirs = Channel.pair(hears)
         try:
             self.channel.send(order, [theirs.fileno(), *fds])
         except (OSError, Closed):
@@ -97,10 +104,10 @@ class ServerProcess:
             theirs.close()
         return mine
 
-    def hear_ready(self, message: Message) -> bool:
+    def hear_ready(self, pid: int, fds: Sequence[int]) -> bool:
         """Whether it can be ended from now on, whatever it does: without a child or a descriptor nobody else can."""
-        self.pid = message.header["pid"]
-        self._pidfd = message.fds[0] if message.fds else -1
+        self.pid = pid
+        self._pidfd = fds[0] if fds else -1
         return self._process is not None or self._pidfd >= 0
 
     def is_frozen(self) -> bool:
@@ -147,7 +154,7 @@ def reap(pidfd: int) -> int | None:
 
 
 def is_stopped(pid: int) -> bool:
-    """As SIGSTOP or a debugger does."""
+    """Whether a process is stopped, as SIGSTOP or a debugger stops one."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
     except OSError:

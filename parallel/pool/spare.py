@@ -1,4 +1,8 @@
-"""The spare of a pool's fork server: there while the server lives, and in office when it dies."""
+"""The spare of a pool's fork server: there while the server lives, and in office when it dies.
+
+Importing torch takes a second or more. The fork server forks a copy of itself, the spare, before any rank, so that
+neither a lost rank nor a lost server costs an import.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ import logging
 import time
 from collections.abc import Callable
 
-from ..ranks.messages import Channel, Closed
+from ..errors import BadMessage, Closed
+from ..ranks.channel import Channel
+from ..ranks.messages import FromServer, Ready
 from ..ranks.shortage import advice
 from .server_process import ServerProcess
 
@@ -19,7 +25,10 @@ class Spare:
     """Owned by the crew. `listen` and `ignore` are the crew's: what to call when a connection has news."""
 
     def __init__(
-        self, *, listen: Callable[[Channel, Callable[[], None]], None], ignore: Callable[[Channel], None]
+        self,
+        *,
+        listen: Callable[[Channel[FromServer], Callable[[], None]], None],
+        ignore: Callable[[Channel[FromServer]], None],
     ) -> None:
         self._listen = listen
         self._ignore = ignore
@@ -40,7 +49,9 @@ class Spare:
             self._listen(self._process.channel, self._read)
 
     def take(self) -> ServerProcess | None:
-        """It is the server from now on, and has no spare yet."""
+        """Give the spare away, to be the fork server from now on; None where there is none. Another is to be asked
+        for.
+        """
         process, self._process = self._process, None
         if process is not None:
             self._ignore(process.channel)
@@ -53,7 +64,7 @@ class Spare:
         self._lose(f"could not be started: {message}; end other processes")
 
     def close(self) -> None:
-        """It has nothing to end in good order, and may be stopped."""
+        """Kill the spare: it has nothing to end in good order, and may be stopped."""
         if (process := self.take()) is not None:
             process.kill()
             process.close()
@@ -61,13 +72,16 @@ class Spare:
     def _read(self) -> None:
         while self._process is not None:
             try:
-                message = self._process.channel.receive()
+                received = self._process.channel.receive()
             except Closed:
                 self._lose("has ended")
                 return
-            if message is None:
+            except BadMessage as error:
+                self._lose(f"is not understood: {error}")
                 return
-            if self._process.hear_ready(message):
+            if received is None:
+                return
+            if isinstance(received.message, Ready) and self._process.hear_ready(received.message.pid, received.fds):
                 self._num_losses = 0
                 logger.info("the spare of the fork server is process %d", self._process.pid)
             else:

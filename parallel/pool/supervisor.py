@@ -16,9 +16,11 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from ..ranks.messages import Message
+from ..errors import BadInput, Cancelled, RankFailed
+from ..ranks.channel import Received
+from ..ranks.messages import FromRank, Hello, Joined, Ping
 from .attempt import JobRun
-from .job import Job, RankFailed
+from .job import Job
 from .limits import Limits
 from .processes import Crew
 from .rank_process import RankProcess
@@ -162,16 +164,16 @@ class Supervisor:
     def _submit(self, job: Job) -> None:
         num_ranks = len(self.replicas[0].ranks)
         if self.is_closed:
-            job.end("error", RankFailed("the pool was closed"))
+            job.end(RankFailed("the pool was closed"))
         elif not 1 <= job.work.num_ranks <= num_ranks:
-            job.end("error", ValueError(f"{job.work.num_ranks} ranks are asked for; {num_ranks} work together here"))
+            job.end(BadInput(f"{job.work.num_ranks} ranks are asked for; {num_ranks} work together here"))
         else:
             self.queues[job.work.lane].put(job)
 
     def _cancel(self, job: Job) -> None:
         job.is_cancelled = True
         if self._withdraw(job):
-            job.end("cancelled")
+            job.end(Cancelled())
             return
         for replica in self.replicas:
             for run in replica.runs():
@@ -187,7 +189,7 @@ class Supervisor:
     def _close(self, reason: str = "the pool was closed") -> None:
         self.is_closed = True
         for job in self._jobs():
-            job.end("error", RankFailed(reason))
+            job.end(RankFailed(reason))
 
     def _jobs(self) -> list[Job]:
         waiting = [job for jobs in self.queues.values() for job in jobs]
@@ -196,16 +198,15 @@ class Supervisor:
 
     # What the crew tells
 
-    def on_message(self, rank: RankProcess, message: Message) -> None:
-        header = message.header
-        body = message.fds[0] if message.fds else None
+    def on_message(self, rank: RankProcess, received: Received[FromRank]) -> None:
+        message, body = received.message, received.fds[0] if received.fds else None
         replica = next(each for each in self.replicas if rank in each.ranks)
-        if header["kind"] == "joined":
-            replica.hear_joined(rank, header)
-        elif "job" in header:
-            run = next((r for r in replica.runs() if r.job.number == header["job"] and rank in r.ranks), None)
+        if isinstance(message, Joined):
+            replica.hear_joined(rank, message)
+        elif not isinstance(message, Hello | Ping):
+            run = next((r for r in replica.runs() if r.job.number == message.job and rank in r.ranks), None)
             if run is not None:
-                run.hear(rank, header, body)
+                run.hear(rank, message, body)
                 self._settle(replica)
             elif body is not None:
                 os.close(body)
@@ -222,7 +223,7 @@ class Supervisor:
         stuck = [replica.job for replica in self.replicas if not replica.is_whole]
         for job in self._jobs():
             if (job in stuck or not can_work) and self._withdraw(job):
-                job.end("error", RankFailed(reason))
+                job.end(RankFailed(reason))
 
     # Jobs
 
@@ -232,11 +233,11 @@ class Supervisor:
         replica.advance()
 
         def fits(job: Job) -> bool:
-            rank = replica.ranks[job.work.place]
+            rank = replica.ranks[job.work.rank]
             return rank.is_ready and rank not in replica.side
 
         while (job := self.queues["side"].take(fits)) is not None:
-            rank = replica.ranks[job.work.place]
+            rank = replica.ranks[job.work.rank]
             replica.side[rank] = JobRun(job, [rank], self._limits)
             replica.side[rank].dispatch()
 

@@ -6,15 +6,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..errors import RankFailed
 from ..progress import Progress
 from ..ranks.seat import Seat
-from .job import RankFailed
 from .limits import Limits
 from .pool import Pool
 
 
 class Deadline(Progress):
-    """Of work on ranks that are of no use afterwards: when its time is over, `close` ends them, whatever they do."""
+    """A time limit for work on ranks that are of no use afterwards: when it is over, `close` ends them, whatever they
+    do.
+    """
 
     def __init__(self, timeout_s: float, *, close: Callable[[], None], words: str) -> None:
         self._end = time.monotonic() + timeout_s

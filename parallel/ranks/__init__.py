@@ -1,15 +1,17 @@
 """The ranks' side of a pool: what runs in its processes, and what they and the host say to each other.
 
+channel: A connection: messages as small pieces of JSON, beside them bodies of plain data with tensors in memfds; no
+    pickle.
 fork_server: The fork server: a small process that has imported what ranks need, and forks one when it is asked to.
 guard: No process outlives the one it works for: what a child does so that the kernel ends it with its parent, on
     Linux.
 membership: A rank's membership in process groups that come and go: joining one, voting in it, leaving it without the
     others.
-messages: Messages between host and ranks: a small JSON header, and a body of plain data with tensors in a memfd; no
-    pickle.
+messages: The protocol of a pool: what host, fork server and ranks say to each other, and how it becomes plain data
+    and back.
 rank: A rank: a forked process that holds one device, joins process groups and runs named functions, until it is
     ended.
 rank_job: One job as a rank sees it: what its work reports to, and how it ends.
-seat: A rank's place in one job: which of how many ranks it is, and its device.
+seat: A rank's seat in one job: which of how many ranks it is, and its device.
 shortage: What to tell a user whose system has run out of something.
 """

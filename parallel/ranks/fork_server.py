@@ -24,10 +24,12 @@ import socket
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from ..errors import Closed
 from . import guard
-from .messages import Channel, Closed
+from .channel import Channel
+from .messages import TO_RANK, TO_SERVER, Exited, Fork, Forked, NoSpare, NotForked, Ready, ToServer
 
 ENVIRONMENT = {
     "GLOO_SOCKET_IFNAME": "lo",  # nothing listens on the network
@@ -42,7 +44,7 @@ TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "L
 
 def main(fd: int, host: int, preload: Sequence[str]) -> None:
     """Serve the connection `fd` until its other side closes it or the process `host` dies."""
-    channel = Channel(socket.socket(fileno=fd))
+    channel = Channel(socket.socket(fileno=fd), TO_SERVER)
     host_pidfd = os.pidfd_open(host)
     if os.getppid() != host:
         os._exit(1)
@@ -82,22 +84,22 @@ def check_untouched() -> None:
 class Server:
     """Serves one host. It has one thread, also as a spare: a fork takes no other along, nor a lock that one holds."""
 
-    def __init__(self, channel: Channel, host_pidfd: int) -> None:
+    def __init__(self, channel: Channel[ToServer], host_pidfd: int) -> None:
         self.channel = channel
         self.host_pidfd = host_pidfd
         self.own_pidfd = os.pidfd_open(os.getpid())
         self.server_pidfd = -1
-        """Of the server that this one is, or was, the spare of."""
+        """The server that this process is, or was, the spare of; -1 in one that never was a spare."""
         self.poll = select.poll()
         self.children: dict[int, int] = {}
-        """Their pids, by pidfd."""
+        """The pids of the children, by pidfd."""
 
     def serve(self) -> NoReturn:
         while True:
             self.poll.register(self.channel.fileno(), select.POLLIN)
             self.poll.register(self.host_pidfd, select.POLLIN)
             try:
-                self.channel.send({"kind": "ready", "pid": os.getpid()}, [self.own_pidfd])
+                self.channel.send(Ready(os.getpid()), [self.own_pidfd])
                 while not any(self._turn(fd) for fd, _ in self.poll.poll()):
                     pass  # until this process is the spare, with a connection of its own
             except Closed:
@@ -113,23 +115,26 @@ class Server:
             return self._answer()
         elif fd in self.children:
             pid, status = self._reap(fd)
-            self.channel.send({"kind": "ended", "pid": pid, "code": os.waitstatus_to_exitcode(status)})
+            self.channel.send(Exited(pid=pid, code=os.waitstatus_to_exitcode(status)))
         return False
 
     def _answer(self) -> bool:
-        message = self.channel.receive()
-        assert message is not None, "this end waits"
-        order = message.header
+        received = self.channel.receive()
+        assert received is not None, "this end waits"
+        order, fds = received.message, received.fds
         try:
-            if order["kind"] == "fork":
-                self.fork(order, message.fds)
-            elif self.fork_spare(message.fds):
+            if isinstance(order, Fork):
+                self.fork(order, fds)
+            elif self.fork_spare(fds):
                 return True
         except OSError as error:
-            told = {name: order[name] for name in ("rank", "birth") if name in order}
-            kind = "not_forked" if told else "no_spare"
-            self.channel.send({"kind": kind, **told, "message": error.strerror or str(error)})
-        for fd in message.fds:
+            problem = error.strerror or str(error)
+            self.channel.send(
+                NotForked(rank=order.rank, birth=order.birth, problem=problem)
+                if isinstance(order, Fork)
+                else NoSpare(problem)
+            )
+        for fd in fds:
             os.close(fd)
         return False
 
@@ -147,23 +152,22 @@ class Server:
             os._exit(1)
         return True
 
-    def fork(self, config: dict[str, Any], fds: Sequence[int]) -> None:
+    def fork(self, order: Fork, fds: Sequence[int]) -> None:
         """`fds`: the rank's connection to the host, and its log. No child is left where it fails."""
         _prepare(fds)
         server = os.getpid()
         pid = os.fork()
         if not pid:
-            self._become_rank(server, config, fds)
+            self._become_rank(server, order, fds)
         pidfd = self._adopt(pid)
-        told = {"kind": "forked", "rank": config["rank"], "birth": config["birth"], "pid": pid}
         try:
-            self.channel.send(told, [pidfd])
+            self.channel.send(Forked(rank=order.rank, birth=order.birth, pid=pid), [pidfd])
         except BaseException:
             os.kill(pid, signal.SIGKILL)
             self._reap(pidfd)
             raise
 
-    def _become_rank(self, server: int, config: dict[str, Any], fds: Sequence[int]) -> None:
+    def _become_rank(self, server: int, order: Fork, fds: Sequence[int]) -> None:
         """Does not return."""
         try:
             guard.die_with_parent(server)
@@ -175,7 +179,8 @@ class Server:
             self._close_all()
             from .rank import main
 
-            main(Channel(socket.socket(fileno=connection)), self.host_pidfd, config, server_pidfd=own)
+            channel = Channel(socket.socket(fileno=connection), TO_RANK)
+            main(channel, self.host_pidfd, order, server_pidfd=own)
         except BaseException:
             traceback.print_exc()  # into its log
         finally:
@@ -186,7 +191,7 @@ class Server:
         own, self.own_pidfd = self.own_pidfd, -1
         self._close_all()
         self.server_pidfd, self.own_pidfd = own, os.pidfd_open(os.getpid())
-        self.channel = Channel(socket.socket(fileno=connection))
+        self.channel = Channel(socket.socket(fileno=connection), TO_SERVER)
         self.poll, self.children = select.poll(), {}
 
     def _close_all(self) -> None:
@@ -209,14 +214,14 @@ class Server:
         return pidfd
 
     def _reap(self, pidfd: int) -> tuple[int, int]:
-        """Its pid and status."""
+        """Collect a child that has ended: its pid and its status, as `os.waitpid` tells it."""
         self.poll.unregister(pidfd)
         pid = self.children.pop(pidfd)
         os.close(pidfd)
         return os.waitpid(pid, 0)
 
     def _end_server(self) -> None:
-        """Where this is a spare, and the host is dead: the server may be stopped."""
+        """In a spare whose host is dead: end the server, which may be stopped and so not see that."""
         if self.server_pidfd >= 0 and not guard.has_ended(self.server_pidfd, wait_s=0):
             guard.tell_after(self.host_pidfd, self.server_pidfd, signal.SIGKILL)
 

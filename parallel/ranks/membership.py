@@ -1,4 +1,9 @@
-"""A rank's membership in process groups that come and go: joining one, voting in it, leaving it without the others."""
+"""A rank's membership in process groups that come and go: joining one, voting in it, leaving it without the others.
+
+A process group lasts until a job ends with its ranks out of step. It is aborted then and never destroyed together,
+which would wait for a rank that is gone; each has a store of its own, so that nothing of the last one is met. Votes go
+over a second group of gloo, on the CPU, which no kernel holds up.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,7 @@ from torch.distributed import FileStore, Store, TCPStore  # pyright: ignore[repo
 from torch.distributed.distributed_c10d import _abort_process_group, _world
 
 from ..collectives import highest
+from ..errors import PeerLost
 from .seat import World
 
 COLLECTIVE = timedelta(hours=6)
@@ -20,7 +26,9 @@ COLLECTIVE = timedelta(hours=6)
 
 
 class Membership:
-    """This rank in its present process group, if any. `abort` may come from another thread than the rest."""
+    """This rank's membership in its present process group, if any. `abort` may come from another thread than the
+    rest.
+    """
 
     def __init__(self, device: str) -> None:
         self._device = torch.device(device)
@@ -54,7 +62,7 @@ class Membership:
         """Collective: the highest wish of all ranks, a small number; on the CPU, whatever the device."""
         votes = self._votes
         if votes is None:
-            raise RuntimeError("the process group was aborted")
+            raise PeerLost("the process group was aborted")
         return highest(wish, votes)
 
     def leave(self) -> None:

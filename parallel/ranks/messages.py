@@ -1,143 +1,307 @@
-"""Messages between host and ranks: a small JSON header, and a body of plain data with tensors in a memfd; no pickle.
+"""The protocol of a pool: what host, fork server and ranks say to each other, and how it becomes plain data and back.
 
-A body is one safetensors file: its tensors, and in its metadata the JSON in which `{"$tensor": name}` stands for each.
-The reader maps it, so that one request given to many ranks is in memory once; a mapped tensor may be written to, which
-copies the page. Connections are SOCK_SEQPACKET pairs without a name, so that nobody else can speak.
+A connection joins the host with one other process. Below, *server* is the fork server, and its spare once that is in
+office; each message may bring descriptors, and numbers in brackets say who is meant.
+
+    message     from    to      descriptors      when                                        answer
+    Fork        host    server  connection, log  a place in the pool is empty                Forked or NotForked
+    ForkSpare   host    server  connection       the server has no spare                     none, or NoSpare
+    Ready       server  host    its pidfd        it can be asked; a spare says so too        (Fork, ForkSpare)
+    Forked      server  host    the rank's pidfd a rank's process was forked [rank, birth]
+    NotForked   server  host                     it could not be [rank, birth]
+    NoSpare     server  host                     the spare could not be forked
+    Exited      server  host                     a rank's process has ended [pid]
+    Hello       rank    host                     it begins to listen                         (anything below)
+    Ping        rank    host                     nothing else was said for Fork.ping_s
+    Join        host    rank                     ranks are to work together                  Joined
+    Joined      rank    host                     it is in the process group, or cannot be
+    Run         host    rank    the request      a job begins                                Ended, by and by
+    Phase       rank    host                     a part of a job begins [job]
+    Step        rank    host                     a step of a job is done [job]
+    Preview     rank    host    the picture      a step of a job can be seen [job]
+    Ended       rank    host    answer, Failure  this rank's part of a job is over [job]
+    Cancel      host    rank                     the user wants a job to end [job]           Ended
+    Abort       host    rank                     others have failed in a job [job]           Ended or Stuck
+    Stuck       rank    host                     it hangs in a rendezvous, and must be ended
+
+On the wire a message is a JSON object: its kind and its fields, no more and no fewer. What is large, the request, a
+picture, an answer, goes beside it as a body (channel.py). A text is for people; what decides something is a field of
+its own, such as `Phase.is_loading`, or a code (errors.py).
 """
 
 from __future__ import annotations
 
-import array
-import errno
-import json
-import os
-import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+import functools
+import types
+import typing
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import Any, Literal, TypeVar
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from ..errors import BadMessage
+from ..progress import RankWork
+from .seat import World
 
-MAX_HEADER = 64 << 10
-MAX_FDS = 4
-TENSOR = "$tensor"
-PLAIN = "plain"
+# Host and fork server
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fork:
+    """Fork a rank. Its connection and its log come with this."""
+
+    rank: int
+    """Its number in the pool."""
+    birth: int
+    """How many processes have filled this place."""
+    device: str
+    num_threads: int
+    ping_s: float
+    """It is never silent for longer, whatever it computes."""
 
 
 @dataclass(frozen=True)
-class Message:
-    """One message received. Whoever receives it owns the descriptors."""
-
-    header: dict[str, Any]
-    fds: tuple[int, ...] = ()
-    """None where this process may open no more: the kernel drops them then."""
+class ForkSpare:
+    """Fork a spare, whose connection comes with this."""
 
 
-class Closed(Exception):
-    """The other side is gone."""
+@dataclass(frozen=True)
+class Ready:
+    """This process can fork; its pidfd comes with this."""
+
+    pid: int
 
 
-class Channel:
-    """One end of a connection. Many threads may send; one receives."""
+@dataclass(frozen=True, kw_only=True)
+class Forked:
+    """The rank lives; its pidfd comes with this."""
 
-    def __init__(self, end: socket.socket) -> None:
-        self.socket = end
-
-    @classmethod
-    def pair(cls) -> tuple[Channel, Channel]:
-        first, second = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        return cls(first), cls(second)
-
-    def fileno(self) -> int:
-        return self.socket.fileno()
-
-    def send(self, header: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
-        """Raises `Closed`, or `OSError` where it cannot be sent now; the caller keeps its descriptors."""
-        data = json.dumps(header).encode()
-        assert len(data) <= MAX_HEADER, f"a header of {len(data)} bytes; what is large belongs into a body"
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-        try:
-            self.socket.sendmsg([data], rights)
-        except ConnectionError as error:
-            raise Closed(str(error)) from None
-
-    def receive(self) -> Message | None:
-        """The next message, or None where there is none yet and this end does not wait. Raises `Closed`."""
-        size = MAX_FDS * array.array("i").itemsize
-        try:
-            data, rights, flags, _ = self.socket.recvmsg(MAX_HEADER, socket.CMSG_SPACE(size), socket.MSG_CMSG_CLOEXEC)
-        except BlockingIOError:
-            return None
-        except ConnectionResetError:  # told once, and before what the other side had still said
-            return self.receive()
-        fds = array.array("i")
-        for level, kind, given in rights:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                fds.frombytes(given[: len(given) - len(given) % fds.itemsize])
-        if flags & socket.MSG_CTRUNC:
-            for fd in fds:
-                os.close(fd)
-            fds = array.array("i")
-        if not data:
-            raise Closed("the other side has gone")
-        return Message(json.loads(data), tuple(fds))
-
-    def close(self) -> None:
-        self.socket.close()
+    rank: int
+    birth: int
+    pid: int
 
 
-def write_body(plain: Any) -> int:
-    """A new memfd that holds plain data: dicts with str keys, lists, scalars, None and tensors on any device."""
-    from safetensors.torch import save
-
-    tensors: dict[str, Tensor] = {}
-    text = json.dumps(_without_tensors(plain, tensors))
-    data = memoryview(save(tensors, metadata={PLAIN: text}))
-    fd = os.memfd_create("latentloom", os.MFD_CLOEXEC)
-    try:
-        while data:
-            data = data[os.write(fd, data) :]
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
+@dataclass(frozen=True, kw_only=True)
+class NotForked:
+    rank: int
+    birth: int
+    problem: str
 
 
-def read_body(fd: int) -> Any:
-    """The plain data in a memfd; closes it. Its tensors are views of the mapping."""
-    from safetensors import safe_open
-
-    try:
-        with safe_open(f"/proc/self/fd/{fd}", framework="pt") as body:
-            return _with_tensors(json.loads(body.metadata()[PLAIN]), body)
-    except FileNotFoundError:  # it is there; what safetensors was refused is a descriptor
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE)) from None
-    finally:
-        os.close(fd)
+@dataclass(frozen=True)
+class NoSpare:
+    problem: str
 
 
-def _without_tensors(plain: Any, tensors: dict[str, Tensor]) -> Any:
-    if plain is None or isinstance(plain, str | int | float):
+@dataclass(frozen=True, kw_only=True)
+class Exited:
+    """A rank's process has ended; `code` is negative where a signal did it."""
+
+    pid: int
+    code: int
+
+
+# Host and rank
+
+
+@dataclass(frozen=True)
+class Hello:
+    """This rank listens."""
+
+
+@dataclass(frozen=True)
+class Ping:
+    """This rank is not frozen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Join:
+    """Leave the present process group and join this one, as its `rank`."""
+
+    world: World
+    rank: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined:
+    world: str
+    """Its name."""
+    problem: str
+    """Why not; empty where all is well."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Do a job; the request comes with this."""
+
+    job: int
+    function: str
+    lane: Literal["main", "side"]
+    rank: int
+    """In the job's process group."""
+    num_ranks: int
+    previews: bool
+    answers: bool
+    """Whether this rank's answer is wanted; of the others only a mark, to see that they agree."""
+
+
+@dataclass(frozen=True)
+class Cancel:
+    job: int
+
+
+@dataclass(frozen=True)
+class Abort:
+    """The job cannot go on: what it waits for in a collective will not come."""
+
+    job: int
+
+
+@dataclass(frozen=True)
+class Stuck:
+    job: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """`text` is for people. While `is_loading` a rank waits for a disk, not for others, and gets time to finish."""
+
+    job: int
+    text: str
+    is_loading: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    job: int
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The picture comes with this."""
+
+    job: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """How a stage was spread over ranks, and what each did."""
+
+    plan: str
+    work: tuple[RankWork, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """With it comes the answer, or else a `Failure`."""
+
+    job: int
+    state: Literal["done", "cancelled", "refused", "failed"]
+    """`refused` is the request's fault, `failed` is not."""
+    is_whole: bool
+    """Whether the rank is still in its process group, in step with the others."""
+    is_last: bool = False
+    """Whether this process can use its accelerator no more."""
+    mark: int = 0
+    """A checksum of the answer."""
+    spread: Spread | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """What ended a job other than well: the body of `Ended`, as a traceback is long."""
+
+    code: str
+    """Of errors.py."""
+    text: str
+    traceback: str
+
+
+ToServer = Fork | ForkSpare
+FromServer = Ready | Forked | NotForked | NoSpare | Exited
+ToRank = Join | Run | Cancel | Abort
+FromRank = Hello | Ping | Joined | Stuck | Phase | Step | Preview | Ended
+OfJob = Stuck | Phase | Step | Preview | Ended
+Message = ToServer | FromServer | ToRank | FromRank
+
+TO_SERVER: tuple[type[ToServer], ...] = typing.get_args(ToServer)
+FROM_SERVER: tuple[type[FromServer], ...] = typing.get_args(FromServer)
+TO_RANK: tuple[type[ToRank], ...] = typing.get_args(ToRank)
+FROM_RANK: tuple[type[FromRank], ...] = typing.get_args(FromRank)
+
+KINDS: Mapping[str, type[Message]] = {
+    "fork": Fork,
+    "fork_spare": ForkSpare,
+    "ready": Ready,
+    "forked": Forked,
+    "not_forked": NotForked,
+    "no_spare": NoSpare,
+    "exited": Exited,
+    "hello": Hello,
+    "ping": Ping,
+    "join": Join,
+    "joined": Joined,
+    "run": Run,
+    "cancel": Cancel,
+    "abort": Abort,
+    "stuck": Stuck,
+    "phase": Phase,
+    "step": Step,
+    "preview": Preview,
+    "ended": Ended,
+}
+"""By their names on the wire."""
+NAMES = {kind: name for name, kind in KINDS.items()}
+
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+
+def encode(message: Message) -> dict[str, Any]:
+    """A message as plain data."""
+    return {"kind": NAMES[type(message)], **asdict(message)}
+
+
+def decode(plain: Any, hears: Collection[type[M]]) -> M:
+    """Plain data as one of the messages that this end hears. Raises `BadMessage`, which names what is wrong."""
+    if not isinstance(plain, dict) or not isinstance(name := plain.get("kind"), str):
+        raise BadMessage(f"a message is {str(plain)[:100]}, which has no kind")
+    kind = KINDS.get(name)
+    known = next((each for each in hears if each is kind), None)
+    if known is None:
+        reason = "is not known" if kind is None else "is not for this end"
+        heard = ", ".join(sorted(NAMES[each] for each in hears))
+        raise BadMessage(f"a message of kind {name[:100]!r} {reason}; it hears {heard}")
+    return read(known, {field: value for field, value in plain.items() if field != "kind"}, what=name)
+
+
+def read(kind: type[T], plain: Any, *, what: str) -> T:
+    """A dataclass from plain data that has exactly its fields, each of its type. Raises `BadMessage`."""
+    wanted = _hints(kind)
+    if not isinstance(plain, dict) or plain.keys() != wanted.keys():
+        got = sorted(map(str, plain)) if isinstance(plain, dict) else type(plain).__name__
+        raise BadMessage(f"{what} has {got} instead of {sorted(wanted)}")
+    return kind(**{name: _value(wanted[name], value, f"{what}.{name}") for name, value in plain.items()})
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    found = typing.get_type_hints(kind)
+    return {field.name: found[field.name] for field in fields(kind)}
+
+
+def _value(hint: Any, plain: Any, what: str) -> Any:
+    """`plain` as a field's type: a scalar, a choice, a dataclass, many of one, or one that may be missing."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is types.UnionType:
+        return None if plain is None else _value(inner[0], plain, what)
+    if origin is tuple and isinstance(plain, list | tuple):
+        return tuple(_value(inner[0], each, what) for each in plain)
+    if is_dataclass(hint):
+        return read(typing.cast("type[Any]", hint), plain, what=what)
+    if hint is float and type(plain) is int:
+        return float(plain)
+    if plain in inner if origin is Literal else type(plain) is hint:
         return plain
-    if isinstance(plain, Mapping):
-        assert TENSOR not in plain, f"{TENSOR} is no name for a value"
-        return {key: _without_tensors(value, tensors) for key, value in plain.items()}
-    if isinstance(plain, list | tuple):
-        return [_without_tensors(value, tensors) for value in plain]
-    tensor = cast("Tensor", plain).detach().cpu().contiguous()
-    if any(tensor.untyped_storage().data_ptr() == each.untyped_storage().data_ptr() for each in tensors.values()):
-        tensor = tensor.clone()  # safetensors takes no two tensors of one storage
-    name = str(len(tensors))
-    tensors[name] = tensor
-    return {TENSOR: name}
-
-
-def _with_tensors(plain: Any, body: Any) -> Any:
-    if isinstance(plain, dict):
-        if TENSOR in plain:
-            return body.get_tensor(plain[TENSOR])
-        return {key: _with_tensors(value, body) for key, value in plain.items()}
-    if isinstance(plain, list):
-        return [_with_tensors(value, body) for value in plain]
-    return plain
+    raise BadMessage(f"{what} is {str(plain)[:100]!r}, a {type(plain).__name__}")

@@ -15,38 +15,40 @@ import select
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from ..errors import Closed
 from ..mesh import is_in_rendezvous
 from . import guard
+from .channel import Channel, Received, read_body
 from .membership import Membership
-from .messages import Channel, Closed, Message, read_body
+from .messages import Abort, Cancel, Fork, Hello, Join, Joined, Ping, Run, Stuck, ToRank
 from .rank_job import RankJob, loses_device
-from .seat import JobOrder, Seat, World
+from .seat import Seat
 
 LANES = ("main", "side")
 
 
-def main(channel: Channel, host_pidfd: int, config: Mapping[str, Any], *, server_pidfd: int) -> None:
+def main(channel: Channel[ToRank], host_pidfd: int, order: Fork, *, server_pidfd: int) -> None:
     """Serve `channel` until the host ends it or is gone; does not return."""
-    torch.set_num_threads(config["num_threads"])
-    _take(config["device"])  # what this thread aborts is there too
+    torch.set_num_threads(order.num_threads)
+    _take(order.device)  # what this thread aborts is there too
     with contextlib.suppress(Closed):
-        Rank(channel, config).listen(host_pidfd)
+        Rank(channel, order).listen(host_pidfd)
     guard.tell_after(host_pidfd, server_pidfd, signal.SIGCONT)
     os._exit(0)  # leaving in good order would wait for others, and for threads in the middle of a step
 
 
 class Rank:
-    """Its first thread, and the lanes."""
+    """What a rank's first thread does: hear the host, and hand work to the lanes."""
 
-    def __init__(self, channel: Channel, config: Mapping[str, Any]) -> None:
+    def __init__(self, channel: Channel[ToRank], order: Fork) -> None:
         self.channel = channel
-        self.device: str = config["device"]
-        self.ping_s: float = config["ping_s"]
+        self.device = order.device
+        self.ping_s = order.ping_s
         self.membership = Membership(self.device)
         self.jobs: dict[int, RankJob] = {}
         self.lanes: dict[str, queue.SimpleQueue[Callable[[], None]]] = {}
@@ -57,7 +59,7 @@ class Rank:
             ).start()
 
     def listen(self, host_pidfd: int) -> None:
-        self.channel.send({"kind": "hello"})
+        self.channel.send(Hello())
         poll = select.poll()
         poll.register(self.channel.fileno(), select.POLLIN)
         poll.register(host_pidfd, select.POLLIN)
@@ -66,43 +68,43 @@ class Rank:
             if any(fd == host_pidfd for fd, _ in ready):
                 return
             if ready:
-                message = self.channel.receive()
-                assert message is not None, "this end waits"
-                getattr(self, f"on_{message.header['kind']}")(message)
+                received = self.channel.receive()
+                assert received is not None, "this end waits"
+                self._hear(received)
             else:
-                self.channel.send({"kind": "ping"})
+                self.channel.send(Ping())
 
-    def on_join(self, message: Message) -> None:
-        """Into the lane: the others are waited for."""
-        header = message.header
-        self.lanes["main"].put(lambda: self._join(World(**header["world"]), header["rank"]))
+    def _hear(self, received: Received[ToRank]) -> None:
+        match received.message:
+            case Join() as order:  # into the lane: the others are waited for
+                self.lanes["main"].put(lambda: self._join(order))
+            case Run() as order:
+                job = RankJob(order, self.channel, vote=self.membership.vote if order.num_ranks > 1 else None)
+                self.jobs[order.job] = job
+                self.lanes[order.lane].put(lambda: self._run(job, received.fds))
+            case Cancel(number):
+                self._cancel(number)
+            case Abort(number):
+                self._cancel(number)
+                self._abort(number)
 
-    def on_job(self, message: Message) -> None:
-        order = JobOrder(**message.header["order"])
-        votes = order.num_ranks > 1
-        job = RankJob(order, self.channel, vote=self.membership.vote if votes else None)
-        self.jobs[order.job] = job
-        self.lanes[order.lane].put(lambda: self._run(job, message.fds))
-
-    def on_cancel(self, message: Message) -> None:
-        if job := self.jobs.get(message.header["job"]):
+    def _cancel(self, number: int) -> None:
+        if job := self.jobs.get(number):
             job.is_cancelled = True
 
-    def on_abort(self, message: Message) -> None:
-        """The job cannot go on: others failed. What it waits for in a collective will not come."""
-        self.on_cancel(message)
-        if (job := self.jobs.get(message.header["job"])) and job.order.num_ranks > 1:
+    def _abort(self, number: int) -> None:
+        if (job := self.jobs.get(number)) and job.order.num_ranks > 1:
             self.membership.abort()
             if is_in_rendezvous():
-                self.channel.send({"kind": "stuck", "job": job.order.job})
+                self.channel.send(Stuck(number))
 
-    def _join(self, world: World, rank: int) -> None:
+    def _join(self, order: Join) -> None:
         try:
-            self.membership.join(world, rank)
+            self.membership.join(order.world, order.rank)
             problem = ""
         except Exception as error:  # the disk is full, a port is taken: the host tells the user
             problem = _one_line(error)
-        self.channel.send({"kind": "joined", "world": world.name, "problem": problem})
+        self.channel.send(Joined(world=order.world.name, problem=problem))
 
     def _run(self, job: RankJob, fds: Sequence[int]) -> None:
         try:

@@ -9,14 +9,16 @@ import traceback
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from ..progress import Cancelled, Preview, Progress, RankWork
-from .messages import Channel, Closed, write_body
-from .seat import JobOrder
+from ..errors import Cancelled, Closed, LoomError, OutOfMemory, PeerLost, code_of
+from ..progress import Preview, Progress, RankWork
+from . import messages
+from .channel import Channel, write_body
+from .messages import Ended, Failure, Phase, Run, Spread, Step, ToRank
 
 logger = logging.getLogger("latentloom")
 PREVIEW_S = 1 / 12
@@ -30,7 +32,7 @@ class RankJob(Progress):
     phases there is nothing to agree on, and the host ends the job on the others.
     """
 
-    def __init__(self, order: JobOrder, channel: Channel, *, vote: Callable[[int], int] | None) -> None:
+    def __init__(self, order: Run, channel: Channel[ToRank], *, vote: Callable[[int], int] | None) -> None:
         self.order = order
         self.wants_previews = order.previews
         self.is_cancelled = False
@@ -39,11 +41,11 @@ class RankJob(Progress):
         self._channel = channel
         self._vote = vote
         self._preview_time = -PREVIEW_S
-        self._spread: dict[str, Any] | None = None
+        self._spread: Spread | None = None
 
-    def phase(self, name: str) -> None:
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
         self.check()
-        self._tell("phase", name=name)
+        self._channel.send(Phase(job=self.order.job, text=text, is_loading=is_loading))
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         if self._vote is None:
@@ -55,12 +57,12 @@ class RankJob(Progress):
         if preview is not None and self.wants_previews and now - self._preview_time >= PREVIEW_S:
             self._preview_time = now
             self._send_preview(preview)
-        self._tell("step", done=done, total=total)
+        self._channel.send(Step(job=self.order.job, done=done, total=total))
 
     def _send_preview(self, preview: Preview) -> None:
         """Nothing that goes wrong with a picture on the way is worth the result."""
         try:
-            send_with_body(self._channel, {"kind": "preview", "job": self.order.job}, preview())
+            self._send(messages.Preview(self.order.job), preview())
         except Closed:
             raise
         except Exception as error:
@@ -71,32 +73,23 @@ class RankJob(Progress):
             raise Cancelled
 
     def spread(self, plan: str, ranks: Sequence[RankWork]) -> None:
-        self._spread = {"plan": plan, "work": [asdict(each) for each in ranks]}
+        self._spread = Spread(plan=plan, work=tuple(ranks))
 
     def finish(self, answer: Any) -> None:
-        header = {**self._end("done"), "is_whole": True, "mark": mark(answer), "spread": self._spread}
-        send_with_body(self._channel, header, answer if self.order.answers else None)
+        ended = Ended(job=self.order.job, state="done", is_whole=True, mark=mark(answer), spread=self._spread)
+        self._send(ended, answer if self.order.answers else None)
 
     def fail(self, error: BaseException) -> None:
         """Tell what ended the work; the traceback goes with it for whoever debugs."""
-        text = str(error).strip() or type(error).__name__
-        told = {"type": type(error).__name__, "message": text, "traceback": "".join(traceback.format_exception(error))}
-        header = {**self._end(_state(error)), "is_whole": self.was_voted, "is_last": loses_device(error)}
-        send_with_body(self._channel, header, told)
+        ended = Ended(job=self.order.job, state=_state(error), is_whole=self.was_voted, is_last=loses_device(error))
+        self._send(ended, asdict(failure_of(error)))
 
-    def _end(self, state: str) -> dict[str, Any]:
-        return {"kind": "ended", "job": self.order.job, "state": state}
-
-    def _tell(self, kind: str, **fields: Any) -> None:
-        self._channel.send({"kind": kind, "job": self.order.job, **fields})
-
-
-def send_with_body(channel: Channel, header: Mapping[str, Any], body: Any) -> None:
-    fd = write_body(body)
-    try:
-        channel.send(header, [fd])
-    finally:
-        os.close(fd)
+    def _send(self, message: Ended | messages.Preview, body: Any) -> None:
+        fd = write_body(body)
+        try:
+            self._channel.send(message, [fd])
+        finally:
+            os.close(fd)
 
 
 def mark(plain: Any) -> int:
@@ -129,9 +122,22 @@ def loses_device(error: BaseException) -> bool:
     return False
 
 
-def _state(error: BaseException) -> str:
+def _state(error: BaseException) -> Literal["cancelled", "refused", "failed"]:
     if isinstance(error, Cancelled):
         return "cancelled"
-    if isinstance(error, ValueError):
-        return "refused"
-    return "out_of_memory" if type(error).__name__ in ("OutOfMemory", "OutOfMemoryError", "MemoryError") else "failed"
+    return "refused" if isinstance(error, ValueError) else "failed"
+
+
+LOST_CONNECTION = ("closed by peer", "reset by peer", "broken pipe", "connection", "aborted", "nccl", "gloo")
+"""What torch says when it was another rank that failed; it has no class for it."""
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What the host is told: its code, and one text for the user."""
+    code, text = code_of(error), str(error).strip() or type(error).__name__
+    if code == LoomError.code and any(words in text.lower() for words in LOST_CONNECTION):
+        code = PeerLost.code
+    speaks = isinstance(error, LoomError | Cancelled | ValueError) or code == OutOfMemory.code
+    if not speaks and type(error) is not RuntimeError:  # whose name says nothing
+        text = f"{type(error).__name__}: {text}"
+    return Failure(code=code, text=text, traceback="".join(traceback.format_exception(error)))

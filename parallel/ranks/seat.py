@@ -1,22 +1,11 @@
-"""A rank's place in one job: which of how many ranks it is, and its device."""
+"""A rank's seat in one job: which of how many ranks it is, and its device.
+
+Plain values: what a job's function is told of its rank (`Seat`), and which process group the ranks form (`World`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobOrder:
-    """Travels in a message's header; the request itself is the body."""
-
-    job: int
-    function: str
-    lane: str
-    rank: int
-    num_ranks: int
-    previews: bool
-    answers: bool
-    """Whether this rank's answer is wanted; of the others only a mark, to see that they agree."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,8 @@
-"""What to tell a user whose system has run out of something."""
+"""What to tell a user whose system has run out of something.
+
+Descriptors, disk, memory: errors of the operating system with what to do about them, and whether the kernel ended a
+process because memory ran out, which it tells nobody but its own counters.
+"""
 
 from __future__ import annotations
 

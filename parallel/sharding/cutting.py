@@ -1,4 +1,8 @@
-"""Following a split plan's specs: what they say of an argument or output is cut to this rank's part, or gathered."""
+"""Following a split plan's specs: what they say of an argument or output is cut to this rank's part, or gathered.
+
+Tensors along a stream become this rank's tokens of it, counts of units or tokens become this rank's counts, and tuples
+and dicts are followed item by item.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ def part_of(value: Any, spec: Spec, session: Session, what: str) -> Any:
     if isinstance(spec, Tail):
         stream = session.streams[spec.stream]
         skipped = stream.length - value.shape[spec.dim]
-        start, end = (max(place - skipped, 0) for place in stream.held(session.rank))
+        start, end = (max(token - skipped, 0) for token in stream.held(session.rank))
         return value.narrow(spec.dim, start, end - start)
     if isinstance(spec, Along) and _fits(value, spec):
         return session.cut(value, spec, what=what)

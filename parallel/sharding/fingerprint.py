@@ -1,4 +1,7 @@
-"""Are all ranks given the same inputs? Asked on the first call: other noise on one rank is silent wrong output."""
+"""Are all ranks given the same inputs? Asked on the first call: other noise on one rank is silent wrong output.
+
+One number for each argument is compared, not the tensors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Halo exchange: the edges of the neighbours' parts, for convolutions along the sequence."""
+"""Halo exchange: the edges of the neighbours' parts, for convolutions along the sequence.
+
+A rank's tokens are neighbours, so a convolution over them lacks what is beyond its first and its last:
+
+    rank 0      a b c d [e]         in brackets: lent by a neighbour before the convolution,
+    rank 1  [d] e f g h [i]         and dropped from its output
+    rank 2  [h] i j k l
+"""
 
 # U units of the stream on this rank (rows of a picture, say), along the halo's dim
 

@@ -1,4 +1,9 @@
-"""The hooks by which a split plan is followed: they cut arguments, gather outputs, and tell the session where it is."""
+"""The hooks by which a split plan is followed: they cut arguments, gather outputs, and tell the session where it is.
+
+A split plan names modules by their paths below the transformer, the *root*: arguments are cut to this rank's part
+before the first blocks, outputs are gathered after the last, and in between tokens stay where they are. Each hook comes
+with what undoes it, so that `remove()` leaves the module as it was.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +51,8 @@ def _install(module: nn.Module, session: Session, undo: list[Remove]) -> None:
         detach()
         places[:] = _attach(module, session, below)
 
+    # Undone last to first. At the root the order of hooks matters: `_at_root` is prepended and so begins the forward
+    # before the root's own arguments are cut; `_leaving` is the last and so sees the output that was gathered.
     undo.append(session.leave)  # in case the last forward was interrupted
     undo.append(_at_root(module, session, follow))
     undo.append(detach)

@@ -1,7 +1,18 @@
 """A session: one sharded transformer at work. It knows the streams of the forward under way, and answers attention.
 
 A session is a `TorchFunctionMode`, entered for each forward of its transformer: it sees calls of
-`F.scaled_dot_product_attention` in this thread only, and nothing of torch is patched.
+`F.scaled_dot_product_attention` in this thread only, and nothing of torch is patched. A patch would catch the model of
+another thread, and would outlive an exception.
+
+A *stream* is a sequence of tokens that the transformer carries; each rank holds its part of a sharded one, and all of a
+replicated one. What an attention call does is its *kind*: a number, because it goes into a compiled graph, that stands
+for the `Attend` of the split plan. Hooks say the kinds of the coming calls before a module runs:
+
+    root pre-hook     begin, enter               streams are forgotten, attention is seen
+    block pre-hook    depth + 1                  calls outside a block are left to torch
+    attention module  calls = its kinds          ... and (0,), joint self attention, after it
+    F.sdpa            __torch_function__ -> _intercepted -> attend -> the plan's strategies
+    root hook         leave                      always called, after an exception too
 """
 
 # B batch, H heads, S tokens here, T keys here, D head width
@@ -76,7 +87,7 @@ class Session(TorchFunctionMode):
 
     @property
     def rank(self) -> int:
-        """This rank's place among those that share the sequence."""
+        """This rank's index among those that share the sequence."""
         return self.mesh[Axis.SEQUENCE].index
 
     # ---- streams
@@ -88,7 +99,8 @@ class Session(TorchFunctionMode):
             raise ValueError(f"{self.title}: its {name} stream has {known.length} tokens, but a tensor has {length}")
         if known is None:
             count = self.mesh[Axis.SEQUENCE].size
-            # Models cut a text off by x[:, :-length], which is empty for a rank that would hold none of it.
+            # Models cut a text off by x[:, :-length], which is empty for a rank that would hold none of it: a text
+            # shorter than the ranks are many is replicated.
             is_whole = name in self.replicated or (name in self.split.either and length < count)
             shares = None if is_whole else shares_of(length, count, unit)
             least = max(unit, self.split.least)
@@ -188,11 +200,16 @@ class Session(TorchFunctionMode):
         kind: int,
     ) -> Tensor:
         """Collective: one attention call, by what the split plan says of it; B H S D to B H S D."""
+        # Every decision down to the strategies follows from global lengths and the split plan alone, never from what
+        # this rank happens to hold: a rank that took another way would leave the others in a collective for ever.
         call = self._met(self.kinds[kind], k.shape[2])
         if call.queries == call.keys and call.keys and not self.layout(call.keys).is_split:
-            call = LOCAL  # of a text to itself that every rank holds
+            call = LOCAL  # a replicated stream asks itself: every rank has all of it, and exchanges nothing
         kernel = local.choose(q.device, q.dtype, self.kernel)
         asking = call.queries
+        # An image that asks itself and a text, in which the text does not ask. Strategies know only self attention of
+        # all streams: rows of zeros ask for the text, and their answers are dropped at the end. That costs the text's
+        # share of the queries, and saves the gather of all keys that different streams would need.
         if self._asks_in_part(call, mask) and not causal:
             q = filled(q, call.queries, layout=self.layout(call.keys), rank=self.rank)
             call = replace(call, queries=call.keys)
@@ -200,6 +217,7 @@ class Session(TorchFunctionMode):
             return self._attend_whole(q, k, v, mask=mask, scale=scale, causal=causal, call=call)
         layout = self.layout(call.keys)
         here = layout.num_held(self.rank)
+        # Before the first exchange: a rank that raised behind it would be waited for.
         self._agree(self._undescribed(q, k, call.keys) if q.shape[2] != here or k.shape[2] != here else None, q)
         if k.shape != v.shape or q.shape[1] % max(1, k.shape[1]):
             raise ValueError(
@@ -207,8 +225,9 @@ class Session(TorchFunctionMode):
                 f"{tuple(v.shape)} cannot be sharded: keys and values need one shape, and heads that divide the "
                 "queries'; run it on one device"
             )
-        if causal:
+        if causal:  # over the joint sequence; no kernel knows where in it this rank's tokens are
             mask = torch.ones(1, 1, layout.length, layout.length, dtype=torch.bool, device=q.device).tril()
+        # Strategies restore the order of the joint sequence, so they need the mask of all of it.
         if mask is not None:
             if mask.ndim == 2 and mask.shape[0] == q.shape[0]:  # B T, as diffusers passes on what has global keys
                 mask = mask[:, None, None]
@@ -218,14 +237,20 @@ class Session(TorchFunctionMode):
         return out if asking == call.queries else answers_of(asking, out, layout=layout, rank=self.rank)
 
     def _asks_in_part(self, call: Attend, mask: Tensor | None) -> bool:
-        """Whether all that asks is asked too, and a text besides."""
+        """Whether all streams that ask are asked too, and beside them only streams that may be sharded, as a text may.
+
+        A mask that tells queries apart has no rows for those that `filled` adds.
+        """
         rest = set(call.keys) - set(call.queries)
         if not call.queries or not rest or not set(call.queries) < set(call.keys) or not rest <= set(self.split.either):
             return False
         return mask is None or mask.ndim < 3 or collapsed(mask).shape[2] == 1
 
     def _met(self, call: Attend, num_keys: int) -> Attend:
-        """The call, when the whole stream that only it shows has been measured, or left out if there is none now."""
+        """The call, once a stream that no input shows (kept keys, say) has been measured by it, or left out of it.
+
+        Such a stream is whole on every rank, so it is as long as there are more keys than the other streams explain.
+        """
         whole = [name for name in call.keys if name in self.split.whole]
         extra = tuple(name for name in whole if name not in call.queries or name in self.unshown)
         if not extra or not call.queries:
@@ -235,7 +260,7 @@ class Session(TorchFunctionMode):
         if num_left <= 0:
             queries = tuple(name for name in call.queries if name not in extra)
             return replace(call, queries=queries, keys=others)
-        if extra[0] not in self.streams or self.streams[extra[0]].length != num_left:
+        if extra[0] not in self.streams or self.streams[extra[0]].length != num_left:  # each call may have its own
             self.streams.pop(extra[0], None)
             self.layouts.clear()
         self.define(extra[0], num_left)

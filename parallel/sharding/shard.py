@@ -1,4 +1,8 @@
-"""Sharding a transformer from outside, and taking it back: the module itself is not changed."""
+"""Sharding a transformer from outside, and taking it back: the module itself is not changed.
+
+Everything is done by hooks and by processors that are set while the handle lives: no class is derived and no source is
+changed. The *handle* that `shard` gives is the way back.
+"""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def text(dim: int, *, ndim: int | None = None, optional: bool = False) -> Along:
 
 
 def tokens(dim: int, *, ndim: int | None = None, optional: bool = False) -> Along:
-    """Of a model whose only stream holds all there is."""
+    """A tensor along the one stream of a model that keeps all its tokens in one."""
     return Along(dim, ("tokens",), ndim, optional)
 
 

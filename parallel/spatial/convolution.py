@@ -1,4 +1,8 @@
-"""Padding and convolutions over rows that several ranks hold: the neighbours' rows in place of padding."""
+"""Padding and convolutions over rows that several ranks hold: the neighbours' rows in place of padding.
+
+At the picture's own edges padding is what the layer asks for; between two ranks it is the other's rows. What a padding
+function added is remembered, because models pad in one call and convolve in the next.
+"""
 
 # N C ... H W pictures, or frames before H W; the rows may be in any dim after C
 
@@ -56,15 +60,15 @@ def pad(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
     part = parts.of(x)
     assert part is not None, "pad takes one tensor"
     options = {"mode": kwargs.get("mode", "constant"), "value": kwargs.get("value")}
-    place = 2 * (x.ndim - 1 - part.dim)
-    before, after = pads[place : place + 2] if place < len(pads) else (0, 0)
+    start = 2 * (x.ndim - 1 - part.dim)
+    before, after = pads[start : start + 2] if start < len(pads) else (0, 0)
     if not before and not after:
         return parts.mark(F.pad(x, pads, **options), part)
     if min(before, after) < 0 or options["mode"] not in LOCAL_PADS or part.outer > 1:
         raise parts.refusal(func, f"of rows by {before} and {after} with mode {options['mode']} mixes them")
     edges = start_edges(x, part.dim, before=before, after=after, group=parts.group)
     out = F.pad(x, pads, **options)
-    pads[place : place + 2] = 0, 0
+    pads[start : start + 2] = 0, 0
     above, below = edges()
     if above is not None and before:
         out.narrow(part.dim, 0, before).copy_(F.pad(above, pads, **options))

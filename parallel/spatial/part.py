@@ -1,4 +1,8 @@
-"""Parts of pictures: which dim of a tensor holds this rank's rows, and how many rows every rank holds."""
+"""Parts of pictures: which dim of a tensor holds this rank's rows, and how many rows every rank holds.
+
+A decoder's tensors have the picture's rows in one of their dims. A rank holds a band of them, a *part*; from layer to
+layer the rows become more by the same factor on all ranks.
+"""
 
 # R rows of this rank
 

@@ -1,4 +1,8 @@
-"""Functions that mix no rows: which dim of their result holds this rank's rows."""
+"""Functions that mix no rows: which dim of their result holds this rank's rows.
+
+Each is told which of its arguments are parts, and says which dim of the result holds the rows, or refuses by name what
+would mix them. `mode.py` looks them up.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +30,14 @@ def shared(parts: Parts, func: Any, tensors: Iterable[Tensor]) -> Part:
     """The part that tensors have in common when they are broadcast together."""
     tensors = list(tensors)
     known = [(x, part) for x in tensors if (part := parts.of(x)) is not None]
-    places = {(part.dim - x.ndim, part.outer) for x, part in known}
-    if len(places) > 1:
+    found = {(part.dim - x.ndim, part.outer) for x, part in known}
+    if len(found) > 1:
         raise parts.refusal(func, "is given tensors whose rows are in different dims")
-    place, outer = places.pop()
+    from_last, outer = found.pop()
     for x in tensors:
-        if parts.of(x) is None and x.ndim >= -place and x.shape[place] != 1:
+        if parts.of(x) is None and x.ndim >= -from_last and x.shape[from_last] != 1:
             raise parts.refusal(func, f"is given rows of the picture and a whole tensor of {tuple(x.shape)}")
-    return Part(max(x.ndim for x in tensors) + place, outer)
+    return Part(max(x.ndim for x in tensors) + from_last, outer)
 
 
 def reshaped(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
@@ -64,11 +68,11 @@ def transposed(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str
     return parts.mark(func(*args, **kwargs), Part(dim, part.outer))
 
 
-def along(place: int, default: int | None = None) -> Rule:
-    """A function that works along one dim, its argument number `place`: any but that of the rows."""
+def along(index: int, default: int | None = None) -> Rule:
+    """A function that works along one dim, its argument number `index`: any but that of the rows."""
 
     def rule(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        dim = kwargs.get("dim", args[place] if len(args) > place else default)
+        dim = kwargs.get("dim", args[index] if len(args) > index else default)
         tensors = list(tensors_in(args[:1], {}))
         if any(parts.of(x) is None or x.ndim != tensors[0].ndim for x in tensors):
             raise parts.refusal(func, "is given rows of the picture and a whole tensor")

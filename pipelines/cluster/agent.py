@@ -18,10 +18,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ... import __version__
-from ...parallel.pool.job import RankOutOfMemory
+from ...parallel.errors import Cancelled, code_of
 from ...parallel.pool.pool import Pool
-from ...parallel.progress import Cancelled, Preview, Progress, RankWork
-from ...parallel.ranks.messages import read_body, write_body
+from ...parallel.progress import Preview, Progress, RankWork
+from ...parallel.ranks.channel import read_body, write_body
 from ...parallel.ranks.seat import World
 
 SAME_EVERYWHERE = ("torch", "diffusers", "transformers")
@@ -36,7 +36,9 @@ RANKS_S = 90.0
 
 
 class Agent:
-    """Its methods take and give str and bytes; Ray calls each in a thread of its own."""
+    """One machine's part of a cluster, as a Ray actor. Its methods take and give str and bytes; Ray calls each in a
+    thread of its own.
+    """
 
     def __init__(self, devices: Sequence[str], replicas: int, preload: Sequence[str], address: str) -> None:
         self._address = address
@@ -95,12 +97,10 @@ class Agent:
         except Cancelled:
             return {"state": "cancelled"}
         except ValueError as error:
-            return {"state": "refused", "reason": str(error)}
-        except RankOutOfMemory as error:
-            return {"state": "out_of_memory", "reason": str(error)}
+            return {"state": "refused", "code": code_of(error), "reason": str(error)}
         except Exception as error:
             told = str(error) if isinstance(error, RuntimeError) else f"{type(error).__name__}: {error}"
-            return {"state": "failed", "reason": told}
+            return {"state": "failed", "code": code_of(error), "reason": told}
         from ...parallel.ranks.rank_job import mark
 
         return {"state": "done", "mark": mark(answer), "answer": answer if order["answers"] else None}
@@ -115,7 +115,7 @@ class Agent:
             progress,
             num_ranks=order["num_ranks"],
             lane=order["lane"],
-            place=order["place"],
+            rank=order["rank"],
             world=world,
         )
 
@@ -132,8 +132,8 @@ class AgentProgress(Progress):
         self._news = threading.Condition()
         self._heard_time = time.monotonic()
 
-    def phase(self, name: str) -> None:
-        self._tell("phase", name)
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        self._tell("phase", text, is_loading)
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         self._tell("step", done, total, None if preview is None else preview())
@@ -168,7 +168,7 @@ class AgentProgress(Progress):
 
 
 def versions() -> dict[str, str]:
-    """Of what must be the same on all machines; builds of one version for other hardware are."""
+    """The versions of what must be the same on all machines; builds of one version for other hardware are."""
     found = {"latentloom": __version__}
     for name in SAME_EVERYWHERE:
         try:

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ...parallel.pool.job import Lane, RankFailed
+from ...parallel.errors import RankFailed
+from ...parallel.pool.job import Lane
 from ...parallel.pool.pool import CHECK_S, check_platform
 from ...parallel.progress import SILENT, Progress
 from ..values import Place
@@ -59,14 +60,16 @@ class Cluster:
         *,
         num_ranks: int = 1,
         lane: Lane = "main",
-        place: int = 0,
+        rank: int = 0,
     ) -> Any:
-        """As `Pool.call`. Where an agent or its machine is lost, the job is tried once more, elsewhere if it can be."""
+        """Run a function on ranks and give the first one's answer, as `Pool.call` does. Where an agent or its machine
+        is lost, the job is tried once more, elsewhere if it can be.
+        """
         order = {
             "function": function,
             "num_ranks": min(num_ranks, self.size),
             "lane": lane,
-            "place": place,
+            "rank": rank,
             "owner": progress.owner,
             "previews": progress.wants_previews,
             "world": None,

@@ -15,8 +15,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ...parallel.errors import RankFailed
 from ...parallel.machine.deadline import within
-from ...parallel.pool.job import RankFailed
 
 logger = logging.getLogger("latentloom")
 
@@ -39,7 +39,7 @@ _connecting = threading.Lock()
 _joined: set[str] = set()
 """The address by which this process has joined its cluster: Ray tells another one, where it was localhost."""
 _heads: list[Head] = []
-"""That of the cluster which this process has joined last, if any."""
+"""The head of the cluster that this process has joined last, if any."""
 
 
 class Head:

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...parallel.pool.job import RankFailed, RankOutOfMemory
+from ...parallel.errors import BadInput, OutOfMemory, RankFailed
 from ...parallel.pool.pool import CHECK_S
 from ...parallel.progress import Progress, RankWork
 from .head import check_head, has_head
@@ -128,10 +128,9 @@ class ClusterJob:
         if len(ends) < len(self._parts):
             lost = next(part for part in self._parts if part.end is None)
             raise lost.machine.lose(MachineLost("lost its agent, or cannot be reached"))
-        for state in ("refused", "out_of_memory", "failed", "cancelled"):
-            for part, end in ends:
-                if end["state"] == state:
-                    raise _failure(part.machine, end, is_alone=len(ends) == 1)
+        if wrong := [each for each in ends if each[1]["state"] != "done"]:
+            part, end = min(wrong, key=lambda each: _distance(each[1]))
+            raise _failure(part.machine, end, is_alone=len(ends) == 1)
         (first, end), *others = ends
         for part, other in others:
             if other["mark"] != end["mark"]:
@@ -152,10 +151,17 @@ class ClusterJob:
 
 def _relay(told: Sequence[Any], progress: Progress) -> None:
     if told[0] == "phase":
-        progress.phase(told[1])
+        progress.phase(told[1], is_loading=told[2])
     else:
         _, done, total, picture = told
         progress.step(done, total, None if picture is None else lambda: picture)
+
+
+def _distance(end: Mapping[str, Any]) -> int:
+    """From the first cause: what the request is to blame for comes first, and last what another's failure has ended."""
+    if end["state"] == "failed":
+        return 1 if end["code"] == OutOfMemory.code else 2
+    return 0 if end["state"] == "refused" else 3
 
 
 def _failure(machine: Machine, end: Mapping[str, Any], *, is_alone: bool) -> BaseException:
@@ -164,9 +170,11 @@ def _failure(machine: Machine, end: Mapping[str, Any], *, is_alone: bool) -> Bas
         return machine.lose(MachineLost("has ended the job by itself"))
     reason = f"{machine.name}: {end['reason']}"
     if end["state"] == "refused":
-        return ValueError(reason)
-    if end["state"] == "out_of_memory":
-        return RankOutOfMemory(reason)
+        error = BadInput(reason)
+        error.code = end["code"]
+        return error
+    if end["code"] == OutOfMemory.code:
+        return OutOfMemory(reason)
     if is_alone:
         return RankFailed(reason)
     lost = MachineLost(f"could not go on ({end['reason']})")

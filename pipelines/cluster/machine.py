@@ -1,6 +1,6 @@
 """A machine of a Ray cluster as the host sees it: its agent, asked by name, and Ray's errors in our words.
 
-Only this module and `cluster_head.py` know Ray. It starts nothing but actors, which end with this process.
+Only this module and `head.py` know Ray. It starts nothing but actors, which end with this process.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import LoomError, RankFailed
 from ...parallel.machine.deadline import within
-from ...parallel.pool.job import RankFailed
 from .agent import unpack, versions
 from .head import count_gpus
 
@@ -25,12 +25,13 @@ AGAIN_S = 0.2
 KILL_S = 5.0
 """For Ray to take the order to end an agent."""
 MAX_CALLS = 64
-"""Of an agent at a time: two for each job, and cancels."""
+"""How many calls an agent answers at a time: two for each job, and cancels."""
 
 
-class MachineLost(Exception):
+class MachineLost(LoomError):
     """An agent died, its machine is gone, or it is silent. `machine` is set by whoever asked."""
 
+    code = "machine-lost"
     machine: Machine
 
 
@@ -78,7 +79,7 @@ class Machine:
                 pass  # Ray is starting it, or knows soon that the machine is gone
 
     def lose(self, lost: MachineLost, *, is_silent: bool = False) -> MachineLost:
-        """Its pool is gone, whatever it had loaded too."""
+        """Count the machine's agent as lost: its pool is gone, and whatever that had loaded."""
         lost.machine = self
         self.is_ready, self.done = False, set()
         if is_silent:
@@ -104,7 +105,7 @@ class Machine:
 
 
 def ready(references: Sequence[Any], *, timeout_s: float) -> list[Any]:
-    """Those that have an answer; waits until one has."""
+    """Which of the calls have an answer; waits until one has."""
     import ray
 
     found, _ = ray.wait(list(references), timeout=timeout_s)
@@ -152,7 +153,7 @@ def share(data: bytes) -> Any:
 
 
 def _kill(actor: Any, *, no_restart: bool) -> None:
-    """As far as the head can be asked to."""
+    """Have Ray kill an agent, as far as the head can be asked to."""
     import ray
 
     with contextlib.suppress(TimeoutError):
@@ -168,7 +169,10 @@ def _start_agent(node: str, *, num_gpus: int, config: Mapping[str, Any]) -> Any:
         "num_cpus": 1,
         "num_gpus": num_gpus,
         "max_restarts": -1,
-        "max_task_retries": 0,  # a job is tried again by us, on another machine
+        # `Cluster.call` tries a job again. Ray's own retry waits for this actor on this machine, also where another is
+        # well or this one is gone, and tells nobody; and of a job over several machines it would repeat one part,
+        # whose others have left their meeting.
+        "max_task_retries": 0,
         "max_concurrency": MAX_CALLS,
         "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False),
     }

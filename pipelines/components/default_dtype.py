@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 FACTORIES = (torch.empty, torch.ones, torch.zeros, torch.rand, torch.randn)
-"""Those whose tensors are of the default dtype, whatever they are asked for: made in it at once."""
+"""Functions of torch whose tensors are of the default dtype, whatever they are asked for: made in it at once."""
 OF_PROCESS = torch.get_default_dtype
 """Torch's own: `kept_to_this_thread` puts another in its place."""
 CASTS = ("float", "double", "half", "bfloat16", "type", "__get__")
@@ -81,7 +81,7 @@ def _decides(value: Any) -> bool:
 
 
 def _is_floating(dtype: Any) -> bool:
-    """Of torch's kinds and of numpy's."""
+    """Whether numbers are floating-point ones, of torch's kinds or of numpy's."""
     return dtype.is_floating_point if isinstance(dtype, torch.dtype) else getattr(dtype, "kind", "") == "f"
 
 

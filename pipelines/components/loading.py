@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ...parallel.errors import OutOfMemory, is_out_of_memory
 from ..families.prompt import one_call_at_a_time
 from ..models import code_config
 from ..models.folder import ComponentFiles
-from ..out_of_memory import OutOfMemory, is_out_of_memory, shortage
+from ..out_of_memory import shortage
 from ..values import Dtype
 from . import skeleton
 

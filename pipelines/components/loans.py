@@ -1,4 +1,8 @@
-"""Who uses which components now: several threads at a time in one condition, in the order in which they asked."""
+"""Who uses which components now: several threads at a time in one condition, in the order in which they asked.
+
+A *condition* is what a use changes of a component: which LoRAs are on it, whether its weights are shared, whether hooks
+are. Threads that want the same one need not wait for each other.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ class Loans:
         self._lent: dict[Hashable, tuple[Hashable, int]] = {}
         """The condition of each component in use, and how many use it."""
         self._asking: list[Wanted] = []
-        """Those that wait, the first of them first."""
+        """Who waits for a component, in the order in which they asked."""
         self._mine = threading.local()
         """`is_held`: whether this thread holds a loan."""
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import is_out_of_memory
 from ..models.lora_file import check_lora
 from ..models.regular_file import sha256_of
 from ..models.tensor_file import read_tensor_file
-from ..out_of_memory import is_out_of_memory
 from ..values import Lora
 from .loading import offline, one_reason, quiet_libraries
 
@@ -125,7 +125,7 @@ def _one_sentence(lora: Lora) -> Iterator[None]:
 
 
 def _shapes(component: Any) -> dict[str, tuple[int, ...]]:
-    """Of the model's own weights, under the names they have without LoRAs."""
+    """The shapes of the model's own weights, under the names they have without LoRAs."""
     weights = {name.replace(".base_layer.", "."): tuple(w.shape) for name, w in component.named_parameters()}
     return {name: shape for name, shape in weights.items() if ".lora_" not in name and ".lokr_" not in name}
 

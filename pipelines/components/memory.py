@@ -1,4 +1,7 @@
-"""What a component takes of a memory, before it is loaded and afterwards, and what all may take of it together."""
+"""What a component takes of a memory, before it is loaded and afterwards, and what all may take of it together.
+
+Each memory (the host's, each accelerator's) has a budget for components, and the rest of it is for what is computed.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ from ..models.folder import ComponentFiles
 from ..values import Model
 
 HOST_SHARE = 0.6
-"""Of the machine's or container's memory, for components on the CPU, of all ranks there together."""
+"""Which part of the machine's or container's memory components on the CPU may take, of all ranks there together."""
 DEVICE_SHARE = 0.85
-"""Of an accelerator's memory; the rest is for activations."""
+"""Which part of an accelerator's memory components may take; the rest is for activations."""
 DTYPE_BITS = {"fp32": 32, "bf16": 16, "fp16": 16}
 QUANTIZED_BITS = {"int8": 8, "fp8": 8, "int4": 4}
-"""Of a transformer's weight; scales and the layers left alone add a little."""
+"""Bits of one weight of a quantized transformer; scales and the layers left alone add a little."""
 SMALL_BYTES = 1 << 20
 """What a tokenizer or a scheduler is counted as."""
 
@@ -32,7 +35,9 @@ class Held:
 
 
 def expected_bytes(files: ComponentFiles, model: Model, *, weights: int = 1) -> int:
-    """Of a component to be loaded; of a transformer whose weights so many ranks share, a share."""
+    """Bytes that a component will take once it is loaded; of a transformer whose weights so many ranks share, a
+    share.
+    """
     num_bits: float = DTYPE_BITS[model.dtype]
     if files.name.startswith("transformer"):
         num_bits = QUANTIZED_BITS.get(model.quantization, num_bits) / weights
@@ -44,7 +49,7 @@ def bytes_of(component: Any) -> int:
 
 
 def tensor_bytes(tensor: Any) -> int:
-    """Of a quantized weight: what it is made of, not what it stands for."""
+    """Bytes of a tensor; of a quantized weight, of what it is made of, not of what it stands for."""
     if hasattr(tensor, "__tensor_flatten__"):
         return sum(tensor_bytes(getattr(tensor, name)) for name in tensor.__tensor_flatten__()[0])
     return tensor.numel() * tensor.element_size()

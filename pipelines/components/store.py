@@ -1,4 +1,8 @@
-"""The component store: a process's loaded text encoders, transformers, VAEs, kept under a byte budget."""
+"""The component store: a process's loaded text encoders, transformers, VAEs, kept under a byte budget.
+
+A component is what a model's `model_index.json` names. The store is keyed by the `Model`, a description: two nodes that
+describe the same model use the same weights.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,7 @@ class _Entry:
     last_use: int
     loras: tuple[Lora, ...] = ()
     share: tuple[Mesh, Handle] | None = None
-    """Of a transformer whose weights this rank shares with others: for how long it is good, and its handle."""
+    """Where this rank shares a transformer's weights with others: the mesh for which it is good, and the handle."""
 
 
 class ComponentStore:
@@ -190,7 +194,7 @@ class ComponentStore:
             self._drop(key)
             entry = None
         if entry is None:
-            progress.phase(f"loading {files.name}")
+            progress.phase(f"loading {files.name}", is_loading=True)
             place = model.device if files.kind == "model" else "cpu"
             if mesh is not None and _is_transformer(files.name):
                 self._drop_shares(keep)

@@ -18,7 +18,7 @@ from diffusers.modular_pipelines.modular_pipeline import (
     ModularPipelineBlocks,
 )
 
-from ..out_of_memory import is_out_of_memory
+from ...parallel.errors import is_out_of_memory
 from . import quiet  # noqa: F401 (imported for what it silences)
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _nested(block: ModularPipelineBlocks) -> Iterator[ModularPipelineBlocks]:
 
 
 def _estimate(scheduler: Any, state: Any) -> Callable[[], Tensor]:
-    """Where these latents are heading: a flow's straight line from here to no noise."""
+    """The finished latents as these foretell them: a flow's straight line from here to no noise."""
     latents, flow = state.latents, getattr(state, "noise_pred", None)
     if flow is None or flow.shape != latents.shape:
         return lambda: latents

@@ -1,4 +1,8 @@
-"""True guidance: asking the transformer twice, with the prompt and against the negative prompt."""
+"""True guidance: asking the transformer twice, with the prompt and against the negative prompt.
+
+*Branch* is one of these questions. A *guider*, as diffusers calls it, asks them and combines the answers; with a plan
+of `cfg=2` each branch has ranks of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What diffusers and transformers log that says nothing to our users, or that we say better: kept off their screens."""
+"""What diffusers and transformers log that says nothing to our users, or that we say better: kept off their screens.
+
+Importing this module is enough: it adds filters to their loggers, which let everything else through.
+"""
 
 from __future__ import annotations
 

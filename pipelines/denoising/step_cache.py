@@ -8,15 +8,12 @@ They trade exactness for speed. FirstBlockCache (ParaAttention, https://github.c
 from __future__ import annotations
 
 import contextlib
-import difflib
-import typing
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.agreement import ALONE
-from ..requests import number
-from ..values import Model, Sampling, StepCache
+from ..requests import Denoise
+from ..values import StepCache
 from .cache_decisions import share_decisions
 
 if TYPE_CHECKING:
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
 
     from ..families.family import Parts
 
-KINDS: tuple[StepCache, ...] = typing.get_args(StepCache)
 HAVE_THRESHOLD = ("first_block", "mag", "sea")
 CALIBRATED = {"FluxTransformer2DModel": {"num_layers": 19, "num_single_layers": 38}}
 """The transformers for which diffusers ships MagCache's ratios: FLUX.1 dev and schnell."""
@@ -32,51 +28,38 @@ ATTENTION = (r"(?:.*_)?blocks\.\d+\.attn\d*",)
 """What TaylorSeer predicts. Diffusers' own patterns leave out Wan, whose attention is called attn1 and attn2."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """The step cache of one denoise; threshold 0 is the cache's own."""
-
-    kind: StepCache = "none"
-    threshold: float = 0.0
-
-
-def choice_of(request: Mapping[str, Any], model: Model, *, sampling: Sampling, strength: float) -> Choice:
-    """The cache that a request asks for, checked against all that is known before the model is loaded."""
-    kind, threshold = request.get("step_cache", "none"), number(request, "cache_threshold")
-    if kind not in KINDS:
-        near = difflib.get_close_matches(str(kind), KINDS, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise ValueError(f"step_cache is {kind!r}; {hint}choose one of {', '.join(KINDS)}")
+def check_step_cache(request: Denoise) -> None:
+    """Refuse a cache for all that is known before the model is loaded."""
+    kind, threshold, sampling = request.step_cache, request.cache_threshold, request.sampling
     if threshold and kind not in HAVE_THRESHOLD:
         raise ValueError(
             f"cache_threshold is {threshold:g}, but step_cache {kind} has none; set cache_threshold to 0, or choose "
             f"one of {', '.join(HAVE_THRESHOLD)}"
         )
-    if kind != "none" and model.compiled:
+    if kind != "none" and request.model.compiled:
         raise ValueError(
-            f"step_cache is {kind}, but {model.source} is loaded with compiled, whose graphs run every block; load it "
-            "without compiled, or set step_cache to none"
+            f"step_cache is {kind}, but {request.model.source} is loaded with compiled, whose graphs run every block; "
+            "load it without compiled, or set step_cache to none"
         )
-    if kind == "mag" and (sampling.sigmas or strength < 1 or sampling.guidance_start > 0):
+    if kind == "mag" and (sampling.sigmas or request.strength < 1 or sampling.guidance_start > 0):
         raise ValueError(
             "step_cache is mag, whose ratios were measured over a whole walk from noise to picture; leave sigmas "
             "empty, strength at 1 and guidance_start at 0, or choose first_block"
         )
-    return Choice(kind=kind, threshold=threshold)
 
 
 @contextlib.contextmanager
-def cached(parts: Parts, choice: Choice, *, sampling: Sampling, steps: int) -> Iterator[None]:
+def cached(parts: Parts, request: Denoise) -> Iterator[None]:
     """A denoise stage's transformers with the cache, empty; afterwards they are as they were, whatever happened.
 
     Raises ValueError if the cache cannot be used with this model.
     """
     with contextlib.ExitStack() as stack:
-        if choice.kind != "none":
-            _check_scheduler(parts["scheduler"], choice, sampling)
+        if request.step_cache != "none":
+            _check_scheduler(parts["scheduler"], request)
             for name in ("transformer", "transformer_2"):
                 if parts.get(name) is not None:
-                    config = _config(parts[name], choice, steps)
+                    config = _config(parts[name], request)
                     stack.enter_context(_enabled(parts[name], config))
         yield
 
@@ -100,56 +83,55 @@ def _enabled(transformer: Any, config: Any) -> Iterator[None]:
             vars(module).update(kept)
 
 
-def _config(transformer: Any, choice: Choice, steps: int) -> Any:
+def _config(transformer: Any, request: Denoise) -> Any:
     """Diffusers' configuration of the cache for this transformer; ValueError if it cannot have it."""
     from diffusers.hooks.first_block_cache import FirstBlockCacheConfig
     from diffusers.hooks.mag_cache import MagCacheConfig
     from diffusers.hooks.sea_cache import SeaCacheConfig
     from diffusers.hooks.taylorseer_cache import TaylorSeerCacheConfig
 
-    _check_transformer(transformer, choice)
-    options: dict[str, Any] = {"threshold": choice.threshold} if choice.threshold else {}
-    if choice.kind == "first_block":
+    _check_transformer(transformer, request.step_cache)
+    kind, threshold = request.step_cache, request.cache_threshold
+    options: dict[str, Any] = {"threshold": threshold} if threshold else {}
+    if kind == "first_block":
         return FirstBlockCacheConfig(**options)
-    if choice.kind == "mag":
-        return MagCacheConfig(mag_ratios=_ratios(transformer), num_inference_steps=steps, **options)
-    if choice.kind == "sea":
+    if kind == "mag":
+        return MagCacheConfig(mag_ratios=_ratios(transformer), num_inference_steps=request.steps, **options)
+    if kind == "sea":
         return SeaCacheConfig(**options)
     # In the model's own format: rounded to bf16, as by default, predictions would depend on the number of ranks.
     return TaylorSeerCacheConfig(taylor_factors_dtype=transformer.dtype, cache_identifiers=list(ATTENTION))
 
 
-def _check_scheduler(scheduler: Any, choice: Choice, sampling: Sampling) -> None:
-    order = scheduler.order if sampling.scheduler == "model" else 2 if sampling.scheduler == "heun" else 1
+def _check_scheduler(scheduler: Any, request: Denoise) -> None:
+    name = request.sampling.scheduler
+    order = scheduler.order if name == "model" else 2 if name == "heun" else 1
     if order > 1:
         raise ValueError(
-            f"step_cache is {choice.kind}, which compares each step with the one before, but this scheduler asks the "
-            "model twice in a step; choose the scheduler euler, or set step_cache to none"
+            f"step_cache is {request.step_cache}, which compares each step with the one before, but this scheduler "
+            "asks the model twice in a step; choose the scheduler euler, or set step_cache to none"
         )
 
 
-def _check_transformer(transformer: Any, choice: Choice) -> None:
+def _check_transformer(transformer: Any, kind: StepCache) -> None:
     name = type(transformer).__name__
     if not hasattr(transformer, "enable_cache"):
-        raise ValueError(
-            f"step_cache is {choice.kind}, but diffusers has no step cache for {name}; set step_cache to none"
-        )
+        raise ValueError(f"step_cache is {kind}, but diffusers has no step cache for {name}; set step_cache to none")
     if name.startswith("FSDP"):  # how FSDP names the class when it has the weights
         raise ValueError(
-            f"step_cache is {choice.kind}, but the weights of this {name.removeprefix('FSDP')} are shared out over "
+            f"step_cache is {kind}, but the weights of this {name.removeprefix('FSDP')} are shared out over "
             "ranks, which gather them for skipped blocks too; set step_cache to none, or use weights=1"
         )
-    if choice.kind == "taylorseer":
+    if kind == "taylorseer":
         return
     blocks = _blocks(transformer)
     unknown = next((type(block).__name__ for block in blocks if not _is_known(block)), None)
     if unknown or len(blocks) < 2:
         reason = f"diffusers does not know its {unknown}" if unknown else f"it has {len(blocks)} blocks to skip"
         raise ValueError(
-            f"step_cache is {choice.kind}, which {name} cannot have: {reason}; choose taylorseer, or set step_cache to "
-            "none"
+            f"step_cache is {kind}, which {name} cannot have: {reason}; choose taylorseer, or set step_cache to none"
         )
-    if choice.kind == "sea" and not _is_text_to_video(transformer):
+    if kind == "sea" and not _is_text_to_video(transformer):
         raise ValueError(
             f"step_cache is sea, which reads the latents of a video made from text, but this {name} makes something "
             "else; choose first_block, or set step_cache to none"

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 PROJECT = "latentloom"
 CORE = ("torch", "diffusers", "transformers", "accelerate", "safetensors", "peft")
-"""Those whose new versions change what models compute, or how they are loaded; and those that are named when well."""
+"""Packages whose new versions change what models compute, or how they are loaded; and those that are named when
+well."""
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 

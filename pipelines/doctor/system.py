@@ -86,7 +86,7 @@ def _temporary_folder() -> list[Finding]:
 
 
 def _space(name: str, folder: Path, *, mend: str, worst: State = "problem") -> list[Finding]:
-    """Of a folder that may not be there yet: of what it would be made in."""
+    """Free space for a folder, which may not be there yet: then for what it would be made in."""
     try:
         there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
         with tempfile.TemporaryFile(dir=there) as file:

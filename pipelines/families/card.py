@@ -1,4 +1,7 @@
-"""The model card: what the nodes assume of a model when the user leaves a socket at zero."""
+"""The model card: what the nodes assume of a model when the user leaves a socket at zero.
+
+Zero at a socket means the model's own number, which is this one.
+"""
 
 from __future__ import annotations
 

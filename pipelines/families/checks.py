@@ -1,4 +1,8 @@
-"""What families check alike before they run: lengths of text and sizes of latents."""
+"""What families check alike before they run: lengths of text and sizes of latents.
+
+They compare what a node was given with what the loaded parts can take, so that a mistake is one sentence and not an
+error of shapes.
+"""
 
 from __future__ import annotations
 

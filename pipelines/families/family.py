@@ -6,7 +6,7 @@ of every stage hold `"model_index"`, the entries of model_index.json (`boundary_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -15,9 +15,8 @@ from .card import Card
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from ..values import Conditioning, Latents, Sampling
+    from ..requests import Decode, Denoise, EncodeImage, EncodeText, Stage
 
-Stage = Literal["encode_text", "encode_image", "denoise", "decode"]
 Parts = Mapping[str, Any]
 """A model's loaded components by the names of its `model_index.json`; absent optional ones are missing."""
 
@@ -47,40 +46,25 @@ class Family:
 
 
 class FamilyModule(Protocol):
-    """The functions of a family's module. Tensors in and out are on the device of the parts."""
+    """The functions of a family's module. Tensors in and out are on the device of the parts.
+
+    Zeros of a request that stand for the model's own numbers are filled in, but for `guidance_2`, which is a family's.
+    """
 
     FAMILY: Family
 
-    def encode_text(
-        self, parts: Parts, *, prompt: str, negative_prompt: str, text_length: int
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    def encode_text(self, parts: Parts, request: EncodeText) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """(positive, negative) conditioning of one prompt, batch 1."""
         ...
 
-    def encode_image(
-        self, parts: Parts, *, pixels: Tensor, width: int, height: int, frames: int, seeds: Sequence[int]
-    ) -> tuple[Tensor | None, dict[str, Tensor]]:
+    def encode_image(self, parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
         """(normalised latents or None, extras) of pictures B H W C in 0..1."""
         ...
 
-    def denoise(
-        self,
-        parts: Parts,
-        *,
-        conditioning: Conditioning,
-        latents: Latents,
-        generators: list[Generator],
-        steps: int,
-        guidance: float,
-        guidance_2: float,
-        distilled_guidance: float,
-        strength: float,
-        sampling: Sampling,
-        on_step: OnStep,
-    ) -> Tensor:
+    def denoise(self, parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep) -> Tensor:
         """Normalised latents, B C H W or B C F H W. One CPU generator per picture makes its noise."""
         ...
 
-    def decode(self, parts: Parts, *, tensor: Tensor) -> Tensor:
-        """Pixels in 0..1: B H W C, or B F H W C from a video family."""
+    def decode(self, parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
+        """Pixels in 0..1: B H W C, or B F H W C from a video family; `tensor` is that of the latents, on the device."""
         ...

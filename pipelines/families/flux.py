@@ -7,7 +7,7 @@ Its own guidance is distilled into an input of the transformer; true guidance wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .card import Card
@@ -17,7 +17,7 @@ from .family import Family, OnStep, Parts
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from ..values import Conditioning, Latents, Sampling
+    from ..requests import Decode, Denoise, EncodeImage, EncodeText
 
 Configs = Callable[[str], Mapping[str, Any]]
 LONGEST_TEXT = 512
@@ -51,12 +51,11 @@ FAMILY = Family(
 )
 
 
-def encode_text(
-    parts: Parts, *, prompt: str, negative_prompt: str, text_length: int
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def encode_text(parts: Parts, request: EncodeText) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """T5 reads `text_length` tokens; CLIP reads the first 77 and gives one vector."""
+    text_length = request.text_length
     check_text_length(text_length, title=FAMILY.title, longest=LONGEST_TEXT)
-    return _encode(parts, prompt, text_length), _encode(parts, negative_prompt, text_length)
+    return _encode(parts, request.prompt, text_length), _encode(parts, request.negative_prompt, text_length)
 
 
 def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
@@ -74,33 +73,19 @@ def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     )
 
 
-def encode_image(
-    parts: Parts, *, pixels: Tensor, width: int, height: int, frames: int, seeds: Sequence[int]
-) -> tuple[Tensor | None, dict[str, Tensor]]:
+def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
     from diffusers.modular_pipelines.flux.encoders import FluxVaeEncoderStep
 
     from ..denoising.blocks import run
-    from ..denoising.noise import generators
+    from ..denoising.noise import generators, seeds_of
 
-    picture = 2.0 * pixels.movedim(-1, 1) - 1.0  # B C H W in -1..1
-    inputs = {"processed_image": picture, "generator": generators(seeds)}
+    picture = 2.0 * request.image.pixels.movedim(-1, 1) - 1.0  # B C H W in -1..1
+    noise = generators(seeds_of(request.seed, len(picture)))
+    inputs = {"processed_image": picture, "generator": noise}
     return run(FluxVaeEncoderStep(), parts, inputs=inputs, outputs=("image_latents",))["image_latents"], {}
 
 
-def denoise(
-    parts: Parts,
-    *,
-    conditioning: Conditioning,
-    latents: Latents,
-    generators: list[Generator],
-    steps: int,
-    guidance: float,
-    guidance_2: float,
-    distilled_guidance: float,
-    strength: float,
-    sampling: Sampling,
-    on_step: OnStep,
-) -> Tensor:
+def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep) -> Tensor:
     from diffusers.modular_pipelines.flux.modular_blocks_flux import FluxCoreDenoiseStep
 
     from ..denoising.blocks import replaced, run
@@ -109,27 +94,28 @@ def denoise(
     from .flux_denoiser import GuidedDenoiser, unpack
 
     text_width = parts["transformer"].config.joint_attention_dim
-    check_text(conditioning.positive["prompt_embeds"], text_width, title=FAMILY.title)
-    scheduler = choose(parts["scheduler"], sampling)
+    check_text(request.conditioning.positive["prompt_embeds"], text_width, title=FAMILY.title)
+    latents = request.latents
+    scheduler = choose(parts["scheduler"], request.sampling)
     inputs = {
-        **repeated(conditioning.positive, len(generators)),
+        **repeated(request.conditioning.positive, len(generators)),
         "height": latents.height,
         "width": latents.width,
-        "num_inference_steps": steps,
-        "guidance_scale": distilled_guidance,
+        "num_inference_steps": request.steps,
+        "guidance_scale": request.distilled_guidance,
         "generator": generators,
     }
-    if is_guided(guidance) and conditioning.negative is not None:
-        negative = repeated(conditioning.negative, len(generators))
+    if is_guided(request.guidance) and request.conditioning.negative is not None:
+        negative = repeated(request.conditioning.negative, len(generators))
         inputs |= {f"negative_{name}": tensor for name, tensor in negative.items()}
     rows, columns = (side // _factor(parts["vae.config"]) for side in (latents.height, latents.width))
     if latents.tensor is not None:
         channels = parts["transformer"].config.in_channels // 4
         check_latents(latents.tensor, (channels, rows, columns), title=FAMILY.title)
-        inputs |= {"image_latents": latents.tensor, "strength": strength}
+        inputs |= {"image_latents": latents.tensor, "strength": request.strength}
     return run(
         replaced(FluxCoreDenoiseStep(), denoiser=GuidedDenoiser()),
-        {**parts, "scheduler": scheduler, "guider": guider(guidance, sampling, order=scheduler.order)},
+        {**parts, "scheduler": scheduler, "guider": guider(request.guidance, request.sampling, order=scheduler.order)},
         inputs=inputs,
         outputs=("latents",),
         on_step=on_step,
@@ -137,7 +123,7 @@ def denoise(
     )["latents"]
 
 
-def decode(parts: Parts, *, tensor: Tensor) -> Tensor:
+def decode(parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
     from diffusers.modular_pipelines.flux.decoders import FluxDecodeStep
 
     from ..denoising.blocks import run

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .card import Card
@@ -14,7 +14,7 @@ from .family import Family, OnStep, Parts
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from ..values import Conditioning, Latents, Sampling
+    from ..requests import Decode, Denoise, EncodeImage, EncodeText
 
 Configs = Callable[[str], Mapping[str, Any]]
 LONGEST_TEXT = 1024
@@ -56,12 +56,11 @@ FAMILY = Family(
 )
 
 
-def encode_text(
-    parts: Parts, *, prompt: str, negative_prompt: str, text_length: int
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def encode_text(parts: Parts, request: EncodeText) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The prompt is cut at `text_length` tokens and never padded."""
+    text_length = request.text_length
     check_text_length(text_length, title=FAMILY.title, longest=LONGEST_TEXT)
-    return _encode(parts, prompt, text_length), _encode(parts, negative_prompt, text_length)
+    return _encode(parts, request.prompt, text_length), _encode(parts, request.negative_prompt, text_length)
 
 
 def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
@@ -81,33 +80,18 @@ def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     )
 
 
-def encode_image(
-    parts: Parts, *, pixels: Tensor, width: int, height: int, frames: int, seeds: Sequence[int]
-) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """The most likely latents, so they do not depend on `seeds`."""
+def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
+    """The most likely latents, so they depend on no seed."""
     from diffusers.modular_pipelines.qwenimage.encoders import QwenImageVaeEncoderStep
 
     from ..denoising.blocks import run
 
-    picture = 2.0 * pixels.movedim(-1, 1) - 1.0  # B C H W in -1..1
+    picture = 2.0 * request.image.pixels.movedim(-1, 1) - 1.0  # B C H W in -1..1
     found = run(QwenImageVaeEncoderStep(), parts, inputs={"processed_image": picture}, outputs=("image_latents",))
     return found["image_latents"].squeeze(2), {}  # B C H W
 
 
-def denoise(
-    parts: Parts,
-    *,
-    conditioning: Conditioning,
-    latents: Latents,
-    generators: list[Generator],
-    steps: int,
-    guidance: float,
-    guidance_2: float,
-    distilled_guidance: float,
-    strength: float,
-    sampling: Sampling,
-    on_step: OnStep,
-) -> Tensor:
+def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep) -> Tensor:
     from diffusers.modular_pipelines.qwenimage.modular_blocks_qwenimage import (
         QwenImageCoreDenoiseStep,
         QwenImageImg2ImgCoreDenoiseStep,
@@ -118,26 +102,27 @@ def denoise(
     from ..denoising.schedulers import choose
 
     text_width = parts["transformer"].config.joint_attention_dim
-    check_text(conditioning.positive["prompt_embeds"], text_width, title=FAMILY.title)
-    scheduler = choose(parts["scheduler"], sampling)
+    check_text(request.conditioning.positive["prompt_embeds"], text_width, title=FAMILY.title)
+    latents = request.latents
+    scheduler = choose(parts["scheduler"], request.sampling)
     inputs = {
-        **repeated(conditioning.positive, len(generators)),
+        **repeated(request.conditioning.positive, len(generators)),
         "height": latents.height,
         "width": latents.width,
-        "num_inference_steps": steps,
+        "num_inference_steps": request.steps,
         "generator": generators,
     }
-    if is_guided(guidance) and conditioning.negative is not None:
-        negative = repeated(conditioning.negative, len(generators))
+    if is_guided(request.guidance) and request.conditioning.negative is not None:
+        negative = repeated(request.conditioning.negative, len(generators))
         inputs |= {f"negative_{name}": tensor for name, tensor in negative.items()}
     rows, columns = (side // _factor(parts["vae.config"]) for side in (latents.height, latents.width))
     if latents.tensor is not None:
         channels = parts["transformer"].config.in_channels // PACKED**2
         check_latents(latents.tensor, (channels, rows, columns), title=FAMILY.title)
-        inputs |= {"image_latents": latents.tensor, "strength": strength}
+        inputs |= {"image_latents": latents.tensor, "strength": request.strength}
     return run(
         QwenImageCoreDenoiseStep() if latents.tensor is None else QwenImageImg2ImgCoreDenoiseStep(),
-        {**parts, "scheduler": scheduler, "guider": guider(guidance, sampling, order=scheduler.order)},
+        {**parts, "scheduler": scheduler, "guider": guider(request.guidance, request.sampling, order=scheduler.order)},
         inputs=inputs,
         outputs=("latents",),  # B C 1 H W
         on_step=on_step,
@@ -145,7 +130,7 @@ def denoise(
     )["latents"].squeeze(2)
 
 
-def decode(parts: Parts, *, tensor: Tensor) -> Tensor:
+def decode(parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
     from diffusers.modular_pipelines.qwenimage.modular_blocks_qwenimage import QwenImageDecodeStep
 
     from ..denoising.blocks import run

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .card import Card
@@ -14,7 +14,7 @@ from .family import Family, OnStep, Parts
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from ..values import Conditioning, Latents, Sampling
+    from ..requests import Decode, Denoise, EncodeImage, EncodeText
 
 Configs = Callable[[str], Mapping[str, Any]]
 LONGEST_TEXT = 512
@@ -93,12 +93,11 @@ FAMILY = Family(
 )
 
 
-def encode_text(
-    parts: Parts, *, prompt: str, negative_prompt: str, text_length: int
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def encode_text(parts: Parts, request: EncodeText) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Padded with zeros to `text_length` tokens."""
+    text_length = request.text_length
     check_text_length(text_length, title=FAMILY.title, longest=LONGEST_TEXT)
-    return _encode(parts, prompt, text_length), _encode(parts, negative_prompt, text_length)
+    return _encode(parts, request.prompt, text_length), _encode(parts, request.negative_prompt, text_length)
 
 
 def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
@@ -115,10 +114,8 @@ def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     return {"prompt_embeds": embeds}  # 1 S C
 
 
-def encode_image(
-    parts: Parts, *, pixels: Tensor, width: int, height: int, frames: int, seeds: Sequence[int]
-) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """What the model is told of the first frame: the most likely latents, so `seeds` do not matter."""
+def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
+    """What the model is told of the first frame: the most likely latents, which depend on no seed."""
     from .wan_first_frame import encode
 
     if parts["model_index"]["_class_name"] != FROM_IMAGE:
@@ -126,23 +123,10 @@ def encode_image(
             "this Wan model makes videos from text only, but got a picture; "
             "take the picture away, or choose an image-to-video (I2V) model"
         )
-    return None, encode(parts, pixels=pixels, frames=frames)
+    return None, encode(parts, pixels=request.image.pixels, frames=request.frames)
 
 
-def denoise(
-    parts: Parts,
-    *,
-    conditioning: Conditioning,
-    latents: Latents,
-    generators: list[Generator],
-    steps: int,
-    guidance: float,
-    guidance_2: float,
-    distilled_guidance: float,
-    strength: float,
-    sampling: Sampling,
-    on_step: OnStep,
-) -> Tensor:
+def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep) -> Tensor:
     """`guidance_2` is the second expert's; 0 takes the share of `guidance` that the model was published with."""
     from diffusers.modular_pipelines.wan.modular_blocks_wan import WanCoreDenoiseStep
     from diffusers.modular_pipelines.wan.modular_blocks_wan_i2v import WanImage2VideoCoreDenoiseStep
@@ -153,25 +137,26 @@ def denoise(
     from .wan_denoiser import ExpertDenoiser
     from .wan_first_frame import given
 
-    check_text(conditioning.positive["prompt_embeds"], parts["transformer"].config.text_dim, title=FAMILY.title)
-    scheduler = choose(parts["scheduler"], sampling)
+    check_text(request.conditioning.positive["prompt_embeds"], parts["transformer"].config.text_dim, title=FAMILY.title)
+    latents = request.latents
+    scheduler = choose(parts["scheduler"], request.sampling)
     first_frame = given(parts, latents)
-    second = guidance_2 or guidance * SECOND_GUIDANCE[parts["model_index"]["_class_name"]]
+    second = request.guidance_2 or request.guidance * SECOND_GUIDANCE[parts["model_index"]["_class_name"]]
     guiders = {
-        "guider": guider(guidance, sampling, order=scheduler.order),
-        "guider_2": guider(second, sampling, order=scheduler.order),
+        "guider": guider(request.guidance, request.sampling, order=scheduler.order),
+        "guider_2": guider(second, request.sampling, order=scheduler.order),
     }
     inputs = {
-        **_repeated(conditioning.positive, len(generators)),
+        **_repeated(request.conditioning.positive, len(generators)),
         **_repeated(first_frame, len(generators)),
         "height": latents.height,
         "width": latents.width,
         "num_frames": latents.frames,
-        "num_inference_steps": steps,
+        "num_inference_steps": request.steps,
         "generator": generators,
     }
-    if conditioning.negative is not None:
-        negative = _repeated(conditioning.negative, len(generators))
+    if request.conditioning.negative is not None:
+        negative = _repeated(request.conditioning.negative, len(generators))
         inputs |= {f"negative_{name}": tensor for name, tensor in negative.items()}
     block = WanImage2VideoCoreDenoiseStep() if first_frame else WanCoreDenoiseStep()
     return run(
@@ -183,7 +168,7 @@ def denoise(
     )["latents"]
 
 
-def decode(parts: Parts, *, tensor: Tensor) -> Tensor:
+def decode(parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
     from diffusers.modular_pipelines.wan.decoders import WanVaeDecoderStep
 
     from ..denoising.blocks import run

@@ -1,4 +1,7 @@
-"""What a model cannot be here, asked long before it is loaded: quantized, compiled, or read in shares."""
+"""What a model cannot be here, asked long before it is loaded: quantized, compiled, or read in shares.
+
+These are the refusals that depend on this machine's packages and on the model's files together.
+"""
 
 from __future__ import annotations
 

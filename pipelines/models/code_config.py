@@ -55,7 +55,7 @@ def check_size(kind: Any, config: PreTrainedConfig, *, num_held: int) -> None:
 
 
 def processor_settings(kind: Any, plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of an image processor's settings that its class takes."""
+    """An image processor's settings without those that its class does not take."""
     known = {*kind.valid_kwargs.__annotations__, *_constructor_names(kind)}
     return {key: value for key, value in plain.items() if key in known}
 

@@ -1,4 +1,8 @@
-"""What the config of somebody else's component may not say."""
+"""What the config of somebody else's component may not say.
+
+A component's config is data of a stranger that libraries act upon: they would load code, kernels or other models that
+it names. Whatever could is refused or dropped here, before a library sees it.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +57,7 @@ class Limits:
     """Bounds that no real model meets; they keep a damaged number from filling the memory before weights are read."""
 
     max_layers: int = 1000
-    """Of a model: the number of its tensors, since every layer has at least one."""
+    """How many layers a model may have: as many as it has tensors, since each layer has at least one."""
     max_items: int = 4096
     """The longest list."""
 

@@ -1,4 +1,8 @@
-"""What a family finds in a model's configs, and the sentence where a config is damaged."""
+"""What a family finds in a model's configs, and the sentence where a config is damaged.
+
+A family's card and sizes are computed from the configs of a model's components; a config that lacks what they need is
+damaged, and told so by name.
+"""
 
 from __future__ import annotations
 

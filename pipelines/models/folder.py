@@ -1,4 +1,8 @@
-"""What a model folder holds, found out without torch: its family, its components, and whether they are whole."""
+"""What a model folder holds, found out without torch: its family, its components, and whether they are whole.
+
+It holds one folder for each component, named by `model_index.json`, with config and safetensors files; whole means that
+all that the family needs is there, and every file that an index names.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +76,7 @@ class ModelFiles:
     family: Family
     index: Mapping[str, Any]
     components: Mapping[str, ComponentFiles]
-    """Those present, by their names in model_index.json."""
+    """The components that are there, by their names in model_index.json."""
     fingerprint: str
     """Changes when the files change, not when they move."""
 

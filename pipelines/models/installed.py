@@ -84,7 +84,7 @@ def _hub_cache() -> Path:
 
 
 def _num_bytes(folder: Path) -> int:
-    """Of the files, each counted once where several links lead to it."""
+    """Bytes of all the files, each counted once where several links lead to it."""
     sizes = {}
     for parent, _, files in os.walk(folder):
         for path in _existing(Path(parent), files):

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from ...parallel.errors import BadInput
 from .regular_file import open_regular
 
 MAX_BYTES = 4 << 20
@@ -21,11 +22,13 @@ _NO_BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[^"\[\]{}]++', re.DOTALL)
 _RUNS = re.compile(r"[\[{]++|[\]}]++")
 
 
-class JsonFault(ValueError):
-    """Why JSON is refused: `code` is one word for programs, `reason` a clause for the reader's sentence."""
+class JsonFault(BadInput):
+    """Why JSON is refused: `fault` is one word for programs, `reason` a clause for the reader's sentence."""
 
-    def __init__(self, code: str, reason: str) -> None:
-        self.code = code
+    code = "bad-json"
+
+    def __init__(self, fault: str, reason: str) -> None:
+        self.fault = fault
         self.reason = reason
         super().__init__(reason)
 

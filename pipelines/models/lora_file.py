@@ -11,7 +11,7 @@ from .json_file import JsonFault, parse_strict
 from .tensor_file import TensorEntry, TensorFile
 
 METADATA = "lora_adapter_metadata"
-"""Where diffusers keeps a LoRA's settings, which go to peft as they are, such as `transformer.r`."""
+"""The key under which diffusers keeps a LoRA's settings, which go to peft as they are, such as `transformer.r`."""
 PAIRS = (
     ("lora_A", "lora_B"),
     ("lora_down", "lora_up"),
@@ -48,7 +48,8 @@ LAYER = re.compile(r"\^?[\w.-]+\$?")
 
 def check_lora(file: TensorFile) -> None:
     """Refuse a file whose tensor names are not those of a LoRA (diffusers, PEFT or kohya names), or that asks for other
-    ranks than its tensors have, for code, or for other files."""
+    ranks than its tensors have, for code, or for other files.
+    """
     if not any("lora" in name or "lokr" in name for name in file.tensors):
         some = ", ".join(sorted(file.tensors)[:2]) or "nothing"
         raise ValueError(

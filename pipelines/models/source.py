@@ -1,4 +1,8 @@
-"""Where a model's files are: from what the user wrote to a folder on this machine. Nothing here downloads."""
+"""Where a model's files are: from its source, as the user wrote it, to a folder on this machine.
+
+A *source* is a folder in diffusers format, `FILE.safetensors@BASE`, the id of a model on the Hugging Face hub, or
+`builtin:NAME`. Nothing here downloads: of the hub, only what was pulled before is found.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from ...parallel.errors import BadInput
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,199}")
@@ -27,19 +33,23 @@ class Resolved:
     id: str
     """The source with paths made absolute: means the same from any working folder."""
     revision: str = ""
-    """Of a hub model: the commit."""
+    """The commit of a hub model; empty for any other."""
 
 
-class OutsideRoots(ValueError):
+class OutsideRoots(BadInput):
     """A path outside the allowed folders. A host may have another remedy than to move it: `what` goes before that."""
+
+    code = "outside-roots"
 
     def __init__(self, what: str) -> None:
         self.what = what
         super().__init__(f"{what}; move it there")
 
 
-class NotPulled(ValueError):
+class NotPulled(BadInput):
     """A hub id whose files are not here. A host without our command line has another remedy: `what` goes before it."""
+
+    code = "not-pulled"
 
     def __init__(self, name: str, revision: str) -> None:
         self.what = f"model {name!r} is not on this machine"

@@ -1,8 +1,10 @@
 """The header of a safetensors file, checked without reading a tensor.
 
 Format: https://github.com/huggingface/safetensors#format (8 bytes little-endian header length, JSON header, data).
-Not by that project's own reader: it takes one name twice, parses what nobody has counted, and maps the file, so that
-one that is cut short meanwhile ends the process.
+Not by that project's own reader (0.8), which takes no header apart from its data. It opens a path by itself: maybe not
+the file whose kind and size were looked at, and a pipe keeps it waiting. It maps the file, so that one that is cut
+short meanwhile ends the process (SIGBUS). And it takes one name twice. One that reads the bytes of a header could
+replace `_read_entries`; what refuses names twice and counts before anything is parsed would stay.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ from .regular_file import open_regular, sha256_of
 
 MAX_HEADER_BYTES = 32 << 20
 MAX_TENSORS = 100_000
-"""Of one file; the largest models have some thousands."""
+"""The most tensors in one file; the largest models have some thousands."""
 TEXTS_PER_TENSOR = 5
-"""Its name, three keys and its dtype."""
+"""Texts in the header for each tensor: its name, three keys and its dtype."""
 MARKS_PER_TENSOR = 16
 """Three brackets, and commas: six for a tensor of four dims."""
 MAX_METADATA_TEXTS = 20_000
 MAX_KEPT_BYTES = 64 << 20
-"""Of memory for the headers of files read before; one of 100,000 tensors takes about 20 MiB."""
+"""Memory for the headers of files read before; one of 100,000 tensors takes about 20 MiB."""
 SETTLED_NS = 2_000_000_000
 """A file that changed less than this ago may change again within one tick of its file system's clock."""
 MAX_HASHED_BYTES = 64 << 20
@@ -82,7 +84,8 @@ _lock = threading.Lock()
 
 def read_tensor_file(path: Path) -> TensorFile:
     """Raises `ValueError` when the header lies: length, JSON, types, or offsets that overlap or leave the file; and for
-    one of more than 100,000 tensors, which are counted before it is parsed."""
+    one of more than 100,000 tensors, which are counted before it is parsed.
+    """
     try:
         with open_regular(path) as file:
             status = os.fstat(file.fileno())
@@ -122,7 +125,8 @@ def _keep(file: TensorFile) -> None:
 
 def check_counts(path: Path, data: bytes, *, texts: int, marks: int) -> None:
     """Refuse JSON with more in it than 100,000 tensors need, so many texts, brackets and commas each, before anything
-    is made of it: what costs three bytes to write must not cost a microsecond and a hundred bytes to read."""
+    is made of it: what costs three bytes to write must not cost a microsecond and a hundred bytes to read.
+    """
     try:
         between = without_texts(data, max_texts=texts * MAX_TENSORS + MAX_METADATA_TEXTS)
     except JsonFault:

@@ -38,14 +38,16 @@ LIVE = 13
 """Numbers alive at the widest point of a block, for each token and each of its channels."""
 CONTEXT_BYTES = 1_200_000_000
 USABLE_SHARE = 0.94
-"""Of a device's memory; free memory lies in pieces, and drivers keep some."""
+"""Which part of a device's memory can be used; free memory lies in pieces, and drivers keep some."""
 DECODED = 4
 """Tensors of full size that a decoder holds at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """Of one rank. `shared_bytes` are mapped files, which ranks on the CPU hold between them."""
+    """What one rank needs of its device's memory. `shared_bytes` are mapped files, which ranks on the CPU hold between
+    them.
+    """
 
     own_bytes: int
     shared_bytes: int = 0
@@ -64,20 +66,21 @@ class Work:
     vae: Need
     heads: int
     width: int
-    """Of a head. 0 where the transformer's config tells neither, and then its activations are not counted."""
+    """Numbers in an attention head. 0 where the transformer's config tells neither, and then its activations are not
+    counted."""
     tokens: int
-    """Of a picture or video in the transformer."""
+    """How many tokens a picture or video has in the transformer."""
     joint_text: int
     """Text tokens that are attended to with them, rather than by cross attention."""
     canvas: Latents
     decoded_frames: int
-    """That a decoder works on at a time: those of one latent."""
+    """How many frames a decoder works on at a time: those of one latent."""
     decoder_width: int
     num_bits: int
     context_bytes: int
 
     def needs(self, plan: ParallelPlan) -> tuple[Need, ...]:
-        """Of each rank of the plan."""
+        """What each rank of the plan needs, by its number."""
         denoise, (decode, splits) = self._denoise(plan), self._decode(plan)
         needs = []
         for rank in range(plan.num_ranks):
@@ -149,7 +152,7 @@ def whole_bytes(model: Model) -> int:
 
 
 def fits(needs: Sequence[Need], devices: Sequence[str], memories: Mapping[str, int]) -> list[bool | None]:
-    """Of each rank, on the device at the same place; None where a device's memory is not known.
+    """Whether each rank has room, on the device at the same place; None where a device's memory is not known.
 
     Ranks on one memory, as those on the CPU, need room for all of them.
     """

@@ -20,21 +20,23 @@ FILE_DTYPES = {"fp32": "F32", "bf16": "BF16", "fp16": "F16"}
 
 @dataclass(frozen=True, kw_only=True)
 class Weights:
-    """Of one component, in the model's number format."""
+    """How large one component's weights are, in the model's number format."""
 
     num_bytes: int
     mapped_bytes: int = 0
     """The part that a CPU reads as it lies in the files: ranks hold it between them, once."""
     loading_bytes: int = 0
-    """Of a quantized transformer: what it takes before it is quantized, on its device."""
+    """What a transformer that is quantized takes on its device before it is."""
     largest_block_bytes: int = 0
-    """Of a transformer: what ranks that share weights gather at a time."""
+    """The largest block of a transformer: what ranks that share weights gather at a time."""
     outside_bytes: int = 0
-    """Of a transformer: what is in no block, and is gathered for all of a forward."""
+    """What of a transformer is in no block: ranks that share weights gather it for all of a forward."""
 
 
 def weights_of(model: Model) -> Mapping[str, Weights]:
-    """Of every component that has weights, by its name. Reads headers; raises `ValueError` for a damaged model."""
+    """The weights of every component that has some, by its name. Reads headers; raises `ValueError` for a damaged
+    model.
+    """
     return _weights(dataclasses.replace(model, place=Place()))
 
 

@@ -87,8 +87,3 @@ PLANS: dict[str, SplitPlan] = {
     "StableAudio3DiTModel": STABLE_AUDIO_3,
     "T5FilmDecoder": T5_FILM,
 }
-
-REFUSED: dict[str, str] = {
-    "MiniMaxMusic3RVQDepthDecoder": "it writes the few codes of one audio frame one after the other, no denoising",
-}
-"""Classes that are not split, and why."""

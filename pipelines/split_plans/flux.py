@@ -1,28 +1,61 @@
-"""Split plans of FLUX and of the models built like it: text and image in two streams, then in one."""
+"""Split plans of FLUX and the image models built like it: text and image in two streams, then in one.
+
+FLUX.1, FLUX.2, FLUX.3, Chroma, Ovis-Image, LongCat-Image, Bria and Bria Fibo; Fibo 2 is in `single_stream`.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ...parallel.sharding.split_plan import LOCAL, Along, Attend, Made, SplitPlan, image, text
 
-JOINT = ("text", "image")
-ENTER = {"hidden_states": image(1), "encoder_hidden_states": text(1)}
-ROPE = {"image_rotary_emb": Along(0, JOINT)}
-RESIDUALS = {"controlnet_block_samples": image(1), "controlnet_single_block_samples": image(1)}
+TEXT_IMAGE = ("text", "image")
 BLOCKS = ("transformer_blocks", "single_transformer_blocks")
-CUTS = {"transformer_blocks.0": ENTER, **{f"{block}.*": ROPE for block in BLOCKS}}
+BOTH_ENTER = {"hidden_states": image(1), "encoder_hidden_states": text(1)}
+JOINT_ROPE = {"image_rotary_emb": Along(0, TEXT_IMAGE)}
+ROPES = {f"{blocks}.*": JOINT_ROPE for blocks in BLOCKS}
 
-FLUX = SplitPlan(
-    order=JOINT,
+# Ovis-Image and LongCat-Image: two streams, then one, and nothing else.
+PLAIN = SplitPlan(
+    order=TEXT_IMAGE,
     either=("text",),
     blocks=BLOCKS,
-    inputs={"": RESIDUALS, **CUTS},
+    inputs={"transformer_blocks.0": BOTH_ENTER, **ROPES},
     outputs={"proj_out": image(1)},
-    # Further calls are those of IP-adapters, whose few picture tokens every rank holds.
-    attention={"attn": (Attend(JOINT, JOINT), LOCAL)},
 )
-OVIS = SplitPlan(order=JOINT, either=("text",), blocks=BLOCKS, inputs=CUTS, outputs={"proj_out": image(1)})
+
+# FLUX.1 and Chroma take residuals of a ControlNet, and pictures of an IP-adapter.
+FLUX = replace(
+    PLAIN,
+    inputs={
+        "": {"controlnet_block_samples": image(1), "controlnet_single_block_samples": image(1)},
+        "transformer_blocks.0": BOTH_ENTER,
+        **ROPES,
+    },
+    # Further calls are those of IP-adapters, whose few picture tokens every rank holds.
+    attention={"attn": (Attend(TEXT_IMAGE, TEXT_IMAGE), LOCAL)},
+)
+
+BRIA = replace(
+    PLAIN,
+    inputs={
+        # Its residuals for single blocks are left out: the model adds them at the text's length into the image.
+        "": {"controlnet_block_samples": image(1)},
+        "transformer_blocks.0": BOTH_ENTER,
+        **ROPES,
+    },
+)
+
+# Between the blocks, half of the text's channels is replaced by the next layer of the text encoder.
+FIBO = replace(
+    PLAIN,
+    inputs={
+        "": {"encoder_hidden_states": text(1), "text_encoder_layers": text(1)},
+        "transformer_blocks.0": {"hidden_states": image(1)},
+        **ROPES,
+    },
+)
 
 
 def keep_reference(processor: Any, session: Any) -> Any:
@@ -41,42 +74,42 @@ def joined_times(modulation: Any, arguments: Any, session: Any) -> Any:
 # With reference pictures whose keys are kept, tokens have different times in the first step; in later ones the kept
 # keys are in the middle. When blocks are done, the length of the whole text cuts the image off.
 FLUX2 = SplitPlan(
-    order=JOINT,
+    order=TEXT_IMAGE,
     either=("text",),
     whole=("past",),
     blocks=BLOCKS,
     inputs={
-        "transformer_blocks.0": ENTER,
-        "transformer_blocks.*": {**ROPE, "temb_mod_img": image(1, ndim=3, optional=True)},
-        "single_transformer_blocks.*": {**ROPE, "temb_mod": Made(joined_times)},
+        "transformer_blocks.0": BOTH_ENTER,
+        "transformer_blocks.*": {**JOINT_ROPE, "temb_mod_img": image(1, ndim=3, optional=True)},
+        "single_transformer_blocks.*": {**JOINT_ROPE, "temb_mod": Made(joined_times)},
     },
-    outputs={"single_transformer_blocks.-1": Along(1, JOINT)},
-    attention={"attn": (Attend(JOINT, ("text", "past", "image")),)},
+    outputs={"single_transformer_blocks.-1": Along(1, TEXT_IMAGE)},
+    attention={"attn": (Attend(TEXT_IMAGE, ("text", "past", "image")),)},
     processors={"attn": keep_reference},
 )
 
 # FLUX.3 keeps a reference picture's tokens behind those of the image; each stream has blocks of its own at first.
-MODES = {"txt_mode_blocks": "text", "mode_blocks.image": "image", "mode_blocks.image_cond": "reference"}
-CONTENT = Along(1, ("image", "reference"))
+STREAM_OF = {"txt_mode_blocks": "text", "mode_blocks.image": "image", "mode_blocks.image_cond": "reference"}
+IMAGE_REFERENCE = Along(1, ("image", "reference"))
 FLUX3 = SplitPlan(
     order=("text", "image", "reference"),
     either=("text",),
     lacking=("reference",),
-    blocks=(*MODES, "single_transformer_blocks"),
+    blocks=(*STREAM_OF, "single_transformer_blocks"),
     inputs={
-        **{f"{blocks}.0": {"hidden_states": Along(1, (stream,))} for blocks, stream in MODES.items()},
+        **{f"{blocks}.0": {"hidden_states": Along(1, (stream,))} for blocks, stream in STREAM_OF.items()},
         **{
             f"{blocks}.*": {"temb_mod": Along(1, (stream,)), "image_rotary_emb": Along(0, (stream,))}
-            for blocks, stream in MODES.items()
+            for blocks, stream in STREAM_OF.items()
         },
         "single_transformer_blocks.*": {
-            "temb_mod": CONTENT,
+            "temb_mod": IMAGE_REFERENCE,
             "temb_mod_context": text(1),
             "image_rotary_emb": Along(0, ("text", "image", "reference")),
         },
     },
-    outputs={"single_transformer_blocks.-1": (None, CONTENT)},
-    attention={f"{blocks}.*.attn": (Attend((stream,), (stream,)),) for blocks, stream in MODES.items()},
+    outputs={"single_transformer_blocks.-1": (None, IMAGE_REFERENCE)},
+    attention={f"{blocks}.*.attn": (Attend((stream,), (stream,)),) for blocks, stream in STREAM_OF.items()},
 )
 
 PLANS: dict[str, SplitPlan] = {
@@ -84,6 +117,8 @@ PLANS: dict[str, SplitPlan] = {
     "ChromaTransformer2DModel": FLUX,
     "Flux2Transformer2DModel": FLUX2,
     "Flux3Transformer2DModel": FLUX3,
-    "OvisImageTransformer2DModel": OVIS,
-    "LongCatImageTransformer2DModel": OVIS,
+    "OvisImageTransformer2DModel": PLAIN,
+    "LongCatImageTransformer2DModel": PLAIN,
+    "BriaTransformer2DModel": BRIA,
+    "BriaFiboTransformer2DModel": FIBO,
 }

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...parallel.sharding.split_plan import LOCAL, Attend, Leading, SplitPlan, image, text
 
-JOINT = ("image", "text")
-ENTER = {"hidden_states": image(1), "encoder_hidden_states": text(1)}
+IMAGE_TEXT = ("image", "text")
+BOTH_ENTER = {"hidden_states": image(1), "encoder_hidden_states": text(1)}
 
 VIDEO = SplitPlan(
-    order=JOINT,
+    order=IMAGE_TEXT,
     either=("text",),
     blocks=("transformer_blocks", "single_transformer_blocks"),
     inputs={
-        "transformer_blocks.0": ENTER,
+        "transformer_blocks.0": BOTH_ENTER,
         # Image-to-video by token replacement modulates the tokens of the first frame, counted by num_tokens, apart.
         "transformer_blocks.*": {"freqs_cis": image(0), "num_tokens": Leading("image")},
         "single_transformer_blocks.*": {"image_rotary_emb": image(0), "num_tokens": Leading("image")},
@@ -21,23 +23,21 @@ VIDEO = SplitPlan(
 )
 
 VIDEO_15 = SplitPlan(
-    order=JOINT,
+    order=IMAGE_TEXT,
     either=("text",),
     blocks=("transformer_blocks",),
     inputs={
-        "transformer_blocks.0": ENTER,
+        "transformer_blocks.0": BOTH_ENTER,
         "transformer_blocks.*": {"freqs_cis": image(0), "attention_mask": text(1)},
     },
     outputs={"proj_out": image(1)},
-    attention={"attn": (Attend(JOINT, JOINT, mask="outer"),)},
+    attention={"attn": (Attend(IMAGE_TEXT, IMAGE_TEXT, mask="outer"),)},
 )
 
-FRAMEPACK = SplitPlan(
-    order=JOINT,
-    either=("text",),
-    blocks=("transformer_blocks", "single_transformer_blocks"),
+FRAMEPACK = replace(
+    VIDEO,
     inputs={
-        "transformer_blocks.0": ENTER,
+        "transformer_blocks.0": BOTH_ENTER,
         "transformer_blocks.*": {"freqs_cis": image(0)},
         "single_transformer_blocks.*": {"image_rotary_emb": image(0)},
     },
@@ -45,16 +45,13 @@ FRAMEPACK = SplitPlan(
     outputs={"single_transformer_blocks.-1": (image(1), None)},
 )
 
-IMAGE = SplitPlan(
-    order=JOINT,
-    either=("text",),
-    blocks=("transformer_blocks", "single_transformer_blocks"),
+IMAGE = replace(
+    VIDEO,
     inputs={
-        "transformer_blocks.0": ENTER,
+        "transformer_blocks.0": BOTH_ENTER,
         "transformer_blocks.*": {"image_rotary_emb": image(0)},
         "single_transformer_blocks.*": {"image_rotary_emb": image(0)},
     },
-    outputs={"proj_out": image(1)},
 )
 
 DIT = SplitPlan(

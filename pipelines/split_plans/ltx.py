@@ -2,57 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
 from ...parallel.sharding.split_plan import LOCAL, Along, Attend, SplitPlan, image
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ...parallel.sharding.session import Session
+from .processors.kept_keys import RefinerKeeping
 
 SOUND = Along(1, ("audio",))
 TOKENS = {"hidden_states": image(1), "timestep": image(1, ndim=2, optional=True)}
 SOUNDS = {"audio_hidden_states": SOUND, "audio_timestep": Along(1, ("audio",), ndim=2, optional=True)}
 ROPE = image(-2)  # tokens x width, or heads x tokens x width
-
-
-class KeepingWhole:
-    """The keys and values kept for later chunks are gathered: the pipeline, which keeps them, trims them by frames."""
-
-    def __init__(self, old: Callable[..., Tensor], session: Session) -> None:
-        self.old, self.session = old, session
-
-    def __call__(  # the attention module passes on what is named here
-        self,
-        attn: Any,
-        hidden_states: Tensor,
-        encoder_hidden_states: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        query_rotary_emb: Any = None,
-        key_rotary_emb: Any = None,
-        sink_rotary_emb: Any = None,
-        kv_cache: Any = None,
-        kv_cache_mode: str | None = None,
-    ) -> Tensor:
-        out = self.old(
-            attn,
-            hidden_states,
-            query_rotary_emb=query_rotary_emb,
-            sink_rotary_emb=sink_rotary_emb,
-            kv_cache=kv_cache,
-            kv_cache_mode=kv_cache_mode,
-        )
-        if kv_cache_mode == "capture_pre_rope":
-            kv_cache.store_captured_pre_rope(*self._whole(kv_cache.get_captured_pre_rope()))
-        if kv_cache_mode == "inject_and_capture_post_rope":
-            kv_cache.store_captured_post_rope(*self._whole(kv_cache.get_captured_post_rope()))
-        return out
-
-    def _whole(self, keys_and_values: tuple[Tensor, Tensor]) -> list[Tensor]:
-        return [self.session.gather(x, 1, "image") for x in keys_and_values]
-
 
 PLANS: dict[str, SplitPlan] = {
     "LTXVideoTransformer3DModel": SplitPlan(
@@ -93,6 +49,6 @@ PLANS: dict[str, SplitPlan] = {
         inputs={"": TOKENS, "transformer_blocks.*": {"video_rotary_emb": ROPE}},
         outputs={"proj_out": image(1)},
         attention={"attn1": (Attend(("image",), ("past", "image")),), "attn2": (LOCAL,)},
-        processors={"attn1": KeepingWhole},
+        processors={"attn1": RefinerKeeping},
     ),
 }

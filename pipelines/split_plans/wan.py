@@ -1,11 +1,11 @@
-"""Split plans of Wan and of the models grown from it: ChronoEdit, SkyReels-V2, VACE and Animate."""
+"""Split plans of Wan and of the models grown from it: ChronoEdit, SkyReels-V2, VACE, Animate and AnyFlow."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from ...parallel.sharding.split_plan import LOCAL, Attend, SplitPlan, image
-from .processors.wan_attention import animate2_attention, face_attention
+from .processors.wan_attention import animate2_attention, causal_attention, face_attention
 
 ENTER = {"hidden_states": image(1)}
 ROPE = {"rotary_emb": image(1)}
@@ -16,6 +16,14 @@ WAN = SplitPlan(
     inputs={"": {"timestep": image(1, ndim=2)}, "blocks.0": ENTER, "blocks.*": ROPE},
     outputs={"proj_out": image(1)},
     attention={"attn2": (LOCAL,)},
+)
+
+# A Wan whose every frame goes from one timestep to another.
+ANYFLOW = replace(
+    WAN,
+    inputs={"blocks.0": ENTER, "blocks.*": {"temb": image(1), "rotary_emb": image(2)}},
+    # No later: the last norm is modulated by vectors of all tokens.
+    outputs={"blocks.-1": image(1)},
 )
 
 PLANS: dict[str, SplitPlan] = {
@@ -52,5 +60,14 @@ PLANS: dict[str, SplitPlan] = {
         outputs={"head": image(1)},
         attention={"self_attn": (Attend(("image",), ("past", "image")),), "cross_attn": (LOCAL,)},
         processors={"self_attn": animate2_attention},
+    ),
+    "AnyFlowTransformer3DModel": ANYFLOW,
+    "AnyFlowFARTransformer3DModel": replace(
+        ANYFLOW,
+        order=("past", "image"),  # the past is the kept keys and values of chunks made before
+        whole=("past",),
+        inputs={"blocks.0": ENTER, "blocks.*": {"temb": image(1)}},
+        attention={"attn1": (Attend(("image",), ("past", "image")),), "attn2": (LOCAL,)},
+        processors={"attn1": causal_attention},
     ),
 }

@@ -1,4 +1,7 @@
-"""What a stage costs on the device where it works, measured: seconds, bytes, exchanges, memory."""
+"""What a stage costs on the device where it works, measured: seconds, bytes, exchanges, memory.
+
+The numbers go into the run's events and its manifest, for each rank, or for this process where it works alone.
+"""
 
 from __future__ import annotations
 

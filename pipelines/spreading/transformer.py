@@ -1,4 +1,8 @@
-"""Sharding a diffusers transformer by the split plan of its class: what `latentloom.shard` does."""
+"""Sharding a diffusers transformer by the split plan of its class: what `latentloom.shard` does.
+
+`parallel.sharding` takes a split plan as an argument; here it is looked up by the transformer's class, guidance is
+split over the plan's cfg axis, and step caches are made to decide alike on all ranks.
+"""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ class _Full(Progress):
         self._step = step
         self._is_full = is_full
 
-    def phase(self, name: str) -> None:
-        self._inner.phase(name)
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        self._inner.phase(text, is_loading=is_loading)
 
     def step(self, done: int, total: int, preview: Any = None) -> None:
         self._inner.step(done, total, preview)

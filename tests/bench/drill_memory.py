@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from drill_work import DEADLINE_S, Work
 
-from latentloom.parallel.pool.job import RankFailed
+from latentloom.parallel.errors import RankFailed
 
 LIMIT = 2 << 30
 MIB = 1 << 20

@@ -20,7 +20,8 @@ from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.progress import SILENT, Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.values import Latents, Model, Place, to_plain
+from latentloom.pipelines.requests import Decode, Denoise, EncodeText
+from latentloom.pipelines.values import Conditioning, Latents, Model, Place
 
 PLANS = {1: "", 2: "ulysses=2", 3: "allgather=3", 4: "cfg=2,allgather=2"}
 DEADLINE_S = 120.0
@@ -131,25 +132,18 @@ class Work:
     def picture(self, seed: int, progress: Progress = SILENT) -> bytes:
         """From prompt to pixels, each stage where the model's place says."""
         enter = progress.enter if isinstance(progress, Moment) else lambda stage: None
-        model = to_plain(self.model)
         enter("encode")
-        conditioning = placement.encode_text({"model": model, "prompt": "a red star"}, progress)
+        conditioning = placement.encode_text(EncodeText(model=self.model, prompt="a red star"), progress)
         enter("step")
         latents = placement.denoise(self.denoise_request(conditioning, seed), progress)
         enter("decode")
-        pixels = placement.decode({"model": model, "latents": latents}, progress)["image"]["pixels"]
+        pixels = placement.decode(Decode(model=self.model, latents=latents), progress).pixels
         enter("idle")
         return pixels.numpy().tobytes()
 
-    def denoise_request(self, conditioning: Any, seed: int) -> dict[str, Any]:
-        canvas = to_plain(Latents(family=self.model.family, width=self.size, height=self.size))
-        return {
-            "model": to_plain(self.model),
-            "conditioning": conditioning,
-            "latents": canvas,
-            "seed": seed,
-            "steps": self.num_steps,
-        }
+    def denoise_request(self, conditioning: Conditioning, seed: int) -> Denoise:
+        canvas = Latents(family=self.model.family, width=self.size, height=self.size)
+        return Denoise(model=self.model, conditioning=conditioning, latents=canvas, seed=seed, steps=self.num_steps)
 
     def struck(self, moment: str, seed: int, strike: Callable[[], None], *, chance: random.Random) -> "Struck":
         """A picture, and what is done at a random time within one of its stages; `load` is that of the denoise."""

@@ -24,9 +24,8 @@ from drill_memory import NoGroup, memory, starve
 from drill_server import server, spare, spare_memory
 from drill_work import MOMENTS, Moment, Work, later
 
-from latentloom.parallel.pool.job import RankOutOfMemory
+from latentloom.parallel.errors import Cancelled, OutOfMemory
 from latentloom.parallel.pool.limits import Limits
-from latentloom.parallel.progress import Cancelled
 
 Row = dict[str, Any]
 
@@ -124,18 +123,21 @@ def cancel(work: Work, times: int, *, seed: int = 0) -> list[Row]:
 def oom(work: Work, times: int, *, seed: int = 0) -> list[Row]:
     """One rank has no room after a random step: all stop, the rank is named, the next picture is the same."""
     chance, rows = random.Random(seed), []
+    from latentloom.parallel.plan import ParallelPlan
     from latentloom.pipelines import placement
+    from latentloom.pipelines.requests import EncodeText
     from latentloom.pipelines.values import to_plain
 
-    text = placement.encode_text({"model": to_plain(work.model), "prompt": "a red star"})
-    inner = {**work.denoise_request(text, 0), "plan": work.model.place.plan}
+    text = placement.encode_text(EncodeText(model=work.model, prompt="a red star"))
+    plan = ParallelPlan.parse(work.model.place.plan)
+    inner = to_plain(work.denoise_request(text, 0).resolved(plan=plan))
     for number in range(times):
         rank, step = number % work.num_ranks, chance.randint(1, work.num_steps - 1)
         request = {"stage": "denoise", "request": inner, "ranks_here": work.num_ranks, "rank": rank, "step": step}
         start, named = time.monotonic(), False
         try:
             work.pool.call("drill_bodies:out_of_memory", request, num_ranks=work.num_ranks)
-        except RankOutOfMemory as error:
+        except OutOfMemory as error:
             named = str(error).startswith(f"rank {rank} (cpu): ")
         took = time.monotonic() - start
         expected = work.expected[number % len(work.expected)]

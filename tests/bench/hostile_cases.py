@@ -410,7 +410,7 @@ def paint(carried: Model) -> None:
     text = stages.encode_text({"model": plain, "prompt": "a red circle", "text_length": 64})
     canvas = to_plain(Latents(family="flux", width=64, height=64))
     denoised = stages.denoise({"model": plain, "conditioning": text, "latents": canvas, "steps": 1, "guidance": 1.0})
-    if not bool(torch.isfinite(denoised["tensor"]).all()):
+    if not bool(torch.isfinite(denoised.tensor).all()):
         raise Finding("NaN left the denoise")
 
 

@@ -26,7 +26,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import support.checkout  # noqa: F401 (makes the checkout importable)
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.errors import Cancelled
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines.cluster.cluster import Cluster
 from latentloom.pipelines.cluster.machine import answer
 from support.ray_nodes import two_nodes
@@ -44,8 +45,8 @@ class Watcher(Progress):
         self.acted = self.noticed = 0.0
         self.cancel = threading.Event()
 
-    def phase(self, name: str) -> None:
-        if name.startswith("starting again"):
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        if text.startswith("starting again"):
             self.noticed = time.monotonic()
 
     def step(self, done: int, total: int, preview: Any = None) -> None:

@@ -1,8 +1,8 @@
-"""The README's table of supported transformer classes, made from what the equality matrix found.
+"""The table of supported transformer classes in `parallel/README.md`, made from what the equality matrix found.
 
 python tests/bench/matrix.py --out cells.jsonl
-python tests/bench/support_table.py --cells cells.jsonl     # sums up to tests/matrix_results.json, writes the README
-python tests/bench/support_table.py                         # writes the README from tests/matrix_results.json
+python tests/bench/support_table.py --cells cells.jsonl     # sums up to tests/matrix_results.json, writes the table
+python tests/bench/support_table.py                         # writes the table from tests/matrix_results.json
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import support.checkout  # noqa: F401 (makes the checkout importable)
 
 TESTS = Path(__file__).resolve().parents[1]
 RESULTS = TESTS / "matrix_results.json"
-README = TESTS.parent / "README.md"
+README = TESTS.parent / "parallel" / "README.md"
 BEGIN, END = "<!-- support table -->", "<!-- /support table -->"
 
 
@@ -102,7 +102,7 @@ def with_table(readme: str, rows: str) -> str:
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise ValueError(f"{README.name} has no {BEGIN} ... {END}; put both lines where the table belongs")
+        raise ValueError(f"{README} has no {BEGIN} ... {END}; put both lines where the table belongs")
     return f"{before}{BEGIN}\n{rows}\n{END}{after}"
 
 

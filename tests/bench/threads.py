@@ -8,6 +8,7 @@ if anything was wrong, raised or set.
 """
 
 import argparse
+import dataclasses
 import random
 import sys
 import tempfile
@@ -71,7 +72,7 @@ def calls_of(name: str, folder: Path) -> dict[str, list[Call]]:
         styled = with_lora(described_model, folder)
     length, frames = (40 if name == "bobbin" else 32), ({"frames": 5} if family == "wan" else {})
     canvas = to_plain(Latents(family=family, width=64, height=64, batch=1, **frames))
-    size = {key: canvas[key] for key in ("width", "height", "frames", "fps")}
+    size = {"width": 64, "height": 64, **frames}
     image = to_plain(Image(pixels=torch.rand(1, 64, 64, 3, generator=torch.Generator().manual_seed(0))))
     texts = [{"model": model, "prompt": p, "negative_prompt": "a box", "text_length": length} for p in PROMPTS]
     request = {"model": model, "conditioning": stages.encode_text(texts[0]), "latents": canvas, "steps": 3}
@@ -98,6 +99,8 @@ def calls_of(name: str, folder: Path) -> dict[str, list[Call]]:
 
 def marked(value: Any) -> bytes:
     """Every bit of a stage's answer."""
+    if dataclasses.is_dataclass(value):
+        value = vars(value)
     if isinstance(value, Mapping):
         return b"".join(key.encode() + marked(each) for key, each in sorted(value.items()))
     return value.numpy().tobytes() if hasattr(value, "numpy") else repr(value).encode()

@@ -33,8 +33,8 @@ class First(Moment):
         self.asked = time.monotonic()
         self.marks: list[tuple[str, float]] = []
 
-    def phase(self, name: str) -> None:
-        self.marks.append((name, time.monotonic() - self.asked))
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        self.marks.append((text, time.monotonic() - self.asked))
 
 
 def main() -> None:
@@ -44,10 +44,10 @@ def main() -> None:
     print(f"importing torch {min(alone):.2f} s; two cold ranks {min(cold):.2f} s: {min(cold) - min(alone):.2f} s more")
     with Work(2) as work:
         from latentloom.pipelines import placement
-        from latentloom.pipelines.values import to_plain
+        from latentloom.pipelines.requests import EncodeText
 
         empty = [seconds(lambda: work.pool.call("drill_bodies:nothing", {}, num_ranks=2)) for _ in range(RUNS)]
-        text = placement.encode_text({"model": to_plain(work.model), "prompt": "a red star"})
+        text = placement.encode_text(EncodeText(model=work.model, prompt="a red star"))
         runs = []
         for seed in range(RUNS):
             progress = First()

@@ -13,10 +13,11 @@ from diffusers.hooks.first_block_cache import FBCHeadBlockHook
 from diffusers.hooks.sea_cache import SeaCacheRootHook
 from torch import Tensor, nn
 
+from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.mesh import _kept as kept_meshes
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.denoising import cache_decisions, step_cache
 from latentloom.pipelines.spreading import transformer
@@ -51,7 +52,7 @@ def counted(request: dict[str, Any], **options: Any) -> tuple[Tensor, int]:
 
     handle = nn.modules.module.register_module_forward_pre_hook(began)
     try:
-        return stages.denoise({**request, **options})["tensor"], num_calls
+        return stages.denoise({**request, **options}).tensor, num_calls
     finally:
         handle.remove()
 
@@ -87,7 +88,7 @@ def denoise_cached(
         if use_mesh(plan) is None:
             found.append(None)
             continue
-        got, num_calls = counted(request, **cache, plan=plan)
+        got, num_calls = counted(request, **cache, plan=ParallelPlan.parse(plan))
         found.append(
             {
                 "difference": float((got - whole).abs().max()),
@@ -104,12 +105,12 @@ def cancel_and_go_on(rank: int, model: dict[str, Any], plan: str) -> list[int] |
     """The bits of a plain denoise before a cached one that ends in its middle, and after it."""
     if use_mesh(plan) is None:
         return None
-    request = request_of(model, plan=plan)
-    before = stages.denoise(request)["tensor"]
+    request = request_of(model, plan=ParallelPlan.parse(plan))
+    before = stages.denoise(request).tensor
     try:
         stages.denoise({**request, "step_cache": "first_block", "cache_threshold": 0.5}, Impatient())
     except Cancelled:
-        return [bits(before), bits(stages.denoise(request)["tensor"])]
+        return [bits(before), bits(stages.denoise(request).tensor)]
     raise AssertionError("it was not cancelled")
 
 

@@ -34,9 +34,9 @@ def denoise_both_ways(rank: int, model: dict[str, Any], plan: str, guidance: flo
         "steps": 2,
         "guidance": guidance,
     }
-    whole = stages.denoise(request)["tensor"]
-    calls = _counted(lambda: stages.denoise({**request, "plan": plan}))
-    got = calls.pop("result")["tensor"]
+    whole = stages.denoise(request).tensor
+    calls = _counted(lambda: stages.denoise({**request, "plan": ParallelPlan.parse(plan)}))
+    got = calls.pop("result").tensor
     return {
         "difference": float((got - whole).abs().max()),
         "largest": float(whole.abs().max()),

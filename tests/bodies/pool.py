@@ -43,8 +43,11 @@ def reached(request: Mapping[str, Any], progress: Any, seat: Any) -> int:
 
 def fail(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
     """One rank, or every one, ends as asked while the others wait for it."""
+    from latentloom.pipelines.finite import NotFinite
+
     if request["rank"] in (seat.rank, "every"):
-        raise {"value": ValueError, "runtime": RuntimeError, "memory": MemoryError}[request["kind"]](request["text"])
+        kinds = {"value": ValueError, "not_finite": NotFinite, "runtime": RuntimeError, "memory": MemoryError}
+        raise kinds[request["kind"]](request["text"])
     if seat.num_ranks > 1:
         dist.barrier()
 

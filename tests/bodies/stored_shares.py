@@ -23,12 +23,12 @@ def denoise_in_shares(rank: int, model: dict[str, Any], plan: str, guidance: flo
     """The latents of two steps under `plan` against those of this rank alone, and what it held."""
     request = _request(model, guidance)
     store().clear()
-    whole = stages.denoise(request)["tensor"]
+    whole = stages.denoise(request).tensor
     whole_bytes = sum(map(own_bytes, _transformers(model)))
     store().clear()
-    got = stages.denoise({**request, "plan": plan})["tensor"]
+    got = stages.denoise({**request, "plan": ParallelPlan.parse(plan)}).tensor
     first = _transformers(model, plan)
-    again = stages.denoise({**request, "plan": plan})["tensor"]
+    again = stages.denoise({**request, "plan": ParallelPlan.parse(plan)}).tensor
     same = all(x is y for x, y in zip(first, _transformers(model, plan), strict=True))
     encoder = store().load(from_plain(Model, model), NAMES, plan=ParallelPlan.parse(plan))["text_encoder"]
     return {
@@ -43,8 +43,8 @@ def denoise_in_shares(rank: int, model: dict[str, Any], plan: str, guidance: flo
 
 def denoise_in_a_new_group(rank: int, model: dict[str, Any], plan: str, path: str) -> dict[str, Any]:
     """The same before and after the process group is aborted and another takes its place."""
-    request = {**_request(model, 1.0), "plan": plan}
-    before = stages.denoise(request)["tensor"]
+    request = {**_request(model, 1.0), "plan": ParallelPlan.parse(plan)}
+    before = stages.denoise(request).tensor
     old = weakref.ref(_transformers(model, plan)[0])
     size = dist.get_world_size()
     _abort_process_group()
@@ -52,7 +52,7 @@ def denoise_in_a_new_group(rank: int, model: dict[str, Any], plan: str, path: st
         "gloo", init_method=f"file://{path}", rank=rank, world_size=size, timeout=timedelta(seconds=20)
     )
     num_bytes = store().num_bytes
-    after = stages.denoise(request)["tensor"]
+    after = stages.denoise(request).tensor
     return {
         "same": torch.equal(before, after),
         "is_old_gone": old() is None,
@@ -62,13 +62,13 @@ def denoise_in_a_new_group(rank: int, model: dict[str, Any], plan: str, path: st
 
 def denoise_with_a_cache(rank: int, model: dict[str, Any], plan: str) -> tuple[str, bool]:
     """What a rank is told of a cache that skips blocks, and whether it denoises as before afterwards."""
-    request, told = {**_request(model, 4.0), "plan": plan}, ""
-    before = stages.denoise(request)["tensor"]
+    request, told = {**_request(model, 4.0), "plan": ParallelPlan.parse(plan)}, ""
+    before = stages.denoise(request).tensor
     try:
         stages.denoise({**request, "step_cache": "first_block"})
     except ValueError as error:
         told = str(error)
-    return told, torch.equal(before, stages.denoise(request)["tensor"])
+    return told, torch.equal(before, stages.denoise(request).tensor)
 
 
 def _transformers(model: dict[str, Any], plan: str = "") -> list[Any]:

@@ -19,7 +19,7 @@ from latentloom.nodes.files.picture_files import read_metadata
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.hosts.comfyui import CORE_TITLES, ComfyProgress
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
-from latentloom.parallel.progress import Cancelled
+from latentloom.parallel.errors import Cancelled
 from latentloom.pipelines.values import Video
 
 CASES = sorted(NODE_CLASS_MAPPINGS)

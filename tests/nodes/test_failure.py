@@ -3,7 +3,7 @@
 import pytest
 
 from latentloom.nodes.execution.failure import sentence
-from latentloom.pipelines.out_of_memory import OutOfMemory
+from latentloom.parallel.errors import OutOfMemory
 
 
 @pytest.mark.parametrize(

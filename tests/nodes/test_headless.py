@@ -73,15 +73,19 @@ def test_it_stops_at_the_first_error_where_that_is_asked(sweep: Sweep, tmp_path:
     assert (tally.num_left, tally.why_ended) == (2, "it was asked to stop at the first error")
 
 
-@pytest.mark.parametrize(("kind", "most"), [("memory", 2), ("type", 2), ("value", 4)])
+@pytest.mark.parametrize(
+    ("kind", "most", "code"), [("memory", 2, "out-of-memory"), ("type", 2, "node-failed"), ("value", 4, "bad-input")]
+)
 def test_the_same_failure_in_a_row_ends_a_sweep_soon_where_the_machine_is_at_fault(
-    sweep: Sweep, toys: ModuleType, kind: str, most: int, monkeypatch: pytest.MonkeyPatch
+    sweep: Sweep, toys: ModuleType, kind: str, most: int, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("latentloom.nodes.headless.reports.MOST_FAULTS", 2)
     monkeypatch.setattr("latentloom.nodes.headless.reports.MOST_REFUSED", 4)
     graph = toys.graph({"f": ("Fail", {"kind": kind}), "n": ("Number", {})}, outputs={"x": "f.float", "n": "n.int"})
     reports, tally = sweep({"n.value": range(6)}, graph)
     assert len(reports) == most and tally.num_left == 6 - most
+    told = [*(report.to_plain() for report in reports), *tally.to_plain()["failures"]]
+    assert {each["code"] for each in told} == {code}
     assert tally.to_plain()["why_ended"] == f"{most} runs in a row failed for the same reason"
     reports, tally = sweep({"f.value": range(6)}, graph)  # a refusal has the value in its sentence
     assert len(reports) == (6 if kind == "value" else most)
@@ -107,6 +111,7 @@ def test_a_folder_that_cannot_be_written_fails_its_own_run_only(sweep: Sweep, tm
     (tmp_path / "out" / "read.path=a").write_text("a file in the way")
     reports, _ = sweep({"read.path": ["a", "b"]})
     assert told(reports) == [("a", "failed"), ("b", "ok")] and "cannot be written" in reports[0].error
+    assert [report.code for report in reports] == ["not-written", ""]
 
 
 def test_a_run_that_another_process_makes_is_left_to_it_with_resume(sweep: Sweep, tmp_path: Path) -> None:

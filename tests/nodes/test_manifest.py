@@ -62,4 +62,5 @@ def test_a_failed_run_is_not_complete_and_says_why(toys: ModuleType, tmp_path: P
     assert (
         plain["state"] == "failed" and "choose one" in plain["error"] and "choose one" in plain["nodes"]["f"]["message"]
     )
+    assert plain["code"] == plain["nodes"]["f"]["code"] == "bad-input"
     assert not is_complete(tmp_path, graph, {"f": result.nodes["f"].key})

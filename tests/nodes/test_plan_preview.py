@@ -15,7 +15,7 @@ from latentloom.nodes.preview.choices import Choice, for_all
 from latentloom.nodes.preview.preview import NodePlan, preview
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.placement import plan_of
+from latentloom.pipelines.placement import is_guided, plan_of
 from latentloom.pipelines.values import Place
 from support.flux_folder import write_flux
 
@@ -92,7 +92,8 @@ def test_auto_is_what_the_denoise_chooses(guidance: float, count: int) -> None:
     place = Place(devices=("cpu",) * count)
     node = only(workflow(denoise={"guidance": guidance}), place=place)
     model = describe_model("builtin:bobbin", device="cpu")
-    assert node.plan == str(plan_of({"guidance": guidance}, dataclasses.replace(model, place=place)))
+    expected = plan_of(dataclasses.replace(model, place=place), is_guided=is_guided(model, guidance=guidance))
+    assert node.plan == str(expected)
     assert node.plan in node.why and node.num_ranks == count
     assert [rank["device"] for rank in node.ranks] == ["cpu"] * count
 

@@ -7,7 +7,8 @@ import pytest
 
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.watch import NodeProgress, Watch
-from latentloom.parallel.progress import Cancelled, RankWork
+from latentloom.parallel.errors import Cancelled
+from latentloom.parallel.progress import RankWork
 
 RANKS = [RankWork(rank=0, device="cpu", seconds=1.0, sent_bytes=8, exchanges=2)]
 

@@ -1,4 +1,4 @@
-"""A warm pool of three ranks on the CPU, whose ranks find `pool_bodies`."""
+"""A warm pool of three ranks on the CPU, whose ranks find `bodies.pool`."""
 
 import os
 import threading

@@ -6,8 +6,8 @@ from latentloom.parallel.pool.supervisor import JobQueue
 _bodies = itertools.count(10_000)
 
 
-def job(owner: str, place: int = 0) -> Job:
-    work = Work(function="f", num_ranks=1, lane="main", place=place, owner=owner, previews=False, every=False)
+def job(owner: str, rank: int = 0) -> Job:
+    work = Work(function="f", num_ranks=1, lane="main", rank=rank, owner=owner, previews=False, every=False)
     return Job(work, next(_bodies))
 
 
@@ -35,9 +35,9 @@ def test_a_job_that_does_not_fit_waits_and_its_owner_keeps_its_turn() -> None:
     jobs = [job("a", 0), job("a", 1), job("b", 1)]
     for each in jobs:
         queue.put(each)
-    assert queue.take(lambda each: each.work.place == 1) is jobs[1]
-    assert queue.take(lambda each: each.work.place == 1) is jobs[2]
-    assert queue.take(lambda each: each.work.place == 1) is None
+    assert queue.take(lambda each: each.work.rank == 1) is jobs[1]
+    assert queue.take(lambda each: each.work.rank == 1) is jobs[2]
+    assert queue.take(lambda each: each.work.rank == 1) is None
     assert queue.take() is jobs[0]
 
 

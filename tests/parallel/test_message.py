@@ -6,7 +6,41 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.parallel.ranks.messages import Channel, Closed, read_body, write_body
+from latentloom.parallel.errors import BadMessage, Closed
+from latentloom.parallel.progress import RankWork
+from latentloom.parallel.ranks import messages
+from latentloom.parallel.ranks.channel import Channel, Received, read_body, write_body
+from latentloom.parallel.ranks.messages import (
+    FROM_RANK,
+    FROM_SERVER,
+    KINDS,
+    TO_RANK,
+    TO_SERVER,
+    Abort,
+    Cancel,
+    Ended,
+    Exited,
+    Fork,
+    Forked,
+    ForkSpare,
+    Hello,
+    Join,
+    Joined,
+    Message,
+    NoSpare,
+    NotForked,
+    Phase,
+    Ping,
+    Preview,
+    Ready,
+    Run,
+    Spread,
+    Step,
+    Stuck,
+    decode,
+    encode,
+)
+from latentloom.parallel.ranks.seat import World
 
 DTYPES = [
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.complex64),
@@ -61,39 +95,132 @@ def test_no_descriptor_is_left_by_a_body() -> None:
     assert len(kept) == 20 and len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_what_was_said_before_the_other_side_left_is_heard() -> None:
-    mine, theirs = Channel.pair()
-    mine.send({"unread": 1})
-    theirs.send({"last": "words"})
+ROUND_TRIP = [
+    Fork(rank=3, birth=2, device="cuda:1", num_threads=4, ping_s=0.6),
+    ForkSpare(),
+    Ready(7),
+    Forked(rank=3, birth=2, pid=7),
+    NotForked(rank=3, birth=2, problem="no memory"),
+    NoSpare("no memory"),
+    Exited(pid=7, code=-9),
+    Hello(),
+    Ping(),
+    Join(world=World(name="group0-1", store="/tmp/x", size=2), rank=1),
+    Joined(world="group0-1", problem=""),
+    Run(job=5, function="a:b", lane="side", rank=0, num_ranks=1, previews=True, answers=False),
+    Cancel(5),
+    Abort(5),
+    Stuck(5),
+    Phase(job=5, text="\u00fcbt", is_loading=True),
+    Step(job=5, done=1, total=2),
+    Preview(5),
+    Ended(job=5, state="refused", is_whole=False),
+    Ended(
+        job=5,
+        state="done",
+        is_whole=True,
+        mark=9,
+        spread=Spread(
+            plan="ulysses=2",
+            work=(RankWork(rank=0, device="cpu", seconds=1), RankWork(rank=1, device="cpu", seconds=0.5)),
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("message", ROUND_TRIP, ids=lambda message: type(message).__name__)
+def test_a_message_arrives_as_it_was_sent(message: Message) -> None:
+    mine, theirs = Channel.pair(tuple(KINDS.values()))
+    Channel(theirs, ()).send(message)
+    received = mine.receive()
+    assert received is not None and received.message == message
+    mine.close()
     theirs.close()
-    message = mine.receive()
-    assert message is not None and message.header == {"last": "words"}
+
+
+def test_every_kind_of_message_is_tried_and_in_the_table() -> None:
+    assert {type(message) for message in ROUND_TRIP} == set(KINDS.values())
+    table = {line.split()[0] for line in (messages.__doc__ or "").splitlines() if line.startswith("    ")} - {"message"}
+    assert table == {kind.__name__ for kind in KINDS.values()}
+    ends = (*TO_SERVER, *FROM_SERVER, *TO_RANK, *FROM_RANK)
+    assert len(ends) == len(set(ends)) and set(ends) == set(KINDS.values())
+
+
+@pytest.mark.parametrize(
+    ("plain", "words"),
+    [
+        (None, "a message is None, which has no kind"),
+        ([1], "which has no kind"),
+        ({"kind": 3}, "which has no kind"),
+        ({"kind": "dance"}, "a message of kind 'dance' is not known; it hears abort, cancel, join, run"),
+        ({"kind": "hello"}, "a message of kind 'hello' is not for this end"),
+        ({"kind": "cancel"}, r"cancel has \[\] instead of \['job'\]"),
+        ({"kind": "cancel", "job": 1, "why": ""}, r"cancel has \['job', 'why'\] instead of"),
+        ({"kind": "cancel", "job": "1"}, r"cancel.job is '1', a str"),
+        ({"kind": "cancel", "job": True}, "cancel.job is 'True', a bool"),
+        ({"kind": "cancel", "job": None}, "cancel.job is 'None', a NoneType"),
+        ({**encode(ROUND_TRIP[11]), "lane": "third"}, "run.lane is 'third'"),
+        ({**encode(ROUND_TRIP[9]), "world": {"name": "x"}}, r"join.world has \['name'\] instead of"),
+        ({**encode(ROUND_TRIP[9]), "world": 3}, "join.world has int instead of"),
+    ],
+)
+def test_what_is_no_message_is_refused_by_name(plain: Any, words: str) -> None:
+    with pytest.raises(BadMessage, match=words):
+        decode(plain, TO_RANK)
+
+
+@pytest.mark.parametrize("spread", [3, {"plan": "x"}, {"plan": "x", "work": [3]}, {"plan": "x", "work": "all"}])
+def test_what_is_wrong_within_a_message_is_refused(spread: Any) -> None:
+    with pytest.raises(BadMessage, match=r"ended\.spread"):
+        decode({**encode(ROUND_TRIP[-2]), "spread": spread}, FROM_RANK)
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"{", b"[" * 60_000, b"x" * 70_000], ids=["bytes", "cut", "deep", "long"])
+def test_what_is_no_json_is_refused_and_its_descriptors_are_closed(data: bytes) -> None:
+    mine, theirs = Channel.pair(TO_RANK)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    fd = write_body({})
+    socket.send_fds(theirs, [data], [fd])
+    os.close(fd)
+    with pytest.raises(BadMessage, match="is no JSON"):
+        mine.receive()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    mine.close()
+    theirs.close()
+
+
+def test_what_was_said_before_the_other_side_left_is_heard() -> None:
+    mine, theirs = Channel.pair(FROM_RANK)
+    mine.send(Cancel(1))
+    Channel(theirs, ()).send(Ping())
+    theirs.close()
+    assert mine.receive() == Received(Ping())
     with pytest.raises(Closed):
         mine.receive()
     with pytest.raises(Closed):
-        mine.send({})
+        mine.send(Cancel(1))
     mine.close()
 
 
 def test_descriptors_that_cannot_be_taken_leave_the_message() -> None:
     resource = pytest.importorskip("resource")
-    mine, theirs = Channel.pair()
+    mine, theirs = Channel.pair(FROM_RANK)
     fd = write_body({})
-    theirs.send({"kind": "job"}, [fd])
+    Channel(theirs, ()).send(Preview(1), [fd])
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:
-        message = mine.receive()
+        received = mine.receive()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert message is not None and (message.header, message.fds) == ({"kind": "job"}, ())
+    assert received == Received(Preview(1), ())
     os.close(fd)
     mine.close()
     theirs.close()
 
 
 def test_an_end_that_does_not_wait_hears_nothing_yet() -> None:
-    mine, theirs = Channel.pair()
+    mine, theirs = Channel.pair(FROM_RANK)
     mine.socket.setblocking(False)
     assert mine.receive() is None
     assert mine.socket.family == socket.AF_UNIX

@@ -12,10 +12,10 @@ import torch
 
 import latentloom
 from bodies.pool import total as total_here
-from latentloom.parallel.pool.job import RankFailed, RankOutOfMemory
+from latentloom.parallel.errors import Cancelled, OutOfMemory, RankFailed, code_of
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
-from latentloom.parallel.progress import SILENT, Cancelled, Progress
+from latentloom.parallel.progress import SILENT, Progress
 from latentloom.parallel.ranks.seat import Seat
 
 TENSOR = torch.linspace(-1, 1, 7)
@@ -31,8 +31,8 @@ class Recorder(Progress):
         self.told: list[Any] = []
         self.error = Cancelled("the user's own")
 
-    def phase(self, name: str) -> None:
-        self.told.append(name)
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        self.told.append(text)
 
     def step(self, done: int, total: int, preview: Any = None) -> None:
         self.told.append((done, total) if preview is None else (done, total, tuple(preview().shape)))
@@ -89,7 +89,7 @@ def test_the_side_lane_runs_beside_the_main_lane(pool: Pool, tmp_path: Path) -> 
 
 def test_side_jobs_run_on_the_rank_they_name(pool: Pool) -> None:
     expected = pids(pool)
-    found = [pool.call("bodies.pool:remember", {}, lane="side", place=place)["pid"] for place in (0, 1, -1)]
+    found = [pool.call("bodies.pool:remember", {}, lane="side", rank=rank)["pid"] for rank in (0, 1, -1)]
     assert found == [expected[0], expected[1], expected[2]]
 
 
@@ -122,7 +122,7 @@ def test_groups_of_different_sizes_follow_one_another(pool: Pool) -> None:
     [
         ("value", ValueError, r"^rank 1 \(cpu\): the strength must be under 1(\n|$)"),
         ("runtime", RankFailed, r"^rank 1 \(cpu\): the strength must be under 1(\n|$)"),
-        ("memory", RankOutOfMemory, r"^rank 1 \(cpu\): the strength must be under 1(\n|$)"),
+        ("memory", OutOfMemory, r"^rank 1 \(cpu\): the strength must be under 1(\n|$)"),
     ],
 )
 def test_a_rank_that_fails_is_named_and_no_rank_is_lost(
@@ -136,6 +136,12 @@ def test_a_rank_that_fails_is_named_and_no_rank_is_lost(
     assert pids(pool) == before
 
 
+def test_a_refusal_keeps_its_code_on_the_way_from_a_rank(pool: Pool) -> None:
+    with pytest.raises(ValueError, match="no number") as caught:
+        pool.call("bodies.pool:fail", {"rank": 0, "kind": "not_finite", "text": "no number"})
+    assert code_of(caught.value) == "not-finite"
+
+
 def test_what_every_rank_refuses_is_told_as_one_process_would(pool: Pool) -> None:
     with pytest.raises(ValueError, match=r"^too many(\n|$)"):
         pool.call("bodies.pool:fail", {"rank": "every", "kind": "value", "text": "too many"}, num_ranks=3)
@@ -146,7 +152,7 @@ def test_a_failure_carries_the_ranks_traceback(pool: Pool, kind: str) -> None:
     with pytest.raises((RankFailed, ValueError)) as caught:
         pool.call("bodies.pool:fail", {"rank": 0, "kind": kind, "text": "broken"})
     notes = "".join(caught.value.__notes__)
-    assert "pool_bodies.py" in notes
+    assert "bodies/pool.py" in notes
     assert (str(pool.states()[0].log) in notes) == (kind == "runtime")
 
 

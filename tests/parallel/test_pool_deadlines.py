@@ -1,19 +1,20 @@
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from latentloom.parallel.errors import Cancelled, RankFailed
 from latentloom.parallel.pool.attempt import JobRun
-from latentloom.parallel.pool.job import Job, RankFailed, Work
+from latentloom.parallel.pool.job import Job, Work
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.trial import Deadline
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.progress import Progress
+from latentloom.parallel.ranks.messages import NAMES, OfJob, Phase, Step, ToRank
 from latentloom.parallel.ranks.seat import World
 
 LIMITS = Limits(abort_s=1, leave_s=10, step_s=120, work_s=900)
@@ -26,22 +27,22 @@ class Noted(RankProcess):
         super().__init__(number, "cpu", num_threads=1, folder=Path())
         self.done: list[str] = []
 
-    def send(self, header: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
-        self.done.append(header["kind"])
+    def send(self, message: ToRank, fds: Sequence[int] = ()) -> None:
+        self.done.append(NAMES[type(message)])
 
     def kill(self, why: str) -> None:
         self.done.append(why)
 
 
 def running(num_ranks: int = 2) -> tuple[JobRun, list[Noted]]:
-    work = Work(function="", num_ranks=num_ranks, lane="main", place=0, owner="", previews=False, every=False)
+    work = Work(function="", num_ranks=num_ranks, lane="main", rank=0, owner="", previews=False, every=False)
     ranks = [Noted(number) for number in range(num_ranks)]
     return JobRun(Job(work, os.open(os.devnull, os.O_RDONLY)), [*ranks], LIMITS), ranks
 
 
-def hear(run: JobRun, kind: str, **fields: Any) -> None:
+def hear(run: JobRun, message: OfJob) -> None:
     for rank in run.ranks:
-        run.hear(rank, {"kind": kind, **fields}, None)
+        run.hear(rank, message, None)
 
 
 def test_ranks_that_do_not_heed_a_cancel_are_ended() -> None:
@@ -67,12 +68,14 @@ def test_a_cancel_waits_for_two_steps_where_their_length_is_known() -> None:
     assert first.done == ["cancel", "abort"]
 
 
-def test_a_cancel_waits_for_what_is_loaded() -> None:
+@pytest.mark.parametrize("text", ["loading transformer", "charge le transformer", ""])
+@pytest.mark.parametrize(("is_loading", "done"), [(True, ["cancel"]), (False, ["cancel", "abort"])])
+def test_a_cancel_waits_for_what_is_loaded_whatever_its_text(text: str, is_loading: bool, done: list[str]) -> None:
     run, (first, _) = running()
-    hear(run, "phase", name="loading transformer")
+    hear(run, Phase(job=1, text=text, is_loading=is_loading))
     run.cancel()
     run.check_time(time.monotonic() + 60)
-    assert first.done == ["cancel"]
+    assert first.done == done
 
 
 @pytest.mark.parametrize(("longest_s", "wait_s"), [(0.0, 10.0), (3.0, 4.0)])
@@ -91,8 +94,8 @@ def test_survivors_have_time_to_leave_a_job(longest_s: float, wait_s: float) -> 
 def test_a_phase_between_steps_may_take_as_long_as_one_before_them() -> None:
     run, (first, _) = running()
     for done in (1, 2):
-        hear(run, "step", done=done, total=9)
-    hear(run, "phase", name="compiling")
+        hear(run, Step(job=1, done=done, total=9))
+    hear(run, Phase(job=1, text="compiling", is_loading=False))
     now = time.monotonic()
     run.check_time(now + 800)
     assert not first.done

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.parallel.pool.job import RankFailed
+from latentloom.parallel.errors import RankFailed
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.progress import Progress
@@ -33,8 +33,8 @@ class Phases(Progress):
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def phase(self, name: str) -> None:
-        self.told.append(name)
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        self.told.append(text)
 
 
 def memories(pool: Pool) -> list[dict[str, int]]:

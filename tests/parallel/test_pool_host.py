@@ -92,7 +92,7 @@ def test_no_process_is_left_when_host_server_and_spare_are_killed_or_stopped(
 ) -> None:
     """With a loss before, the server is the spare of another, and so not the host's child."""
     program = f"""
-from pool_processes import server_of, spare_of, wait_until
+from support.pool_processes import server_of, spare_of, wait_until
 for _ in range({num_losses}):
     server, spare = server_of(pool), spare_of(pool)
     os.kill(server, 9)

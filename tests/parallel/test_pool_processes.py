@@ -13,15 +13,18 @@ from pathlib import Path
 import pytest
 import torch
 
+from latentloom.parallel.errors import Closed
 from latentloom.parallel.machine.container import Container, num_free_cores
 from latentloom.parallel.pool import folder as pool_folder
 from latentloom.parallel.pool import server_process, spare
 from latentloom.parallel.pool.folder import PoolFolder, keep_logs
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.processes import Crew
+from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.server_process import LOG_BYTES, START, shorten
 from latentloom.parallel.ranks import fork_server, rank
-from latentloom.parallel.ranks.messages import Channel
+from latentloom.parallel.ranks.channel import Channel
+from latentloom.parallel.ranks.messages import FROM_RANK, FROM_SERVER, TO_RANK, TO_SERVER, Fork, Ready
 
 
 def test_each_lane_of_a_rank_takes_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,21 +32,22 @@ def test_each_lane_of_a_rank_takes_its_device(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(
         torch.cuda, "set_device", lambda device: taken.append((threading.current_thread().name, device))
     )
-    channels = Channel.pair()
-    rank.Rank(channels[0], {"device": "cuda:3", "ping_s": 1.0})
+    mine, theirs = Channel.pair(TO_RANK)
+    rank.Rank(mine, Fork(rank=0, birth=1, device="cuda:3", num_threads=1, ping_s=1.0))
     end = time.monotonic() + 10
     while len(taken) < 2 and time.monotonic() < end:
         time.sleep(0.01)
     assert sorted(taken) == [("lane main", "cuda:3"), ("lane side", "cuda:3")]
-    for channel in channels:
-        channel.close()
+    mine.close()
+    theirs.close()
 
 
 def test_the_fork_server_is_the_hosts_own_copy(tmp_path: Path) -> None:
     for name in ("own", "other/loom"):
-        folder = tmp_path / name / "parallel"
+        folder = tmp_path / name / "parallel" / "ranks"
         folder.mkdir(parents=True)
-        (folder.parent / "__init__.py").touch()
+        for each in (folder, folder.parent, folder.parent.parent):
+            (each / "__init__.py").touch()
         (folder / "fork_server.py").write_text(f"main = lambda *_: print({name!r})")
     order = json.dumps(["loom", str(tmp_path / "own"), 0, 0, []])
     done = subprocess.run(
@@ -67,7 +71,7 @@ def test_a_spare_that_cannot_be_had_is_tried_at_growing_pauses_and_the_reason_to
             asked.append(now[0])
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    mine, theirs = Channel.pair()
+    mine, theirs = Channel.pair(FROM_SERVER)
     server = Full(mine)
     for _ in range(1500):
         waiting.keep(server)
@@ -80,7 +84,7 @@ def test_a_spare_that_cannot_be_had_is_tried_at_growing_pauses_and_the_reason_to
 
 def test_a_spare_whose_end_was_heard_is_not_refused_once_more(caplog: pytest.LogCaptureFixture) -> None:
     waiting = spare.Spare(listen=lambda *_: None, ignore=lambda _: None)
-    mine, theirs = Channel.pair()
+    mine, theirs = Channel.pair(FROM_SERVER)
     waiting._process = server_process.ServerProcess(mine)
     theirs.close()
     waiting._read()
@@ -91,13 +95,46 @@ def test_a_spare_whose_end_was_heard_is_not_refused_once_more(caplog: pytest.Log
 
 def test_a_spare_in_office_that_could_not_be_ended_gives_way_to_another(tmp_path: Path) -> None:
     """It says that it is ready, but the host had no descriptor left to take its pidfd with."""
-    mine, theirs = Channel.pair()
+    mine, theirs = Channel.pair(FROM_SERVER)
     with selectors.DefaultSelector() as selector:
         crew = Crew([], Deaf(), selector=selector, folder=tmp_path, preload=(), limits=Limits())
         crew._take(server_process.ServerProcess(mine))
-        theirs.send({"kind": "ready", "pid": os.getpid()})
+        Channel(theirs, ()).send(Ready(os.getpid()))
         crew._on_server()
         assert crew._server is None and mine.fileno() == -1 and not selector.get_map()
+    theirs.close()
+
+
+@pytest.mark.parametrize("data", [b'{"kind": "hello"}', b'{"kind": "ready"}', b"what?"])
+def test_a_fork_server_that_is_not_understood_is_ended(
+    data: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine, theirs = Channel.pair(FROM_SERVER)
+    with selectors.DefaultSelector() as selector:
+        crew = Crew([], Deaf(), selector=selector, folder=tmp_path, preload=(), limits=Limits())
+        crew._take(server_process.ServerProcess(mine))
+        theirs.send(data)
+        crew._on_server()
+        assert crew._server is None and "the fork server is not understood, and ended: " in caplog.text
+    theirs.close()
+
+
+def test_a_rank_that_is_not_understood_is_ended(tmp_path: Path) -> None:
+    class Watched(RankProcess):
+        def kill(self, why: str) -> None:
+            self.why_killed = why
+
+    mine, theirs = Channel.pair(FROM_RANK)
+    mine.socket.setblocking(False)
+    watched = Watched(0, "cpu", num_threads=1, folder=tmp_path)
+    watched.channel = mine
+    with selectors.DefaultSelector() as selector:
+        crew = Crew([watched], Deaf(), selector=selector, folder=tmp_path, preload=(), limits=Limits())
+        theirs.send(b'{"kind": "hello"}')
+        theirs.send(b'{"kind": "dance"}')
+        crew._on_rank(watched)
+    assert watched.has_begun and watched.why_killed.startswith("is not understood: a message of kind 'dance' is not kn")
+    mine.close()
     theirs.close()
 
 
@@ -117,11 +154,11 @@ def test_a_child_whose_birth_cannot_be_told_is_ended(monkeypatch: pytest.MonkeyP
     fork = os.fork
     monkeypatch.setattr(os, "fork", lambda: (pids.append(fork()), pids[-1])[1])
     monkeypatch.setattr(fork_server.Server, "_become_rank", lambda *_: (time.sleep(60), os._exit(0)))
-    mine, theirs = Channel.pair()
+    mine, theirs = Channel.pair(TO_SERVER)
     theirs.close()
     server = fork_server.Server(mine, -1)
-    with pytest.raises(fork_server.Closed):
-        server.fork({"rank": 0, "birth": 1}, [0, 1])
+    with pytest.raises(Closed):
+        server.fork(Fork(rank=0, birth=1, device="cpu", num_threads=1, ping_s=1.0), [0, 1])
     mine.close()
     assert pids and not server.children and not Path(f"/proc/{pids[0]}").exists()
 
@@ -164,11 +201,12 @@ def test_threads_are_as_many_as_the_container_allows(
 
 def test_a_package_that_a_new_process_would_not_find_is_loaded_whole(tmp_path: Path) -> None:
     root = tmp_path / "custom-nodes" / "loom-folder"
-    (root / "parallel").mkdir(parents=True)
+    (root / "parallel" / "ranks").mkdir(parents=True)
     (root / "__init__.py").write_text("__version__ = 'of this folder'\n")
     (root / "parallel" / "__init__.py").touch()
-    body = "from .. import __version__\ndef main(fd, host, preload):\n    print(__version__, fd, host, preload)\n"
-    (root / "parallel" / "fork_server.py").write_text(body)
+    (root / "parallel" / "ranks" / "__init__.py").touch()
+    body = "from ... import __version__\ndef main(fd, host, preload):\n    print(__version__, fd, host, preload)\n"
+    (root / "parallel" / "ranks" / "fork_server.py").write_text(body)
     order = json.dumps(["loom_of_another_name", str(root), 3, 4, ["x"]])
     told = subprocess.run([sys.executable, "-P", "-c", START, order], capture_output=True, text=True, timeout=60)
     assert told.stdout == "of this folder 3 4 ['x']\n", told.stderr

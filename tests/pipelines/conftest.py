@@ -47,12 +47,12 @@ def canvas() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture(scope="session")
-def paint() -> Callable[..., dict[str, Any]]:
-    """`paint(model, canvas, **request)` encodes "a red circle" and denoises: the latents as plain data."""
+def paint() -> Callable[..., Any]:
+    """`paint(model, canvas, **request)` encodes "a red circle" and denoises."""
     from latentloom.parallel.progress import SILENT
     from latentloom.pipelines import stages
 
-    def run(model: Mapping[str, Any], canvas: Mapping[str, Any], *, progress: Any = SILENT, **request: Any) -> Any:
+    def run(model: Mapping[str, Any], canvas: Any, *, progress: Any = SILENT, **request: Any) -> Any:
         text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": 64}
         request = {"seed": 5, "steps": 3, "guidance": 1.0, "sampling": {}, **request}
         conditioning = stages.encode_text(text)

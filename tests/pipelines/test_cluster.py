@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,15 +18,16 @@ from typing import Any
 import pytest
 import torch
 
+from latentloom.parallel.errors import Cancelled, RankFailed
 from latentloom.parallel.machine.container import num_free_cores
-from latentloom.parallel.pool.job import RankFailed
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.cluster.cluster import Cluster, too_few
 from latentloom.pipelines.cluster.head import MISSING, Head, connect, leave
 from latentloom.pipelines.cluster.job import ClusterJob, Part
 from latentloom.pipelines.cluster.machine import Machine, MachineLost, answer
-from latentloom.pipelines.values import Place, to_plain
+from latentloom.pipelines.requests import Decode, Denoise, EncodeText
+from latentloom.pipelines.values import Latents, Model, Place
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 pytestmark = pytest.mark.timeout(600)  # agents and ranks import torch and diffusers, each for itself
@@ -48,8 +49,8 @@ class Watcher(Progress):
         self.work: list[Any] = []
         self.cancel = threading.Event()
 
-    def phase(self, name: str) -> None:
-        self.phases.append(name)
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        self.phases.append(text)
 
     def step(self, done: int, total: int, preview: Any = None) -> None:
         self.steps.append((done, total))
@@ -83,15 +84,15 @@ def cluster(address: str) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def bobbin(cluster: Cluster) -> Callable[..., dict[str, Any]]:
-    """`bobbin()` is the built-in model as plain data for this process, `bobbin(plan)` the same for the cluster."""
+def bobbin(cluster: Cluster) -> Callable[..., Model]:
+    """`bobbin()` is the built-in model for this process, `bobbin(plan)` the same for the cluster."""
     from dataclasses import replace
 
     from latentloom.pipelines.models.describe import describe_model
 
     here = describe_model("builtin:bobbin", device="cpu")
     place = Place(devices=("cpu",), cluster=cluster.address)
-    return lambda plan="": to_plain(replace(here, place=replace(place, plan=plan)) if plan else here)
+    return lambda plan="": replace(here, place=replace(place, plan=plan)) if plan else here
 
 
 @pytest.fixture
@@ -103,12 +104,12 @@ def threads_of_a_rank() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def picture(model: Mapping[str, Any], seed: int, progress: Progress, **request: Any) -> torch.Tensor:
-    text = placement.encode_text({"model": model, "prompt": "a red star"}, progress)
-    canvas = {"family": model["family"], "width": 64, "height": 64}
+def picture(model: Model, seed: int, progress: Progress, **request: Any) -> torch.Tensor:
+    text = placement.encode_text(EncodeText(model=model, prompt="a red star"), progress)
+    canvas = Latents(family=model.family, width=64, height=64)
     request = {"seed": seed, "steps": 3, "guidance": 3.0, **request}
-    latents = placement.denoise({**request, "model": model, "conditioning": text, "latents": canvas}, progress)
-    return placement.decode({"model": model, "latents": latents}, progress)["image"]["pixels"]
+    latents = placement.denoise(Denoise(model=model, conditioning=text, latents=canvas, **request), progress)
+    return placement.decode(Decode(model=model, latents=latents), progress).pixels
 
 
 def job(steps: int, pause_s: float = 0.0) -> dict[str, Any]:

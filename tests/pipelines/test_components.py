@@ -13,17 +13,17 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from latentloom.parallel.errors import Cancelled, OutOfMemory
 from latentloom.parallel.machine.container import Container
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines.components import adapting
 from latentloom.pipelines.components.loading import load_component, one_sentence
 from latentloom.pipelines.components.memory import default_budget, expected_bytes
 from latentloom.pipelines.components.store import ComponentStore, _Entry, store
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.models.folder import inspect_model
-from latentloom.pipelines.out_of_memory import OutOfMemory
 from latentloom.pipelines.values import Model
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
@@ -33,8 +33,8 @@ class Phases(Progress):
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def phase(self, name: str) -> None:
-        self.names.append(name)
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        self.names.append(text)
 
     def step(self, done: int, total: int, preview: Any = None) -> None: ...
 
@@ -298,7 +298,7 @@ def test_room_is_made_for_quantized_weights_of_a_transformer(flux: Model, quanti
 
 def test_cancelling_while_loading_stays_a_cancel(flux: Model) -> None:
     class Cancelling(Phases):
-        def phase(self, name: str) -> None:
+        def phase(self, text: str, *, is_loading: bool = False) -> None:
             raise Cancelled
 
     with pytest.raises(Cancelled):

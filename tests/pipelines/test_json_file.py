@@ -1,4 +1,4 @@
-"""JSON from strangers has one meaning, or is refused with a code and a reason."""
+"""JSON from strangers has one meaning, or is refused with its fault and a reason."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from latentloom.pipelines.models.json_file import JsonFault, parse_strict, read_
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "reason"),
+    ("text", "fault", "reason"),
     [
         ('{"a": 1, "a": 2}', "duplicate_key", "the key 'a' is there twice"),
         ('[{"b": {"a": 1, "a": 1}}]', "duplicate_key", "the key 'a' is there twice"),
@@ -27,10 +27,10 @@ from latentloom.pipelines.models.json_file import JsonFault, parse_strict, read_
         ("", "not_json", "line 1, column 1"),
     ],
 )
-def test_what_has_no_single_meaning_is_refused(text: str | bytes, code: str, reason: str) -> None:
+def test_what_has_no_single_meaning_is_refused(text: str | bytes, fault: str, reason: str) -> None:
     with pytest.raises(JsonFault, match=reason) as caught:
         parse_strict(text)
-    assert caught.value.code == code
+    assert caught.value.fault == fault
 
 
 @pytest.mark.parametrize(

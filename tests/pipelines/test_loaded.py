@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from latentloom.parallel.pool.job import RankFailed
+from latentloom.parallel.errors import RankFailed
 from latentloom.parallel.pool.pool import RankState
 from latentloom.parallel.progress import SILENT, Progress
 from latentloom.parallel.ranks.seat import Seat

@@ -11,7 +11,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.errors import Cancelled
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.loans import Loans, unshared
 from latentloom.pipelines.components.store import ComponentStore, store
@@ -140,9 +141,9 @@ def during(threads: ThreadPoolExecutor, one: dict[str, Any], other: dict[str, An
         is_in_step.set()
         is_done.wait(2 * SOON_S)
 
-    first = stages.denoise(one, At(begin_other))["tensor"]
+    first = stages.denoise(one, At(begin_other)).tensor
     is_done.set()
-    return [first, futures[0].result(LATER_S)["tensor"]]
+    return [first, futures[0].result(LATER_S).tensor]
 
 
 def test_loras_are_not_exchanged_under_a_denoise(
@@ -155,7 +156,7 @@ def test_loras_are_not_exchanged_under_a_denoise(
     save_file({f"{layer}.lora_A.weight": down, f"{layer}.lora_B.weight": up}, tmp_path / "style.safetensors")
     styled = to_plain(add_lora(described, str(tmp_path / "style.safetensors")))
     requests = [request_of(), request_of(styled)]
-    alone = [stages.denoise(each)["tensor"] for each in requests]
+    alone = [stages.denoise(each).tensor for each in requests]
     assert not torch.equal(*alone)
     assert all(map(torch.equal, during(threads, *requests), alone))
 
@@ -164,7 +165,7 @@ def test_a_step_cache_is_not_put_on_a_transformer_in_the_middle_of_a_denoise(
     threads: ThreadPoolExecutor, request_of: Any
 ) -> None:
     requests = [request_of(), request_of(step_cache="first_block", cache_threshold=5.0)]
-    alone = [stages.denoise(each)["tensor"] for each in requests]
+    alone = [stages.denoise(each).tensor for each in requests]
     assert not torch.equal(*alone)
     assert all(map(torch.equal, during(threads, *requests), alone))
 
@@ -176,15 +177,15 @@ def test_denoises_of_one_model_work_at_the_same_time_and_a_decode_beside_them(
     alone = [stages.denoise(each) for each in requests]
     both = threading.Barrier(2, timeout=LATER_S)
     decode = {"model": requests[0]["model"], "latents": alone[0]}
-    shown = stages.decode(decode)["image"]["pixels"]
+    shown = stages.decode(decode).pixels
 
     def in_the_middle() -> None:
         both.wait()  # broken if one waits for the other
-        assert torch.equal(threads.submit(stages.decode, decode).result(LATER_S)["image"]["pixels"], shown)
+        assert torch.equal(threads.submit(stages.decode, decode).result(LATER_S).pixels, shown)
 
     futures = [threads.submit(stages.denoise, each, At(in_the_middle)) for each in requests]
     for future, expected in zip(futures, alone, strict=True):
-        assert torch.equal(future.result(LATER_S)["tensor"], expected["tensor"])
+        assert torch.equal(future.result(LATER_S).tensor, expected.tensor)
 
 
 def test_a_component_in_use_stays_on_the_accelerator_and_in_the_store(tiny: Any) -> None:
@@ -213,8 +214,8 @@ def test_texts_and_frames_of_four_threads_are_those_of_one(
         latents = canvas(family, **frames)
         request = {"model": described, "conditioning": made, "latents": latents, "seed": number, "steps": 1}
         finished = stages.denoise({**request, "guidance": 2.0})
-        pixels = next(iter(stages.decode({"model": described, "latents": finished}).values()))["pixels"]
-        return [*made["positive"].values(), *made["negative"].values(), pixels]
+        pixels = stages.decode(model=described, latents=finished).pixels
+        return [*made.positive.values(), *made.negative.values(), pixels]
 
     alone = [run(number) for number in range(3)]
     for number, found in enumerate(threads.map(run, [0, 1, 2] * 2)):

@@ -12,18 +12,23 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 
-from latentloom.parallel.pool.job import RankOutOfMemory
 from latentloom.parallel.progress import SILENT, Progress, RankWork
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.out_of_memory import OutOfMemory
 from latentloom.pipelines.pools import preloads
-from latentloom.pipelines.values import Latents, Model, Place, from_plain, to_plain
+from latentloom.pipelines.requests import Decode, Denoise, EncodeImage, EncodeText
+from latentloom.pipelines.values import Conditioning, Image, Latents, Model, Place, from_plain, to_plain
 
 BOBBIN = describe_model("builtin:bobbin", device="cpu")
 SIDE = 1456
 """Of a square of just over two million pixels."""
+
+
+TEXT = Conditioning(family="flux", prompt="a", negative_prompt="", positive={})
+EMPTY = Latents(family="flux", width=64, height=64)
+PICTURE = Image(pixels=torch.zeros(1, 64, 64, 3))
+ANSWERS = {"encode_text": TEXT, "encode_image": EMPTY, "denoise": EMPTY, "decode": PICTURE}
 
 
 class ToyRanks:
@@ -31,7 +36,6 @@ class ToyRanks:
 
     def __init__(self) -> None:
         self.orders: list[tuple[str, Mapping[str, Any], dict[str, Any]]] = []
-        self.error: Exception | None = None
 
     @contextlib.contextmanager
     def using(self, model: Model) -> Iterator["ToyRanks"]:
@@ -39,9 +43,7 @@ class ToyRanks:
 
     def call(self, function: str, request: Mapping[str, Any], progress: Any, **options: Any) -> dict[str, Any]:
         self.orders.append((request["stage"], request["request"], options))
-        if self.error is not None:
-            raise self.error
-        return {}
+        return to_plain(ANSWERS[request["stage"]])
 
 
 @pytest.fixture
@@ -56,8 +58,12 @@ def at(plan: str = "", *, num: int = 4, replicas: int = 1, cluster: str = "") ->
     return dataclasses.replace(BOBBIN, place=place)
 
 
-def canvas(side: int = 64, **options: Any) -> dict[str, Any]:
-    return to_plain(Latents(family="flux", width=side, height=side, **options))
+def canvas(side: int = 64, **options: Any) -> Latents:
+    return Latents(family="flux", width=side, height=side, **options)
+
+
+def to_denoise(**options: Any) -> Denoise:
+    return Denoise(**{"model": at("ring=4"), "conditioning": TEXT, "latents": canvas(), "steps": 3, **options})
 
 
 @pytest.mark.parametrize(
@@ -72,19 +78,20 @@ def canvas(side: int = 64, **options: Any) -> dict[str, Any]:
     ],
 )
 def test_a_plan_is_the_places_or_the_rules_for_one_replica(model: Model, guidance: float, plan: str) -> None:
-    assert str(placement.plan_of({"guidance": guidance}, model)) == plan
+    assert str(placement.plan_of(model, is_guided=placement.is_guided(model, guidance=guidance))) == plan
 
 
 def test_the_second_experts_guidance_counts_and_zero_is_the_models_own() -> None:
-    assert placement.plan_of({"guidance": 1.0, "guidance_2": 2.0}, at(num=2)).cfg == 2
-    assert placement.plan_of({"guidance": 0}, at(num=2)).cfg == 2  # bobbin's own is 3
+    assert placement.is_guided(BOBBIN, guidance=1.0, guidance_2=2.0)
+    assert placement.is_guided(BOBBIN, guidance=0.0)  # bobbin's own is 3
+    assert not placement.is_guided(BOBBIN, guidance=1.0)
 
 
 def test_a_plan_for_other_devices_is_refused() -> None:
     with pytest.raises(ValueError, match="uses 2 ranks, but 4 devices were given"):
-        placement.plan_of({"guidance": 1.0}, at("ring=2"))
+        placement.plan_of(at("ring=2"), is_guided=False)
     with pytest.raises(ValueError, match="a sequence stays in one machine"):
-        placement.plan_of({"guidance": 1.0}, at("ring=8", cluster="auto"))
+        placement.plan_of(at("ring=8", cluster="auto"), is_guided=False)
 
 
 def test_devices_that_the_rule_leaves_out_are_told(
@@ -92,23 +99,22 @@ def test_devices_that_the_rule_leaves_out_are_told(
 ) -> None:
     monkeypatch.setattr("latentloom.pipelines.planning.plans.SPLIT_PLANS", {})
     with caplog.at_level(logging.WARNING, "latentloom"):
-        assert placement.plan_of({"guidance": 1.0}, at()).num_ranks == 1
+        assert placement.plan_of(at(), is_guided=False).num_ranks == 1
     assert "1 of 4 devices" in caplog.text
 
 
 def test_text_goes_to_the_first_rank_and_pictures_to_the_last_beside_main_jobs(ranks: ToyRanks) -> None:
-    placement.encode_text({"model": to_plain(at()), "prompt": "a red star"})
-    placement.encode_image({"model": to_plain(at())})
-    placement.decode({"model": to_plain(at()), "latents": canvas()})
+    placement.encode_text(EncodeText(model=at(), prompt="a red star"))
+    placement.encode_image(EncodeImage(model=at(), image=PICTURE))
+    placement.decode(Decode(model=at(), latents=canvas()))
     side = {"num_ranks": 1, "lane": "side"}
-    assert [options for _, _, options in ranks.orders] == [{**side, "place": place} for place in (0, -1, -1)]
+    assert [options for _, _, options in ranks.orders] == [{**side, "rank": rank} for rank in (0, -1, -1)]
 
 
 def test_a_denoise_takes_all_ranks_by_its_plan(ranks: ToyRanks) -> None:
-    request = {"model": to_plain(at("ring=4")), "latents": canvas(), "steps": 3, "seed": 1}
-    placement.denoise(request)
+    placement.denoise(to_denoise())
     stage, asked, options = ranks.orders[0]
-    assert (stage, asked["plan"], options) == ("denoise", "ring=4", {"num_ranks": 4, "lane": "main", "place": 0})
+    assert (stage, asked["plan"]["ring"], options) == ("denoise", 4, {"num_ranks": 4, "lane": "main", "rank": 0})
 
 
 def test_the_plan_is_told_before_any_rank_works(ranks: ToyRanks) -> None:
@@ -118,7 +124,7 @@ def test_the_plan_is_told_before_any_rank_works(ranks: ToyRanks) -> None:
         def spread(self, plan: str, ranks_work: Sequence[RankWork]) -> None:
             told.append((plan, len(ranks_work), len(ranks.orders)))
 
-    placement.denoise({"model": to_plain(at("ring=4")), "latents": canvas(), "steps": 3, "seed": 1}, Told())
+    placement.denoise(to_denoise(), Told())
     assert told == [("ring=4", 0, 0)]
 
 
@@ -134,9 +140,8 @@ def test_the_plan_is_told_before_any_rank_works(ranks: ToyRanks) -> None:
 def test_what_cannot_be_painted_is_refused_before_any_rank_starts(
     ranks: ToyRanks, wrong: dict[str, Any], words: str
 ) -> None:
-    request = {"model": to_plain(at("ring=4")), "latents": canvas(), "steps": 3, "seed": 1, **wrong}
     with pytest.raises(ValueError, match=words):
-        placement.denoise(request)
+        placement.denoise(to_denoise(**wrong))
     assert not ranks.orders
 
 
@@ -151,31 +156,26 @@ def test_what_cannot_be_painted_is_refused_before_any_rank_starts(
     ],
 )
 def test_what_is_large_is_decoded_by_all_ranks(ranks: ToyRanks, latents: dict[str, Any], num_ranks: int) -> None:
-    placement.decode({"model": to_plain(at()), "latents": canvas(**latents)})
+    placement.decode(Decode(model=at(), latents=canvas(**latents)))
     _, asked, options = ranks.orders[0]
-    assert options["num_ranks"] == asked.get("split", 1) == num_ranks
+    assert options["num_ranks"] == asked["split"] == num_ranks
 
 
 def test_a_decoder_that_is_not_known_to_be_exact_works_alone(ranks: ToyRanks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("latentloom.pipelines.spreading.vae.DECODERS", ())
-    placement.decode({"model": to_plain(at()), "latents": canvas(SIDE, tensor=torch.zeros(1, 16, 8, 8))})
+    placement.decode(Decode(model=at(), latents=canvas(SIDE, tensor=torch.zeros(1, 16, 8, 8))))
     assert ranks.orders[0][2]["num_ranks"] == 1
 
 
-def test_a_rank_without_memory_is_told_as_of_one_process(ranks: ToyRanks) -> None:
-    ranks.error = RankOutOfMemory("rank 1 (cpu) ran out of memory")
-    with pytest.raises(OutOfMemory, match=r"^rank 1 \(cpu\) ran out of memory$"):
-        placement.encode_text({"model": to_plain(at()), "prompt": ""})
-
-
 def test_without_devices_the_stage_is_called_here(ranks: ToyRanks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "encode_text", lambda request, progress: {"here": request["prompt"]})
-    assert placement.encode_text({"model": to_plain(BOBBIN), "prompt": "a"}) == {"here": "a"}
+    monkeypatch.setitem(stages.STAGES, "encode_text", lambda request, progress: request)
+    request = EncodeText(model=BOBBIN, prompt="a")
+    assert placement.encode_text(request) is request
     assert not ranks.orders
 
 
 def test_a_rank_gets_its_own_device_no_place_and_its_own_built_in_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "encode_text", lambda request, progress: request)
+    monkeypatch.setitem(stages.STAGES, "encode_text", lambda request, progress: request)
     monkeypatch.setattr("latentloom.pipelines.components.store.store", MagicMock)
     monkeypatch.setattr(placement, "reset_peak", lambda device: None)
     model = {**to_plain(at()), "folder": "/elsewhere"}

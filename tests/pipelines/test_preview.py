@@ -19,8 +19,8 @@ class Phases(Progress):
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def phase(self, name: str) -> None:
-        self.names.append(name)
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        self.names.append(text)
 
 
 class LinearVae:
@@ -52,8 +52,8 @@ def test_bobbins_preview_is_near_its_picture(canvas: Any) -> None:
     latents = canvas("flux", width=128, height=128)
     request = {"model": to_plain(model), "conditioning": conditioning, "latents": latents, "seed": 3}
     latents = stages.denoise(request)
-    shown = preview.picture(latents["tensor"], preview.matrix(model)).float() / 255
-    pixels = stages.decode({"model": to_plain(model), "latents": latents})["image"]["pixels"]
+    shown = preview.picture(latents.tensor, preview.matrix(model)).float() / 255
+    pixels = stages.decode({"model": to_plain(model), "latents": latents}).pixels
     small = F.avg_pool2d(pixels.movedim(-1, 1), 128 // len(shown))[0].movedim(0, -1)
     assert (shown - small).abs().mean() < 0.06  # one matrix cannot undo this small VAE any better
     brightness = torch.stack([shown.mean(-1).flatten(), small.mean(-1).flatten()])

@@ -58,12 +58,12 @@ def test_a_text_is_padded_as_it_was_asked_while_another_thread_reads_one(
     other: Callable[[Any], Any], name: str, model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = {"model": model("flux"), "prompt": "a red circle", "text_length": 64}
-    alone = stages.encode_text(request)["positive"]
+    alone = stages.encode_text(request).positive
     tokenizer = store().load(from_plain(Model, request["model"]), (name,))[name]
     with ThreadPoolExecutor(1) as threads:
         inner = Interrupted(tokenizer._tokenizer, lambda: other(tokenizer), threads)
         monkeypatch.setattr(tokenizer, "_tokenizer", inner)
-        found = stages.encode_text(request)["positive"]
+        found = stages.encode_text(request).positive
     assert inner.was_interrupted
     assert {key: tensor.shape for key, tensor in found.items()} == {key: x.shape for key, x in alone.items()}
     assert all(torch.equal(tensor, alone[key]) for key, tensor in found.items())

@@ -1,18 +1,19 @@
 """What every family's stages share: the progress, cancelling, seeds, and what they refuse."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.errors import Cancelled, OutOfMemory, is_out_of_memory
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.families import FAMILIES, family_module
 from latentloom.pipelines.finite import check_finite
-from latentloom.pipelines.out_of_memory import OutOfMemory, is_out_of_memory
 from latentloom.pipelines.spreading import measured
-from latentloom.pipelines.values import Image, Model, Sampling, from_plain, to_plain
+from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
 
 
 class Watcher(Progress):
@@ -24,8 +25,8 @@ class Watcher(Progress):
         self.previews: list[torch.Tensor] = []
         self.last = last
 
-    def phase(self, name: str) -> None:
-        self.phases.append(name)
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        self.phases.append(text)
 
     def step(self, done: int, total: int, preview: Any = None) -> None:
         self.steps.append((done, total))
@@ -48,7 +49,7 @@ def test_border_is_called_once_a_step(
     watcher, sampling = Watcher(), to_plain(Sampling(scheduler=scheduler))  # type: ignore[arg-type]
     latents = paint(model(family), canvas(family, frames=frames), progress=watcher, guidance=3.0, sampling=sampling)
     assert watcher.steps == [(1, 3), (2, 3), (3, 3)]
-    assert torch.isfinite(latents["tensor"]).all()
+    assert torch.isfinite(latents.tensor).all()
     assert all(p.dtype == torch.uint8 and p.shape == (8, 8, 3) for p in watcher.previews)
 
 
@@ -72,7 +73,7 @@ def test_cancelling_stops_at_once_and_the_next_run_works(
         paint(model(family), blank, progress=watcher, steps=5)
     assert watcher.steps == [(1, 5), (2, 5)]
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
-    assert len(paint(model(family), blank)["tensor"]) == 1
+    assert len(paint(model(family), blank).tensor) == 1
 
 
 @FAMILIES_AND_FRAMES
@@ -81,15 +82,15 @@ def test_a_picture_of_a_batch_is_the_one_its_seed_makes_alone(
 ) -> None:
     both = paint(model(family), canvas(family, frames=frames, batch=2), seed=5)
     alone = paint(model(family), canvas(family, frames=frames), seed=6)
-    assert both["seeds"] == [5, 6] and alone["seeds"] == [6]
-    assert not torch.equal(both["tensor"][0], both["tensor"][1])
+    assert both.seeds == (5, 6) and alone.seeds == (6,)
+    assert not torch.equal(both.tensor[0], both.tensor[1])
     # The noise is the same bit for bit; matrices of another size round otherwise.
-    torch.testing.assert_close(both["tensor"][1:], alone["tensor"], atol=5e-5, rtol=0)
+    torch.testing.assert_close(both.tensor[1:], alone.tensor, atol=5e-5, rtol=0)
 
 
 @FAMILIES_AND_FRAMES
 def test_same_seed_same_bits(family: str, frames: int, model: Any, canvas: Any, paint: Any) -> None:
-    first, second = (paint(model(family), canvas(family, frames=frames), seed=9)["tensor"] for _ in range(2))
+    first, second = (paint(model(family), canvas(family, frames=frames), seed=9).tensor for _ in range(2))
     assert torch.equal(first, second)
 
 
@@ -116,12 +117,12 @@ def test_stages_load_only_what_they_need(tiny: Any, canvas: Any, paint: Any, mon
 
 
 def test_prompts_may_be_empty(model: Any) -> None:
-    assert stages.encode_text({"model": model("flux"), "prompt": "", "text_length": 64})["prompt"] == ""
+    assert stages.encode_text({"model": model("flux"), "prompt": "", "text_length": 64}).prompt == ""
 
 
 def test_the_negative_prompt_is_always_read(model: Any) -> None:
     request = {"model": model("flux"), "prompt": "a", "negative_prompt": "b", "text_length": 64}
-    assert stages.encode_text(request)["negative"] is not None
+    assert stages.encode_text(request).negative is not None
 
 
 REFUSED = {
@@ -146,7 +147,7 @@ REFUSED = {
 @pytest.mark.parametrize("sentence", REFUSED)
 def test_denoise_refuses(sentence: str, model: Any, canvas: Any) -> None:
     text = {"model": model("flux"), "prompt": "a", "negative_prompt": "", "text_length": 64}
-    conditioning = {**stages.encode_text(text), "negative": None}
+    conditioning = replace(stages.encode_text(text), negative=None)
     request = {"model": model("flux"), "conditioning": conditioning, "latents": canvas("flux"), "seed": 0}
     with pytest.raises(ValueError, match=sentence.replace("+", "[+]")) as caught:
         stages.denoise({**request, **REFUSED[sentence]})
@@ -267,9 +268,9 @@ def test_to_look_whether_all_is_finite_takes_no_memory(model: Any) -> None:
 def test_an_overflow_of_sound_weights_is_told_too(model: Any, canvas: Any, paint: Any) -> None:
     flux = model("flux")
     latents = paint(flux, canvas("flux"))
-    latents["tensor"] = latents["tensor"].clone().fill_(float("inf"))
+    endless = replace(latents, tensor=torch.full_like(latents.tensor, float("inf")))
     with pytest.raises(ValueError, match=r"the decoded picture \(pixels\) are not finite .* another dtype"):
-        stages.decode({"model": flux, "latents": latents})
+        stages.decode({"model": flux, "latents": endless})
 
 
 @pytest.mark.parametrize(
@@ -308,6 +309,5 @@ def test_unknown_families_offer_the_nearest() -> None:
     assert all(family_module(name).FAMILY is family for name, family in FAMILIES.items())
 
 
-def encoded(model: dict[str, Any], pixels: torch.Tensor) -> dict[str, Any]:
-    image, size = to_plain(Image(pixels=pixels)), {"width": 64, "height": 64}
-    return stages.encode_image({"model": model, "image": image, **size, "frames": 0, "fps": 0.0, "seed": 1})
+def encoded(model: dict[str, Any], pixels: torch.Tensor) -> Latents:
+    return stages.encode_image(model=model, image=Image(pixels=pixels), width=64, height=64, seed=1)

@@ -1,5 +1,6 @@
 """FLUX's stages give what diffusers' FLUX pipelines give, bit for bit in fp32."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from diffusers import FlowMatchEulerDiscreteScheduler, FluxPipeline
 
 from latentloom.pipelines import stages
 from latentloom.pipelines.denoising.noise import generators
-from latentloom.pipelines.values import Image, to_plain
+from latentloom.pipelines.values import Image, Latents, to_plain
 
 GUIDED = pytest.mark.parametrize("guidance", [1.0, 3.0])
 BATCH = pytest.mark.parametrize("batch", [1, 2])
@@ -37,7 +38,7 @@ def test_text_to_image_equals_the_stock_pipeline(
     size = {"width": 64, "height": 96}
     distilled = 3.5 if family == "flux" else 0.0
     latents = paint(model(family), canvas("flux", batch=batch, **size), guidance=guidance, distilled_guidance=distilled)
-    ours = stages.decode({"model": model(family), "latents": latents})["image"]["pixels"]
+    ours = stages.decode({"model": model(family), "latents": latents}).pixels
     theirs = stock(family)(**stock_options(batch, guidance), **size, num_inference_steps=3).images
     assert ours.shape == (batch, 96, 64, 3)
     assert (ours - torch.from_numpy(theirs)).abs().max() == 0.0
@@ -51,10 +52,10 @@ def test_image_to_image_equals_the_stock_pipeline(
 ) -> None:
     start = encoded(model("flux"), picture)
     options = {"guidance": guidance, "strength": strength, "steps": 4, "distilled_guidance": 3.5}
-    latents = paint(model("flux"), {**start, "batch": batch}, **options)
-    ours = stages.decode({"model": model("flux"), "latents": latents})["image"]["pixels"]
+    latents = paint(model("flux"), replace(start, batch=batch), **options)
+    ours = stages.decode({"model": model("flux"), "latents": latents}).pixels
     # Latents in the picture's place are taken as they are, so that both have the same noise.
-    pipeline, same = stock("flux", "FluxImg2ImgPipeline"), {"image": start["tensor"], "height": 64, "width": 64}
+    pipeline, same = stock("flux", "FluxImg2ImgPipeline"), {"image": start.tensor, "height": 64, "width": 64}
     theirs = pipeline(**stock_options(batch, guidance), **same, strength=strength, num_inference_steps=4).images
     assert (ours - torch.from_numpy(theirs)).abs().max() == 0.0
 
@@ -64,7 +65,7 @@ def test_the_picture_is_encoded_as_the_stock_pipeline_does(
     seed: int, model: Any, stock: Any, picture: torch.Tensor
 ) -> None:
     pictures = torch.cat([picture, picture.flip(2)])
-    ours = encoded(model("flux"), pictures, seed=seed)["tensor"]
+    ours = encoded(model("flux"), pictures, seed=seed).tensor
     theirs = stock("flux", "FluxImg2ImgPipeline")._encode_vae_image(
         2.0 * pictures.movedim(-1, 1) - 1.0, generators([seed, seed + 1])
     )
@@ -74,14 +75,14 @@ def test_the_picture_is_encoded_as_the_stock_pipeline_does(
 def test_given_sigmas_are_those_of_the_stock_pipeline(model: Any, stock: Any, canvas: Any, paint: Any) -> None:
     # flux_schnell's scheduler shifts nothing, so the stock pipeline leaves the sigmas as they are too.
     latents = paint(model("flux_schnell"), canvas("flux"), sampling={"sigmas": (1.0, 0.6, 0.3)})
-    ours = stages.decode({"model": model("flux_schnell"), "latents": latents})["image"]["pixels"]
+    ours = stages.decode({"model": model("flux_schnell"), "latents": latents}).pixels
     theirs = stock("flux_schnell")(**stock_options(1, 1.0), width=64, height=64, sigmas=[1.0, 0.6, 0.3]).images
     assert (ours - torch.from_numpy(theirs)).abs().max() == 0.0
 
 
 def test_a_given_shift_is_that_of_the_stock_pipeline(model: Any, stock: Any, canvas: Any, paint: Any) -> None:
     latents = paint(model("flux"), canvas("flux"), distilled_guidance=3.5, sampling={"shift": 2.0})
-    ours = stages.decode({"model": model("flux"), "latents": latents})["image"]["pixels"]
+    ours = stages.decode({"model": model("flux"), "latents": latents}).pixels
     shifted = FluxPipeline(**{**stock("flux").components, "scheduler": FlowMatchEulerDiscreteScheduler(shift=2.0)})
     shifted.set_progress_bar_config(disable=True)
     theirs = shifted(**stock_options(1, 1.0), width=64, height=64, num_inference_steps=3).images
@@ -93,9 +94,9 @@ def test_in_bf16_too_every_bit_is_the_stock_pipelines(model: Any, tiny: Any, can
     half.set_progress_bar_config(disable=True)
     described = model("flux", dtype="bf16")
     latents = paint(described, canvas("flux"), guidance=3.0, distilled_guidance=3.5)
-    ours = stages.decode({"model": described, "latents": latents})["image"]["pixels"]
+    ours = stages.decode({"model": described, "latents": latents}).pixels
     theirs = half(**stock_options(1, 3.0), width=64, height=64, num_inference_steps=3).images
-    assert latents["tensor"].dtype == torch.bfloat16 and ours.dtype == torch.float32
+    assert latents.tensor.dtype == torch.bfloat16 and ours.dtype == torch.float32
     assert (ours - torch.from_numpy(theirs)).abs().max() == 0.0
 
 
@@ -111,7 +112,7 @@ def test_modular_flux_differs_a_little_in_a_batch(model: Any, stock: Any, canvas
         del options[name]
     theirs = modular(**options, width=64, height=64, num_inference_steps=3, output="images")
     latents = paint(model("flux"), canvas("flux", batch=2), distilled_guidance=3.5)
-    ours = stages.decode({"model": model("flux"), "latents": latents})["image"]["pixels"]
+    ours = stages.decode({"model": model("flux"), "latents": latents}).pixels
     assert 0.0 <= (ours - torch.from_numpy(theirs)).abs().max() < 1e-5
 
 
@@ -121,8 +122,8 @@ def test_schnell_takes_no_distilled_guidance(model: Any, canvas: Any, paint: Any
 
 
 def test_distilled_guidance_changes_the_picture_of_dev(model: Any, canvas: Any, paint: Any) -> None:
-    first = paint(model("flux"), canvas("flux"), distilled_guidance=1.0)["tensor"]
-    assert not torch.equal(first, paint(model("flux"), canvas("flux"), distilled_guidance=9.0)["tensor"])
+    first = paint(model("flux"), canvas("flux"), distilled_guidance=1.0).tensor
+    assert not torch.equal(first, paint(model("flux"), canvas("flux"), distilled_guidance=9.0).tensor)
 
 
 def test_text_of_another_flux_is_refused(model: Any, canvas: Any) -> None:
@@ -142,6 +143,5 @@ def bobbin() -> dict[str, Any]:
     return to_plain(describe_model("builtin:bobbin", device="cpu"))
 
 
-def encoded(model: dict[str, Any], pixels: torch.Tensor, seed: int = 1) -> dict[str, Any]:
-    image, size = to_plain(Image(pixels=pixels)), {"width": 64, "height": 64}
-    return stages.encode_image({"model": model, "image": image, **size, "frames": 0, "fps": 0.0, "seed": seed})
+def encoded(model: dict[str, Any], pixels: torch.Tensor, seed: int = 1) -> Latents:
+    return stages.encode_image(model=model, image=Image(pixels=pixels), width=64, height=64, seed=seed)

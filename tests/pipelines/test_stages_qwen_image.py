@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.errors import Cancelled
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.models.describe import card_of
 from latentloom.pipelines.shape import size_multiple
-from latentloom.pipelines.values import Image, Model, Sampling, from_plain, to_plain
+from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
 
 GUIDED = pytest.mark.parametrize("guidance", [1.0, 4.0])
 BATCH = pytest.mark.parametrize("batch", [1, 2])
@@ -57,7 +59,7 @@ def test_image_to_image_equals_the_classic_pipeline_from_the_same_latents(
     guidance: float, batch: int, strength: float, model: Any, stock: Any, paint: Any, picture: torch.Tensor
 ) -> None:
     ours = repaint(model("qwen_image"), paint, picture, batch=batch, guidance=guidance, strength=strength)
-    start = encoded(model("qwen_image"), picture)["tensor"]  # taken as they are, so that both have the same noise
+    start = encoded(model("qwen_image"), picture).tensor  # taken as they are, so that both have the same noise
     theirs = classic(stock, start, batch=batch, guidance=guidance, strength=strength)
     assert (ours - theirs).abs().max() == 0.0
 
@@ -113,9 +115,9 @@ def test_strength_is_its_share_of_the_steps_with_every_solver(
 
 def test_the_prompt_is_cut_and_never_padded(model: Any) -> None:
     conditioning = stages.encode_text({"model": model("qwen_image"), "prompt": "a red circle", "text_length": 8})
-    assert conditioning["negative_prompt"] == " "
-    assert conditioning["positive"]["prompt_embeds"].shape[1] == 8
-    assert conditioning["negative"]["prompt_embeds"].shape[1] < 8
+    assert conditioning.negative_prompt == " "
+    assert conditioning.positive["prompt_embeds"].shape[1] == 8
+    assert conditioning.negative["prompt_embeds"].shape[1] < 8
 
 
 @pytest.mark.parametrize("prompt", ["", "{} \u201cquotes\u201d \n\t x", "word " * 400])
@@ -123,12 +125,12 @@ def test_any_prompt_is_read_as_the_stock_pipeline_reads_it(prompt: str, model: A
     request = {"model": model("qwen_image"), "prompt": prompt, "text_length": 64}
     with torch.no_grad():  # with gradients, attention takes another kernel
         theirs, _ = stock("qwen_image").encode_prompt(prompt, max_sequence_length=64)
-    assert torch.equal(stages.encode_text(request)["positive"]["prompt_embeds"], theirs)
+    assert torch.equal(stages.encode_text(request).positive["prompt_embeds"], theirs)
 
 
 def test_a_picture_of_a_batch_is_the_picture_its_seed_makes_alone(model: Any, canvas: Any, paint: Any) -> None:
-    pair = paint(model("qwen_image"), canvas("qwen_image", batch=2))["tensor"]
-    alone = paint(model("qwen_image"), canvas("qwen_image"), seed=6)["tensor"]
+    pair = paint(model("qwen_image"), canvas("qwen_image", batch=2)).tensor
+    alone = paint(model("qwen_image"), canvas("qwen_image"), seed=6).tensor
     assert (pair[1:] - alone).abs().max() < 1e-4  # other sums in a batch
 
 
@@ -156,16 +158,15 @@ def test_cancel_ends_the_denoise_after_the_step(model: Any, canvas: Any, paint: 
 
 
 def repaint(model: Mapping[str, Any], paint: Any, picture: torch.Tensor, *, batch: int = 1, **request: Any) -> Any:
-    return pixels(model, paint(model, {**encoded(model, picture), "batch": batch}, steps=STEPS, **request))
+    return pixels(model, paint(model, replace(encoded(model, picture), batch=batch), steps=STEPS, **request))
 
 
-def encoded(model: Mapping[str, Any], picture: torch.Tensor) -> dict[str, Any]:
-    image = to_plain(Image(pixels=picture))
-    return stages.encode_image({"model": model, "image": image, "width": 64, "height": 64})
+def encoded(model: Mapping[str, Any], picture: torch.Tensor) -> Latents:
+    return stages.encode_image(model=model, image=Image(pixels=picture), width=64, height=64)
 
 
-def pixels(model: Mapping[str, Any], latents: Mapping[str, Any]) -> torch.Tensor:
-    return stages.decode({"model": model, "latents": latents})["image"]["pixels"]
+def pixels(model: Mapping[str, Any], latents: Latents) -> torch.Tensor:
+    return stages.decode({"model": model, "latents": latents}).pixels
 
 
 def stock_options(batch: int) -> dict[str, Any]:
@@ -203,7 +204,7 @@ class Counting(Progress):
         self.steps: list[tuple[int, int]] = []
         self.cancel_after = cancel_after
 
-    def phase(self, name: str) -> None:
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
         pass
 
     def step(self, done: int, total: int, preview: Any = None) -> None:

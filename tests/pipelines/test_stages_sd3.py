@@ -6,6 +6,7 @@ makes two calls: they differ by rounding only when guidance is on. See route_dif
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from latentloom.pipelines import stages
 from latentloom.pipelines.denoising.guidance import guider
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.values import Image, Sampling, to_plain
+from latentloom.pipelines.values import Image, Latents, Sampling, to_plain
 
 GUIDED = pytest.mark.parametrize("guidance", [1.0, 4.0])
 BATCH = pytest.mark.parametrize("batch", [1, 2])
@@ -54,7 +55,7 @@ def modular(stock: Any, guidance: float) -> Any:
 
 
 def decoded(model: Any, latents: Any) -> torch.Tensor:
-    return stages.decode({"model": model, "latents": latents})["image"]["pixels"]
+    return stages.decode({"model": model, "latents": latents}).pixels
 
 
 @GUIDED
@@ -86,14 +87,14 @@ def test_image_to_image_equals_the_modular_and_is_near_the_classic_pipeline(
     start = encoded(model("sd3"), picture)
     ours = decoded(
         model("sd3"),
-        paint(model("sd3"), {**start, "batch": batch}, guidance=guidance, strength=strength, steps=4),
+        paint(model("sd3"), replace(start, batch=batch), guidance=guidance, strength=strength, steps=4),
     )
     options = {"strength": strength, "num_inference_steps": 4}
-    latents = {"image_latents": start["tensor"]}
+    latents = {"image_latents": start.tensor}
     theirs = modular(stock, guidance)(**stock_options(batch), **options, **latents, output="images")
     assert (ours - torch.from_numpy(theirs)).abs().max() == 0.0
     classic = stock("sd3", "StableDiffusion3Img2ImgPipeline")
-    others = classic(**stock_options(batch), **options, image=start["tensor"], guidance_scale=guidance).images
+    others = classic(**stock_options(batch), **options, image=start.tensor, guidance_scale=guidance).images
     assert (ours - torch.from_numpy(others)).abs().max() <= (0.0 if guidance == 1.0 else 2e-5)
 
 
@@ -118,11 +119,10 @@ def test_a_model_without_t5_reads_the_prompt_with_clip_alone(tiny: Any, tmp_path
         shutil.rmtree(folder / name)
     (folder / "model_index.json").write_text(json.dumps(index))
     model = to_plain(describe_model(str(folder), device="cpu"))
-    positive = stages.encode_text({"model": model, "prompt": "a red circle", "text_length": 64})["positive"]
+    positive = stages.encode_text({"model": model, "prompt": "a red circle", "text_length": 64}).positive
     assert positive["prompt_embeds"].shape == (1, 77 + 64, 4096)
     assert positive["prompt_embeds"][:, :77].any() and not positive["prompt_embeds"][:, 77:].any()
 
 
-def encoded(model: dict[str, Any], pixels: torch.Tensor) -> dict[str, Any]:
-    image, size = to_plain(Image(pixels=pixels)), {"width": 64, "height": 64}
-    return stages.encode_image({"model": model, "image": image, **size, "frames": 0, "fps": 0.0, "seed": 1})
+def encoded(model: dict[str, Any], pixels: torch.Tensor) -> Latents:
+    return stages.encode_image(model=model, image=Image(pixels=pixels), width=64, height=64, seed=1)

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,21 @@ import pytest
 import torch
 from PIL import Image as PilImage
 
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.errors import Cancelled
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.shape import size_multiple
-from latentloom.pipelines.values import Conditioning, Image, Model, Sampling, from_plain, to_plain
+from latentloom.pipelines.values import Conditioning, Image, Latents, Model, Sampling, from_plain, to_plain
 
 KIND = pytest.mark.parametrize("kind", ["wan", "wan_i2v", "wan22", "wan22_i2v"])
 GUIDED = pytest.mark.parametrize("guidance", [1.0, 4.0])
 BATCH = pytest.mark.parametrize("batch", [1, 2])
 SIZE = {"width": 64, "height": 32}
 FRAMES = 9
+EMPTY = Latents(family="wan", **SIZE, frames=FRAMES)
 STEPS = 4
 PIXELS = torch.randint(0, 256, (32, 64, 3), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
 
@@ -142,16 +145,16 @@ def test_a_picture_for_a_text_model_is_refused(model: Any) -> None:
     ],
 )
 def test_latents_that_do_not_fit_are_refused(
-    kind: str, given: str, change: Any, words: str, model: Any, canvas: Any, paint: Any
+    kind: str, given: str, change: Any, words: str, model: Any, paint: Any
 ) -> None:
-    latents = first_frame(model(given)) if "i2v" in given else canvas("wan", **SIZE, frames=FRAMES)
+    latents = first_frame(model(given)) if "i2v" in given else EMPTY
     with pytest.raises(ValueError, match=words):
-        paint(model(kind), latents | change)
+        paint(model(kind), replace(latents, **change))
 
 
 def test_what_clip_saw_is_ignored_by_a_model_without_clip(model: Any, film: Any, paint: Any) -> None:
     latents = paint(model("wan22_i2v"), first_frame(model("wan_i2v")), steps=STEPS)
-    assert torch.isfinite(latents["tensor"]).all()
+    assert torch.isfinite(latents.tensor).all()
 
 
 def test_a_length_between_latent_frames_is_refused(model: Any, canvas: Any, paint: Any) -> None:
@@ -188,7 +191,7 @@ def test_any_prompt_is_read_as_the_stock_pipeline_reads_it(prompt: str, model: A
     request = {"model": model("wan"), "prompt": prompt, "text_length": 16}
     with torch.no_grad():  # with gradients, attention takes another kernel
         theirs, _ = stock("wan").encode_prompt(prompt, do_classifier_free_guidance=False, max_sequence_length=16)
-    assert torch.equal(stages.encode_text(request)["positive"]["prompt_embeds"], theirs)
+    assert torch.equal(stages.encode_text(request).positive["prompt_embeds"], theirs)
 
 
 @KIND
@@ -204,21 +207,20 @@ def test_cancel_ends_the_denoise_after_the_step(model: Any, film: Any) -> None:
 
 
 @pytest.fixture
-def film(model: Any, canvas: Any, paint: Any) -> Callable[..., torch.Tensor]:
+def film(model: Any, paint: Any) -> Callable[..., torch.Tensor]:
     """`film(kind, batch=2, **request)` is a video through our four stages, B F H W C."""
 
     def run(kind: str, *, batch: int = 1, dtype: str = "fp32", **request: Any) -> torch.Tensor:
         wan = model(kind, dtype=dtype)
-        latents = first_frame(wan) if "i2v" in kind else canvas("wan", **SIZE, frames=FRAMES)
-        made = paint(wan, latents | {"batch": batch}, steps=STEPS, **request)
-        return stages.decode({"model": wan, "latents": made})["video"]["pixels"]
+        latents = first_frame(wan) if "i2v" in kind else EMPTY
+        made = paint(wan, replace(latents, batch=batch), steps=STEPS, **request)
+        return stages.decode({"model": wan, "latents": made}).pixels
 
     return run
 
 
-def first_frame(model: Mapping[str, Any]) -> dict[str, Any]:
-    image = to_plain(Image(pixels=PIXELS[None].float() / 255))
-    return stages.encode_image({"model": model, "image": image, **SIZE, "frames": FRAMES})
+def first_frame(model: Mapping[str, Any]) -> Latents:
+    return stages.encode_image(model=model, image=Image(pixels=PIXELS[None].float() / 255), **SIZE, frames=FRAMES)
 
 
 def stock_options(kind: str, batch: int) -> dict[str, Any]:
@@ -265,9 +267,9 @@ def modular(kind: str, pipeline: Any, *, guidance: float, guidance_2: float) -> 
 def one_step(model: Mapping[str, Any], text: torch.Tensor) -> torch.Tensor:
     positive, negative = ({"prompt_embeds": each} for each in text)
     encoded = Conditioning(family="wan", prompt="", negative_prompt="", positive=positive, negative=negative)
-    latents = {"family": "wan", **SIZE, "frames": FRAMES}
-    request = {"model": model, "conditioning": to_plain(encoded), "latents": latents}
-    return stages.denoise({**request, "seed": 5, "steps": 1, "guidance": 4.0})["tensor"]
+    made = stages.denoise(model=model, conditioning=encoded, latents=EMPTY, seed=5, steps=1, guidance=4.0).tensor
+    assert made is not None
+    return made
 
 
 def modular_step(model: Mapping[str, Any], text: torch.Tensor) -> torch.Tensor:
@@ -291,7 +293,7 @@ class Counting(Progress):
         self.steps: list[tuple[int, int]] = []
         self.cancel_after = cancel_after
 
-    def phase(self, name: str) -> None:
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
         pass
 
     def step(self, done: int, total: int, preview: Callable[[], torch.Tensor] | None = None) -> None:

@@ -11,13 +11,15 @@ from diffusers.models.cache_utils import CacheMixin
 from safetensors.torch import save_file
 from torch import nn
 
+from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import Cancelled, Progress
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.denoising import step_cache
-from latentloom.pipelines.denoising.step_cache import Choice, cached
+from latentloom.pipelines.denoising.step_cache import cached
 from latentloom.pipelines.models.describe import add_lora, describe_model
-from latentloom.pipelines.values import Model, Sampling, from_plain, to_plain
+from latentloom.pipelines.requests import Denoise
+from latentloom.pipelines.values import Conditioning, Latents, Model, from_plain, to_plain
 
 TOLERANCE = 1e-5  # of the largest latent, fp32
 PLANS = ["ulysses=2", "ring=2", "allgather=2", "cfg=2", "cfg=2,ulysses=2"]
@@ -104,7 +106,7 @@ def linear_calls(run: Callable[[], Any]) -> tuple[Any, int]:
 
     handle = nn.modules.module.register_module_forward_pre_hook(began)
     try:
-        return run()["tensor"], num_calls
+        return run().tensor, num_calls
     finally:
         handle.remove()
 
@@ -197,9 +199,12 @@ def test_unknown_blocks_are_refused_by_name_and_left_as_they_are() -> None:
     before = [sorted(vars(module)) for module in transformer.modules()]
     parts = {"transformer": transformer, "scheduler": SimpleNamespace(order=1)}
     words = "which Strange cannot have: diffusers does not know its Identity; choose taylorseer"
-    with (
-        pytest.raises(ValueError, match=words),
-        cached(parts, Choice(kind="first_block"), sampling=Sampling(), steps=4),
-    ):
+    request = Denoise(
+        model=describe_model("builtin:bobbin", device="cpu"),
+        conditioning=Conditioning(family="flux", prompt="", negative_prompt="", positive={}),
+        latents=Latents(family="flux", width=64, height=64),
+        step_cache="first_block",
+    )
+    with pytest.raises(ValueError, match=words), cached(parts, request):
         pass
     assert [sorted(vars(module)) for module in transformer.modules()] == before

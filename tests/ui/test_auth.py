@@ -304,7 +304,7 @@ WITHOUT_A_LOGIN = {
 @pytest.fixture(scope="module")
 def walked(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What each route of the whole app, Gradio's own included, answers to a stranger, and some of them to Ann."""
-    script = Path(__file__).parents[1] / "walk_routes.py"
+    script = Path(__file__).parents[1] / "support" / "walk_routes.py"
     command = [sys.executable, str(script), str(tmp_path_factory.mktemp("walk"))]
     made = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert made.returncode == 0, made.stderr

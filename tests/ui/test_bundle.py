@@ -94,6 +94,15 @@ def test_bundle_is_what_its_source_builds(web: Path) -> None:
 
 
 @pytest.mark.timeout(600)
+def test_types_of_the_page_are_those_of_the_contract(web: Path) -> None:
+    """And what is committed was made from the schema that the server's models have now, see `test_contract`."""
+    made = web / "src/generated/contract.ts"
+    made.write_text("")
+    assert run_npm(web, "run", "types").returncode == 0
+    assert read(made) == read(WEB / "src/generated/contract.ts"), "npm run types"
+
+
+@pytest.mark.timeout(600)
 def test_sources_pass_their_own_check(web: Path) -> None:
     """Formatter, type checker and tests of the TypeScript."""
     checked = run_npm(web, "run", "check")

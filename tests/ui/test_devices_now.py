@@ -24,9 +24,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 
 def test_a_device_has_what_the_page_needs(looks: list[int]) -> None:
-    assert devices.devices_now() == [
-        {"name": "cpu", "title": "a CPU", "total_bytes": 100, "used_bytes": 1, "load": 0.5}
-    ]
+    assert devices.devices_now() == [DeviceNow(name="cpu", title="a CPU", total_bytes=100, used_bytes=1, load=0.5)]
 
 
 def test_the_machine_is_asked_at_most_once_a_second(looks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,13 +32,13 @@ def test_the_machine_is_asked_at_most_once_a_second(looks: list[int], monkeypatc
         devices.devices_now()
     assert len(looks) == 1
     monkeypatch.setattr(devices, "FRESH_S", 0.0)
-    assert devices.devices_now()[0]["used_bytes"] == 2
+    assert devices.devices_now()[0].used_bytes == 2
 
 
 def test_what_a_caller_changes_is_its_own(looks: list[int]) -> None:
-    devices.devices_now()[0]["name"] = "another"
-    assert devices.devices_now()[0]["name"] == "cpu"
+    devices.devices_now().clear()
+    assert devices.devices_now()[0].name == "cpu"
 
 
 def test_this_machine_has_a_cpu() -> None:
-    assert devices.devices_now()[-1]["name"] == "cpu"
+    assert devices.devices_now()[-1].name == "cpu"

@@ -42,31 +42,31 @@ def sent(folder: Path, data: bytes) -> Path:
 
 def test_a_saved_workflow_is_there_again_after_a_restart(shelf: Library, tmp_path: Path) -> None:
     made = shelf.create("ada", workflow(3), name="Ünïcode ☆", folder="mine / stars")
-    assert (made["name"], made["folder"], made["version"], made["num_nodes"]) == ("Ünïcode ☆", "mine/stars", 1, 1)
+    assert (made.name, made.folder, made.version, made.num_nodes) == ("Ünïcode ☆", "mine/stars", 1, 1)
     again = Library(settings_in(tmp_path), Live())
     assert again.list("ada") == [made]
-    found = again.get("ada", made["id"])
-    assert found["graph"]["name"] == "Ünïcode ☆" and found["graph"]["nodes"]["number"]["inputs"] == {"value": 3}
+    found = again.get("ada", made.id)
+    assert found.graph["name"] == "Ünïcode ☆" and found.graph["nodes"]["number"]["inputs"] == {"value": 3}
 
 
 def test_every_version_can_be_had_and_an_old_one_put_back(shelf: Library) -> None:
-    id = shelf.create("ada", workflow(1))["id"]
-    assert shelf.save("ada", id, workflow(2), base_version=1)["version"] == 2
+    id = shelf.create("ada", workflow(1)).id
+    assert shelf.save("ada", id, workflow(2), base_version=1).version == 2
     old = shelf.graph("ada", id, 1)
-    assert shelf.save("ada", id, old, base_version=2)["version"] == 3
-    assert [each["version"] for each in shelf.versions("ada", id)] == [3, 2, 1]
-    assert shelf.get("ada", id)["graph"]["nodes"]["number"]["inputs"] == {"value": 1}
+    assert shelf.save("ada", id, old, base_version=2).version == 3
+    assert [each.version for each in shelf.versions("ada", id)] == [3, 2, 1]
+    assert shelf.get("ada", id).graph["nodes"]["number"]["inputs"] == {"value": 1}
     with pytest.raises(NotHere, match="version 9"):
         shelf.get("ada", id, 9)
 
 
 def test_saving_what_is_there_makes_no_version(shelf: Library) -> None:
-    id = shelf.create("ada", workflow(1))["id"]
-    assert shelf.save("ada", id, workflow(1), base_version=1)["version"] == 1
+    id = shelf.create("ada", workflow(1)).id
+    assert shelf.save("ada", id, workflow(1), base_version=1).version == 1
 
 
 def test_saving_over_somebody_elses_change_is_a_conflict(shelf: Library) -> None:
-    id = shelf.create("ada", workflow(1))["id"]
+    id = shelf.create("ada", workflow(1)).id
     shelf.save("ada", id, workflow(2), base_version=1)
     with pytest.raises(Conflict, match="it is at version 2"):
         shelf.save("ada", id, workflow(3), base_version=1)
@@ -76,10 +76,10 @@ def test_the_oldest_versions_go_when_there_are_too_many(
     shelf: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(library, "MAX_VERSIONS", 3)
-    id = shelf.create("ada", workflow(0))["id"]
+    id = shelf.create("ada", workflow(0)).id
     for number in range(1, 5):
         shelf.save("ada", id, workflow(number), base_version=number)
-    assert [each["version"] for each in shelf.versions("ada", id)] == [5, 4, 3]
+    assert [each.version for each in shelf.versions("ada", id)] == [5, 4, 3]
     assert sorted(path.name for path in tmp_path.glob(f"data/users/*/workflows/{id}/*.json")) == [
         "3.json",
         "4.json",
@@ -92,7 +92,7 @@ def test_what_a_client_may_run_is_listed_without_opening_it(
     shelf: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     params = {"steps": {"type": "int", "default": 7}, "prompt": {"type": "string"}}
-    id = shelf.create("ada", graph({"number": ("Number", {"value": "$steps"})}, params=params), name="star")["id"]
+    id = shelf.create("ada", graph({"number": ("Number", {"value": "$steps"})}, params=params), name="star").id
     monkeypatch.setattr(library.WorkflowFiles, "read_version", lambda *arguments: 1 / 0)
     for each in (shelf, Library(settings_in(tmp_path), Live())):
         [head] = each.heads("ada")
@@ -101,28 +101,28 @@ def test_what_a_client_may_run_is_listed_without_opening_it(
 
 
 def test_rename_move_duplicate_and_delete(shelf: Library, tmp_path: Path) -> None:
-    id = shelf.create("ada", workflow(1))["id"]
+    id = shelf.create("ada", workflow(1)).id
     shelf.put_thumbnail("ada", id, sent(tmp_path, png()))
-    assert shelf.change("ada", id, name="new")["name"] == "new"
-    assert shelf.change("ada", id, folder="a/b")["folder"] == "a/b"
+    assert shelf.change("ada", id, name="new").name == "new"
+    assert shelf.change("ada", id, folder="a/b").folder == "a/b"
     copy = shelf.duplicate("ada", id)
-    assert (copy["name"], copy["folder"], copy["version"], copy["has_thumb"]) == ("new (copy)", "a/b", 1, True)
+    assert (copy.name, copy.folder, copy.version, copy.has_thumb) == ("new (copy)", "a/b", 1, True)
     shelf.delete("ada", id)
-    assert [each["id"] for each in shelf.list("ada")] == [copy["id"]]
+    assert [each.id for each in shelf.list("ada")] == [copy.id]
     assert not list(tmp_path.glob(f"data/users/*/workflows/{id}"))
     with pytest.raises(NotHere, match="no workflow"):
         shelf.get("ada", id)
 
 
 def test_a_duplicate_is_there_with_its_picture_or_is_refused(shelf: Library, tmp_path: Path) -> None:
-    id = shelf.create("ada", workflow())["id"]
+    id = shelf.create("ada", workflow()).id
     shelf.put_thumbnail("ada", id, sent(tmp_path, png(400, 300)))
     room = len(shelf.thumbnail("ada", id))
     most = sum(shelf._quota.used("ada").values())
     shelf._quota._user_bytes = most + room + 10  # for the picture, and not for the workflow too
     with pytest.raises(NoRoom):
         shelf.duplicate("ada", id)
-    assert [row["id"] for row in shelf.list("ada")] == [id]
+    assert [row.id for row in shelf.list("ada")] == [id]
 
 
 def test_pages_hear_of_each_change(tmp_path: Path) -> None:
@@ -131,11 +131,11 @@ def test_pages_hear_of_each_change(tmp_path: Path) -> None:
     live.changes("ada", seen)
     shelf.create("ada", workflow())
     message = live.changes("ada", seen)
-    assert message is not None and message["library"] == 1
+    assert message is not None and message.library == 1
 
 
 def test_thumbnails_are_written_anew_and_strangers_files_refused(shelf: Library, tmp_path: Path) -> None:
-    id = shelf.create("ada", workflow())["id"]
+    id = shelf.create("ada", workflow()).id
     with pytest.raises(NotHere, match="no picture yet"):
         shelf.thumbnail("ada", id)
     shelf.put_thumbnail("ada", id, sent(tmp_path, png(900, 300) + b"<script>"))
@@ -153,13 +153,13 @@ def test_thumbnails_are_written_anew_and_strangers_files_refused(shelf: Library,
 
 
 def test_a_share_shows_the_newest_version_to_everybody_until_it_is_deleted(shelf: Library, tmp_path: Path) -> None:
-    id = shelf.create("ada", workflow(1), name="star")["id"]
+    id = shelf.create("ada", workflow(1), name="star").id
     token = shelf.share("ada", id)
     assert shelf.share("ada", id) == token
     shelf.save("ada", id, workflow(2), base_version=1)
     again = Library(settings_in(tmp_path), Live())
     shared = again.shared(token)
-    assert shared["graph"]["nodes"]["number"]["inputs"] == {"value": 2} and set(shared) == {"name", "graph"}
+    assert shared.graph["nodes"]["number"]["inputs"] == {"value": 2}
     again.delete("ada", id)
     for wrong in (token, "../../users", "", "x" * 22):
         with pytest.raises(NotHere, match="shared under this link"):
@@ -167,7 +167,7 @@ def test_a_share_shows_the_newest_version_to_everybody_until_it_is_deleted(shelf
 
 
 def test_other_users_workflows_and_wild_ids_are_not_there(shelf: Library) -> None:
-    id = shelf.create("ada", workflow())["id"]
+    id = shelf.create("ada", workflow()).id
     for wrong in (id, "../x", "", "0" * 16, id.upper() + "\n"):
         for ask in (shelf.get, shelf.delete, shelf.duplicate, shelf.versions, shelf.thumbnail, shelf.share):
             with pytest.raises(NotHere):
@@ -208,20 +208,20 @@ def test_a_workflow_that_is_too_large_is_refused(shelf: Library) -> None:
 
 
 def test_a_damaged_head_is_made_anew_from_the_versions(shelf: Library, tmp_path: Path) -> None:
-    id = shelf.create("ada", workflow(1), name="star")["id"]
+    id = shelf.create("ada", workflow(1), name="star").id
     shelf.save("ada", id, workflow(2).model_copy(update={"name": "star"}), base_version=1)
     [head] = tmp_path.glob(f"data/users/*/workflows/{id}/head.json")
     head.write_text("{")
     again = Library(settings_in(tmp_path), Live())
     [found] = again.list("ada")
-    assert (found["name"], found["version"]) == ("star", 2)
+    assert (found.name, found.version) == ("star", 2)
     assert head.with_name("head.json.damaged").is_file()
 
 
 def test_a_file_that_cannot_be_read_for_a_while_is_not_put_aside(
     shelf: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    id = shelf.create("ada", workflow(1), name="star", folder="mine")["id"]
+    id = shelf.create("ada", workflow(1), name="star", folder="mine").id
     shelf.drafts.put("ada", "tab", {"name": "half"})
 
     def refuse(path: Path, *arguments: Any) -> Any:
@@ -237,13 +237,13 @@ def test_a_file_that_cannot_be_read_for_a_while_is_not_put_aside(
             shelf.get("ada", id)
     assert not list(tmp_path.rglob("*.damaged"))
     again = Library(settings_in(tmp_path), Live())
-    assert (again.get("ada", id)["folder"], again.drafts.get("ada", "tab")["name"]) == ("mine", "half")
+    assert (again.get("ada", id).folder, again.drafts.get("ada", "tab").name) == ("mine", "half")
 
 
 def test_a_workflow_that_was_half_deleted_when_the_server_was_killed_stays_deleted(
     shelf: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    id = shelf.create("ada", workflow(1))["id"]
+    id = shelf.create("ada", workflow(1)).id
     monkeypatch.setattr(workflow_files.shutil, "rmtree", lambda folder, **how: (folder / "head.json").unlink())
     shelf.delete("ada", id)
     assert Library(settings_in(tmp_path), Live()).list("ada") == []
@@ -255,7 +255,7 @@ def test_a_workflow_that_was_half_deleted_when_the_server_was_killed_stays_delet
 def test_a_workflow_that_cannot_be_deleted_stays(
     shelf: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    id = shelf.create("ada", workflow(1))["id"]
+    id = shelf.create("ada", workflow(1)).id
     token = shelf.share("ada", id)
 
     def refuse(path: Path, target: Path) -> None:
@@ -264,17 +264,17 @@ def test_a_workflow_that_cannot_be_deleted_stays(
     monkeypatch.setattr(Path, "rename", refuse)
     with pytest.raises(ValueError, match=r"cannot be deleted \(Read-only"):
         shelf.delete("ada", id)
-    assert shelf.shared(token)["name"] == shelf.get("ada", id)["name"]
+    assert shelf.shared(token).name == shelf.get("ada", id).name
 
 
 def test_a_damaged_version_is_put_aside_and_the_others_open(shelf: Library, tmp_path: Path) -> None:
-    id = shelf.create("ada", workflow(1))["id"]
+    id = shelf.create("ada", workflow(1)).id
     shelf.save("ada", id, workflow(2), base_version=1)
     [path] = tmp_path.glob(f"data/users/*/workflows/{id}/2.json")
     path.write_text("[" * 1000)
     with pytest.raises(NotHere, match="open another version"):
         shelf.get("ada", id)
-    assert shelf.get("ada", id, 1)["graph"]["nodes"]["number"]["inputs"] == {"value": 1}
+    assert shelf.get("ada", id, 1).graph["nodes"]["number"]["inputs"] == {"value": 1}
 
 
 def test_drafts_keep_whatever_was_on_the_canvas(shelf: Library, tmp_path: Path) -> None:
@@ -282,9 +282,9 @@ def test_drafts_keep_whatever_was_on_the_canvas(shelf: Library, tmp_path: Path) 
     shelf.drafts.put("ada", "tab-1", plain, workflow_id="abc", base_version=4)
     again = Library(settings_in(tmp_path), Live()).drafts
     [listed] = again.list("ada")
-    assert (listed["key"], listed["name"], listed["workflow_id"]) == ("tab-1", "half", "abc")
+    assert (listed.key, listed.name, listed.workflow_id) == ("tab-1", "half", "abc")
     assert "graph" not in listed
-    assert again.get("ada", "tab-1")["graph"]["nodes"]["x"]["type"] == "Unknown"
+    assert again.get("ada", "tab-1").graph["nodes"]["x"]["type"] == "Unknown"
     assert again.list("bob") == []
     again.delete("ada", "tab-1")
     with pytest.raises(NotHere, match="no such draft"):
@@ -296,7 +296,7 @@ def test_a_draft_that_is_being_written_is_not_listed(shelf: Library, tmp_path: P
     [path] = tmp_path.glob("data/users/*/drafts/tab.json")
     path.with_name(".tab-x1y2.json").write_text('{"key": "tab", "na')
     again = Library(settings_in(tmp_path), Live()).drafts
-    assert [each["key"] for each in again.list("ada")] == ["tab"]
+    assert [each.key for each in again.list("ada")] == ["tab"]
     assert path.with_name(".tab-x1y2.json").is_file()
 
 
@@ -310,12 +310,12 @@ def test_draft_keys_are_no_paths_and_drafts_are_bounded(shelf: Library, monkeypa
     monkeypatch.setattr(drafts, "MAX_DRAFTS", 2)
     for key in "abc":
         shelf.drafts.put("ada", key, {})
-    assert {each["key"] for each in shelf.drafts.list("ada")} == {"b", "c"}
+    assert {each.key for each in shelf.drafts.list("ada")} == {"b", "c"}
 
 
 def test_the_file_is_what_the_command_line_runs(shelf: Library) -> None:
     from latentloom.nodes.graph.graph import graph_text, read_graph
 
-    id = shelf.create("ada", workflow(4))["id"]
+    id = shelf.create("ada", workflow(4)).id
     text = graph_text(shelf.graph("ada", id))
-    assert graph_to_plain(read_graph(text)) == json.loads(text) == shelf.get("ada", id)["graph"]
+    assert graph_to_plain(read_graph(text)) == json.loads(text) == shelf.get("ada", id).graph

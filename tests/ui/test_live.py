@@ -4,6 +4,8 @@ import asyncio
 import threading
 
 from latentloom.nodes.execution.events import Event
+from latentloom.parallel.machine.now import DeviceNow
+from latentloom.ui.contract.run import QueuePlace
 from latentloom.ui.live.live import KEPT_NODES, KEPT_REMOVALS, KEPT_RUNS, Live, QueueEntry, Seen
 from latentloom.ui.live.state import NodeState, Run, after
 
@@ -22,14 +24,14 @@ def test_the_first_message_is_full_and_the_next_only_what_changed() -> None:
     live.put_run(run("two"))
     first = live.changes("ada", seen)
     assert first is not None
-    assert first["full"] and set(first["runs"]) == {"one", "two"} and set(first["runs"]["one"]["nodes"]) == {"a", "b"}
+    assert first.full and set(first.runs) == {"one", "two"} and set(first.runs["one"].nodes) == {"a", "b"}
     assert live.changes("ada", seen) is None
     live.put_node("two", "b", NodeState(state="running", done=1, total=4))
     second = live.changes("ada", seen)
     assert second is not None
-    assert not second["full"] and set(second["runs"]) == {"two"} and set(second["runs"]["two"]["nodes"]) == {"b"}
-    assert (second["runs"]["two"]["done"], second["runs"]["two"]["total"]) == (1, 5)
-    assert "queue" not in second and second["seq"] > first["seq"]
+    assert not second.full and set(second.runs) == {"two"} and set(second.runs["two"].nodes) == {"b"}
+    assert (second.runs["two"].done, second.runs["two"].total) == (1, 5)
+    assert "queue" not in second.to_plain() and second.seq > first.seq
 
 
 def test_seconds_left_are_told_only_where_they_are_known() -> None:
@@ -41,7 +43,7 @@ def test_seconds_left_are_told_only_where_they_are_known() -> None:
         live.put_node("one", "a", begun)
         message = live.changes("ada", seen)
         assert message is not None
-        assert (message["runs"]["one"]["left_s"], message["runs"]["one"]["nodes"]["a"]["left_s"]) == (told, told)
+        assert (message.runs["one"].left_s, message.runs["one"].nodes["a"].left_s) == (told, told)
 
 
 def test_a_slow_page_gets_the_newest_state_only() -> None:
@@ -51,7 +53,7 @@ def test_a_slow_page_gets_the_newest_state_only() -> None:
     for step in range(100):
         live.put_node("one", "a", NodeState(state="running", done=step, total=100))
     message = live.changes("ada", seen)
-    assert message is not None and message["runs"]["one"]["nodes"]["a"]["done"] == 99
+    assert message is not None and message.runs["one"].nodes["a"].done == 99
     assert live.changes("ada", seen) is None
 
 
@@ -61,7 +63,7 @@ def test_the_newest_event_dates_a_message() -> None:
     live.put_run(run("one"))
     live.put_node("one", "a", NodeState(done=1))
     message = live.changes("ada", seen)
-    assert message is not None and message["t"] == 101_000
+    assert message is not None and message.t == 101_000
 
 
 def test_users_see_their_own_runs_and_others_as_places_in_the_queue() -> None:
@@ -70,10 +72,10 @@ def test_users_see_their_own_runs_and_others_as_places_in_the_queue() -> None:
     live.put_run(run("his", user="bob"))
     live.put_queue([QueueEntry("his", "bob", "running", "secret"), QueueEntry("hers", "ada", "waiting", "mine")])
     message = live.changes("ada", Seen())
-    assert message is not None and set(message["runs"]) == {"hers"}
-    assert message["queue"] == [
-        {"id": None, "is_mine": False, "state": "running", "name": ""},
-        {"id": "hers", "is_mine": True, "state": "waiting", "name": "mine"},
+    assert message is not None and set(message.runs) == {"hers"}
+    assert message.queue == [
+        QueuePlace(id=None, is_mine=False, state="running", name=""),
+        QueuePlace(id="hers", is_mine=True, state="waiting", name="mine"),
     ]
 
 
@@ -93,11 +95,11 @@ def test_removed_runs_are_told_and_too_many_of_them_make_a_full_message() -> Non
     live.changes("ada", seen)
     live.remove_run("ada", "one")
     message = live.changes("ada", seen)
-    assert message is not None and message["removed"] == ["one"] and message["runs"] == {}
+    assert message is not None and message.removed == ["one"] and message.runs == {}
     for number in range(KEPT_REMOVALS + 1):
         live.remove_run("ada", str(number))
     message = live.changes("ada", seen)
-    assert message is not None and message["full"]
+    assert message is not None and message.full
 
 
 def test_counters_and_devices_are_told_when_they_change() -> None:
@@ -105,11 +107,12 @@ def test_counters_and_devices_are_told_when_they_change() -> None:
     live.changes("ada", seen)
     live.count("ada", "library")
     message = live.changes("ada", seen)
-    assert message is not None and (message["library"], message["results"]) == (1, 0)
-    live.put_devices([{"name": "cpu"}])
-    live.put_devices([{"name": "cpu"}])
+    assert message is not None and (message.library, message.results) == (1, 0)
+    cpu = DeviceNow(name="cpu", title="a CPU", total_bytes=2, used_bytes=1, load=None)
+    live.put_devices([cpu])
+    live.put_devices([cpu])
     message = live.changes("ada", seen)
-    assert message is not None and message["devices"] == [{"name": "cpu"}]
+    assert message is not None and message.devices == [cpu]
     assert live.changes("ada", seen) is None
 
 
@@ -119,7 +122,7 @@ def test_only_the_newest_runs_that_are_over_keep_their_nodes() -> None:
         live.put_run(run(str(number), state="done", ended=float(number)))
     message = live.changes("ada", Seen())
     assert message is not None
-    with_nodes = [id for id, told in message["runs"].items() if told["nodes"]]
+    with_nodes = [id for id, told in message.runs.items() if told.nodes]
     assert with_nodes == [str(number) for number in range(5, KEPT_NODES + 5)]
 
 
@@ -131,8 +134,8 @@ def test_a_clock_that_is_set_back_hides_no_new_run() -> None:
     live.changes("ada", seen)
     live.put_run(run("new", state="done", ended=5.0, nodes={"a": NodeState(state="done")}))
     message = live.changes("ada", seen)
-    assert message is not None and message["runs"]["new"]["state"] == "done"
-    assert set(message["runs"]["new"]["nodes"]) == {"a"}
+    assert message is not None and message.runs["new"].state == "done"
+    assert set(message.runs["new"].nodes) == {"a"}
 
 
 def test_a_run_that_begins_tells_all_its_nodes() -> None:
@@ -141,10 +144,10 @@ def test_a_run_that_begins_tells_all_its_nodes() -> None:
         live.put_run(run(str(number), state="waiting"))
     last = str(KEPT_NODES + 1)
     first = live.changes("ada", seen)
-    assert first is not None and first["runs"][last]["nodes"] == {} and first["runs"]["0"]["nodes"] != {}
+    assert first is not None and first.runs[last].nodes == {} and first.runs["0"].nodes != {}
     live.put_run(run(last))
     message = live.changes("ada", seen)
-    assert message is not None and set(message["runs"][last]["nodes"]) == {"a", "b"}
+    assert message is not None and set(message.runs[last].nodes) == {"a", "b"}
 
 
 def test_a_page_is_woken_from_another_thread_and_misses_nothing() -> None:
@@ -162,8 +165,8 @@ def test_a_page_is_woken_from_another_thread_and_misses_nothing() -> None:
             thread.start()
             while done < 1000:
                 if (message := live.changes("ada", seen)) is not None:
-                    assert message["runs"]["one"]["nodes"]["a"]["done"] >= done
-                    done = message["runs"]["one"]["nodes"]["a"]["done"]
+                    assert message.runs["one"].nodes["a"].done >= done
+                    done = message.runs["one"].nodes["a"].done
                 elif not await watcher.changed(DEADLINE_S):
                     break
             thread.join(DEADLINE_S)

@@ -1,38 +1,41 @@
 """The WebSocket: who may listen, what it tells first and then, and that it stays quick beside a slow reader."""
 
 import time
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 from starlette.testclient import WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
+from latentloom.parallel.machine.now import DeviceNow
 from latentloom.ui.api import live_socket
 from latentloom.ui.live.live import QueueEntry
 from latentloom.ui.views import devices as device_watch
 
 LIVE = "ws://127.0.0.1:7860/loom/live"
 ORIGIN = {"Origin": "http://127.0.0.1:7860"}
+CPU = DeviceNow(name="cpu", title="a CPU", total_bytes=2, used_bytes=1, load=None)
 
 
 @pytest.fixture(autouse=True)
-def devices(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def devices(monkeypatch: pytest.MonkeyPatch) -> list[DeviceNow]:
     """What the machine tells of its devices."""
-    found: list[dict[str, Any]] = []
+    found: list[DeviceNow] = []
     monkeypatch.setattr(device_watch, "devices_now", lambda: list(found))
     monkeypatch.setattr(device_watch, "GAP_S", 0.05)
     return found
 
 
-def test_what_the_devices_do_is_told(client: Any, devices: list[dict[str, Any]]) -> None:
+def test_what_the_devices_do_is_told(client: Any, devices: list[DeviceNow]) -> None:
     with client.websocket_connect(LIVE) as socket:
         assert socket.receive_json()["devices"] == []
-        devices.append({"name": "cpu", "used_bytes": 1})
-        assert socket.receive_json()["devices"] == devices
+        devices.append(CPU)
+        assert socket.receive_json()["devices"] == [asdict(CPU)]
 
 
 def test_the_page_that_comes_right_after_the_last_one_is_told_too(
-    client: Any, devices: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    client: Any, devices: list[DeviceNow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As at a reload, while the look for the page before is still under way."""
     monkeypatch.setattr(device_watch, "devices_now", lambda: time.sleep(0.3) or list(devices))
@@ -40,8 +43,8 @@ def test_the_page_that_comes_right_after_the_last_one_is_told_too(
         socket.receive_json()
     with client.websocket_connect(LIVE) as socket:
         socket.receive_json()
-        devices.append({"name": "cpu", "used_bytes": 1})
-        assert socket.receive_json()["devices"] == devices
+        devices.append(CPU)
+        assert socket.receive_json()["devices"] == [asdict(CPU)]
 
 
 def test_a_socket_that_cannot_tell_any_more_is_closed(

@@ -1,6 +1,5 @@
 """The models page's content: found models, what they can be split by, where they fit, and what is loaded."""
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines.components.memory import Held
+from latentloom.ui.contract.shown import LoadedPart, ModelsView
 from latentloom.ui.settings import Settings
 from latentloom.ui.views import models_view as models_module
 from latentloom.ui.views.models_view import models_view
@@ -19,7 +20,7 @@ from latentloom.ui.views.models_view import models_view
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A CPU, no hub cache, nothing loaded, nothing remembered."""
-    cpu = {"name": "cpu", "title": "a CPU", "total_bytes": 64 << 30, "used_bytes": 1 << 30, "load": 0.1}
+    cpu = DeviceNow(name="cpu", title="a CPU", total_bytes=64 << 30, used_bytes=1 << 30, load=0.1)
     monkeypatch.setattr(models_module, "devices_now", lambda: [cpu])
     monkeypatch.setattr(models_module, "loaded", list)
     monkeypatch.setattr(models_module, "_TABLE", models_module._Table())
@@ -38,29 +39,29 @@ def settings(tmp_path: Path, *folders: Path) -> Settings:
     return Settings(output_dir=tmp_path / "out", data_dir=tmp_path / "data", models_dirs=folders)
 
 
-def by_name(view: dict[str, Any]) -> dict[str, Any]:
-    return {Path(model["name"]).name: model for model in view["models"]}
+def by_name(view: ModelsView) -> dict[str, Any]:
+    return {Path(model.name).name: model for model in view.models}
 
 
 def test_every_model_tells_what_it_is_and_where_it_fits(folder: Path, tmp_path: Path) -> None:
-    view = json.loads(json.dumps(models_view(settings(tmp_path, folder))))
+    view = models_view(settings(tmp_path, folder))
     models = by_name(view)
     assert set(models) == {"builtin:bobbin", "wan"}
     wan = models["wan"]
-    assert (wan["family"], wan["problem"], wan["split_problem"]) == ("wan", "", "")
-    assert wan["num_bytes"] > 0 and wan["location"] == str(folder / "wan")
-    assert wan["strategies"] == ["cfg", "ulysses", "ring", "allgather", "weights"]
-    assert "text" in models["builtin:bobbin"]["strategies"]
-    assert {plan["num_ranks"] for plan in wan["plans"]} >= {1, 2}
-    assert all(plan["fits"] and plan["bytes_per_device"] > 0 for plan in wan["plans"])
-    assert view["devices"][0]["name"] == "cpu" and view["loaded"] == []
+    assert (wan.family, wan.problem, wan.split_problem) == ("wan", "", "")
+    assert wan.num_bytes > 0 and wan.location == str(folder / "wan")
+    assert wan.strategies == ("cfg", "ulysses", "ring", "allgather", "weights")
+    assert "text" in models["builtin:bobbin"].strategies
+    assert {plan.num_ranks for plan in wan.plans} >= {1, 2}
+    assert all(plan.fits and plan.bytes_per_device > 0 for plan in wan.plans)
+    assert view.devices[0].name == "cpu" and view.loaded == []
 
 
 def test_a_model_that_cannot_be_used_says_why_and_has_no_plans(folder: Path, tmp_path: Path) -> None:
     (folder / "wan" / "vae" / "config.json").write_text("[]")
     wan = by_name(models_view(settings(tmp_path, folder)))["wan"]
-    assert "vae" in wan["problem"] and wan["family"] == "unsupported"
-    assert (wan["plans"], wan["strategies"]) == ((), ())
+    assert "vae" in wan.problem and wan.family == "unsupported"
+    assert (wan.plans, wan.strategies) == ((), ())
 
 
 def test_a_transformer_that_cannot_be_split_says_why(
@@ -68,9 +69,9 @@ def test_a_transformer_that_cannot_be_split_says_why(
 ) -> None:
     monkeypatch.setattr("latentloom.pipelines.planning.plans.SPLIT_PLANS", {})
     wan = by_name(models_view(settings(tmp_path, folder)))["wan"]
-    assert wan["strategies"] == ("cfg",)
-    assert wan["split_problem"] == "there is no split plan for WanTransformer3DModel"
-    assert {plan["plan"] for plan in wan["plans"] if plan["fits"]} == {"ulysses=1", "cfg=2"}
+    assert wan.strategies == ("cfg",)
+    assert wan.split_problem == "there is no split plan for WanTransformer3DModel"
+    assert {plan.plan for plan in wan.plans if plan.fits} == {"ulysses=1", "cfg=2"}
 
 
 def test_a_new_model_is_seen_when_asked_to_look_again(
@@ -100,15 +101,15 @@ def test_many_who_ask_to_look_again_at_once_cost_two_looks(
 
 
 def test_what_is_loaded_has_the_models_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    location = by_name(models_view(settings(tmp_path)))["builtin:bobbin"]["location"]
+    location = by_name(models_view(settings(tmp_path)))["builtin:bobbin"].location
     held = [
         Held(folder=location, component="vae", device="cuda:1", num_bytes=7),
         Held(folder="/gone", component="transformer", device="cpu", num_bytes=8),
     ]
     monkeypatch.setattr(models_module, "loaded", lambda: held)
-    assert models_view(settings(tmp_path))["loaded"] == [
-        {"name": "builtin:bobbin", "component": "vae", "device": "cuda:1", "bytes": 7},
-        {"name": "/gone", "component": "transformer", "device": "cpu", "bytes": 8},
+    assert models_view(settings(tmp_path)).loaded == [
+        LoadedPart(name="builtin:bobbin", component="vae", device="cuda:1", bytes=7),
+        LoadedPart(name="/gone", component="transformer", device="cpu", bytes=8),
     ]
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from latentloom.nodes.graph.graph import read_graph
+from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines.values import Place
+from latentloom.ui.contract.shown import PlanView
 from latentloom.ui.settings import Settings
 from latentloom.ui.views import plan_view as plan_view_module
 from latentloom.ui.views.plan_view import plan_view
@@ -18,17 +20,17 @@ GRAPH = read_graph(Path(__file__).resolve().parents[2] / "workflows" / "bobbin" 
 
 @pytest.fixture(autouse=True)
 def _only_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    cpu = {"name": "cpu", "title": "a CPU", "total_bytes": 64 << 30, "used_bytes": 1 << 30, "load": 0.1}
+    cpu = DeviceNow(name="cpu", title="a CPU", total_bytes=64 << 30, used_bytes=1 << 30, load=0.1)
     monkeypatch.setattr(plan_view_module, "devices_now", lambda: [cpu])
 
 
-def view(tmp_path: Path, devices: str = "", plan: str = "", *, graph: Any = GRAPH, **settings: Any) -> dict[str, Any]:
+def view(tmp_path: Path, devices: str = "", plan: str = "", *, graph: Any = GRAPH, **settings: Any) -> PlanView:
     given = Settings(output_dir=tmp_path / "out", data_dir=tmp_path / "data", **settings)
     return plan_view(graph, {}, devices=devices, plan=plan, settings=given)
 
 
 def test_the_answer_is_plain_json_with_the_parts_that_the_page_draws(tmp_path: Path) -> None:
-    found = json.loads(json.dumps(view(tmp_path)))
+    found = json.loads(json.dumps(view(tmp_path).model_dump()))
     assert found.keys() == {"devices", "nodes", "choices", "problem"}
     [node] = found["nodes"]
     assert node.keys() == {
@@ -42,14 +44,14 @@ def test_the_answer_is_plain_json_with_the_parts_that_the_page_draws(tmp_path: P
 
 def test_devices_and_plan_of_the_request_are_looked_at(tmp_path: Path) -> None:
     found = view(tmp_path, "cpu*2", "ring=2")
-    assert found["nodes"][0]["plan"] == "ring=2" and found["nodes"][0]["is_chosen_by_hand"]
-    assert {choice["num_ranks"] for choice in found["choices"]} == {2}
+    assert found.nodes[0].plan == "ring=2" and found.nodes[0].is_chosen_by_hand
+    assert {choice.num_ranks for choice in found.choices} == {2}
 
 
 def test_the_servers_own_devices_are_looked_at_otherwise(tmp_path: Path) -> None:
     own = Place(devices=("cpu",) * 4, plan="ulysses=4")
-    assert view(tmp_path, place=own)["nodes"][0]["plan"] == "ulysses=4"
-    assert view(tmp_path, "", "allgather=4", place=own)["nodes"][0]["plan"] == "allgather=4"
+    assert view(tmp_path, place=own).nodes[0].plan == "ulysses=4"
+    assert view(tmp_path, "", "allgather=4", place=own).nodes[0].plan == "allgather=4"
 
 
 @pytest.mark.parametrize(
@@ -67,22 +69,22 @@ def test_what_cannot_be_is_a_sentence_and_the_rest_is_shown(
     devices: str, plan: str, words: str, shown: str, tmp_path: Path
 ) -> None:
     found = view(tmp_path, devices, plan)
-    assert words in found["problem"]
-    assert found["nodes"][0]["plan"] == shown
+    assert words in found.problem
+    assert found.nodes[0].plan == shown
 
 
 def test_a_workflow_that_denoises_nothing_says_so(tmp_path: Path) -> None:
     found = view(tmp_path, graph=GRAPH.model_copy(update={"nodes": {}}))
-    assert (found["nodes"], found["choices"]) == ([], [])
-    assert "denoises nothing" in found["problem"]
+    assert (found.nodes, found.choices) == ([], [])
+    assert "denoises nothing" in found.problem
 
 
 def test_models_outside_of_the_servers_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     load = GRAPH.nodes["load_model"].model_copy(update={"inputs": {"source": "/etc"}})
     graph = GRAPH.model_copy(update={"nodes": {**GRAPH.nodes, "load_model": load}})
-    [node] = view(tmp_path, graph=graph, models_dirs=(tmp_path / "models",))["nodes"]
-    assert "lies outside the allowed folders" in node["problem"]
+    [node] = view(tmp_path, graph=graph, models_dirs=(tmp_path / "models",)).nodes
+    assert "lies outside the allowed folders" in node.problem
 
 
 def test_an_answer_takes_less_than_a_blink(tmp_path: Path) -> None:

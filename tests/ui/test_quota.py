@@ -40,12 +40,12 @@ def test_what_is_counted_is_what_is_on_the_disk(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("latentloom.ui.library.library.MAX_VERSIONS", 2)
     kept = Quota(tmp_path / "data")
     shelf = Library(settings_in(tmp_path), Live(), quota=kept)
-    id = shelf.create("ada", graph_from_plain(EMPTY))["id"]
+    id = shelf.create("ada", graph_from_plain(EMPTY)).id
     for base in (1, 2, 3):
         shelf.save("ada", id, graph_from_plain(EMPTY | {"description": "x" * base}), base_version=base)
     (tmp_path / "small.png").write_bytes(picture())
     shelf.put_thumbnail("ada", id, tmp_path / "small.png")
-    gone = shelf.duplicate("ada", id)["id"]
+    gone = shelf.duplicate("ada", id).id
     shelf.change("ada", gone, name="another")
     for key in ("a", "b", "a"):
         shelf.drafts.put("ada", key, {"text": key * 100})

@@ -1,4 +1,4 @@
-"""The README's example of `gradio_client` runs as it stands."""
+"""The example of `gradio_client` in `ui/README.md` runs as it stands."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+README = (Path(__file__).resolve().parents[2] / "ui" / "README.md").read_text()
 
 
 def test_the_readmes_client_fetches_a_picture(page_server: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,7 +57,7 @@ def test_a_killed_server_loses_nothing(tmp_path: Path) -> None:
         assert runs.book.get("ada", held).note == AGAIN
         results = Results(settings_in(tmp_path), runs)
         [result] = results.list("ada")
-        assert result["run"] == done and results.path("ada", result["id"]).is_file()
+        assert result.run == done and results.path("ada", result.id).is_file()
         for name in ("held", "a", "b", "other"):
             OPEN[name].set()
         for user, id in [("ada", held), ("ada", a), ("ada", b), ("bob", other)]:
@@ -104,9 +104,9 @@ def test_a_page_that_comes_back_is_told_what_was_and_what_waits(tmp_path: Path) 
     live = Live()
     with runs_in(tmp_path, live):
         message = live.changes("ada", Seen())
-    assert message is not None and message["full"]
-    [told] = message["runs"].values()
-    assert told["state"] == "done" and told["nodes"]["save"]["files"] != []
+    assert message is not None and message.full
+    [told] = message.runs.values()
+    assert told.state == "done" and told.nodes["save"].files != ()
 
 
 def test_a_batch_keeps_its_order(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_run_whose_workflow_is_damaged_fails_in_words(tmp_path: Path) -> None:
         held = runs.submit("ada", gated("held")).runs[0]
         assert REACHED["held"].wait(DEADLINE_S)
         batch = runs.submit("ada", gated("lost"))
-    [path] = (tmp_path / "data").glob(f"users/*/batches/{batch.id}.json")
+    [path] = (tmp_path / "data").glob(f"users/*/batches/{batch.batch}.json")
     path.write_text("not json")
     OPEN["held"].set()
     with runs_in(tmp_path) as runs:
@@ -217,4 +217,4 @@ def test_what_is_kept_names_no_default(tmp_path: Path) -> None:
 
 def test_a_run_that_was_being_cancelled_is_not_begun_again() -> None:
     run = recovered(make("a", "running", is_ending=True), now=9.0)
-    assert (run.state, run.nodes["a"].state, run.to_json()["note"]) == ("cancelled", "skipped", "")
+    assert (run.state, run.nodes["a"].state, run.row().note) == ("cancelled", "skipped", "")

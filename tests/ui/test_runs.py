@@ -101,6 +101,7 @@ def test_a_failure_is_one_sentence_and_the_rest_is_skipped(runs: Runs) -> None:
     workflow = graph({"bad": ("Fail", {}), "sum": ("Add", {"a": "@bad.float"})}, outputs={"sum": "sum.float"})
     run = finished(runs, "ada", one(runs, workflow))
     assert run.state == "failed" and "it takes another; choose one" in run.error
+    assert run.code == run.nodes["bad"].code == run.to_row()["code"] == "bad-input"
     assert (run.nodes["bad"].state, run.nodes["sum"].state) == ("failed", "skipped")
     assert run.nodes["sum"].message == "it needs bad, which failed"
 
@@ -118,9 +119,9 @@ def test_a_sweep_makes_a_batch_whose_runs_say_what_varied(runs: Runs) -> None:
     assert [runs.book.get("ada", id).varied for id in batch.runs] == [{"value": 1}, {"value": 2}, {"value": 3}]
     made = [finished(runs, "ada", id) for id in batch.runs]
     assert [run.params for run in made] == [{"value": 1}, {"value": 2}, {"value": 3}]
-    assert {run.batch for run in made} == {batch.id}
-    assert runs.get("ada", batch.runs[1])["graph"]["params"]["value"]["default"] == 2
-    assert runs.get("ada", batch.runs[1])["versions"]["python"] == platform.python_version()
+    assert {run.batch for run in made} == {batch.batch}
+    assert runs.get("ada", batch.runs[1]).graph["params"]["value"]["default"] == 2
+    assert runs.get("ada", batch.runs[1]).versions["python"] == platform.python_version()
 
 
 def test_run_to_here_leaves_a_picture_with_the_workflow_inside(runs: Runs, tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ def test_the_latest_preview_is_a_small_webp(runs: Runs) -> None:
     data = runs.preview("ada", id, "gate")
     assert data is not None and data[:4] == b"RIFF" and data[8:12] == b"WEBP"
     assert runs.preview("ada", id, "gate") is data
-    assert runs.get("ada", id)["nodes"]["gate"]["preview"] == 1
+    assert runs.get("ada", id).nodes["gate"].preview == 1
     OPEN["gate"].set()
     finished(runs, "ada", id)
 
@@ -232,14 +233,14 @@ def test_pages_hear_of_a_run_from_its_beginning_to_its_end(tmp_path: Path) -> No
         id = one(runs, gated("gate"))
         assert REACHED["gate"].wait(DEADLINE_S)
         message = live.changes("ada", seen)
-        assert message is not None and message["queue"][0]["state"] == "running"
-        told = message["runs"][id]
-        assert (told["state"], told["done"], told["total"], told["nodes"]["gate"]["done"]) == ("running", 1, 2, 1)
+        assert message is not None and message.queue[0].state == "running"
+        told = message.runs[id]
+        assert (told.state, told.done, told.total, told.nodes["gate"].done) == ("running", 1, 2, 1)
         OPEN["gate"].set()
         finished(runs, "ada", id)
         message = live.changes("ada", seen)
-        assert message is not None and message["queue"] == []
-        assert (message["runs"][id]["state"], message["runs"][id]["nodes"]["gate"]["state"]) == ("done", "done")
+        assert message is not None and message.queue == []
+        assert (message.runs[id].state, message.runs[id].nodes["gate"].state) == ("done", "done")
 
 
 def test_deleting_a_run_removes_its_files_and_leaves_what_others_put_there(runs: Runs, tmp_path: Path) -> None:
@@ -265,7 +266,7 @@ def test_a_running_run_is_not_deleted(runs: Runs) -> None:
 def test_an_output_folder_that_cannot_be_written_fails_the_run_in_words(runs: Runs, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("in the way")
     run = finished(runs, "ada", one(runs, pictured()))
-    assert run.state == "failed" and "cannot be written" in run.error
+    assert run.state == "failed" and "cannot be written" in run.error and run.code == "not-written"
     assert run.nodes["save"].state == "skipped"
 
 
@@ -323,7 +324,7 @@ def test_a_worker_outlives_what_a_run_throws(runs: Runs) -> None:
     workers = RunWorkers(1, book, execute)
     for id in ids:
         run = finished(runs, "ada", id)
-        assert run.state == "failed" and "KeyError" in run.error
+        assert run.state == "failed" and "KeyError" in run.error and run.code == "internal"
     workers.close(DEADLINE_S)
 
 

@@ -41,7 +41,7 @@ def add(shelf: Uploads, tmp_path: Path) -> Add:
 def test_nobody_waits_while_a_picture_of_another_is_looked_at(
     shelf: Uploads, add: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept, looking, go_on = add("a.png", encoded())["path"], threading.Event(), threading.Event()
+    kept, looking, go_on = add("a.png", encoded()).path, threading.Event(), threading.Event()
 
     def slow(*arguments: Any, **named: Any) -> Any:
         looking.set()
@@ -58,7 +58,7 @@ def test_nobody_waits_while_a_picture_of_another_is_looked_at(
             assert pool.submit(shelf.list, "ada").result(20) == []
         finally:
             go_on.set()
-        assert bobs.result(60)["width"] == 6
+        assert bobs.result(60).width == 6
 
 
 def encoded(format: str = "PNG", size: tuple[int, int] = (6, 4)) -> bytes:
@@ -94,8 +94,8 @@ def kept(tmp_path: Path) -> list[str]:
 )
 def test_a_picture_is_kept_under_a_harmless_name(add: Add, tmp_path: Path, name: str, format: str, ending: str) -> None:
     made = add(name, encoded(format))
-    assert made["path"][16:] == ending and (made["width"], made["height"]) == (6, 4)
-    assert kept(tmp_path) == [made["path"]]
+    assert made.path[16:] == ending and (made.width, made.height) == (6, 4)
+    assert kept(tmp_path) == [made.path]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_disk_that_takes_no_upload_is_told_without_its_path(client: Any, serve
 
 
 def test_the_thumbnail_is_a_webp_of_own_uploads_only(shelf: Uploads, add: Add) -> None:
-    path = add("cat.png", encoded())["path"]
+    path = add("cat.png", encoded()).path
     assert Image.open(io.BytesIO(shelf.thumbnail("ada", path))).format == "WEBP"
     for user, wrong in (("bob", path), ("ada", "../../../etc/passwd"), ("ada", ""), ("ada", f"{path}/")):
         with pytest.raises(NotHere, match="no uploaded picture"):
@@ -141,10 +141,10 @@ def test_a_full_shelf_of_pictures_has_room_again_once_one_is_deleted(tmp_path: P
     sent = tmp_path / "sent"
     sent.write_bytes(encoded(size=(60, 40)))
     shelf = Uploads(tmp_path / "data", quota=Quota(tmp_path / "data", user_bytes=sent.stat().st_size * 2))
-    first, second = (shelf.add("ada", name, sent)["path"] for name in ("cat.png", "dog.png"))
+    first, second = (shelf.add("ada", name, sent).path for name in ("cat.png", "dog.png"))
     with pytest.raises(NoRoom, match=r"takes .* MiB of .* are uploaded pictures; delete some of these"):
         shelf.add("ada", "bird.png", sent)
-    assert {row["path"] for row in shelf.list("ada")} == {first, second}
+    assert {row.path for row in shelf.list("ada")} == {first, second}
     shelf.delete("ada", first)
     shelf.add("ada", "bird.png", sent)
     with pytest.raises(NotHere, match="no uploaded picture"):
@@ -153,7 +153,7 @@ def test_a_full_shelf_of_pictures_has_room_again_once_one_is_deleted(tmp_path: P
 
 def test_load_image_finds_the_users_own_upload_and_nobody_elses(add: Add, tmp_path: Path) -> None:
     reset()
-    path = add("cat.png", encoded())["path"]
+    path = add("cat.png", encoded()).path
     [inputs] = tmp_path.glob("data/users/*/inputs")
     with runs_in(tmp_path) as runs:
         cases = [("ada", path, "done"), ("bob", path, "failed"), ("bob", f"{inputs}/{path}", "failed")]

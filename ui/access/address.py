@@ -1,4 +1,8 @@
-"""Where a request comes from: the address that limits and throttles count by."""
+"""Where a request comes from: the address that limits and throttles count by.
+
+Behind a proxy every request comes from the proxy. One that the server's owner trusts tells in a header who asked it;
+what anybody else says there is not believed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,8 @@ from typing import Any
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 HOME_BITS = 64
-"""Of an IPv6 address: whoever has one has all that share these, and would else be as many strangers as they like."""
+"""How many bits of an IPv6 address count: whoever has one has all that share these, and would else be as many strangers
+as they like."""
 
 
 @dataclass(frozen=True)
@@ -18,9 +23,9 @@ class Asker:
     """Who a request or connection comes from."""
 
     address: str
-    """As limits count it: an IPv6 address by its network."""
+    """The address as limits count it: an IPv6 one by its network."""
     is_proxy: bool
-    """It is a trusted one itself, so that many may stand behind the address."""
+    """Whether the address is a trusted proxy's own, so that many may stand behind it."""
 
 
 def asker_of(scope: Mapping[str, Any], trusted: Sequence[str]) -> Asker:

@@ -12,7 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from ...nodes.graph.problems import GraphError, short
-from ..errors import Conflict, NoRoom, NotHere, NotLoggedIn
+from ...parallel.errors import LoomError, code_of, kind_of
+from ..errors import error_body
 
 logger = logging.getLogger("latentloom")
 
@@ -30,20 +31,24 @@ def nothing() -> Response:
 
 def error_answer(error: Exception, where: str) -> Response:
     """One sentence with the status that fits. What nobody foresaw is logged and told without its details."""
-    if isinstance(error, GraphError):
-        return plain({"error": str(error), "problems": problems_plain(error.problems)}, 400)
     if isinstance(error, HTTPException):
-        return plain({"error": str(error.detail)}, error.status_code)
+        return _refused(str(error.detail), error.status_code)
     if isinstance(error, RequestValidationError):
         return _invalid(error)
     if isinstance(error, ClientDisconnect):  # nobody is there to read it
-        return plain({"error": "the request was cut off; send it again"}, 400)
-    for kind, status in ((NotLoggedIn, 401), (NotHere, 404), (Conflict, 409), (NoRoom, 507), (ValueError, 400)):
-        if isinstance(error, kind):
-            return plain({"error": str(error.args[0]) if error.args else str(error)}, status)
+        return _refused("the request was cut off; send it again", 400)
+    status, told = kind_of(error).http_status, {"error": str(error), "code": code_of(error)}
+    if isinstance(error, GraphError):
+        return plain({**told, "problems": problems_plain(error.problems)}, status)
+    if status != LoomError.http_status:
+        return plain(told, status)
     logger.error("%s failed", where, exc_info=error)
-    kind = type(error).__name__
-    return plain({"error": f"the server failed with {kind}; its log says where; try again, or report it"}, 500)
+    reason = f"the server failed with {type(error).__name__}; its log says where; try again, or report it"
+    return plain({**told, "error": reason}, status)
+
+
+def _refused(sentence: str, status: int) -> Response:
+    return plain(error_body(sentence, status), status)
 
 
 def problems_plain(problems: Any) -> list[dict[str, str]]:
@@ -57,7 +62,7 @@ def _invalid(error: RequestValidationError) -> Response:
     first = error.errors()[0]
     place, *rest = first["loc"]
     if place == "path":
-        return plain({"error": f"there is nothing called {short(first['input'])} here"}, 404)
+        return _refused(f"there is nothing called {short(first['input'])} here", 404)
     name = ".".join(map(str, rest)) or "the body"
     got = "it is missing" if first["type"] == "missing" else f"got {short(first['input'])}"
-    return plain({"error": f"{name} of the request is wrong ({got}): {first['msg'].lower()}; correct it"}, 400)
+    return _refused(f"{name} of the request is wrong ({got}): {first['msg'].lower()}; correct it", 400)

@@ -17,6 +17,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ..errors import error_body
 from .address import asker_of
 from .crowd import Crowd, Patience
 
@@ -56,7 +57,9 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """It asks for nothing: no header came as yet, or the last answer is sent. A websocket is never idle."""
+        """Whether the connection asks for nothing: no header came as yet, or the last answer is sent. A websocket is
+        never idle.
+        """
         is_answered = self.cycle is None or self.cycle.response_complete
         return is_answered and not self.is_websocket and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
@@ -246,7 +249,7 @@ def _room_for_connections() -> int:
 
 
 def _answer(status: int, sentence: str) -> bytes:
-    body = json.dumps({"error": sentence}).encode()
+    body = json.dumps(error_body(sentence, status)).encode()
     reason = {408: "Request Timeout", 503: "Service Unavailable"}[status]
     head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     return f"{head}Connection: close\r\n\r\n".encode() + body

@@ -18,6 +18,8 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from ...parallel.errors import LoomError
+from ..errors import error_body
 from .address import asker_of, forwarded, is_trusted
 from .origin import Door
 
@@ -30,7 +32,7 @@ PREFIX = "/loom"
 MIB = 1 << 20
 JSON_BYTES = 8 * MIB
 GRADIO_BYTES = 1 * MIB
-"""Of a call of `gradio_client`: a thousand of these may wait in memory."""
+"""The most bytes of a call of `gradio_client`: a thousand of these may wait in memory."""
 LOGIN_BYTES = 16 << 10
 """Anybody may send one, and hold a connection for as long as it may take to come."""
 THUMB_BYTES = 1 * MIB
@@ -170,8 +172,10 @@ def _too_large(limit: int) -> Refusal:
     return Refusal(413, f"the request is larger than {most}, the limit here; send something smaller")
 
 
-class CutOff(HTTPException):
-    """The rest of a body is not waited for."""
+class CutOff(LoomError, HTTPException):
+    """The rest of a body is not waited for. An HTTPException, so that no app on the way takes it for a fault."""
+
+    code, exit_code, http_status = "cut-off", 2, 408
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.status)
@@ -239,7 +243,7 @@ async def _refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
 
 
 async def _answer(send: Send, refusal: Refusal) -> None:
-    body = json.dumps({"error": refusal.sentence}).encode()
+    body = json.dumps(error_body(refusal.sentence, refusal.status)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *DEFAULT_HEADERS]
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

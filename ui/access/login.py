@@ -17,7 +17,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
-from ..errors import NotLoggedIn
+from ..errors import NotLoggedIn, error_body
 from .address import address_of
 from .answers import error_answer, plain
 from .auth import COOKIES, user_of
@@ -36,7 +36,7 @@ KNOWN_S = 90 * 24 * 3600
 """How long a browser is known after it logged in."""
 MAX_FIELD = 4096
 MAX_SESSIONS = 1000
-"""Of one user; the oldest ends where another begins."""
+"""How many sessions a user may have; the oldest ends where another begins."""
 OPEN = re.compile(r"/|/health|/favicon\.ico|/manifest\.json|/theme\.css|/(assets|static)/.+")
 """What is read without a login: the login page with the files that it loads, and whether the server is up."""
 LOGIN = re.compile(r"/login/?")
@@ -56,7 +56,7 @@ class Guard:
             try:
                 user_of(HTTPConnection(scope))
             except NotLoggedIn as error:
-                app = plain({"error": str(error)}, 401)
+                app = error_answer(error, "the login")
         await app(scope, receive, send)
 
 
@@ -175,7 +175,7 @@ def _told(refused: HTTPException, *, is_browser: bool) -> Response:
 
 
 def _refused(status: int, sentence: str) -> Response:
-    return plain({"error": sentence}, status)
+    return plain(error_body(sentence, status), status)
 
 
 async def _form(request: Request) -> tuple[str, str]:

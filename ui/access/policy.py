@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 NONCE = "latentloom.nonce"
-"""Its name in the scope of a request."""
+"""The key of the nonce in the scope of a request."""
 POLICY = "; ".join(
     (
         "default-src 'self'",

@@ -50,7 +50,7 @@ class Throttle:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     queues: dict[Key, _Queue] = field(default_factory=dict)
     places: dict[str, OrderedDict[str, None]] = field(default_factory=dict)
-    """Of each user who has logged in, the last addresses."""
+    """The last addresses from which each user has logged in."""
     num_strangers: int = 0
 
     async def tried(self, is_right: Callable[[], bool], *, name: str, address: str, browser: str) -> bool:

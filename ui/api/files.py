@@ -6,30 +6,32 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from ..access.answers import nothing, plain
+from ..access.answers import nothing
+from ..contract.kept import Upload, UploadRow
+from ..contract.run import Result
 from ..server import Server
 from ..store.files import KEEP, picture, send
 from ..store.paging import FIRST_ROWS, Before, Limit
+from .described import sends, takes
 from .graphs import FileName, file_name
 from .requests import Id, User
-from .shapes import ResultShape, Uploaded, UploadRow, answers, sends, takes
 
-Upload = Annotated[str, Path(max_length=200, description="What `POST /uploads` called it.")]
+UploadPath = Annotated[str, Path(max_length=200, description="What `POST /uploads` called it.")]
 
 
 def add_routes(router: APIRouter, server: Server) -> None:
     results, uploads, intake = server.results, server.uploads, server.intake
 
-    @router.get("/results", responses=answers(list[ResultShape]))
+    @router.get("/results")
     def list_results(
         user: User,
         search: Annotated[str, Query(max_length=200)] = "",
         batch: Annotated[str, Query(max_length=64)] = "",
         limit: Limit = FIRST_ROWS,
         before: Before = "",
-    ) -> Response:
+    ) -> list[Result]:
         """Pictures and videos, newest first, with the beginning of what long texts they were made from."""
-        return plain(results.list(user, search=search, batch=batch, limit=limit, before=before))
+        return results.list(user, search=search, batch=batch, limit=limit, before=before)
 
     @router.delete("/results/{id}", status_code=204)
     def delete_result(id: Id, user: User) -> Response:
@@ -48,24 +50,24 @@ def add_routes(router: APIRouter, server: Server) -> None:
         """A small WebP."""
         return picture(await intake.look(results.thumbnail, user, id), "image/webp", keep=KEEP)
 
-    @router.post("/uploads", status_code=201, responses=answers(Uploaded, 201), openapi_extra=takes("image/*"))
-    async def upload(request: Request, user: User, x_name: FileName = "") -> Response:
+    @router.post("/uploads", status_code=201, openapi_extra=takes("image/*"))
+    async def upload(request: Request, user: User, x_name: FileName = "") -> Upload:
         """Keep a picture (the body) as an input; `path` is what Load Image takes."""
         async with intake.body(request) as file:
-            return plain(await intake.look(uploads.add, user, file_name(x_name), file), 201)
+            return await intake.look(uploads.add, user, file_name(x_name), file)
 
-    @router.get("/uploads", responses=answers(list[UploadRow]))
-    def list_uploads(user: User, limit: Limit = FIRST_ROWS, before: Before = "") -> Response:
+    @router.get("/uploads")
+    def list_uploads(user: User, limit: Limit = FIRST_ROWS, before: Before = "") -> list[UploadRow]:
         """Newest first."""
-        return plain(uploads.list(user, limit=limit, before=before))
+        return uploads.list(user, limit=limit, before=before)
 
     @router.delete("/uploads/{path}", status_code=204)
-    def delete_upload(path: Upload, user: User) -> Response:
+    def delete_upload(path: UploadPath, user: User) -> Response:
         """Workflows that load it can no longer run."""
         uploads.delete(user, path)
         return nothing()
 
     @router.get("/uploads/{path}/thumb", responses=sends("image/webp"))
-    async def upload_thumbnail(path: Upload, user: User) -> Response:
+    async def upload_thumbnail(path: UploadPath, user: User) -> Response:
         """A small WebP of an uploaded picture."""
         return picture(await intake.look(uploads.thumbnail, user, path), "image/webp", keep=KEEP)

@@ -25,7 +25,7 @@ from ...nodes.graph.graph import Graph, graph_from_plain
 from ...nodes.graph.problems import short
 from ...nodes.graph.resolve import param_values
 from ..access.auth import LOCAL
-from ..errors import Conflict, NotHere
+from ..errors import Conflict, NotHere, error_body
 from ..library.opening import templates
 from ..library.workflow_files import Head
 from ..server import Server
@@ -83,7 +83,7 @@ async def misused(request: Request, error: Exception) -> JSONResponse:
         raise error
     logger.info("a call to %s was refused: %r", request.url.path, error)
     said = f"the call is not understood; {usage(name)}" if name else f"there is no such endpoint; there is {_names()}"
-    return JSONResponse({"error": said}, 400)
+    return JSONResponse(error_body(said, 400), 400)
 
 
 MISUSES = {FnIndexInferError: misused, KeyError: misused, TypeError: misused, RecursionError: misused}
@@ -178,20 +178,20 @@ class ClientApi:
         return self._server.runs.submit(user, self._graph(user, workflow), overrides=params).runs[0]
 
     def _graph(self, user: str, workflow: str) -> Graph:
-        if template := next((each for each in templates() if each["id"] == workflow), None):
-            return graph_from_plain(template["graph"])
+        if template := next((each for each in templates() if each.id == workflow), None):
+            return graph_from_plain(template.graph)
         return self._server.library.graph(user, workflow)
 
     def _run(self, user: str, id: str) -> dict[str, Any]:
         run = self._server.runs.get(user, id)
-        files = [file for node in run["nodes"].values() for file in node["files"]]
+        files = [file for node in run.nodes.values() for file in node.files]
         results = [{"id": file, "url": f"loom/files/{file}"} for file in files]
-        return {"id": id, "state": run["state"], "error": run["error"], "results": results}
+        return {"id": id, "state": run.state, "error": run.error, "results": results}
 
 
 def _shipped() -> list[dict[str, Any]]:
     return [
-        _row(each["id"], each["name"], each["description"], param_values(graph_from_plain(each["graph"]), {}))
+        _row(each.id, each.name, each.description, param_values(graph_from_plain(each.graph), {}))
         for each in templates()
     ]
 

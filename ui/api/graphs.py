@@ -2,57 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Header, Request
 
 from ...nodes.graph.check import check, ensure
 from ...nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain
 from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.registry import SPECS
-from ..access.answers import plain, problems_plain
+from ..access.answers import MAX_PROBLEMS
+from ..contract.bodies import CheckBody, GraphBody, PlanBody
+from ..contract.kept import FileText, NamedGraph
+from ..contract.shown import PlanView, Problems
 from ..library.opening import open_file
 from ..server import Server
 from ..views.plan_view import plan_view
-from .bodies import CheckBody, GraphBody, PlanBody
-from .shapes import FileText, NamedGraph, Problems, answers, takes
+from .described import takes
 
 FileName = Annotated[str, Header(max_length=4096, description="The file's name, percent-encoded.")]
 
 
 def add_routes(router: APIRouter, server: Server) -> None:
-    @router.post("/open", responses=answers(NamedGraph), openapi_extra=takes("application/json", "image/*", "video/*"))
-    async def open_workflow(request: Request, x_name: FileName = "") -> Response:
+    @router.post("/open", openapi_extra=takes("application/json", "image/*", "video/*"))
+    async def open_workflow(request: Request, x_name: FileName = "") -> NamedGraph:
         """The workflow in a file (the body): ours, ComfyUI's API format, or a picture or video that carries one."""
         async with server.intake.body(request) as path:
             graph = await server.intake.look(open_file, path, name=file_name(x_name))
-        return plain({"name": graph.name, "graph": graph_to_plain(graph)})
+        return NamedGraph(name=graph.name, graph=graph_to_plain(graph))
 
-    @router.post("/text", responses=answers(FileText))
-    def text(body: GraphBody) -> Response:
+    @router.post("/text")
+    def text(body: GraphBody) -> FileText:
         """The file's text, as the command line writes it."""
-        return plain({"text": graph_text(graph_from_plain(body.graph))})
+        return FileText(text=graph_text(graph_from_plain(body.graph)))
 
     @router.post("/export/comfyui")
-    def export_comfyui(body: GraphBody) -> Response:
+    def export_comfyui(body: GraphBody) -> dict[str, Any]:
         """The prompt that ComfyUI runs with our nodes installed."""
         graph = graph_from_plain(body.graph)
         ensure(graph, SPECS)
-        return plain(to_comfy(graph, SPECS))
+        return to_comfy(graph, SPECS)
 
-    @router.post("/check", responses=answers(Problems))
-    def check_workflow(body: CheckBody) -> Response:
+    @router.post("/check")
+    def check_workflow(body: CheckBody) -> Problems:
         """Everything that keeps the workflow from running."""
-        return plain({"problems": problems_plain(check(graph_from_plain(body.graph), SPECS, body.overrides))})
+        return Problems(problems=check(graph_from_plain(body.graph), SPECS, body.overrides)[:MAX_PROBLEMS])
 
     @router.post("/plan")
-    def plan(body: PlanBody) -> Response:
+    def plan(body: PlanBody) -> PlanView:
         """How its denoises would use the devices, and what they need there; nothing is loaded."""
-        view = plan_view(
+        return plan_view(
             graph_from_plain(body.graph), body.overrides, devices=body.devices, plan=body.plan, settings=server.settings
         )
-        return plain(view)
 
 
 def file_name(header: str) -> str:

@@ -12,9 +12,9 @@ from anyio import create_task_group
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
-from ..access.answers import plain
+from ..access.answers import error_answer, plain
 from ..access.auth import user_of
-from ..errors import NotLoggedIn
+from ..errors import NotLoggedIn, error_body
 from ..live.live import Live, Seen
 from ..views.devices import DeviceWatch
 
@@ -27,7 +27,7 @@ GAP_S = 1 / 12
 LOOK_S = 15.0
 """How often a socket with nothing to tell looks whether its user is still logged in."""
 MAX_SOCKETS = 64
-"""Of one user: one for each page."""
+"""How many sockets a user may have open: one for each page."""
 MAX_MESSAGE = 1024
 """Characters that a page may send at once: it has nothing to say but pings."""
 POLICY, TOO_BIG, FAILED = 1008, 1009, 1011
@@ -42,11 +42,11 @@ def add_routes(router: APIRouter, server: Server) -> None:
         try:
             user = user_of(socket)
         except NotLoggedIn as error:
-            await socket.send_denial_response(plain({"error": str(error)}, 401))
+            await socket.send_denial_response(error_answer(error, "GET /live"))
             return
         if open_sockets[user] >= MAX_SOCKETS:
             sentence = f"{MAX_SOCKETS} pages of yours watch already; close one of them"
-            await socket.send_denial_response(plain({"error": sentence}, 429))
+            await socket.send_denial_response(plain(error_body(sentence, 429), 429))
             return
         open_sockets[user] += 1
         try:
@@ -80,7 +80,7 @@ async def _tell(socket: WebSocket, live: Live, user: str) -> None:
                 await socket.close(POLICY, "you are not logged in any more; log in again")
                 return
             if (message := live.changes(user, seen)) is not None:
-                await socket.send_text(json.dumps(message))
+                await socket.send_text(json.dumps(message.to_plain()))
                 await asyncio.sleep(GAP_S)
             await watcher.changed(LOOK_S)
 

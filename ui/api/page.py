@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
@@ -15,19 +15,21 @@ from ..access.answers import nothing, plain
 from ..access.auth import COOKIES, token_of
 from ..access.gate import UPLOAD_BYTES
 from ..bundle import MEDIA_TYPES, Bundle
+from ..contract.bodies import Empty
+from ..contract.kept import Template
+from ..contract.shown import Catalog, Me, ModelsView
 from ..errors import NotHere
 from ..library.opening import templates
 from ..server import Server
 from ..views.models_view import models_view
-from .bodies import Empty
 from .requests import User
-from .shapes import Catalog, Me, Template, answers
 
 FOR_EVER = "public, max-age=31536000, immutable"
 
 
 def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
-    nodes = catalog_plain()
+    nodes = read_nodes()
+    sent = nodes.model_dump()
 
     @router.get("/static/{name}", response_class=FileResponse)
     def static(name: str, v: Annotated[str, Query(max_length=64)] = "") -> Response:
@@ -37,28 +39,26 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
         keeping = FOR_EVER if v == bundle.version else "no-cache"
         return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers={"Cache-Control": keeping})
 
-    @router.get("/catalog", responses=answers(Catalog))
+    @router.get("/catalog", response_model=Catalog)
     def read_catalog(request: Request) -> Response:
         """Every node with its sockets; the canvas draws from this alone."""
-        tag = f'"{nodes["version"]}"'
+        tag = f'"{nodes.version}"'
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers={"ETag": tag})
-        answer = plain(nodes)
+        answer = plain(sent)
         answer.headers.update({"ETag": tag, "Cache-Control": "no-cache"})
         return answer
 
-    @router.get("/me", responses=answers(Me))
-    def me(user: User) -> Response:
+    @router.get("/me")
+    def me(user: User) -> Me:
         """Who is logged in, and what this server allows."""
         settings = server.settings
-        return plain(
-            {
-                "user": user,
-                "has_auth": settings.has_auth,
-                "version": __version__,
-                "output_dir_name": settings.output_dir.name,
-                "max_upload_bytes": UPLOAD_BYTES,
-            }
+        return Me(
+            user=user,
+            has_auth=settings.has_auth,
+            version=__version__,
+            output_dir_name=settings.output_dir.name,
+            max_upload_bytes=UPLOAD_BYTES,
         )
 
     @router.post("/logout", status_code=204)
@@ -70,20 +70,20 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
             answer.delete_cookie(name.format(request.app.cookie_id))
         return answer
 
-    @router.get("/templates", responses=answers(list[Template]))
-    def read_templates() -> Response:
+    @router.get("/templates")
+    def read_templates() -> list[Template]:
         """Ready workflows to start from."""
-        return plain(templates())
+        return templates()
 
     @router.get("/models")
-    def models(refresh: Annotated[bool, Query()] = False) -> Response:
+    def models(refresh: Annotated[bool, Query()] = False) -> ModelsView:
         """What is installed, what fits on these devices, and what is loaded; `refresh` looks for models again."""
-        return plain(models_view(server.settings, refresh=refresh))
+        return models_view(server.settings, refresh=refresh)
 
 
-def catalog_plain() -> dict[str, Any]:
+def read_nodes() -> Catalog:
     """The catalog with a version that changes when any node does."""
     nodes = catalog()
     types = sorted({socket["type"] for node in nodes for socket in (*node["inputs"], *node["outputs"])})
     version = hashlib.sha256(json.dumps(nodes).encode()).hexdigest()[:12]
-    return {"version": version, "nodes": nodes, "types": types}
+    return Catalog.model_validate({"version": version, "nodes": nodes, "types": types})

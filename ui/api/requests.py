@@ -1,19 +1,22 @@
-"""How our routes read requests: strict JSON in, nothing misspelt, and who is there before anything else."""
+"""How our routes read requests and answer: strict JSON in, nothing misspelt, who is there before anything else."""
 
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Request, Response
 from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from ...nodes.graph.problems import short
 from ...pipelines.models.json_file import JsonFault, parse_strict
-from ..access.answers import error_answer
+from ..access.answers import error_answer, plain
 from ..access.auth import user_of
 
 
@@ -29,7 +32,19 @@ class StrictRequest(Request):
 
 
 class LoomRoute(APIRoute):
-    """A route that asks who is there before it reads the body, and whose errors are `{"error": sentence}`."""
+    """A route that asks who is there before it reads the body, and whose errors are `{"error": sentence}`.
+
+    What its handler returns is written as JSON in the handler's own thread, not in the event loop as FastAPI does it.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **described: Any) -> None:
+        super().__init__(path, _answering(endpoint, self._answer), **described)
+        self._kind = TypeAdapter[Any](self.response_model)
+
+    def _answer(self, answer: Any) -> Response:
+        if isinstance(answer, Response):
+            return answer
+        return plain(self._kind.dump_python(answer), self.status_code or 200)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -59,6 +74,20 @@ class LoomRoute(APIRoute):
                 raise HTTPException(400, sentence)
 
 
+def _answering(endpoint: Callable[..., Any], answer: Callable[[Any], Response]) -> Callable[..., Any]:
+    """The handler with an answer made of what it returns."""
+
+    @functools.wraps(endpoint)
+    def handle(*given: Any, **named: Any) -> Response:
+        return answer(endpoint(*given, **named))
+
+    @functools.wraps(endpoint)
+    async def handle_async(*given: Any, **named: Any) -> Response:
+        return answer(await endpoint(*given, **named))
+
+    return handle_async if inspect.iscoroutinefunction(endpoint) else handle
+
+
 def _is_json(request: Request) -> bool:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
 
@@ -70,5 +99,5 @@ def _user(request: Request) -> str:
 User = Annotated[str, Depends(_user)]
 """Who asks."""
 Id = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-"""Of a workflow, run, batch, result or draft."""
+"""The id of a workflow, run, batch, result or draft, in a path."""
 NodeName = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_]{0,63}$")]

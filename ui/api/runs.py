@@ -8,16 +8,16 @@ from fastapi import APIRouter, Query, Response
 
 from ...nodes.graph.graph import graph_from_plain
 from ...pipelines.values import Place
-from ..access.answers import nothing, plain
+from ..access.answers import nothing
+from ..contract.bodies import Empty, MoveBody, RunBody
+from ..contract.run import RunRow, RunWithGraph, State, Submitted
 from ..errors import NotHere
-from ..live.state import State
 from ..server import Server
 from ..store.files import picture
 from ..store.paging import FIRST_ROWS, Before, Limit
 from ..views.devices import accelerators, asked_place, devices_now
-from .bodies import Empty, MoveBody, RunBody
+from .described import CONFLICT, sends
 from .requests import Id, NodeName, User
-from .shapes import CONFLICT, RunRow, RunWithGraph, Submitted, answers, sends
 
 States = Annotated[list[State] | None, Query(description="Only runs in one of these states.")]
 BatchId = Annotated[str, Query(max_length=64, description="Only runs that one request started.")]
@@ -26,10 +26,10 @@ BatchId = Annotated[str, Query(max_length=64, description="Only runs that one re
 def add_routes(router: APIRouter, server: Server) -> None:
     runs = server.runs
 
-    @router.post("/runs", status_code=201, responses=answers(Submitted, 201))
-    def start(body: RunBody, user: User) -> Response:
+    @router.post("/runs", status_code=201)
+    def start(body: RunBody, user: User) -> Submitted:
         """Put a run at the end of the queue, or one for each value of a sweep."""
-        batch = runs.submit(
+        return runs.submit(
             user,
             graph_from_plain(body.graph),
             overrides=body.overrides,
@@ -38,20 +38,19 @@ def add_routes(router: APIRouter, server: Server) -> None:
             workflow_id=body.workflow_id,
             place=_place(body, server.settings.place),
         )
-        return plain({"batch": batch.id, "runs": list(batch.runs)}, 201)
 
-    @router.get("/runs", responses=answers(list[RunRow]))
+    @router.get("/runs")
     def list_runs(
         user: User, state: States = None, batch: BatchId = "", limit: Limit = FIRST_ROWS, before: Before = ""
-    ) -> Response:
+    ) -> list[RunRow]:
         """The user's runs, newest first; `state` may be given several times."""
         found = runs.list(user, states=state or (), batch=batch, limit=limit, before=before)
-        return plain([run.to_row() for run in found])
+        return [run.row() for run in found]
 
-    @router.get("/runs/{id}", responses=answers(RunWithGraph))
-    def get_run(id: Id, user: User) -> Response:
+    @router.get("/runs/{id}")
+    def get_run(id: Id, user: User) -> RunWithGraph:
         """One run with its nodes and its workflow."""
-        return plain(runs.get(user, id))
+        return runs.get(user, id)
 
     @router.delete("/runs/{id}", status_code=204, responses=CONFLICT)
     def delete_run(id: Id, user: User) -> Response:

@@ -1,4 +1,7 @@
-"""Drafts: what a page had on its canvas last, saved or not, valid or not."""
+"""Drafts: what a page had on its canvas last, saved or not, valid or not.
+
+A page saves its canvas here as it is edited, so that closing a tab loses nothing; a draft may be no valid workflow.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from ...nodes.files.atomic import write_atomic
+from ..contract.kept import Draft, DraftWithGraph
 from ..errors import NotHere
 from ..store.paging import FIRST_ROWS, page_of
 from ..store.quota import KEPT, Quota, size_of
@@ -19,19 +21,8 @@ from ..store.user_files import read_record, user_folder
 
 KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_DRAFTS = KEPT["drafts"].count
-"""Of one user; the oldest goes when one more comes."""
+"""How many drafts a user may keep; the oldest goes when one more comes."""
 MAX_BYTES = 8 << 20
-
-Plain = dict[str, Any]
-
-
-class _Draft(BaseModel):
-    key: str
-    name: str
-    workflow_id: str | None = None
-    base_version: int | None = None
-    updated: float
-    graph: Plain
 
 
 class Drafts:
@@ -41,34 +32,42 @@ class Drafts:
         self._data_dir = data_dir
         self._quota = quota or Quota(data_dir)
         self._lock = threading.Lock()
-        self._heads: dict[str, dict[str, Plain]] = {}
+        self._heads: dict[str, dict[str, Draft]] = {}
         """All but their graphs, by user and key; read when the user first asks."""
 
-    def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> list[Plain]:
+    def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> list[Draft]:
         """Newest first, without their graphs, behind the one whose key is `before`. Raises `NotHere`."""
         with self._lock:
-            heads = sorted(self._heads_of(user).values(), key=lambda head: head["updated"], reverse=True)
-        return page_of(heads, lambda head: head["key"], limit=limit, before=before)
+            heads = sorted(self._heads_of(user).values(), key=lambda head: head.updated, reverse=True)
+        return page_of(heads, lambda head: head.key, limit=limit, before=before)
 
-    def get(self, user: str, key: str) -> Plain:
+    def get(self, user: str, key: str) -> DraftWithGraph:
         """With its graph as it was put. Raises `NotHere`."""
-        if (draft := read_record(self._path(user, key), _Draft)) is None:
+        if (draft := read_record(self._path(user, key), DraftWithGraph)) is None:
             raise NotHere("there is no such draft any more; open the workflow from the library")
-        return draft.model_dump()
+        return draft
 
     def put(
-        self, user: str, key: str, graph: Plain, *, workflow_id: str | None = None, base_version: int | None = None
-    ) -> Plain:
+        self,
+        user: str,
+        key: str,
+        graph: dict[str, Any],
+        *,
+        workflow_id: str | None = None,
+        base_version: int | None = None,
+    ) -> Draft:
         """Replace a draft. The graph is plain data of any kind. Raises `ValueError`."""
         name = graph.get("name")
-        head = {
-            "key": key,
-            "name": name[:200] if isinstance(name, str) else "",
-            "workflow_id": workflow_id,
-            "base_version": base_version,
-            "updated": time.time(),
-        }
-        data = json.dumps({**head, "graph": graph}, ensure_ascii=False).encode(errors="replace")  # half a character
+        head = Draft(
+            key=key,
+            name=name[:200] if isinstance(name, str) else "",
+            workflow_id=workflow_id,
+            base_version=base_version,
+            updated=time.time(),
+        )
+        data = json.dumps({**head.model_dump(), "graph": graph}, ensure_ascii=False).encode(
+            errors="replace"
+        )  # half a character
         if len(data) > MAX_BYTES:
             raise ValueError(f"the draft has {len(data)} bytes; at most {MAX_BYTES} are kept; make it smaller")
         with self._lock:
@@ -79,7 +78,7 @@ class Drafts:
             heads[key] = head
             others = [each for each in heads.values() if each is not head]
             if len(heads) > MAX_DRAFTS:
-                self._drop(user, min(others, key=lambda each: each["updated"])["key"])
+                self._drop(user, min(others, key=lambda each: each.updated).key)
         return head
 
     def delete(self, user: str, key: str) -> None:
@@ -92,12 +91,14 @@ class Drafts:
         with self._quota.changing(user, "drafts", path, count=-is_known):
             path.unlink(missing_ok=True)
 
-    def _heads_of(self, user: str) -> dict[str, Plain]:
+    def _heads_of(self, user: str) -> dict[str, Draft]:
         if user not in self._heads:
             paths = [path for path in self._folder(user).glob("*.json") if KEY.fullmatch(path.stem)]
-            drafts = {path.stem: read_record(path, _Draft) for path in paths}
+            drafts = {path.stem: read_record(path, DraftWithGraph) for path in paths}
             self._heads[user] = {
-                key: draft.model_dump(exclude={"graph"}) | {"key": key} for key, draft in drafts.items() if draft
+                key: Draft(**draft.model_copy(update={"key": key}).model_dump(exclude={"graph"}))
+                for key, draft in drafts.items()
+                if draft
             }
         return self._heads[user]
 

@@ -8,13 +8,13 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel
 
 from ...nodes.files.atomic import write_atomic
 from ...nodes.files.thumbnails import picture_facts, picture_thumbnail
 from ...nodes.graph.graph import Graph, graph_to_plain
+from ..contract.kept import NamedGraph, Workflow, WorkflowVersion, WorkflowWithGraph
 from ..errors import Conflict, NotHere
 from ..live.live import Live
 from ..settings import Settings
@@ -33,7 +33,7 @@ from ..store.user_files import (
     write_record,
 )
 from .drafts import Drafts
-from .workflow_files import Head, Version, WorkflowFiles
+from .workflow_files import Head, WorkflowFiles
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
 
@@ -72,8 +72,6 @@ THUMB_SIDE = 512
 MAX_THUMB_PIXELS = 4096 * 4096
 PICTURE = "the workflow's picture"
 
-Plain = dict[str, Any]
-
 
 class Library:
     """Threads share it. Everything is on the disk before a method returns."""
@@ -88,33 +86,34 @@ class Library:
         self._heads: dict[str, dict[str, Head]] = {}
         """By user, read when the user first asks."""
 
-    def list(self, user: str, *, search: str = "", limit: int = FIRST_ROWS, before: str = "") -> list[Plain]:
+    def list(self, user: str, *, search: str = "", limit: int = FIRST_ROWS, before: str = "") -> list[Workflow]:
         """Newest first, at most `limit`, behind the one whose id is `before`; with `search` those whose name and
-        description have all its words. Raises `NotHere`."""
+        description have all its words. Raises `NotHere`.
+        """
         words = search.lower().split()
         with self._lock:
             found = [head for head in self._newest(user) if _has(head, words)]
             heads = page_of(found, lambda head: head.id, limit=limit, before=before)
-            return [self._plain(user, head) for head in heads]
+            return [self._shown(user, head) for head in heads]
 
     def heads(self, user: str) -> list[Head]:
-        """Of all workflows, newest first, without opening any."""
+        """The heads (name, folder, last version) of all workflows, newest first, without opening any."""
         with self._lock:
             return self._newest(user)
 
-    def get(self, user: str, id: str, version: int | None = None) -> Plain:
+    def get(self, user: str, id: str, version: int | None = None) -> WorkflowWithGraph:
         """With its graph. Raises `NotHere`."""
         with self._lock:
             head = self._head(user, id)
             graph = self._graph(user, head, version)
-            return {**self._plain(user, head), "graph": graph_to_plain(graph)}
+            return WorkflowWithGraph(**dict(self._shown(user, head)), graph=graph_to_plain(graph))
 
     def graph(self, user: str, id: str, version: int | None = None) -> Graph:
         """Raises `NotHere`."""
         with self._lock:
             return self._graph(user, self._head(user, id), version)
 
-    def create(self, user: str, graph: Graph, *, name: str | None = None, folder: str = "") -> Plain:
+    def create(self, user: str, graph: Graph, *, name: str | None = None, folder: str = "") -> Workflow:
         """Raises `ValueError`."""
         graph = graph.model_copy(update={"name": checked_name(graph.name if name is None else name)})
         folder = checked_folder(folder)
@@ -122,7 +121,7 @@ class Library:
             head = Head(id=fresh_id(), name=graph.name, folder=folder, updated=time.time(), versions=())
             return self._add_version(user, head, graph)
 
-    def save(self, user: str, id: str, graph: Graph, *, base_version: int) -> Plain:
+    def save(self, user: str, id: str, graph: Graph, *, base_version: int) -> Workflow:
         """A new version, unless nothing changed. Raises `Conflict` when it is not based on the current one."""
         graph = graph.model_copy(update={"name": checked_name(graph.name)})
         with self._lock:
@@ -133,10 +132,10 @@ class Library:
                     f"version {head.version}; save yours as a copy, or open the newer one"
                 )
             if self._files(user).read_version(id, head.version) == graph and graph.name == head.name:
-                return self._plain(user, head)
+                return self._shown(user, head)
             return self._add_version(user, head, graph)
 
-    def change(self, user: str, id: str, *, name: str | None = None, folder: str | None = None) -> Plain:
+    def change(self, user: str, id: str, *, name: str | None = None, folder: str | None = None) -> Workflow:
         """Rename or move. Raises `NotHere` and `ValueError`."""
         with self._lock:
             head = self._head(user, id)
@@ -154,7 +153,7 @@ class Library:
             del self._heads_of(user)[id]
             self._live.count(user, "library")
 
-    def duplicate(self, user: str, id: str) -> Plain:
+    def duplicate(self, user: str, id: str) -> Workflow:
         """The current version and the thumbnail, under a new name."""
         with self._lock:
             head = self._head(user, id)
@@ -166,13 +165,13 @@ class Library:
             self._quota.check(user, "workflows", num_bytes=num_bytes, count=1)  # of all, before any of it is there
             copy = self.create(user, graph, name=name, folder=head.folder)
             if thumb:
-                self._write_thumbnail(user, copy["id"], thumb)
-            return self._plain(user, self._head(user, copy["id"]))
+                self._write_thumbnail(user, copy.id, thumb)
+            return self._shown(user, self._head(user, copy.id))
 
-    def versions(self, user: str, id: str) -> list[Plain]:
+    def versions(self, user: str, id: str) -> list[WorkflowVersion]:
         """Newest first."""
         with self._lock:
-            return [version.model_dump() for version in reversed(self._head(user, id).versions)]
+            return [*reversed(self._head(user, id).versions)]
 
     def thumbnail(self, user: str, id: str) -> bytes:
         """PNG. Raises `NotHere`."""
@@ -205,39 +204,39 @@ class Library:
                 self._put(user, head)
             return head.token
 
-    def shared(self, token: str) -> Plain:
-        """`{name, graph}` of the current version. Raises `NotHere`."""
+    def shared(self, token: str) -> NamedGraph:
+        """The current version. Raises `NotHere`."""
         share = self._shares.find(token)
         with self._lock:
             head = self._head(share.user, share.workflow)
-            return {"name": head.name, "graph": graph_to_plain(self._graph(share.user, head, None))}
+            return NamedGraph(name=head.name, graph=graph_to_plain(self._graph(share.user, head, None)))
 
     def _write_thumbnail(self, user: str, id: str, data: bytes) -> None:
         path = self._files(user).thumb_path(id)
         with self._quota.changing(user, "workflows", path):
             write_atomic(path, data)
 
-    def _add_version(self, user: str, head: Head, graph: Graph) -> Plain:
+    def _add_version(self, user: str, head: Head, graph: Graph) -> Workflow:
         number = head.version + 1 if head.versions else 1
-        version = Version(version=number, time=time.time(), num_nodes=len(graph.nodes))
+        version = WorkflowVersion(version=number, time=time.time(), num_nodes=len(graph.nodes))
         kept = (*head.versions, version)
         files, count = self._files(user), 0 if head.versions else 1
         self._quota.check(user, "workflows", num_bytes=len(graph_bytes(graph)), count=count)
         changed = [files.version_path(head.id, each.version) for each in (version, *kept[:-MAX_VERSIONS])]
         with self._quota.changing(user, "workflows", *changed, count=count):
             files.write_version(head.id, number, graph)
-            plain = self._put(user, head.showing(graph, kept[-MAX_VERSIONS:]))
+            saved = self._put(user, head.showing(graph, kept[-MAX_VERSIONS:]))
             for old in kept[:-MAX_VERSIONS]:
                 files.remove_version(head.id, old.version)
-        return plain
+        return saved
 
-    def _put(self, user: str, head: Head) -> Plain:
+    def _put(self, user: str, head: Head) -> Workflow:
         files = self._files(user)
         with self._quota.changing(user, "workflows", files.head_path(head.id)):
             files.write_head(head)
         self._heads_of(user)[head.id] = head
         self._live.count(user, "library")
-        return self._plain(user, head)
+        return self._shown(user, head)
 
     def _head(self, user: str, id: str) -> Head:
         if (head := self._heads_of(user).get(checked_id(id, "workflow"))) is None:
@@ -263,17 +262,17 @@ class Library:
     def _files(self, user: str) -> WorkflowFiles:
         return WorkflowFiles(user_folder(self._data_dir, user) / "workflows")
 
-    def _plain(self, user: str, head: Head) -> Plain:
-        return {
-            "id": head.id,
-            "name": head.name,
-            "folder": head.folder,
-            "summary": shortened(head.description),
-            "updated": head.updated,
-            "version": head.version,
-            "num_nodes": head.versions[-1].num_nodes,
-            "has_thumb": self._files(user).thumb_path(head.id).is_file(),
-        }
+    def _shown(self, user: str, head: Head) -> Workflow:
+        return Workflow(
+            id=head.id,
+            name=head.name,
+            folder=head.folder,
+            summary=shortened(head.description),
+            updated=head.updated,
+            version=head.version,
+            num_nodes=head.versions[-1].num_nodes,
+            has_thumb=self._files(user).thumb_path(head.id).is_file(),
+        )
 
 
 def _has(head: Head, words: Sequence[str]) -> bool:

@@ -11,19 +11,11 @@ from pydantic import BaseModel, ConfigDict
 
 from ...nodes.graph.graph import Graph
 from ...nodes.graph.resolve import param_values
+from ..contract.kept import WorkflowVersion
 from ..store.user_files import ID, read_graph_file, read_record, write_graph_file, write_record
 
 HEAD = "head.json"
 THUMB = "thumb.png"
-
-
-class Version(BaseModel):
-    """One state of a workflow that was saved."""
-
-    model_config = ConfigDict(frozen=True)
-    version: int
-    time: float
-    num_nodes: int
 
 
 class Head(BaseModel):
@@ -35,7 +27,7 @@ class Head(BaseModel):
     folder: str = ""
     description: str = ""
     updated: float
-    versions: tuple[Version, ...]
+    versions: tuple[WorkflowVersion, ...]
     """Oldest first; the last one is the current one."""
     params: dict[str, Any] = {}
     """The default of each parameter of the current version."""
@@ -46,7 +38,7 @@ class Head(BaseModel):
     def version(self) -> int:
         return self.versions[-1].version
 
-    def showing(self, graph: Graph, versions: Sequence[Version]) -> Head:
+    def showing(self, graph: Graph, versions: Sequence[WorkflowVersion]) -> Head:
         """With what the graph of the last of these versions tells of itself."""
         told = {"name": graph.name, "description": graph.description, "params": param_values(graph, {})}
         return self.model_copy(update={**told, "updated": versions[-1].time, "versions": tuple(versions)})
@@ -105,13 +97,13 @@ class WorkflowFiles:
         return None if is_unreadable else self._remade(folder)
 
     def _remade(self, folder: Path) -> Head | None:
-        versions: list[Version] = []
+        versions: list[WorkflowVersion] = []
         graph = None
         for path in sorted(folder.glob("*.json"), key=lambda path: (len(path.stem), path.stem)):
             if path.stem.isdecimal() and (read := read_graph_file(path)) is not None:
                 graph = read
                 time = path.stat().st_mtime
-                versions.append(Version(version=int(path.stem), time=time, num_nodes=len(read.nodes)))
+                versions.append(WorkflowVersion(version=int(path.stem), time=time, num_nodes=len(read.nodes)))
         if graph is None:
             return None
         head = Head(id=folder.name, name="", updated=0.0, versions=()).showing(graph, versions)

@@ -14,14 +14,16 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from .state import NodeState, Run, progress
+from ...parallel.machine.now import DeviceNow
+from ..contract.run import LiveMessage, LiveRun, NodeState, QueuePlace, State
+from .state import Run
 
 KEPT_RUNS = 200
 """Runs that are over and still told to a page that connects; older ones are asked for over HTTP."""
 KEPT_NODES = 20
-"""Of these, so many with their nodes; and so many of those that wait, the others once they begin."""
+"""Of the runs that are told of, so many with their nodes; and so many of those that wait, the others once they
+begin."""
 KEPT_REMOVALS = 1000
 
 
@@ -38,7 +40,7 @@ class QueueEntry:
 
     id: str
     user: str
-    state: str
+    state: State
     name: str
 
 
@@ -94,7 +96,7 @@ class Live:
         """The newest number among removals that are no longer remembered."""
         self._queue: tuple[QueueEntry, ...] = ()
         self._queue_number = 0
-        self._devices: list[dict[str, Any]] = []
+        self._devices: list[DeviceNow] = []
         self._devices_number = 0
         self._counters: dict[str, Counter[str]] = {}
         self._counter_numbers: Counter[str] = Counter()
@@ -138,7 +140,7 @@ class Live:
                 self._queue_number = self._next()
                 self._ring()
 
-    def put_devices(self, devices: list[dict[str, Any]]) -> None:
+    def put_devices(self, devices: list[DeviceNow]) -> None:
         with self._lock:
             if devices != self._devices:
                 self._devices = devices
@@ -152,7 +154,7 @@ class Live:
             self._counter_numbers[user] = self._next()
             self._ring(user)
 
-    def changes(self, user: str, seen: Seen) -> dict[str, Any] | None:
+    def changes(self, user: str, seen: Seen) -> LiveMessage | None:
         """What a page of this user has not been told yet; None when that is nothing. Everything at first."""
         with self._lock:
             is_full = seen.number < self._forgotten or seen.number < 0
@@ -165,21 +167,18 @@ class Live:
                 return None
             times = [w.time_ms for w in watched.values()]
             counters = self._counters.get(user, Counter())
-            message: dict[str, Any] = {
-                "seq": self._number,
-                "full": is_full,
-                "t": max(times, default=self._now_ms()),
-                "server": self.server,
-                "runs": {id: _delta(w, since) for id, w in watched.items()},
-                "removed": removed,
-                "library": counters["library"],
-                "results": counters["results"],
-            }
-            if self._queue_number > since:
-                message["queue"] = [_entry(entry, user) for entry in self._queue]
-            if self._devices_number > since:
-                message["devices"] = self._devices
-            return message
+            return LiveMessage(
+                seq=self._number,
+                full=is_full,
+                t=max(times, default=self._now_ms()),
+                server=self.server,
+                runs={id: _delta(w, since) for id, w in watched.items()},
+                removed=removed,
+                library=counters["library"],
+                results=counters["results"],
+                queue=[_entry(entry, user) for entry in self._queue] if self._queue_number > since else None,
+                devices=self._devices if self._devices_number > since else None,
+            )
 
     @contextlib.contextmanager
     def watching(self, user: str) -> Iterator[Watcher]:
@@ -217,16 +216,12 @@ class Live:
             del self._runs[watched.run.id]
 
 
-def _delta(watched: _Watched, since: int) -> dict[str, Any]:
-    changed = {name: node.model_dump() for name, node in watched.nodes.items() if watched.numbers[name] > since}
-    return watched.run.to_json() | progress(watched.nodes.values()) | {"nodes": changed}
+def _delta(watched: _Watched, since: int) -> LiveRun:
+    changed = [name for name in watched.nodes if watched.numbers[name] > since]
+    return watched.run.told(watched.nodes, changed=changed)
 
 
-def _entry(entry: QueueEntry, user: str) -> dict[str, Any]:
-    is_mine = entry.user == user
-    return {
-        "id": entry.id if is_mine else None,
-        "is_mine": is_mine,
-        "state": entry.state,
-        "name": entry.name if is_mine else "",
-    }
+def _entry(entry: QueueEntry, user: str) -> QueuePlace:
+    if entry.user != user:
+        return QueuePlace(id=None, is_mine=False, state=entry.state, name="")
+    return QueuePlace(id=entry.id, is_mine=True, state=entry.state, name=entry.name)

@@ -1,15 +1,22 @@
-"""The state of a run and of its nodes, and how an event of the executor changes a node's."""
+"""The state of a run and of its nodes, and how an event of the executor changes a node's.
+
+A run goes from waiting to running to done, failed or cancelled; a server that was killed in between finds it in its
+records, and sets it back.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from ...nodes.execution.events import Event
+from ...parallel.errors import LoomError
+from ...parallel.progress import RankWork
+from ..contract.run import LiveRun, MadeFacts, NodeStage, NodeState, RunFacts, RunParts, RunRow, State
 from ..store.paging import short_values
 
 MAX_RESTARTS = 2
@@ -23,7 +30,7 @@ GIVEN_UP = (
 
 
 def set_back(run: Run) -> Run:
-    """It waits again, to be made from its beginning."""
+    """The run as one that waits again, to be made from its beginning."""
     nodes = dict.fromkeys(run.nodes, NodeState())
     return run.model_copy(update={"state": "waiting", "started": None, "note": AGAIN, "nodes": nodes})
 
@@ -33,7 +40,7 @@ def recovered(run: Run, *, now: float) -> Run:
     if run.is_ending:
         return ended(run, Outcome(state="cancelled"), now=now)
     if run.restarts >= MAX_RESTARTS:
-        return ended(run, Outcome(state="failed", error=GIVEN_UP), now=now)
+        return ended(run, Outcome(state="failed", error=GIVEN_UP, code=LoomError.code), now=now)
     return set_back(run).model_copy(update={"restarts": run.restarts + 1})
 
 
@@ -47,9 +54,6 @@ def order_of(runs: Iterable[Run], remembered: Sequence[str]) -> list[str]:
     return [run.id for run in left]
 
 
-State = Literal["waiting", "running", "done", "failed", "cancelled"]
-NodeStage = Literal["waiting", "running", "done", "cached", "failed", "cancelled", "skipped"]
-
 OVER: tuple[State, ...] = ("done", "failed", "cancelled")
 ENDED: tuple[NodeStage, ...] = ("done", "cached", "failed", "cancelled", "skipped")
 
@@ -62,96 +66,44 @@ WHY_CACHED = {
 }
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Made(MadeFacts):
+    """One picture or video that a run made, and where its file is below the output folder."""
 
-
-class NodeState(_Value):
-    """One node of a run, as the page shows it. Times are seconds, `started` is since the epoch."""
-
-    state: NodeStage = "waiting"
-    started: float = 0.0
-    done: int = 0
-    total: int = 0
-    seconds: float = 0.0
-    left_s: float | None = None
-    """Of its steps; None until there is a number to trust."""
-    phase: str = ""
-    message: str = ""
-    cached: Literal["", "memory", "disk", "shared", "unneeded"] = ""
-    preview: int = 0
-    """Counts the previews; 0 before the first."""
-    plan: str = ""
-    ranks: tuple[dict[str, Any], ...] = ()
-    files: tuple[str, ...] = ()
-    """Ids of results."""
-
-
-class Made(_Value):
-    """One picture or video that a run made: its facts, and where its file is below the output folder."""
-
-    id: str
-    node: str
-    kind: Literal["image", "video"]
-    name: str
     path: str
-    width: int
-    height: int
-    frames: int = 1
-    fps: float = 0.0
-    bytes: int
-    time: float
-    prompt: str = ""
-    seed: int | None = None
 
 
-class Run(_Value):
-    """One run: what was asked, and what became of it. Times are seconds since the epoch."""
+class Run(RunParts, RunFacts):
+    """One run: what was asked, and what became of it."""
 
-    id: str
-    batch: str
     user: str
-    name: str
-    workflow_id: str | None = None
-    state: State = "waiting"
-    created: float
-    started: float | None = None
-    ended: float | None = None
-    seconds: float = 0.0
-    error: str = ""
-    note: str = ""
-    overrides: dict[str, Any] = {}
-    varied: dict[str, Any] = {}
-    targets: tuple[str, ...] | None = None
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = Field(default_factory=dict)
     """All of the workflow's, with this run's values."""
-    plan: str = ""
-    place: dict[str, Any] = {}
+    place: dict[str, Any] = Field(default_factory=dict)
     folder: str
     """Below the output folder."""
     restarts: int = 0
     """How often the server died while it ran."""
     is_ending: bool = False
     """Its user cancelled it while it ran."""
-    nodes: dict[str, NodeState] = {}
     made: tuple[Made, ...] = ()
 
     @property
     def is_over(self) -> bool:
         return self.state in OVER
 
-    def to_json(self) -> dict[str, Any]:
-        """The run as the page gets it, without its nodes."""
-        asked = {"overrides": self.overrides, "varied": self.varied, "targets": self.targets and list(self.targets)}
-        return self.to_row() | asked
-
-    def to_row(self) -> dict[str, Any]:
+    def row(self) -> RunRow:
         """The run in a list: of what was asked only what varies in its batch, and of long texts the beginning."""
-        names = ("id", "batch", "name", "workflow_id", "state", "created", "started", "ended", "seconds", "error")
-        plain = {name: getattr(self, name) for name in (*names, "note", "plan")}
-        if self.is_ending and not self.is_over:
-            plain["note"] = STOPPING
-        return plain | {"varied": short_values(self.varied)} | progress(self.nodes.values())
+        return RunRow(**self._facts() | {"varied": short_values(self.varied)}, **progress(self.nodes.values()))
+
+    def told(self, nodes: Mapping[str, NodeState], *, changed: Collection[str] | None = None) -> LiveRun:
+        """The run as pages are told it: its state by all of its nodes, and of these only those that changed."""
+        parts = {"overrides": self.overrides, "targets": self.targets}
+        kept = nodes if changed is None else {name: nodes[name] for name in changed}
+        return LiveRun(**self._facts(), **parts, **progress(nodes.values()), nodes=dict(kept))
+
+    def _facts(self) -> dict[str, Any]:
+        facts = {name: getattr(self, name) for name in RunFacts.model_fields}
+        return facts | {"note": STOPPING} if self.is_ending and not self.is_over else facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,11 +113,12 @@ class Outcome:
     state: State
     seconds: float = 0.0
     error: str = ""
+    code: str = ""
     plan: str = ""
     made: tuple[Made, ...] = ()
 
 
-def progress(nodes: Iterable[NodeState]) -> dict[str, float | None]:
+def progress(nodes: Iterable[NodeState]) -> dict[str, Any]:
     """Steps done and in all, a node without steps being one, and the seconds left of the node that takes longest.
 
     These seconds are the least that the run takes: nodes that wait have not told how much they do.
@@ -198,7 +151,7 @@ def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
         case "preview":
             return {"preview": node.preview + 1}
         case "spread":
-            return {"plan": event.message, "ranks": tuple(_rounded(asdict(rank)) for rank in event.ranks)}
+            return {"plan": event.message, "ranks": tuple(map(_rounded, event.ranks))}
         case "cached":
             return {"state": "cached", "cached": event.message, "message": WHY_CACHED.get(event.message, event.message)}
         case "finished":
@@ -206,7 +159,8 @@ def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
             return {"state": "done", "seconds": seconds, "done": node.total, "left_s": None, "phase": ""}
         case "failed" | "cancelled" | "skipped":
             seconds = round(event.seconds, 4)
-            return {"state": event.kind, "seconds": seconds, "left_s": None, "phase": "", "message": event.message}
+            told = {"message": event.message, "code": event.code}
+            return {"state": event.kind, "seconds": seconds, "left_s": None, "phase": "", **told}
         case _:
             return {}
 
@@ -228,5 +182,5 @@ def _skipped(node: NodeState, why: str) -> NodeState:
     return node.model_copy(update={"state": "skipped", "left_s": None, "phase": "", "message": why})
 
 
-def _rounded(rank: dict[str, Any]) -> dict[str, Any]:
-    return {name: round(value, 4) if isinstance(value, float) else value for name, value in rank.items()}
+def _rounded(rank: RankWork) -> RankWork:
+    return dataclasses.replace(rank, seconds=round(rank.seconds, 4))

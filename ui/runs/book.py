@@ -1,4 +1,7 @@
-"""All runs that the server knows, and every change of their state: kept on the disk first, then told to the pages."""
+"""All runs that the server knows, and every change of their state: kept on the disk first, then told to the pages.
+
+The one place that changes a run: whoever reads gets frozen copies, and what a page was told is on the disk already.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ class RunBook:
         self._makers: dict[str, str] = {}
         """The run of each result."""
         self._cancels: dict[str, threading.Event] = {}
-        """Of the runs under way, in the order in which they began."""
+        """The cancel tokens of the runs under way, in the order in which they began."""
         self._recover()
 
     def of(self, user: str) -> list[Run]:
@@ -93,7 +96,7 @@ class RunBook:
         return run
 
     def with_nodes(self, run: Run) -> Run:
-        """The same with what became of its nodes."""
+        """The run with what became of its nodes."""
         if run.nodes or not run.is_over or (kept := self.records.read(run.user, run.id)) is None:
             return run
         return run.model_copy(update={"nodes": kept.nodes})

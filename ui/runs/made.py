@@ -1,4 +1,7 @@
-"""What a run made: the facts of each picture and video file, with the prompt and seed behind it."""
+"""What a run made: the facts of each picture and video file, with the prompt and seed behind it.
+
+A result is one file; its id, not its path, is what pages and programs see.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def is_own_file(file: Path, folder: Path) -> bool:
 
 
 def thumbnail_path(data_dir: Path, user: str, id: str) -> Path:
-    """Of a result that there is; it need not have been made yet."""
+    """The path of a result's thumbnail, which need not have been made yet."""
     return user_folder(data_dir, user) / "thumbs" / f"{id}.webp"
 
 

@@ -16,7 +16,7 @@ KEPT_RUNS = 20
 
 
 class Previews:
-    """Of the runs that had one last; threads may share it."""
+    """The newest previews of the runs that had one last; threads may share it."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[str, dict[str, Tensor | bytes]] = OrderedDict()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from ...nodes.files.atomic import write_atomic
 from ...nodes.files.thumbnails import picture_thumbnail, video_thumbnail
+from ..contract.run import Result
 from ..errors import NotHere
 from ..live.state import Made, Run
 from ..settings import Settings
@@ -30,7 +30,7 @@ class Results:
 
     def list(
         self, user: str, *, search: str = "", batch: str = "", limit: int = FIRST_ROWS, before: str = ""
-    ) -> list[dict[str, Any]]:
+    ) -> list[Result]:
         """Newest first, at most `limit`, behind the one whose id is `before`. Raises `NotHere`."""
         words = search.casefold().split()
         found = [
@@ -38,7 +38,7 @@ class Results:
             for run, made in self._all(user)
             if (not batch or run.batch == batch) and all(word in _text(run, made) for word in words)
         ]
-        return [_plain(*each) for each in page_of(found, lambda each: each[1].id, limit=limit, before=before)]
+        return [_result(*each) for each in page_of(found, lambda each: each[1].id, limit=limit, before=before)]
 
     def path(self, user: str, id: str) -> Path:
         """The picture or video itself. Raises `NotHere`, also when the file is gone or became a link."""
@@ -79,10 +79,18 @@ class Results:
                 yield run, made
 
 
-def _plain(run: Run, made: Made) -> dict[str, Any]:
-    about = {"run": run.id, "batch": run.batch, "workflow_name": run.name, "workflow_id": run.workflow_id}
-    values = {"params": short_values(run.params, MAX_PROMPT), "varied": short_values(run.varied, MAX_PROMPT)}
-    return made.model_dump(exclude={"path"}) | about | values | {"plan": run.plan, "seconds": run.seconds}
+def _result(run: Run, made: Made) -> Result:
+    return Result(
+        **made.model_dump(exclude={"path"}),
+        run=run.id,
+        batch=run.batch,
+        workflow_name=run.name,
+        workflow_id=run.workflow_id,
+        params=short_values(run.params, MAX_PROMPT),
+        varied=short_values(run.varied, MAX_PROMPT),
+        plan=run.plan,
+        seconds=run.seconds,
+    )
 
 
 def _text(run: Run, made: Made) -> str:

@@ -8,7 +8,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,17 @@ from ...nodes.execution.manifest import MANIFEST_FILE, versions_of
 from ...nodes.execution.overlap import width_of
 from ...nodes.execution.schedule import needs_of
 from ...nodes.execution.watch import Token
+from ...nodes.files.workspace import folder_name
 from ...nodes.graph.graph import Graph, graph_to_plain
 from ...nodes.graph.resolve import param_values
 from ...nodes.graph.spec import NodeSpec
 from ...nodes.headless.sweep import parse_sweep
 from ...nodes.registry import SPECS
 from ...pipelines.values import Place, from_plain, to_plain
-from ..errors import NoRoom
+from ..contract.run import NodeState, RunWithGraph, State, Submitted
+from ..errors import NoRoom, NotHere
 from ..live.live import Live
-from ..live.state import NodeState, Outcome, Run, State
+from ..live.state import Outcome, Run
 from ..settings import Settings
 from ..store.paging import FIRST_ROWS, page_of
 from ..store.quota import Quota
@@ -44,14 +45,6 @@ MAX_WAITING = 1000
 CLOSE_S = 10.0
 
 LOST = "the workflow of this run could not be read again; it was put aside in the data folder; run it anew"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """What one request started."""
-
-    id: str
-    runs: tuple[str, ...]
 
 
 class Runs:
@@ -80,14 +73,14 @@ class Runs:
         targets: Collection[str] | None = None,
         workflow_id: str | None = None,
         place: Place | None = None,
-    ) -> Batch:
+    ) -> Submitted:
         """Put a run, or one for each point of a sweep, into the queue. Raises `GraphError` or `ValueError`."""
         overrides = dict(overrides or {})
         points = parse_sweep(graph, self._specs, sweep)
         needs = needs_of(graph, self._specs, overrides={**overrides, **points[0]}, targets=targets)
         if not needs.order:
             raise ValueError("the workflow makes nothing: it has no output; add a Save Image node, or run to a node")
-        batch, now = fresh_id(), time.time()
+        batch, now, folder = fresh_id(), time.time(), folder_name(graph.name, most=50) or "run"
         runs = [
             Run(
                 id=(id := fresh_id()),
@@ -102,7 +95,7 @@ class Runs:
                 params={name: v for name, v in param_values(graph, {**overrides, **varied}).items() if v is not None},
                 plan="" if place is None else place.plan,
                 place={} if place is None else to_plain(place),
-                folder=f"{time.strftime('%Y-%m-%d', time.localtime(now))}/{_folder_name(graph.name)}-{id[:8]}",
+                folder=f"{time.strftime('%Y-%m-%d', time.localtime(now))}/{folder}-{id[:8]}",
                 nodes=dict.fromkeys(needs.order, NodeState()),
             )
             for number, varied in enumerate(points)
@@ -114,7 +107,7 @@ class Runs:
             self._quota.check(user, "results", num_bytes=0, count=1)
             self.book.add(runs, graph)
         self._workers.wake()
-        return Batch(id=batch, runs=tuple(run.id for run in runs))
+        return Submitted(batch=batch, runs=tuple(run.id for run in runs))
 
     def list(
         self, user: str, *, states: Sequence[State] = (), batch: str = "", limit: int = FIRST_ROWS, before: str = ""
@@ -128,16 +121,15 @@ class Runs:
         ]
         return page_of(found, lambda run: run.id, limit=limit, before=before)
 
-    def get(self, user: str, id: str) -> dict[str, Any]:
+    def get(self, user: str, id: str) -> RunWithGraph:
         """With its nodes, its workflow as it was run, and the versions that made it. Raises `NotHere`."""
         run = self.book.with_nodes(self.book.get(user, id))
         graph = self.book.records.read_graph(user, run.batch)
-        return {
-            **run.to_json(),
-            "nodes": {name: node.model_dump() for name, node in run.nodes.items()},
-            "graph": graph and graph_to_plain(baked(graph, run.overrides)),
-            "versions": versions_of(self._settings.output_dir / run.folder),
-        }
+        return RunWithGraph(
+            **dict(run.told(run.nodes)),
+            graph=graph and graph_to_plain(baked(graph, run.overrides)),
+            versions=versions_of(self._settings.output_dir / run.folder),
+        )
 
     def cancel(self, user: str, id: str) -> None:
         """A waiting run is over; a running one ends at its next step; one that is over stays as it is."""
@@ -180,10 +172,10 @@ class Runs:
         try:  # what waited before it may have filled the disk
             self._quota.check(run.user, "results", num_bytes=0, count=1)
         except NoRoom as error:
-            return Outcome(state="failed", error=str(error))
+            return Outcome(state="failed", error=str(error), code=error.code)
         graph = self.book.records.read_graph(run.user, run.batch)
         if graph is None:
-            return Outcome(state="failed", error=LOST)
+            return Outcome(state="failed", error=LOST, code=NotHere.code)
         graph = baked(graph, run.overrides)
         folder = self._settings.output_dir / run.folder
         roots = (inputs_folder(self._settings.data_dir, run.user).resolve(), *self._models_dirs())
@@ -208,13 +200,15 @@ class Runs:
             shows=True,
         )
         result = made.result
-        failed = str(result.failure) if result.failure else made.problem
+        failed, code = made.problem, made.problem_code
         if result.failure:
+            failed, code = str(result.failure), result.failure.code
             logger.info("run %s: %s", run.id, failed, exc_info=result.failure.__cause__)
         return Outcome(
             state="failed" if failed else "done" if result.state == "ok" else "cancelled",
             seconds=round(result.seconds, 3),
             error=failed,
+            code=code,
             plan="; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)),
             made=made_by(result, graph, self._specs, folder=folder, output_dir=self._settings.output_dir),
         )
@@ -229,11 +223,6 @@ class Runs:
         if (event.kind, event.message) == ("cached", "disk") and is_shared:
             event = dataclasses.replace(event, message="shared")  # nobody knows whose
         tell(event)
-
-
-def _folder_name(name: str) -> str:
-    text = "".join(c if c.isalnum() or c in "=,.-_ " else "_" for c in name)[:50].strip(" .")
-    return text or "run"
 
 
 def _remove_empty(folder: Path) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from ...nodes.execution.events import Event
 from ...nodes.execution.failure import sentence
 from ...nodes.execution.watch import Token
+from ...parallel.errors import code_of
 from ..live.state import Outcome, Run
 from .book import RunBook
 
@@ -59,7 +60,7 @@ class RunWorkers:
             except Exception as error:  # a run must never end the thread that makes the next one
                 if not isinstance(error, ValueError):
                     logger.error("run %s stopped", run.id, exc_info=error)
-                outcome = Outcome(state="failed", error=sentence(error))
+                outcome = Outcome(state="failed", error=sentence(error), code=code_of(error))
             self._has_begun(run.id)
             is_left = self._is_closing and outcome.state == "cancelled" and not self._book.is_ending(run.id)
             if not is_left:

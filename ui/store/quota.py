@@ -20,7 +20,7 @@ Kind = Literal["workflows", "drafts", "uploads", "runs", "results"]
 
 @dataclass(frozen=True, kw_only=True)
 class Most:
-    """Of one kind of things that one user keeps."""
+    """How many things of one kind a user may keep, and how large they may be together."""
 
     words: str
     count: int
@@ -37,9 +37,9 @@ KEPT: dict[Kind, Most] = {
 ALL_TIMES = 20
 """All users together keep so many times as many things as one may."""
 USER_BYTES = 20 * 1024 * MIB
-"""Of one user, all kinds together, results where there is a login: else the disk is the user's own."""
+"""Bytes that one user may keep, all kinds together, results where there is a login: else the disk is the user's own."""
 FREE_BYTES = 256 * MIB
-"""That stay free on the disk, whoever asks."""
+"""Bytes that stay free on the disk, whoever asks."""
 
 FOLDERS: dict[Kind, tuple[str, ...]] = {
     "workflows": ("workflows",),

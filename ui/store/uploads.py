@@ -7,12 +7,12 @@ import re
 import shutil
 import threading
 from pathlib import Path
-from typing import Any
 
 from ...nodes.files.atomic import replacing
 from ...nodes.files.picture_files import MAX_PIXELS
 from ...nodes.files.thumbnails import checked_picture, picture_thumbnail
 from ...pipelines.models.regular_file import sha256_of
+from ..contract.kept import Upload, UploadRow
 from ..errors import NotHere
 from .paging import FIRST_ROWS, page_of
 from .quota import Quota
@@ -34,7 +34,7 @@ class Uploads:
         self._quota = quota or Quota(data_dir)
         self._lock = threading.Lock()
 
-    def add(self, user: str, name: str, file: Path) -> dict[str, Any]:
+    def add(self, user: str, name: str, file: Path) -> Upload:
         """Keep a picture; its `path` is what Load Image takes. Raises `ValueError` for what is no sound picture."""
         shown = "".join(c for c in name if c.isprintable())[:100].strip() or "the picture"
         folder = inputs_folder(self._data_dir, user)
@@ -47,22 +47,22 @@ class Uploads:
             count = 0 if (folder / path).exists() else 1
             with self._quota.changing(user, "uploads", folder / path, count=count), replacing(folder / path) as new:
                 shutil.copyfile(file, new)
-        return {"path": path, "name": shown, "width": facts.width, "height": facts.height}
+        return Upload(path=path, name=shown, width=facts.width, height=facts.height)
 
     def thumbnail(self, user: str, path: str) -> bytes:
         """WebP of the picture that `add` called so. Raises `NotHere`."""
         return picture_thumbnail(self._file(user, path), side=THUMB_SIDE, name=path)
 
-    def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> list[dict[str, Any]]:
+    def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> list[UploadRow]:
         """Newest first, behind the one whose path is `before`. Raises `NotHere`."""
         rows = []
         for file in inputs_folder(self._data_dir, user).glob("[!.]*"):
             with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                 if NAME.fullmatch(file.name):
                     info = file.stat()
-                    rows.append({"path": file.name, "bytes": info.st_size, "time": info.st_mtime})
-        rows.sort(key=lambda row: (row["time"], row["path"]), reverse=True)
-        return page_of(rows, lambda row: row["path"], limit=limit, before=before)
+                    rows.append(UploadRow(path=file.name, bytes=info.st_size, time=info.st_mtime))
+        rows.sort(key=lambda row: (row.time, row.path), reverse=True)
+        return page_of(rows, lambda row: row.path, limit=limit, before=before)
 
     def delete(self, user: str, path: str) -> None:
         """Workflows that load it can no longer run. Raises `NotHere`."""

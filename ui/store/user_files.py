@@ -122,7 +122,7 @@ def put_aside(path: Path, error: Exception) -> None:
 
 
 def graph_bytes(graph: Graph) -> bytes:
-    """As the command line writes it. Raises `ValueError` when it is too large to be read again."""
+    """A workflow as the command line writes it. Raises `ValueError` when it is too large to be read again."""
     try:
         data = graph_text(graph).encode()
     except UnicodeEncodeError:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from starlette.concurrency import run_in_threadpool
 
 from ...parallel.machine import now
+from ...parallel.machine.now import DeviceNow
 from ...pipelines.place import check_cores, read_place
 from ...pipelines.values import Place
 from ..live.live import Live
@@ -55,7 +54,8 @@ class DeviceWatch:
 
 
 def asked_place(devices: str, plan: str, *, own: Place, here: Sequence[str]) -> Place:
-    """Of what is left empty, the server's own. `here` names this machine's accelerators.
+    """The place that a page asks for; what it leaves empty is the server's own. `here` names this machine's
+    accelerators.
 
     Raises `ValueError` for what cannot be, for devices that are not the server's, and for more ranks on the CPU than
     it has, and this machine has cores.
@@ -81,24 +81,24 @@ class _Latest:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._taken = float("-inf")
-        self._devices: list[dict[str, Any]] = []
+        self._devices: list[DeviceNow] = []
 
-    def devices(self) -> list[dict[str, Any]]:
+    def devices(self) -> list[DeviceNow]:
         with self._lock:
             if time.monotonic() - self._taken > FRESH_S:
-                self._devices = [dataclasses.asdict(device) for device in now.devices_now()]
+                self._devices = [*now.devices_now()]
                 self._taken = time.monotonic()
-            return [dict(device) for device in self._devices]
+            return [*self._devices]
 
 
 _LATEST = _Latest()
 
 
-def devices_now() -> list[dict[str, Any]]:
-    """`{name, title, total_bytes, used_bytes, load}` of each. Takes seconds the first time where there is a GPU."""
+def devices_now() -> list[DeviceNow]:
+    """Takes seconds the first time where there is a GPU."""
     return _LATEST.devices()
 
 
-def accelerators(devices: Sequence[Mapping[str, Any]]) -> list[str]:
+def accelerators(devices: Sequence[DeviceNow]) -> list[str]:
     """The names of all but the CPU."""
-    return [device["name"] for device in devices if device["name"] != "cpu"]
+    return [device.name for device in devices if device.name != "cpu"]

@@ -1,44 +1,41 @@
-"""How a workflow would use the devices, for the page: answered before a run, on every change of the workflow."""
+"""How a workflow would use the devices, for the page: answered before a run, on every change of the workflow.
+
+It reads config files and headers of weights; nothing is loaded.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...nodes.files.workspace import Workspace
 from ...nodes.graph.graph import Graph
 from ...nodes.preview.preview import preview
-from ...parallel.machine.now import DeviceNow
 from ...pipelines.place import AUTO
 from ...pipelines.values import Place
+from ..contract.shown import PlanNode, PlanView
 from ..settings import Settings
 from .devices import accelerators, asked_place, devices_now
 
 NOTHING = "this workflow denoises nothing, so no plan is needed; add a Denoise node"
 
 
-def plan_view(
-    graph: Graph, overrides: Mapping[str, Any], *, devices: str, plan: str, settings: Settings
-) -> dict[str, Any]:
+def plan_view(graph: Graph, overrides: Mapping[str, Any], *, devices: str, plan: str, settings: Settings) -> PlanView:
     """The plan of each denoise, what its ranks need and the other plans there are.
 
     Empty `devices` and `plan` are the server's own. `problem` tells what cannot be; the view is then that of the plan
     `auto`, or of the server's own devices.
     """
     now = devices_now()
-    machine = [DeviceNow(**device) for device in now]
     place, problem = _place(devices, plan, settings.place, here=accelerators(now))
     roots = tuple(folder.resolve() for folder in settings.models_dirs)
-    nodes, choices = preview(
-        graph, overrides, workspace=Workspace(roots=roots, place=place, host="page"), machine=machine
+    nodes, choices = preview(graph, overrides, workspace=Workspace(roots=roots, place=place, host="page"), machine=now)
+    return PlanView(
+        devices=now,
+        nodes=[PlanNode.model_validate(node) for node in nodes],
+        choices=choices,
+        problem=problem or ("" if nodes else NOTHING),
     )
-    return {
-        "devices": now,
-        "nodes": [dataclasses.asdict(node) for node in nodes],
-        "choices": [dataclasses.asdict(choice) for choice in choices],
-        "problem": problem or ("" if nodes else NOTHING),
-    }
 
 
 def _place(devices: str, plan: str, own: Place, *, here: Sequence[str]) -> tuple[Place, str]:

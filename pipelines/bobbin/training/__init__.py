@@ -4,7 +4,8 @@ command: The command line that both training scripts share.
 drawing: Pictures of prompts by a bobbin folder, through the stages that every run uses.
 evaluate: The gate: `python -m latentloom.pipelines.bobbin.training.evaluate --model DIR [--sheet sheet.png]`.
 export: Write a trained bobbin as a standard FluxPipeline folder, with the model card that the nodes read.
-latents: Rendered scenes as packed latents: what the transformer trains on.
+latents: Rendered scenes as packed latents, each with what its cells show: what the transformer trains on, kept in
+    pools.
 make: Make bobbin from nothing, in as many stretches as it takes: autoencoder, joint training, model folder, gate.
 oracle: Whether a picture shows what a caption asked for, fact by fact.
 pools: Pools of rendered pictures that training batches are drawn from, each of one size and renewed in turn.

@@ -1,4 +1,8 @@
-"""The command line that both training scripts share."""
+"""The command line that both training scripts share.
+
+Training may be stopped and gone on with: `--minutes` ends a stretch, `--resume` begins the next one from the last
+checkpoint.
+"""
 
 import argparse
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Rendered scenes as packed latents: what the transformer trains on."""
+"""Rendered scenes as packed latents, each with what its cells show: what the transformer trains on, kept in pools."""
 
 import random
 from dataclasses import dataclass

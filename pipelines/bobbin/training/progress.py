@@ -3,9 +3,13 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 import torch
 from torch import Tensor
+
+from .command import Stretch
 
 REPORT_STEPS = 100
 
@@ -19,33 +23,42 @@ class Progress:
     curve: list[list[float]] = field(default_factory=list)
 
 
+class Run(Protocol):
+    """A training under way, of either network."""
+
+    progress: Progress
+
+    def learn(self, step: int) -> Tensor:
+        """One step of the optimizer; returns the loss."""
+        ...
+
+    def save(self, path: Path) -> None: ...
+
+    def restore(self, path: Path) -> None: ...
+
+
 def clock_of(device: str) -> Callable[[], float]:
     """Seconds that count: on a CPU, where others may share it, those of all its threads; elsewhere wall time."""
     return time.process_time if device == "cpu" else time.perf_counter
 
 
-def advance(
-    progress: Progress,
-    learn: Callable[[int], Tensor],
-    *,
-    keep: Callable[[], None],
-    last_step: int,
-    minutes: float,
-    batch: int,
-    device: str,
-) -> None:
-    """Call `learn(step)`, which returns a loss, until `last_step` or until this call has used its minutes.
+def advance(run: Run, stretch: Stretch, state: Path, *, num_steps: int, batch: int, device: str) -> None:
+    """Let the run learn to the end of its schedule of `num_steps`, or of the stretch. `state` is its checkpoint.
 
-    Reports and keeps every 100 steps and at the end; reads the losses only then, because reading one waits for the
+    Reports and saves every 100 steps and at the end; reads the losses only then, because reading one waits for the
     device. Minutes are those of `clock_of`.
     """
+    if stretch.resume and state.exists():
+        run.restore(state)
+    progress = run.progress
+    last_step = num_steps if stretch.last_step is None else stretch.last_step
     clock = clock_of(device)
     losses: list[Tensor] = []
     begin = clock() - progress.spent_s
-    stop_s = progress.spent_s + 60 * minutes
+    stop_s = progress.spent_s + 60 * stretch.minutes
     last_s = progress.spent_s
     while progress.step < last_step and progress.spent_s < stop_s:
-        losses.append(learn(progress.step).detach())
+        losses.append(run.learn(progress.step).detach())
         progress.step += 1
         if progress.step % REPORT_STEPS == 0:
             loss = torch.stack(losses).mean().item()
@@ -57,8 +70,8 @@ def advance(
             )
             progress.curve.append(row)
             losses.clear()
-            keep()
+            run.save(state)
             last_s = progress.spent_s
         progress.spent_s = clock() - begin
     if losses:
-        keep()
+        run.save(state)

@@ -40,14 +40,15 @@ PICTURE_FACTS_WEIGHT = 0.1
 CAPTION_FACTS_WEIGHT = 0.05
 SHORT = 64  # tokens; batches of longer captions are smaller by as much as they are longer
 RATES = {"muon": 2.5, "adamw": 1.0}
-"""Of the learning rate; Muon's steps are a fifth of it in size, AdamW's nearer to it."""
+"""Learning rates; Muon's steps are a fifth of it in size, AdamW's nearer to it."""
 DECAY = 0.4  # the last part of the run, in which the learning rate falls
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
     """One run. Pictures, captions, times and noise depend on seed and step alone, so a stopped run can go on as if
-    it had not been stopped."""
+    it had not been stopped.
+    """
 
     steps: int
     """Until the last four tenths begin, this may still be changed: nothing before depends on it."""
@@ -126,7 +127,8 @@ def reading_loss(learner: Learner, *, step: int, config: Training) -> Tensor:
 
 def flow_loss(learner: Learner, pool: LatentPool, *, step: int, config: Training) -> Tensor:
     """The loss of one batch drawn from the pool: squared error of the velocity, noise minus picture, and a little of
-    what the readers get wrong."""
+    what the readers get wrong.
+    """
     rng = random.Random(f"batch {config.seed} {step}")
     lengths = _lengths(rng, config)
     counts = config.counts_at(step)
@@ -245,17 +247,7 @@ def train(config: Training, out: Path, stretch: Stretch) -> int:
     vae: Any = AutoencoderKL.from_pretrained(out / "vae").eval()
     vae.to(config.device)
     run, state = Run(config, vae), out / "train_state.safetensors"
-    if stretch.resume and state.exists():
-        run.restore(state)
-    advance(
-        run.progress,
-        run.learn,
-        keep=lambda: run.save(state),
-        last_step=config.steps if stretch.last_step is None else stretch.last_step,
-        minutes=stretch.minutes,
-        batch=config.batch,
-        device=config.device,
-    )
+    advance(run, stretch, state, num_steps=config.steps, batch=config.batch, device=config.device)
     if run.progress.step:
         run.learner.load_state_dict(run.ema)
         export(run.learner.eval().cpu(), vae.cpu(), out / "model", scratch=out)

@@ -111,7 +111,7 @@ class Pictures:
         return Pictures(pixels=cut(self.pixels, 1), is_thing=cut(self.is_thing, 1), facts=cut(self.facts, CELL))
 
     def as_floats(self) -> Tensor:
-        """As the autoencoder sees them, -1 to 1."""
+        """Pictures of bytes as the autoencoder sees them: floats from -1 to 1."""
         return (self.pixels.float() / 127.5 - 1).contiguous(memory_format=torch.channels_last)
 
 
@@ -124,7 +124,8 @@ def pictures(num: int, size: Size, rng: random.Random, device: str) -> Pictures:
 
 def vae_loss(vae: Any, reader: Reader, shown: Pictures, noise: torch.Generator) -> Tensor:
     """How far off the pictures are, a trace of KL that keeps latents near unit size, and whether the latents say what
-    they show."""
+    they show.
+    """
     x = shown.as_floats()
     with torch.autocast(x.device.type, torch.bfloat16):
         posterior = vae.encode(x).latent_dist
@@ -226,17 +227,7 @@ class Run:
 def train_vae(config: VaeTraining, out: Path, stretch: Stretch) -> int:
     """Train for a stretch; write out/vae once the schedule is done, return the last step."""
     run, state = Run(config), out / "train_vae_state.safetensors"
-    if stretch.resume and state.exists():
-        run.restore(state)
-    advance(
-        run.progress,
-        run.learn,
-        keep=lambda: run.save(state),
-        last_step=config.all_steps if stretch.last_step is None else stretch.last_step,
-        minutes=stretch.minutes,
-        batch=config.batch,
-        device=config.device,
-    )
+    advance(run, stretch, state, num_steps=config.all_steps, batch=config.batch, device=config.device)
     if run.progress.step == config.all_steps:
         _finish(run.vae.eval(), out, config)
     return run.progress.step

@@ -7,6 +7,8 @@ flux2_reference: Attention of FLUX.2 with reference pictures whose keys and valu
 fused_attention: Attention through torch's fused call, for models that spell it out in matrix products and so hide it
     from us.
 gated_delta: SANA-WM's gated delta attention over frames that are spread over ranks.
+kept_keys: Keys and values that a pipeline keeps for later forwards: whole on every rank, around the model's own
+    processors.
 linear_attention: Linear attention over sharded tokens: its states are sums over tokens, so the ranks add theirs up.
 nabla: Block-sparse attention of Kandinsky over a sharded sequence: local queries against gathered keys and values.
 qwen_image21: Attention of Qwen-Image 2.1 over a sharded sequence: its order in time is one mask, and what it keeps is

@@ -1,9 +1,19 @@
-"""Processors of the Wan family, for attention that is no plain call or whose keys are kept between forwards."""
+"""Attention processors of the Wan family, where a video's tokens are spread over ranks.
+
+They stand in for diffusers' own (`old`) in attention that is no plain call over the sharded stream, or whose keys are
+kept from one forward for others. A video's tokens lie frame after frame, so that a rank's share is some whole frames
+with a part of one at each end:
+
+    frames      0 0 0 0 | 1 1 1 1 | 2 2 2 2          N = 4 tokens of each
+    rank 0      0 0 0 0   1 1
+    rank 1                    1 1   2 2 2 2          starts in the middle of frame 1
+"""
 
 # B batch, F frames, N tokens of a frame, S tokens here, P tokens of the past, H heads, D head width
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +24,15 @@ if TYPE_CHECKING:
 
 Processor = Callable[..., "Tensor"]
 
+FLEX_BLOCK = 128  # flex attention pads a sequence to a multiple of this
+
 
 def face_attention(old: Processor, session: Session) -> Processor:
-    """Each frame's tokens attend to its motion tokens: a rank fills up its first and last frame and calls `old`."""
+    """Each frame's tokens attend to that frame's motion tokens, which every rank has: nothing is exchanged.
+
+    `old` reshapes to frames, so a rank's share is filled up with zeros to whole ones, and their answers are dropped:
+    queries do not see each other, so what fills up changes no answer of a real token.
+    """
     import torch.nn.functional as F
 
     def attend(
@@ -43,7 +59,15 @@ def face_attention(old: Processor, session: Session) -> Processor:
 def animate2_attention(old: Processor, session: Session) -> Processor:
     """Wan-Animate 2: the reference video's keys are kept whole in one pass; in the others each frame sees its own.
 
-    The same as diffusers' packed buffer and block mask, the zero keys in the gaps of that buffer included.
+    In the pass that keeps (`extract`) the keys are gathered before their rotation, which depends on the pass that
+    reads them. In the others (`cached`) they stand before this rank's own, and a mask lets each query see its own
+    frame's of them, and the whole joint sequence besides:
+
+        keys        gaps | kept keys of the frames that this rank's queries see | the video, exchanged by the session
+        query of f  yes  | those of reference frame f - 1 only                  | yes
+
+    The gaps are zero keys of diffusers' packed buffer, which its block mask lets every query see; a softmax counts a
+    zero key like any other, so they must stay, though they add nothing but weight.
     """
     import torch
     import torch.nn.functional as F
@@ -122,3 +146,72 @@ def animate2_attention(old: Processor, session: Session) -> Processor:
         return torch.view_as_real(pairs * turns).flatten(3)
 
     return attend
+
+
+def causal_attention(old: Processor, session: Session) -> Processor:
+    """AnyFlow's causal form: all ranks keep keys and values of past chunks whole, as the pipeline hands them out."""
+    import torch
+    import torch.nn.functional as F
+
+    def attend(
+        attn: Any,
+        hidden_states: Tensor,
+        *,
+        attention_mask: Any = None,
+        rotary_emb: dict[str, Tensor],
+        kv_cache: dict[str, Tensor] | None = None,
+        kv_cache_flag: dict[str, Any] | None = None,
+    ) -> Tensor:
+        from diffusers.models.transformers.transformer_anyflow import apply_rotary_emb
+
+        query, key = (norm(to(hidden_states)) for norm, to in ((attn.norm_q, attn.to_q), (attn.norm_k, attn.to_k)))
+        heads = (
+            x.to(hidden_states.dtype).unflatten(2, (attn.heads, -1)) for x in (query, key, attn.to_v(hidden_states))
+        )
+        query, key, value = (x.transpose(1, 2) for x in heads)  # B H S D
+        stream = session.streams["image"]
+        start, end = stream.held(session.rank)
+        num_past = rotary_emb["key"].shape[2] - stream.length
+        past = []
+        if kv_cache is not None and kv_cache_flag is not None:
+            if kv_cache_flag["is_cache_step"]:
+                _keep(kv_cache, kv_cache_flag, [session.gather(x, 2, "image") for x in (key, value)])
+            else:
+                past = _kept(kv_cache, kv_cache_flag)
+        query = apply_rotary_emb(query, rotary_emb["query"][:, :, start:end])
+        key = apply_rotary_emb(key, rotary_emb["key"][:, :, num_past + start : num_past + end])
+        if past:
+            past_key = apply_rotary_emb(past[0], rotary_emb["key"][:, :, :num_past])
+            key, value = torch.cat([past_key, key], 2), torch.cat([past[1], value], 2)
+        mask = None
+        if attention_mask is None:
+            # diffusers pads to whole blocks and masks nothing, so its queries see zero keys: so do ours
+            padding = -stream.length % FLEX_BLOCK
+            key, value = (F.pad(x, (0, 0, padding, 0)) for x in (key, value))
+        else:
+            mask = _dense(attention_mask, stream.length)
+        out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        out = out.transpose(1, 2).flatten(2, 3).type_as(query)
+        return attn.to_out[1](attn.to_out[0](out))
+
+    def _keep(cache: dict[str, Tensor], flag: dict[str, Any], pair: list[Tensor]) -> None:
+        num_small, num_full = flag["num_compressed_tokens"], flag["num_full_tokens"]
+        for index, x in enumerate(pair):
+            cache["compressed_cache"][index, :, :, :num_small] = x[:, :, :num_small]
+            cache["full_cache"][index, :, :, :num_full] = x[:, :, num_small:]
+
+    def _kept(cache: dict[str, Tensor], flag: dict[str, Any]) -> list[Tensor]:
+        small = cache["compressed_cache"][:, :, :, : flag["num_cached_compressed_tokens"]]
+        full = cache["full_cache"][:, :, :, : flag["num_cached_full_tokens"]]
+        return list(torch.cat([small, full], 3))
+
+    return attend
+
+
+@functools.lru_cache(maxsize=1)  # all blocks of a forward share one mask
+def _dense(mask: Any, length: int) -> Tensor:
+    """The tensor that a block mask stands for."""
+    import torch
+
+    index = torch.arange(length, device=mask.kv_indices.device)
+    return mask.mask_mod(None, None, index[:, None], index)[None, None]

@@ -29,7 +29,7 @@ import type {
 } from "./types";
 
 export { ApiError, sentence } from "./http";
-export { LiveSocket } from "./live_socket";
+export { LiveSocket } from "./liveSocket";
 
 type Asked = Readonly<Record<string, string | number | undefined>>;
 

@@ -1,9 +1,52 @@
-/** The JSON shapes that page and server exchange, and the graph as the editor holds it. */
+/** The bodies that page and server exchange, as the server defines them, and the graph as the editor holds it. */
 
-export * from "./types/catalog";
+import type { LiveRun, NodeState, PlanBody, RunBody } from "./generated/contract";
+import type { Json } from "./types/values";
+
+export type {
+  Catalog,
+  CatalogInput as InputSpec,
+  CatalogNode as NodeSpec,
+  Choice as PlanChoice,
+  DeviceNow as Device,
+  Draft as DraftEntry,
+  DraftBody as Draft,
+  LiveMessage,
+  LiveRun as Run,
+  LoadedPart,
+  Me,
+  ModelRow as ModelEntry,
+  ModelsView,
+  NamedGraph,
+  NodeState,
+  OutputSpec,
+  PlanNode,
+  PlanRank,
+  PlanStrategies,
+  PlanView,
+  Problem,
+  QueuePlace as QueueEntry,
+  RankWork,
+  Result,
+  RunWithGraph,
+  Submitted,
+  Template,
+  Upload,
+  UploadRow,
+  Workflow,
+  WorkflowVersion,
+  WorkflowWithGraph,
+} from "./generated/contract";
+export type RunState = LiveRun["state"];
+export type NodeRunState = NodeState["state"];
+
+/** Values by name as a form holds them: the server says what is wrong with them. */
+export type Overrides = Record<string, Json>;
+export type RunRequest = Omit<RunBody, "overrides"> & { overrides?: Overrides };
+export type PlanRequest = Omit<PlanBody, "overrides"> & { overrides?: Overrides };
+
 export * from "./types/graph";
 export * from "./types/library";
 export * from "./types/results";
-export * from "./types/runs";
 export * from "./types/values";
 export * from "./types/workflow";

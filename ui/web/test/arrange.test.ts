@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { arrange } from "../src/graph/edit";
-import { fromFile } from "../src/graph/file";
+import { arrange } from "../src/graph/edits";
+import { fromFile } from "../src/graph/file/workflowFile";
 import { sourcesOf } from "../src/graph/order";
 import type { EditorGraph, NodeFile, Point } from "../src/types";
 import { shippedFiles, toyGraph } from "./graphs";

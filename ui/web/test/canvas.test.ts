@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { commonInputs } from "../src/canvas/common";
-import { endName, flowEdges, usedOutputs } from "../src/canvas/flowEdges";
-import { flowNodes, MANY, type Overlay } from "../src/canvas/flowNodes";
+import { endName, flowEdges, usedOutputs } from "../src/canvas/flow/flowEdges";
+import { flowNodes, MANY, type Overlay } from "../src/canvas/flow/flowNodes";
+import { commonInputs } from "../src/canvas/inspector/commonInputs";
 import { lookOf } from "../src/canvas/look";
-import { nodeView } from "../src/canvas/nodeView";
-import { problemsOf } from "../src/canvas/problemsOf";
-import { found } from "../src/canvas/search";
-import { addReroute, connect, move, setColor, setInput, setMode } from "../src/graph/edit";
-import { fromFile } from "../src/graph/file";
+import { nodeView } from "../src/canvas/nodes/nodeView";
+import { problemsOf } from "../src/canvas/nodes/problemsOf";
+import { found } from "../src/canvas/popups/searchRank";
+import { addReroute, connect, move, setColor, setInput, setMode } from "../src/graph/edits";
+import { fromFile } from "../src/graph/file/workflowFile";
 import type { Catalog, EditorGraph, NodeFile } from "../src/types";
 import { input, spec } from "./graphs";
 

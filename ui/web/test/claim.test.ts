@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
-import { claimDraft } from "../src/store/draft_claim";
+import { claimDraft } from "../src/store/draftClaim";
 import { newBrowser } from "./browser";
 
 /** Locks that all tabs of the browser share; one that is held is never given back. */

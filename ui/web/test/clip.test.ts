@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { clipText, copy, paste, readClip } from "../src/graph/clip";
-import { addGroup, addNote, addReroute, exposeParam } from "../src/graph/edit";
-import { emptyGraph } from "../src/graph/file";
+import { addGroup, addNote, addReroute, exposeParam } from "../src/graph/edits";
+import { clipText, copy, paste, readClip } from "../src/graph/file/clip";
+import { emptyGraph } from "../src/graph/file/workflowFile";
 import { input, toyGraph } from "./graphs";
 
 test("copied nodes are pasted under fresh names, wired among themselves and to the sources that they had", () => {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { specOf } from "../src/graph/catalog";
-import * as edits from "../src/graph/edit";
-import { toFile } from "../src/graph/file";
+import * as edits from "../src/graph/edits";
+import { toFile } from "../src/graph/file/workflowFile";
 import { sourceOf } from "../src/graph/values";
 import { TOYS, toyGraph } from "./graphs";
 

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { asRead, isDigits, limitOf, marked, parseExact, reachOf, textExact, wholeOf, withLimits } from "../src/exact";
-import { clipText, readClip } from "../src/graph/clip";
-import { fromFile, toFile } from "../src/graph/file";
-import { paramFor } from "../src/graph/params";
-import { countSweep } from "../src/panels/seeds";
-import { sweepText } from "../src/panels/sweepText";
-import { readNumber } from "../src/widgets/numbers";
+import { paramFor } from "../src/graph/edits/params";
+import { clipText, readClip } from "../src/graph/file/clip";
+import { fromFile, toFile } from "../src/graph/file/workflowFile";
+import { sweepText } from "../src/panels/runs/sweepText";
+import { countSweep } from "../src/panels/runs/workflowSeed";
 import type { GraphFile, InputSpec } from "../src/types";
+import { readNumber } from "../src/widgets/numbers/numberRange";
 import { input, TOYS, toyGraph } from "./graphs";
 
 const HUGE = "18446744073709551615";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fromFile, toFile } from "../src/graph/file";
+import { fromFile, toFile } from "../src/graph/file/workflowFile";
 import type { GraphFile, Json } from "../src/types";
 import { shippedFiles } from "./graphs";
 

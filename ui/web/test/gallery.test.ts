@@ -1,15 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changeable, inputOf, valueOf } from "../src/gallery/changes";
-import { differing } from "../src/gallery/differing";
-import { inputsBehind } from "../src/gallery/inputs";
-import { cellSize } from "../src/gallery/gridPicture";
-import { byDay, matching, neighbour, sweeps, withNewest, withOlder } from "../src/gallery/paging";
-import { pixelDifference } from "../src/gallery/pixels";
-import { heading, sweepTable } from "../src/gallery/sweep";
-import { actualSize, panned, place, WHOLE, zoomed } from "../src/gallery/zoom";
-import { fromFile } from "../src/graph/file";
+import { differing } from "../src/gallery/compare/differing";
+import { pixelDifference } from "../src/gallery/compare/pixelDifference";
+import { changeable, inputOf, valueOf } from "../src/gallery/detail/changeable";
+import { inputsBehind } from "../src/gallery/inputsBehind";
+import { byDay, matching, neighbour, sweeps, withNewest, withOlder } from "../src/gallery/resultPages";
+import { actualSize, panned, place, WHOLE, zoomed } from "../src/gallery/stage/zoom";
+import { cellSize } from "../src/gallery/sweeps/gridPicture";
+import { heading, sweepTable } from "../src/gallery/sweeps/sweepTable";
+import { fromFile } from "../src/graph/file/workflowFile";
 import type { Catalog, GraphFile, Json, Result, Run } from "../src/types";
+import { liveRun } from "./live";
 
 const ids = (items: readonly { id: string }[]) => items.map((item) => item.id).join(" ");
 const items = ["e", "d", "c", "b", "a"].map((id) => result(id));
@@ -184,7 +185,5 @@ function result(id: string, facts: Partial<Result> = {}): Result {
 }
 
 function run(id: string, varied: Record<string, Json>): Run {
-  const created = Number(id.slice(1));
-  const over = { state: "done", total: 1, done: 1, nodes: {} };
-  return { id, batch: "batch", name: "toy", created, varied, ...over } as unknown as Run;
+  return liveRun(id, { created: Number(id.slice(1)), varied, state: "done", total: 1, done: 1 });
 }

@@ -2,7 +2,7 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { fromFile } from "../src/graph/file";
+import { fromFile } from "../src/graph/file/workflowFile";
 import type { Catalog, EditorGraph, GraphFile, InputSpec, NodeSpec } from "../src/types";
 
 /** `test.mjs` runs the tests in ui/web. */
@@ -21,8 +21,8 @@ export function shipped(name: string): EditorGraph {
 }
 
 export function input(name: string, type: string, more: Partial<InputSpec> = {}): InputSpec {
-  const nothing = { default: null, choices: [], min: null, max: null, step: null, widget: "", help: "" };
-  return { name, type, required: false, advanced: false, ...nothing, ...more };
+  const nothing = { default: null, choices: [], min: null, max: null, step: null, help: "" };
+  return { name, type, required: false, widget: "", advanced: false, ...nothing, ...more };
 }
 
 export function spec(id: string, inputs: InputSpec[], outputs: Record<string, string>): NodeSpec {

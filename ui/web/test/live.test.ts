@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { move, setMode } from "../src/graph/edit";
+import { move, setMode } from "../src/graph/edits";
 import { formatLeft } from "../src/parts/format";
-import { toyGraph } from "./graphs";
-import { changedNodes } from "../src/store/ran";
-import { titleOf } from "../src/store/tab_title";
 import { announce, announceNew } from "../src/store/announce";
-import { applyMessage, EMPTY_LIVE, endedRuns, newestActive, newRuns, type LiveState } from "../src/store/live_state";
+import { changedNodes } from "../src/store/changedSinceRun";
+import { applyMessage, EMPTY_LIVE, endedRuns, newestActive, newRuns, type LiveState } from "../src/store/liveState";
 import { dismissToast, pageStore } from "../src/store/page";
-import type { LiveMessage, NodeState, Run } from "../src/types";
+import { titleOf } from "../src/store/tabTitle";
+import type { NodeState, Run } from "../src/types";
+import { toyGraph } from "./graphs";
+import { liveMessage } from "./live";
 
 const node = (state: NodeState["state"], done = 0): NodeState => ({
   state,
@@ -19,63 +20,52 @@ const node = (state: NodeState["state"], done = 0): NodeState => ({
   left_s: null,
   phase: "",
   message: "",
+  code: "",
   cached: "",
   preview: 0,
   plan: "",
   ranks: [],
   files: [],
 });
-const message = (runs: Record<string, Partial<Run>>, more: Partial<LiveMessage> = {}): LiveMessage => ({
-  seq: 1,
-  full: false,
-  t: 0,
-  server: "s1",
-  runs,
-  ...more,
-});
-const full = (runs: Record<string, Partial<Run>>): LiveState => applyMessage(EMPTY_LIVE, message(runs, { full: true }));
+const full = (runs: Record<string, Partial<Run>>): LiveState =>
+  applyMessage(EMPTY_LIVE, liveMessage(runs, { full: true }));
 
-test("a delta changes what it names and leaves the very objects of the rest", () => {
+test("a message changes the runs and nodes that it names and leaves the very objects of the rest", () => {
   const before = full({
     a: { state: "running", nodes: { x: node("done"), y: node("running", 1) } },
     b: { state: "waiting" },
   });
-  const after = applyMessage(before, message({ a: { done: 2, nodes: { y: node("running", 2) } } }));
+  const after = applyMessage(before, liveMessage({ a: { done: 2, nodes: { y: node("running", 2) } } }));
   assert.equal(after.runs.a!.nodes.y!.done, 2);
   assert.equal(after.runs.a!.nodes.x, before.runs.a!.nodes.x);
   assert.equal(after.runs.b, before.runs.b);
   assert.equal(after.runs.a!.state, "running");
 });
 
-test("a delta without nodes keeps the run's nodes as they are", () => {
+test("a message without nodes keeps the run's nodes as they are", () => {
   const before = full({ a: { state: "running", nodes: { x: node("done") } } });
-  assert.equal(applyMessage(before, message({ a: { seconds: 3 } })).runs.a!.nodes, before.runs.a!.nodes);
+  assert.equal(applyMessage(before, liveMessage({ a: { seconds: 3 } })).runs.a!.nodes, before.runs.a!.nodes);
 });
 
 test("a message about nothing but devices leaves runs, queue and counters alone", () => {
   const before = full({ a: {} });
-  const after = applyMessage(before, message({}, { devices: [] }));
+  const after = applyMessage(before, liveMessage({}, { devices: [] }));
   assert.equal(after.runs, before.runs);
   assert.equal(after.queue, before.queue);
   assert.equal(after.library, before.library);
 });
 
 test("the least that a message was behind tells how far the browser's clock is ahead", () => {
-  const first = applyMessage(EMPTY_LIVE, message({}, { t: 1000 }), 61_000);
-  const second = applyMessage(first, message({}, { t: 62_000 }), 65_000);
+  const first = applyMessage(EMPTY_LIVE, liveMessage({}, { t: 1000 }), 61_000);
+  const second = applyMessage(first, liveMessage({}, { t: 62_000 }), 65_000);
   assert.deepEqual([first.aheadMs, second.aheadMs], [60_000, 3000]);
-  assert.equal(applyMessage(second, message({}, { t: 70_000 }), 75_000).aheadMs, 3000);
+  assert.equal(applyMessage(second, liveMessage({}, { t: 70_000 }), 75_000).aheadMs, 3000);
 });
 
 test("a full message replaces all runs; removed ones go", () => {
   const before = full({ a: {}, b: {} });
-  assert.deepEqual(Object.keys(applyMessage(before, message({ c: {} }, { full: true })).runs), ["c"]);
-  assert.deepEqual(Object.keys(applyMessage(before, message({}, { removed: ["a", "zz"] })).runs), ["b"]);
-});
-
-test("a run that the page never heard of is whole at once", () => {
-  const run = full({ a: { state: "waiting", name: "first" } }).runs.a!;
-  assert.deepEqual([run.id, run.nodes, run.total, run.error], ["a", {}, 0, ""]);
+  assert.deepEqual(Object.keys(applyMessage(before, liveMessage({ c: {} }, { full: true })).runs), ["c"]);
+  assert.deepEqual(Object.keys(applyMessage(before, liveMessage({}, { removed: ["a", "zz"] })).runs), ["b"]);
 });
 
 test("the run to show first is the one that runs, else one that waits, else none", () => {
@@ -110,7 +100,7 @@ test("a failure is no longer told once the workflow is run again, or was made", 
   announce(failed.runs.a!, failed.runs);
   assert.equal(numToasts(), 1);
   assert.ok(pageStore.getState().toasts.every(({ isLasting }) => isLasting));
-  const after = applyMessage(failed, message({ b: { name: "x", workflow_id: "w", batch: "2", state: "waiting" } }));
+  const after = applyMessage(failed, liveMessage({ b: { name: "x", workflow_id: "w", batch: "2", state: "waiting" } }));
   assert.deepEqual(
     newRuns(failed, after).map((run) => run.id),
     ["b"],
@@ -129,7 +119,7 @@ test("a failure is no longer told once the workflow is run again, or was made", 
 
 test("runs that ended since are told once; those that were over before are not", () => {
   const before = full({ a: { state: "running" }, b: { state: "done" } });
-  const after = applyMessage(before, message({ a: { state: "failed" }, c: { state: "done" } }));
+  const after = applyMessage(before, liveMessage({ a: { state: "failed" }, c: { state: "done" } }));
   assert.deepEqual(
     endedRuns(before, after).map((run) => run.id),
     ["a"],

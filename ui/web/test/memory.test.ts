@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { chosenBefore, keep, keptOf, rememberChosen } from "../src/simple/memory";
+import { chosenBefore, keep, keptOf, rememberChosen } from "../src/simple/formMemory";
 import { newBrowser } from "./browser";
 
 newBrowser();

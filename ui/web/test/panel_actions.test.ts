@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { beforeEach, mock, test } from "node:test";
-import { describe } from "../src/graph/edit";
-import { saveAs, overwrite, save, type SaveAsked } from "../src/panels/files";
-import { mayLeave } from "../src/panels/guard";
-import { deleteLater, undoDelete } from "../src/panels/lateDeletes";
-import { openFile } from "../src/panels/openFile";
+import { describe } from "../src/graph/edits";
+import { saveAs, overwrite, save, type SaveAsked } from "../src/panels/files/fileActions";
+import { mayLeave } from "../src/panels/files/mayLeave";
+import { openFile } from "../src/panels/files/openFile";
+import { deleteLater, undoDelete } from "../src/panels/library/lateDeletes";
 import { panelStore, setNextPlan } from "../src/panels/panelState";
-import { run } from "../src/panels/runActions";
+import { run } from "../src/panels/runs/runActions";
 import { edit, editorStore, load } from "../src/store/editor";
 import { liveStore } from "../src/store/live";
 import { pageStore } from "../src/store/page";

@@ -1,19 +1,20 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EMPTY_CATALOG } from "../src/graph/catalog";
-import { setInput } from "../src/graph/edit";
+import { setInput } from "../src/graph/edits";
 import { sourceOf } from "../src/graph/values";
-import { found, foldersOf } from "../src/panels/folders";
-import { devicesFor } from "../src/panels/planDevices";
-import { planNodeOf, withPlan } from "../src/panels/planNode";
-import { numRanks, ONE_RANK, parsePlan, planText, withDegree } from "../src/panels/planText";
-import { beforeOf } from "../src/panels/queueOrder";
-import { countSweep, seedOf } from "../src/panels/seeds";
-import { sweepables } from "../src/panels/sweepable";
-import { numValues, sweepText } from "../src/panels/sweepText";
-import { lanesOf, type Timed } from "../src/panels/timeline";
+import { lanesOf, type Timed } from "../src/panels/lanes/timeline";
+import { found, foldersOf } from "../src/panels/library/folders";
+import { devicesFor } from "../src/panels/plan/planDevices";
+import { planNodeOf, withPlan } from "../src/panels/plan/planNode";
+import { numRanks, ONE_RANK, parsePlan, planText, withDegree } from "../src/panels/plan/planText";
+import { beforeOf } from "../src/panels/runs/queueOrder";
+import { sweepables } from "../src/panels/runs/sweepables";
+import { numValues, sweepText } from "../src/panels/runs/sweepText";
+import { countSweep, seedOf } from "../src/panels/runs/workflowSeed";
 import type { Catalog, Device, Run, Workflow } from "../src/types";
 import { input, shipped, spec, toyGraph, TOYS } from "./graphs";
+import { liveRun } from "./live";
 
 const GPU = { title: "GPU", total_bytes: 100, used_bytes: 10, load: null };
 const DEVICES: Device[] = [
@@ -143,25 +144,12 @@ test("the library is found by folder and by every word", () => {
 });
 
 function state(more: Partial<Timed>): Timed {
-  const counts = { done: 0, total: 0, seconds: 0, left_s: null, phase: "", message: "", preview: 0 };
+  const counts = { done: 0, total: 0, seconds: 0, left_s: null, phase: "", message: "", code: "", preview: 0 };
   return { state: "done", started: 0, ...counts, cached: "", plan: "", ranks: [], files: [], ...more };
 }
 
 function runOf(nodes: Record<string, Timed>, plan = ""): Run {
-  const ids = { id: "r", batch: "b", name: "toy", workflow_id: null };
-  const times = { created: 99, started: 100, ended: null, seconds: 0, done: 0, total: 0, left_s: null };
-  return {
-    ...ids,
-    ...times,
-    state: "running",
-    error: "",
-    note: "",
-    overrides: {},
-    varied: {},
-    targets: [],
-    plan,
-    nodes,
-  };
+  return liveRun("r", { plan, nodes });
 }
 
 test("a run without ranks has one lane, with a segment for each node that used the device", () => {
@@ -183,7 +171,7 @@ test("a run without ranks has one lane, with a segment for each node that used t
 });
 
 test("each rank has a lane, with what it sent; while work is under way the plan tells how many there are", () => {
-  const rank = { seconds: 2, exchanges: 5, peak_memory_bytes: 70 };
+  const rank = { title: "", machine: "", seconds: 2, exchanges: 5, peak_memory_bytes: 70 };
   const ranks = [
     { ...rank, rank: 0, device: "cuda:0", sent_bytes: 400 },
     { ...rank, rank: 1, device: "cuda:1", sent_bytes: 800 },

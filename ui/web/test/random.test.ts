@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { specOf } from "../src/graph/catalog";
-import { copy } from "../src/graph/clip";
-import * as edits from "../src/graph/edit";
-import { fromFile, toFile } from "../src/graph/file";
+import * as edits from "../src/graph/edits";
+import { rootOf } from "../src/graph/edits/reroutes";
+import { copy } from "../src/graph/file/clip";
+import { fromFile, toFile } from "../src/graph/file/workflowFile";
 import { newHistory, record, redo, undo } from "../src/graph/history";
 import { itemKey } from "../src/graph/items";
 import { freshName } from "../src/graph/names";
-import { canConnect } from "../src/graph/types";
-import { rootOf } from "../src/graph/reroutes";
 import { isLink, isParamRef, sourceOf } from "../src/graph/values";
+import { canConnect } from "../src/graph/wireTypes";
 import type { EditorGraph, Mode, Point } from "../src/types";
 import { input, shippedFiles, TOYS, toyGraph } from "./graphs";
 

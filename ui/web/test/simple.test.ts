@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fieldsOf, missing, seedsOf, startValues, withDefaults } from "../src/simple/fields";
+import { fieldsOf, missing, seedsOf, startValues, withDefaults } from "../src/simple/formFields";
 import { failureOf, previewOf, progressOf, runningNode } from "../src/simple/runProgress";
 import type { Catalog, GraphFile, NodeState, Run } from "../src/types";
 import { input, spec } from "./graphs";
@@ -90,6 +90,7 @@ const NODE: NodeState = {
   left_s: null,
   phase: "",
   message: "",
+  code: "",
   cached: "",
   preview: 0,
   plan: "",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { setHost } from "../src/http";
-import { LiveSocket } from "../src/live_socket";
+import { LiveSocket } from "../src/liveSocket";
 import { newBrowser } from "./browser";
 
 class FakeSocket {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, mock, test } from "node:test";
-import { setTitle } from "../src/graph/edit";
-import { emptyGraph, toFile } from "../src/graph/file";
+import { setTitle } from "../src/graph/edits";
+import { emptyGraph, toFile } from "../src/graph/file/workflowFile";
 import { setHost } from "../src/http";
 import { t } from "../src/i18n";
 import { keep, keepDrafts, openDraft } from "../src/store/drafts";
@@ -11,6 +11,7 @@ import { confirm, openGraph, pageStore, setLanguage, setMe, toast } from "../src
 import type { Draft, Me } from "../src/types";
 import { newBrowser, type Browser } from "./browser";
 import { toyGraph } from "./graphs";
+import { liveMessage } from "./live";
 
 const ME: Me = { user: "ann", has_auth: true, version: "1", output_dir_name: "output", max_upload_bytes: 1 };
 let browser: Browser;
@@ -154,8 +155,7 @@ test("opening a graph loads it under its name, watches no run and goes to build"
 });
 
 test("a page that watches no run shows the one that runs, but only when it has just been opened", () => {
-  const runs = { a: { state: "running" as const } };
-  const message = { seq: 1, full: true, t: 0, server: "s", runs, removed: [], queue: [] };
+  const message = liveMessage({ a: { state: "running" } }, { full: true, server: "s", queue: [] });
   receive(message);
   assert.equal(liveStore.getState().watched, "a");
   openGraph(toyGraph(), "toy", null);
@@ -166,7 +166,7 @@ test("a page that watches no run shows the one that runs, but only when it has j
 test("a restarted server is shown, and a run that it lost is not watched any more", () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   liveStore.setState({ watched: "a", connection: "on", server: "s" });
-  receive({ seq: 1, full: true, t: 0, server: "other", runs: {} });
+  receive(liveMessage({}, { full: true, server: "other" }));
   assert.deepEqual([liveStore.getState().connection, liveStore.getState().watched], ["restarted", null]);
   mock.timers.tick(10_000);
   assert.equal(liveStore.getState().connection, "on");

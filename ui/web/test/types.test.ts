@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { addReroute, connect } from "../src/graph/edit";
-import { canConnect, canFeed, fitting } from "../src/graph/types";
+import { addReroute, connect } from "../src/graph/edits";
+import { canConnect, canFeed, fitting } from "../src/graph/wireTypes";
 import { TOYS, toyGraph } from "./graphs";
 
 test("equal types connect, and whole numbers and choices feed numbers and text; nothing else does", () => {

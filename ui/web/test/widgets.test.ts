@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { emptyGraph } from "../src/graph/file";
-import { hubIdIn, isHubId } from "../src/models/pulling";
+import { emptyGraph } from "../src/graph/file/workflowFile";
+import { hubIdIn, isHubId } from "../src/models/pullCommand";
 import type { EditorGraph } from "../src/types";
-import { limit, readNumber, sliderOf, stepped } from "../src/widgets/numbers";
-import { isKept, newSeed, setKept, withNewSeeds } from "../src/widgets/seeds";
+import { limit, readNumber, sliderOf, stepped } from "../src/widgets/numbers/numberRange";
+import { isKept, newSeed, setKept, withNewSeeds } from "../src/widgets/numbers/seeds";
 
 const STEPS = { type: "int", min: 0, max: 1000, step: null };
 const STRENGTH = { type: "float", min: 0.01, max: 1, step: 0.01 };

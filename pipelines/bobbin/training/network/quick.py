@@ -1,4 +1,4 @@
-"""FLUX's attention as plain matrix products, for training on a CPU.
+"""FLUX's attention as plain matrix products, and group norms without copies, for training on a CPU.
 
 Over so short sequences torch's own kernels (2.13) are slower: one computes in single precision, the other has a slow
 backward pass.

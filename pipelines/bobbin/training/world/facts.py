@@ -22,7 +22,7 @@ COUNTS = tuple(len(values) + 1 for values in VALUES)
 UNCLEAR = -100  # of a cell on an outline; what torch's cross entropy leaves out
 SLOTS = 3
 NAMED = (*COUNTS, len(RELATIONS) + 1)
-"""The same of what a caption says about one thing, and how it stands to the second."""
+"""How many values each fact has that a caption tells of one thing, and of how it stands to the second."""
 
 
 def cells(scenes: Sequence[Scene], owner: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 import { t } from "../i18n";
 import { Button } from "../parts/Button";
 import { openDialog } from "../store/page";
-import { openPalette } from "./room";
+import { openPalette } from "./commands/freePlace";
 
 /** What a canvas without nodes says: the two ways to start. */
 export function EmptyCanvas() {

@@ -1,11 +1,11 @@
 import { useReactFlow } from "@xyflow/react";
 import { t } from "../i18n";
 import { IconButton } from "../parts/IconButton";
-import { MenuButton } from "../parts/Menu";
-import { addComment, arrange, groupSelected } from "./itemCommands";
-import { openPalette } from "./room";
-import { showAll } from "./showAll";
-import { canvasUi, useCanvasUi } from "./uiStore";
+import { MenuButton } from "../parts/overlays/Menu";
+import { canvasUi, useCanvasUi } from "./canvasUi";
+import { openPalette } from "./commands/freePlace";
+import { addComment, arrange, groupSelected } from "./commands/itemCommands";
+import { showAll } from "./flow/showAll";
 
 /** The strip of buttons in the canvas: everything that else needs a key or a second mouse button. */
 export function Tools() {

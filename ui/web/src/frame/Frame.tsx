@@ -7,7 +7,7 @@ import { Notice } from "../parts/Notice";
 import { Spinner } from "../parts/Spinner";
 import { usePage } from "../store/page";
 import { start } from "../store/start";
-import { Boundary } from "./Boundary";
+import { ErrorBoundary } from "./ErrorBoundary";
 import { Question } from "./Question";
 import { Toasts } from "./Toasts";
 
@@ -18,9 +18,9 @@ export function Frame({ children }: { children: ReactNode }) {
   return (
     <div className={isDark ? "ll-root ll-dark" : "ll-root"} lang={language} key={language}>
       <h1 className="ll-hidden">latentloom</h1>
-      <Boundary>
+      <ErrorBoundary>
         <Started>{children}</Started>
-      </Boundary>
+      </ErrorBoundary>
       <Question />
       <Toasts />
     </div>

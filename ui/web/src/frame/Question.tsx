@@ -2,7 +2,7 @@
 
 import { t } from "../i18n";
 import { Button } from "../parts/Button";
-import { Dialog } from "../parts/Dialog";
+import { Dialog } from "../parts/overlays/Dialog";
 import { usePage } from "../store/page";
 
 export function Question() {

@@ -3,8 +3,8 @@
 import { useLayoutEffect, useRef } from "react";
 import { t } from "../i18n";
 import { Button } from "../parts/Button";
-import { Icon, type IconName } from "../parts/icons";
 import { IconButton } from "../parts/IconButton";
+import { Icon, type IconName } from "../parts/icons";
 import { liveStore, watchRun } from "../store/live";
 import { dismissToast, go, usePage, type Toast } from "../store/page";
 

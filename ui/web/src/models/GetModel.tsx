@@ -1,7 +1,7 @@
 import { useId, useState } from "react";
 import { t } from "../i18n";
 import { CopyButton } from "../parts/CopyButton";
-import { hubIdIn, pullCommand } from "./pulling";
+import { hubIdIn, pullCommand } from "./pullCommand";
 
 const EXAMPLE = "Qwen/Qwen-Image";
 

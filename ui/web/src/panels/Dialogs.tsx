@@ -1,25 +1,25 @@
 import type { ReactNode } from "react";
 import { usePage } from "../store/page";
-import { Conflict } from "./dialogs/Conflict";
-import { Library } from "./dialogs/Library";
-import { Picture } from "./dialogs/Picture";
-import { SaveAs } from "./dialogs/SaveAs";
-import { Share } from "./dialogs/Share";
-import { Shortcuts } from "./dialogs/Shortcuts";
-import { Sweep } from "./dialogs/Sweep";
-import { Templates } from "./dialogs/Templates";
-import { Unsaved } from "./dialogs/Unsaved";
-import { Versions, type Named } from "./dialogs/Versions";
-import type { SaveAsked } from "./files";
-import type { PlainPicture } from "./openFile";
-import { useSharedLink } from "./sharedLink";
-import { useShortcuts } from "./shortcuts";
-import { useCheck } from "./useCheck";
+import { ConflictDialog } from "./files/ConflictDialog";
+import type { SaveAsked } from "./files/fileActions";
+import type { PlainPicture } from "./files/openFile";
+import { PictureDialog } from "./files/PictureDialog";
+import { SaveAsDialog } from "./files/SaveAsDialog";
+import { ShareDialog } from "./files/ShareDialog";
+import { useSharedLink } from "./files/sharedLink";
+import { UnsavedDialog } from "./files/UnsavedDialog";
+import { LibraryDialog } from "./library/LibraryDialog";
+import { TemplatesDialog } from "./library/TemplatesDialog";
+import { VersionsDialog, type Named } from "./library/VersionsDialog";
+import { usePageShortcuts } from "./pageShortcuts";
+import { useCheck } from "./problems/useCheck";
+import { SweepDialog } from "./runs/SweepDialog";
+import { ShortcutsDialog } from "./ShortcutsDialog";
 
 /** The dialog that `openDialog` was asked for; also what the page does unseen: checks, shortcuts, shared links. */
 export function Dialogs() {
   const dialog = usePage((state) => state.dialog);
-  useShortcuts();
+  usePageShortcuts();
   useCheck();
   useSharedLink();
   return dialog && contentOf(dialog.name, dialog.payload);
@@ -28,25 +28,25 @@ export function Dialogs() {
 function contentOf(name: string, payload: unknown): ReactNode {
   switch (name) {
     case "library":
-      return <Library />;
+      return <LibraryDialog />;
     case "templates":
-      return <Templates />;
+      return <TemplatesDialog />;
     case "saveAs":
-      return <SaveAs {...(payload as SaveAsked | undefined)} />;
+      return <SaveAsDialog {...(payload as SaveAsked | undefined)} />;
     case "versions":
-      return <Versions of={(payload as Named | undefined) ?? null} />;
+      return <VersionsDialog of={(payload as Named | undefined) ?? null} />;
     case "share":
-      return <Share />;
+      return <ShareDialog />;
     case "shortcuts":
-      return <Shortcuts />;
+      return <ShortcutsDialog />;
     case "sweep":
-      return <Sweep />;
+      return <SweepDialog />;
     case "conflict":
-      return <Conflict {...(payload as SaveAsked)} />;
+      return <ConflictDialog {...(payload as SaveAsked)} />;
     case "unsaved":
-      return <Unsaved answer={payload as (mayLeave: boolean) => void} />;
+      return <UnsavedDialog answer={payload as (mayLeave: boolean) => void} />;
     case "picture":
-      return <Picture picture={payload as PlainPicture} />;
+      return <PictureDialog picture={payload as PlainPicture} />;
     default:
       return null;
   }

@@ -1,14 +1,14 @@
 import { useLayoutEffect, useRef, type KeyboardEvent, type PointerEvent } from "react";
-import { Inspector } from "../canvas/Inspector";
+import { Inspector } from "../canvas/inspector/Inspector";
 import { idsOf } from "../graph/items";
 import { t } from "../i18n";
 import { Tabs } from "../parts/Tabs";
 import { useEditor } from "../store/editor";
 import { useQueue } from "../store/live";
-import { PlanPanel } from "./PlanPanel";
-import { ProblemsPanel } from "./ProblemsPanel";
-import { QueuePanel } from "./QueuePanel";
 import { setSideOpen, setSideWidth, showTab, SIDE_WIDTH, usePanels, type SideTab } from "./panelState";
+import { PlanPanel } from "./plan/PlanPanel";
+import { ProblemsPanel } from "./problems/ProblemsPanel";
+import { QueuePanel } from "./runs/QueuePanel";
 import { useIsNarrow } from "./useIsNarrow";
 
 const STEP = 2;

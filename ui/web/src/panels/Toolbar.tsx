@@ -1,13 +1,13 @@
 import { LANGUAGES, t, type Language } from "../i18n";
 import { IconButton } from "../parts/IconButton";
-import { MenuButton } from "../parts/Menu";
+import { MenuButton } from "../parts/overlays/Menu";
 import { redo, undo, undoLabel, useEditor } from "../store/editor";
 import { openDialog, setLanguage, usePage } from "../store/page";
-import { FileMenu } from "./FileMenu";
+import { FileMenu } from "./files/FileMenu";
+import { WorkflowName } from "./files/WorkflowName";
+import { hintOf } from "./pageShortcuts";
 import { setSideOpen, usePanels } from "./panelState";
-import { RunControls } from "./RunControls";
-import { hintOf } from "./shortcuts";
-import { WorkflowName } from "./WorkflowName";
+import { RunControls } from "./runs/RunControls";
 
 /** The row above the canvas: the workflow, its edits, its runs. */
 export function Toolbar() {

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "react";
-import { toFile } from "../graph/file";
+import { toFile } from "../graph/file/workflowFile";
 import { sentence } from "../host";
 import { useEditor } from "../store/editor";
 import type { GraphFile } from "../types";

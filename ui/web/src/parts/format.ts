@@ -1,4 +1,4 @@
-/** Numbers as people read them: bytes, seconds, counts. */
+/** Numbers, times and names as people read them. */
 
 import { language } from "../i18n";
 
@@ -29,4 +29,19 @@ export function formatSeconds(seconds: number): string {
   const minutes = Math.floor(whole / 60);
   if (minutes < 60) return whole % 60 ? `${minutes} min ${whole % 60} s` : `${minutes} min`;
   return minutes % 60 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${minutes / 60} h`;
+}
+
+/** A day and time of day; the time alone for today. */
+export function moment(epochSeconds: number): string {
+  const date = new Date(epochSeconds * 1000);
+  const isToday = date.toDateString() === new Date().toDateString();
+  const style = isToday
+    ? { timeStyle: "short" as const }
+    : { dateStyle: "medium" as const, timeStyle: "short" as const };
+  return new Intl.DateTimeFormat(language(), style).format(date);
+}
+
+/** "negative_prompt" -> "negative prompt". */
+export function spoken(name: string): string {
+  return name.replaceAll("_", " ");
 }

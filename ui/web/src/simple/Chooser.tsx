@@ -1,8 +1,8 @@
 import { urls } from "../host";
 import { t } from "../i18n";
-import { Combobox, type Option } from "../parts/Combobox";
+import { spoken } from "../parts/format";
+import { Combobox, type Option } from "../parts/overlays/Combobox";
 import { Words } from "../parts/Words";
-import { spoken } from "../widgets/widget";
 import type { Choice } from "./useChoices";
 
 interface ChooserProps {

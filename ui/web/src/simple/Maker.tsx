@@ -1,13 +1,13 @@
 import { useMemo, useRef, useState } from "react";
 import { ApiError, host, sentence } from "../host";
 import { t } from "../i18n";
-import { openUnsaved } from "../panels/files";
+import { openUnsaved } from "../panels/files/fileActions";
 import { go } from "../store/page";
 import type { Catalog, GraphFile, InputSpec, Problem } from "../types";
-import { isKept, newSeed } from "../widgets/seeds";
-import { fieldsOf, missing, seedsOf, withDefaults, type FormValues } from "./fields";
+import { isKept, newSeed } from "../widgets/numbers/seeds";
+import { fieldsOf, missing, seedsOf, withDefaults, type FormValues } from "./formFields";
+import { keep, keptOf } from "./formMemory";
 import { FormPanel } from "./FormPanel";
-import { keep, keptOf } from "./memory";
 import { Outcome } from "./Outcome";
 import type { Choice } from "./useChoices";
 import { useForm } from "./useForm";

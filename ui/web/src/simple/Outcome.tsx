@@ -5,7 +5,7 @@ import { formatSeconds } from "../parts/format";
 import { Notice } from "../parts/Notice";
 import { isOver, useRun } from "../store/live";
 import type { Catalog, GraphFile, Run } from "../types";
-import type { FormValues } from "./fields";
+import type { FormValues } from "./formFields";
 import { Progress } from "./Progress";
 import { ResultCard } from "./ResultCard";
 import { failureOf } from "./runProgress";

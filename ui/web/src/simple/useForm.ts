@@ -1,7 +1,7 @@
 import { useRef, useState } from "react";
 import type { InputSpec, Json } from "../types";
-import { startValues, type FormValues } from "./fields";
-import { keep, keptOf } from "./memory";
+import { startValues, type FormValues } from "./formFields";
+import { keep, keptOf } from "./formMemory";
 
 export interface Form {
   values: FormValues;

@@ -2,7 +2,7 @@
 
 import { t } from "../i18n";
 import type { Run } from "../types";
-import { isOver } from "./live_state";
+import { isOver } from "./liveState";
 import { dismissAbout, toast } from "./page";
 
 /** What toasts about the runs of a workflow are about. */

@@ -1,11 +1,11 @@
 /** Keeps the workflow being edited: 800 ms after an edit in this browser and at the server, until both have it. */
 
+import { fromFile, toFile } from "../graph/file/workflowFile";
 import { ApiError, host, sentence } from "../host";
-import { fromFile, toFile } from "../graph/file";
 import { t } from "../i18n";
 import type { DraftEntry, WorkflowRef } from "../types";
-import { claimDraft, newDraft } from "./draft_claim";
-import { dropCopy, readCopies, writeCopy, type DraftCopy } from "./draft_copies";
+import { claimDraft, newDraft } from "./draftClaim";
+import { dropCopy, readCopies, writeCopy, type DraftCopy } from "./draftCopies";
 import { editorStore, load, setDraftKey, type EditorState } from "./editor";
 import { pageStore, toast } from "./page";
 

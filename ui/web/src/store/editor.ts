@@ -3,7 +3,7 @@
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
 import { EMPTY_CATALOG } from "../graph/catalog";
-import { emptyGraph } from "../graph/file";
+import { emptyGraph } from "../graph/file/workflowFile";
 import { newHistory, record, redo as redone, undo as undone, type History } from "../graph/history";
 import { hasItem } from "../graph/items";
 import type { Catalog, EditorGraph, Problem, WorkflowRef } from "../types";

@@ -3,9 +3,9 @@
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
 import type { Device, LiveMessage, NodeState, QueueEntry, Run } from "../types";
-import { applyMessage, EMPTY_LIVE, newestActive, type LiveState } from "./live_state";
+import { applyMessage, EMPTY_LIVE, newestActive, type LiveState } from "./liveState";
 
-export { isOver } from "./live_state";
+export { isOver } from "./liveState";
 
 const WATCHED_KEY = "loom.watched";
 const RESTARTED_MS = 6000;

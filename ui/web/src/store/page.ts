@@ -2,7 +2,7 @@
 
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
-import { fromFile } from "../graph/file";
+import { fromFile } from "../graph/file/workflowFile";
 import { host, sentence } from "../host";
 import { bestLanguage, LANGUAGES, setTexts, type Language } from "../i18n";
 import type { EditorGraph, GraphFile, Me, WorkflowRef } from "../types";

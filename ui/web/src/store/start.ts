@@ -8,9 +8,9 @@ import { announce, announceNew } from "./announce";
 import { keep, keepDrafts, openDraft } from "./drafts";
 import { setCatalog } from "./editor";
 import { liveStore, receive, setConnection } from "./live";
-import { endedRuns, newRuns } from "./live_state";
+import { endedRuns, newRuns } from "./liveState";
 import { dismissToast, pageStore, setMe, startLanguage, toast } from "./page";
-import { keepTitle } from "./tab_title";
+import { keepTitle } from "./tabTitle";
 
 /** After so many tries the live connection is said not to get through. */
 const DEAF_TRIES = 3;

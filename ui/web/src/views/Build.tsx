@@ -1,6 +1,6 @@
 import { Canvas } from "../canvas/Canvas";
 import { Dialogs } from "../panels/Dialogs";
-import { Lanes } from "../panels/Lanes";
+import { Lanes } from "../panels/lanes/Lanes";
 import { SidePanel } from "../panels/SidePanel";
 import { Toolbar } from "../panels/Toolbar";
 

@@ -4,10 +4,10 @@ import { Empty } from "../parts/Empty";
 import { Notice } from "../parts/Notice";
 import { Spinner } from "../parts/Spinner";
 import { Chooser } from "../simple/Chooser";
+import { chosenBefore, rememberChosen } from "../simple/formMemory";
 import { Maker } from "../simple/Maker";
-import { chosenBefore, rememberChosen } from "../simple/memory";
-import { useOpened } from "../simple/useOpened";
 import { useChoices } from "../simple/useChoices";
+import { useOpened } from "../simple/useOpened";
 import { useEditor } from "../store/editor";
 
 /** A form made from a workflow, for people who only want the result: the same file, the same run. */

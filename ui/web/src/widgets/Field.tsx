@@ -1,16 +1,17 @@
 import type { ComponentType } from "react";
+import { spoken } from "../parts/format";
 import { Words } from "../parts/Words";
 import type { InputSpec, Json } from "../types";
 import { ChoiceField } from "./ChoiceField";
 import { LoraField } from "./LoraField";
 import { ModelField } from "./ModelField";
 import { MultilineField } from "./MultilineField";
-import { NumberField } from "./NumberField";
-import { PictureField } from "./PictureField";
-import { SeedField } from "./SeedField";
+import { NumberField } from "./numbers/NumberField";
+import { SeedField } from "./numbers/SeedField";
+import { PictureField } from "./pictures/PictureField";
 import { SwitchField } from "./SwitchField";
 import { TextField } from "./TextField";
-import { spoken, type Change, type WidgetProps } from "./widget";
+import { type Change, type WidgetProps } from "./widget";
 
 /** By the spec's widget, else by its type. A spec that neither names is fed by a wire only. */
 const WIDGETS: Readonly<Record<string, ComponentType<WidgetProps>>> = {

@@ -1,6 +1,6 @@
 import { useState } from "react";
 import { t } from "../i18n";
-import { Combobox } from "../parts/Combobox";
+import { Combobox } from "../parts/overlays/Combobox";
 import { SETTLED, asText, type WidgetProps } from "./widget";
 
 const KEY = "latentloom.loras";

@@ -1,9 +1,9 @@
 import { t } from "../i18n";
 import { useModels } from "../models/modelsStore";
-import { isHubId, pullCommand } from "../models/pulling";
-import { Combobox, type Option } from "../parts/Combobox";
+import { isHubId, pullCommand } from "../models/pullCommand";
 import { CopyButton } from "../parts/CopyButton";
 import { formatBytes } from "../parts/format";
+import { Combobox, type Option } from "../parts/overlays/Combobox";
 import type { ModelEntry } from "../types";
 import { SETTLED, asText, type WidgetProps } from "./widget";
 

@@ -28,11 +28,6 @@ export interface WidgetProps {
 export const SETTLED: Change = { commit: true };
 export const MOVING: Change = { commit: false };
 
-/** "negative_prompt" -> "negative prompt". */
-export function spoken(name: string): string {
-  return name.replaceAll("_", " ");
-}
-
 /** What the path of an uploaded picture begins with; others, such as a template's example, the server has no thumb of. */
 export const UPLOADED = /^[0-9a-f]{16}-/;
 

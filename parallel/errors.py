@@ -1,0 +1,119 @@
+"""What can go wrong, as one tree: each class has a code, and by it everybody tells what happened.
+
+The code is in the JSON of the command line, in manifests, in the state of runs that the page shows, in answers by HTTP,
+and in what a rank tells of its failure. Codes and class names stay; texts are for people and may change. What Python
+and libraries raise counts as the class that `kind_of` finds for it, so a plain ValueError is "bad-input".
+
+    class                   code               exit  HTTP  where
+    LoomError               internal              1   500  parallel/errors.py: what nobody foresaw
+    +- BadInput             bad-input             2   400  parallel/errors.py: any ValueError
+    |  +- GraphError        bad-workflow          2   400  nodes/graph/problems.py
+    |  +- JsonFault         bad-json              2   400  pipelines/models/json_file.py
+    |  +- OutsideRoots      outside-roots         2   400  pipelines/models/source.py
+    |  +- NotPulled         not-pulled            2   400  pipelines/models/source.py
+    |  +- NotFinite         not-finite            2   400  pipelines/finite.py
+    |  +- NotWritten        not-written           2   400  nodes/files/atomic.py
+    |  +- InUse             in-use                2   400  nodes/headless/claim.py
+    |  +- NoRoom            no-room               2   507  ui/errors.py
+    +- OutOfMemory          out-of-memory         1   500  parallel/errors.py: any lack of memory
+    +- RankFailed           rank-failed           1   500  parallel/errors.py
+    +- PeerLost             peer-lost             1   500  parallel/errors.py: inside ranks only
+    +- BadMessage           bad-message           1   500  parallel/errors.py: between processes only
+    +- Closed               closed                1   500  parallel/errors.py: between processes only
+    +- MachineLost          machine-lost          1   500  pipelines/cluster/machine.py: within a cluster only
+    +- NodeFailed           node-failed           1   500  nodes/execution/failure.py
+    +- NotHere              not-here              2   404  ui/errors.py
+    +- Conflict             conflict              2   409  ui/errors.py
+    +- NotLoggedIn          not-logged-in         2   401  ui/errors.py
+    +- CutOff               cut-off               2   408  ui/access/gate.py
+    Cancelled               cancelled           130   500  parallel/errors.py: a BaseException; Ctrl-C counts as one
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from typing import ClassVar
+
+
+class LoomError(Exception):
+    """The root. `code` may be set on one error, where another process or a cause has told it."""
+
+    code: str = "internal"
+    exit_code: ClassVar[int] = 1
+    """Of a command that this error ends: 1 it failed, 2 it was asked for what cannot be."""
+    http_status: ClassVar[int] = 500
+
+
+class Cancelled(BaseException):
+    """The user asked for the run to end. No `Exception`, because diffusers' loops turn every `Exception` into a log."""
+
+    code: str = "cancelled"
+    exit_code: ClassVar[int] = 130
+    http_status: ClassVar[int] = 500
+
+
+class BadInput(LoomError, ValueError):
+    """What the user controls is not as it must be; the text says what would be right, and what to do."""
+
+    code = "bad-input"
+    exit_code = 2
+    http_status = 400
+
+
+class OutOfMemory(LoomError, RuntimeError):
+    """A process or a device had no room; the text is the sentence for the user."""
+
+    code = "out-of-memory"
+
+
+class RankFailed(LoomError, RuntimeError):
+    """A rank raised, died or was silent; the message begins with its number."""
+
+    code = "rank-failed"
+
+
+class PeerLost(LoomError, RuntimeError):
+    """A rank cannot go on because another one has failed, which is the cause to tell."""
+
+    code = "peer-lost"
+
+
+class BadMessage(LoomError):
+    """A process was told what it does not understand, or what is not for it."""
+
+    code = "bad-message"
+
+
+class Closed(LoomError):
+    """The other side of a connection is gone."""
+
+    code = "closed"
+
+
+def kind_of(error: BaseException) -> type[LoomError] | type[Cancelled]:
+    """The class of the tree that an error is of, or counts as."""
+    if isinstance(error, LoomError | Cancelled):
+        return type(error)
+    if isinstance(error, KeyboardInterrupt):
+        return Cancelled
+    if is_out_of_memory(error):
+        return OutOfMemory
+    return BadInput if isinstance(error, ValueError) else LoomError
+
+
+def code_of(error: BaseException) -> str:
+    """The code of an error: its own, or of the class that it counts as."""
+    return error.code if isinstance(error, LoomError | Cancelled) else kind_of(error).code
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Of Python, of an accelerator, or of torch on the CPU, which has only words for it; this imports no torch."""
+    if isinstance(error, MemoryError | OutOfMemory):
+        return True
+    if (torch := sys.modules.get("torch")) is not None and isinstance(error, torch.OutOfMemoryError):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and ("defaultcpuallocator" in text or "out of memory" in text)

@@ -1,0 +1,164 @@
+"""A connection: messages as small pieces of JSON, beside them bodies of plain data with tensors in memfds; no pickle.
+
+A body is one safetensors file: its tensors, and in its metadata the JSON in which `{"$tensor": name}` stands for each.
+The reader maps it, so that one request given to many ranks is in memory once; a mapped tensor may be written to, which
+copies the page. Connections are SOCK_SEQPACKET pairs without a name, so that nobody else can speak.
+"""
+
+from __future__ import annotations
+
+import array
+import errno
+import json
+import os
+import socket
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from ..errors import BadMessage, Closed
+from .messages import Message, decode, encode
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MAX_BYTES = 64 << 10
+"""Of a message, without its body."""
+MAX_FDS = 4
+TENSOR = "$tensor"
+PLAIN = "plain"
+
+
+M = TypeVar("M", bound=Message)
+
+
+@dataclass(frozen=True)
+class Received(Generic[M]):
+    """One message received. Whoever receives it owns the descriptors."""
+
+    message: M
+    fds: tuple[int, ...] = ()
+    """None where this process may open no more: the kernel drops them then."""
+
+
+class Channel(Generic[M]):
+    """One end of a connection, which hears certain messages. Many threads may send; one receives."""
+
+    def __init__(self, end: socket.socket, hears: Collection[type[M]]) -> None:
+        self.socket = end
+        self._hears = hears
+
+    @classmethod
+    def pair(cls, hears: Collection[type[M]]) -> tuple[Channel[M], socket.socket]:
+        """This process's end, and the other's."""
+        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        return cls(mine, hears), theirs
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
+    def send(self, message: Message, fds: Sequence[int] = ()) -> None:
+        """Raises `Closed`, or `OSError` where it cannot be sent now; the caller keeps its descriptors."""
+        data = json.dumps(encode(message)).encode()
+        assert len(data) <= MAX_BYTES, f"a message of {len(data)} bytes; what is large belongs into a body"
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        try:
+            self.socket.sendmsg([data], rights)
+        except ConnectionError as error:
+            raise Closed(str(error)) from None
+
+    def receive(self) -> Received[M] | None:
+        """The next message, or None where there is none yet and this end does not wait.
+
+        Raises `Closed`, or `BadMessage` for what is not understood or not for this end; then its descriptors are shut.
+        """
+        size = MAX_FDS * array.array("i").itemsize
+        try:
+            data, rights, flags, _ = self.socket.recvmsg(MAX_BYTES, socket.CMSG_SPACE(size), socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return None
+        except ConnectionResetError:  # told once, and before what the other side had still said
+            return self.receive()
+        fds = array.array("i")
+        for level, kind, given in rights:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                fds.frombytes(given[: len(given) - len(given) % fds.itemsize])
+        if flags & socket.MSG_CTRUNC:
+            for fd in fds:
+                os.close(fd)
+            fds = array.array("i")
+        if not data:
+            raise Closed("the other side has gone")
+        try:
+            return Received(_message(data, self._hears), tuple(fds))
+        except BadMessage:
+            for fd in fds:
+                os.close(fd)
+            raise
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def _message(data: bytes, hears: Collection[type[M]]) -> M:
+    try:
+        plain = json.loads(data)
+    except (ValueError, RecursionError):
+        raise BadMessage(f"a message of {len(data)} bytes is no JSON") from None
+    return decode(plain, hears)
+
+
+def write_body(plain: Any) -> int:
+    """A new memfd that holds plain data: dicts with str keys, lists, scalars, None and tensors on any device."""
+    from safetensors.torch import save
+
+    tensors: dict[str, Tensor] = {}
+    text = json.dumps(_without_tensors(plain, tensors))
+    data = memoryview(save(tensors, metadata={PLAIN: text}))
+    fd = os.memfd_create("latentloom", os.MFD_CLOEXEC)
+    try:
+        while data:
+            data = data[os.write(fd, data) :]
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def read_body(fd: int) -> Any:
+    """The plain data in a memfd; closes it. Its tensors are views of the mapping."""
+    from safetensors import safe_open
+
+    try:
+        with safe_open(f"/proc/self/fd/{fd}", framework="pt") as body:
+            return _with_tensors(json.loads(body.metadata()[PLAIN]), body)
+    except FileNotFoundError:  # it is there; what safetensors was refused is a descriptor
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE)) from None
+    finally:
+        os.close(fd)
+
+
+def _without_tensors(plain: Any, tensors: dict[str, Tensor]) -> Any:
+    if plain is None or isinstance(plain, str | int | float):
+        return plain
+    if isinstance(plain, Mapping):
+        assert TENSOR not in plain, f"{TENSOR} is no name for a value"
+        return {key: _without_tensors(value, tensors) for key, value in plain.items()}
+    if isinstance(plain, list | tuple):
+        return [_without_tensors(value, tensors) for value in plain]
+    tensor = cast("Tensor", plain).detach().cpu().contiguous()
+    if any(tensor.untyped_storage().data_ptr() == each.untyped_storage().data_ptr() for each in tensors.values()):
+        tensor = tensor.clone()  # safetensors takes no two tensors of one storage
+    name = str(len(tensors))
+    tensors[name] = tensor
+    return {TENSOR: name}
+
+
+def _with_tensors(plain: Any, body: Any) -> Any:
+    if isinstance(plain, dict):
+        if TENSOR in plain:
+            return body.get_tensor(plain[TENSOR])
+        return {key: _with_tensors(value, body) for key, value in plain.items()}
+    if isinstance(plain, list):
+        return [_with_tensors(value, body) for value in plain]
+    return plain

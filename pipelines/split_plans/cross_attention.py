@@ -1,0 +1,78 @@
+"""Split plans of image models that read a text, if any, without changing it.
+
+PixArt, DiT, the general 2D transformer, DreamLite and Lumina-Next read by cross attention: the text is whole on every
+rank, and the call stays local. In PRX and Nucleus-Image its keys stand beside the picture's own in one call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ...parallel.sharding.split_plan import LOCAL, Attend, SplitPlan, image, text
+
+PIXART = SplitPlan(
+    blocks=("transformer_blocks",),
+    inputs={"transformer_blocks.0": {"hidden_states": image(1)}, "transformer_blocks.*": {"attention_mask": image(-1)}},
+    outputs={"proj_out": image(1)},
+    attention={"attn2": (LOCAL,)},
+    least=2,
+    lent=("norm1.emb",),  # of the first block, which DiT asks for the conditioning of its output
+)
+
+# Diffusers' general 2D transformer, of which DreamLite's attention stage is one.
+GENERAL = replace(
+    PIXART,
+    # Not later: what follows depends on the kind of input, and may be a convolution over the picture.
+    outputs={"transformer_blocks.-1": image(1)},
+    refused=(
+        ("its first attention reads the text only", lambda config: config.only_cross_attention),
+        ("its second attention is self attention", lambda config: config.double_self_attention),
+        ("grounded attention mixes tokens of boxes in", lambda config: config.attention_type != "default"),
+    ),
+)
+
+
+def choose_among_all(layer: Any, session: Any) -> Any:
+    """An expert layer's forward for sharded tokens; that of other layers stays."""
+    from .processors.expert_choice import ExpertChoice
+
+    return ExpertChoice(layer, session) if hasattr(layer, "experts") else layer.forward
+
+
+PLANS: dict[str, SplitPlan] = {
+    "PixArtTransformer2DModel": PIXART,
+    "DiTTransformer2DModel": replace(PIXART, outputs={"proj_out_2": image(1)}),
+    "Transformer2DModel": GENERAL,
+    "DreamLiteTransformer2DModel": GENERAL,
+    "LuminaNextDiT2DModel": SplitPlan(
+        blocks=("layers",),
+        inputs={"layers.0": {"hidden_states": image(1)}, "layers.*": {"image_rotary_emb": image(1)}},
+        outputs={"norm_out": image(1)},
+        attention={"attn2": (LOCAL,)},
+    ),
+    "PRXTransformer2DModel": SplitPlan(
+        order=("text", "image"),
+        either=("text",),
+        blocks=("blocks",),
+        inputs={
+            "blocks.0": {"hidden_states": image(1)},
+            "blocks.*": {"encoder_hidden_states": text(1), "attention_mask": text(1), "image_rotary_emb": image(2)},
+        },
+        outputs={"final_layer": image(1)},
+        attention={"attention": (Attend(("image",), ("text", "image")),)},
+    ),
+    # Its experts choose picture tokens, and choose among those of all ranks.
+    "NucleusMoEImageTransformer2DModel": SplitPlan(
+        order=("image", "text"),
+        either=("text",),
+        blocks=("transformer_blocks",),
+        inputs={
+            "transformer_blocks.0": {"hidden_states": image(1)},
+            "transformer_blocks.*": {"encoder_hidden_states": text(1), "image_rotary_emb": (image(0), text(0))},
+        },
+        outputs={"proj_out": image(1)},
+        attention={"attn": (Attend(("image",), ("image", "text")),)},
+        processors={"img_mlp": choose_among_all},
+    ),
+}

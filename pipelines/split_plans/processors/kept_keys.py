@@ -1,0 +1,88 @@
+"""Keys and values that a pipeline keeps for later forwards: whole on every rank, around the model's own processors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ....parallel.sharding.session import Session
+
+GLM_STREAMS = ("text", "image")
+
+
+class _WholeCache:
+    """A layer's cache of keys and values, which keeps and gives whole sequences to a processor that has a part."""
+
+    def __init__(self, cache: Any, session: Any) -> None:
+        self.mode = cache.mode
+        self._cache = cache
+        self._session = session
+
+    def store(self, key: Any, value: Any) -> None:
+        self._cache.store(*(self._session.gather(x, 1, *GLM_STREAMS) for x in (key, value)))
+
+    def get(self, key: Any, value: Any) -> Any:
+        return self._cache.get(*(self._session.gather(x, 1, *GLM_STREAMS) for x in (key, value)))
+
+
+class GlmImageKeeping:
+    """GLM-Image's processor of attention, which keeps pictures to edit: for its caches, sequences are whole."""
+
+    def __init__(self, old: Any, session: Any) -> None:
+        self._old = old
+        self._session = session
+
+    # Named one by one: diffusers drops arguments that it does not find here.
+    def __call__(
+        self,
+        attn: Any,
+        hidden_states: Any,
+        encoder_hidden_states: Any,
+        attention_mask: Any = None,
+        image_rotary_emb: Any = None,
+        kv_cache: Any = None,
+    ) -> Any:
+        if kv_cache is not None:
+            if kv_cache.mode == "read":
+                self._session.calls = self._session.calls[1:]  # the coming call has its keys whole
+            kv_cache = _WholeCache(kv_cache, self._session)
+        return self._old(attn, hidden_states, encoder_hidden_states, attention_mask, image_rotary_emb, kv_cache)
+
+
+class RefinerKeeping:
+    """SANA-WM's refiner keeps keys and values for later chunks: gathered, since the pipeline trims them by frames."""
+
+    def __init__(self, old: Callable[..., Tensor], session: Session) -> None:
+        self.old, self.session = old, session
+
+    def __call__(  # the attention module passes on what is named here
+        self,
+        attn: Any,
+        hidden_states: Tensor,
+        encoder_hidden_states: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        query_rotary_emb: Any = None,
+        key_rotary_emb: Any = None,
+        sink_rotary_emb: Any = None,
+        kv_cache: Any = None,
+        kv_cache_mode: str | None = None,
+    ) -> Tensor:
+        out = self.old(
+            attn,
+            hidden_states,
+            query_rotary_emb=query_rotary_emb,
+            sink_rotary_emb=sink_rotary_emb,
+            kv_cache=kv_cache,
+            kv_cache_mode=kv_cache_mode,
+        )
+        if kv_cache_mode == "capture_pre_rope":
+            kv_cache.store_captured_pre_rope(*self._whole(kv_cache.get_captured_pre_rope()))
+        if kv_cache_mode == "inject_and_capture_post_rope":
+            kv_cache.store_captured_post_rope(*self._whole(kv_cache.get_captured_post_rope()))
+        return out
+
+    def _whole(self, keys_and_values: tuple[Tensor, Tensor]) -> list[Tensor]:
+        return [self.session.gather(x, 1, "image") for x in keys_and_values]

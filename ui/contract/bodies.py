@@ -1,0 +1,72 @@
+"""What requests may say: the JSON bodies of the API, with their limits."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
+
+from .answer import WorkflowFile
+
+Text = Annotated[str, StringConstraints(strict=True, max_length=200)]
+LongText = Annotated[str, StringConstraints(strict=True, max_length=1 << 20)]
+Name = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200)]
+Value = StrictBool | StrictInt | StrictFloat | LongText
+Overrides = Annotated[dict[Annotated[str, StringConstraints(max_length=130)], Value], Field(max_length=1000)]
+
+
+class Body(BaseModel):
+    """What a request says, and nothing else."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Empty(Body):
+    """`{}`"""
+
+
+class GraphBody(Body):
+    graph: WorkflowFile
+
+
+class CheckBody(GraphBody):
+    overrides: Overrides = {}
+
+
+class PlanBody(CheckBody):
+    devices: Text = ""
+    plan: Text = ""
+
+
+class RunBody(PlanBody):
+    """One run, or with `sweep` (such as `seed=1..4`) one for each combination of values."""
+
+    sweep: Annotated[list[LongText], Field(max_length=32)] = []
+    targets: Annotated[list[Text], Field(max_length=10_000)] | None = None
+    workflow_id: Text | None = None
+
+
+class MoveBody(Body):
+    """Null is the end of the queue."""
+
+    before: Text | None
+
+
+class NewWorkflowBody(GraphBody):
+    name: Name | None = None
+    folder: Text = ""
+
+
+class SaveBody(GraphBody):
+    base_version: StrictInt
+    """The version that was opened: another one by now is a conflict."""
+
+
+class RenameBody(Body):
+    name: Name | None = None
+    folder: Text | None = None
+
+
+class DraftBody(GraphBody):
+    workflow_id: Text | None = None
+    base_version: StrictInt | None = None

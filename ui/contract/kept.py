@@ -1,0 +1,89 @@
+"""What users keep, as the server tells it: workflows with their versions, drafts, pictures that they brought."""
+
+from __future__ import annotations
+
+from .answer import FROM_DISK, Answer, WorkflowFile
+
+
+class NamedGraph(Answer):
+    name: str
+    graph: WorkflowFile
+
+
+class Template(Answer):
+    """A ready workflow to start from."""
+
+    id: str
+    name: str
+    description: str
+    graph: WorkflowFile
+
+
+class FileText(Answer):
+    text: str
+
+
+class Workflow(Answer):
+    """A saved workflow in a list. Times are seconds since the epoch."""
+
+    id: str
+    name: str
+    folder: str
+    summary: str
+    """The beginning of the workflow's description."""
+    updated: float
+    version: int
+    num_nodes: int
+    has_thumb: bool
+
+
+class WorkflowWithGraph(Workflow):
+    graph: WorkflowFile
+
+
+class WorkflowVersion(Answer):
+    """One state of a workflow that was saved."""
+
+    model_config = FROM_DISK
+
+    version: int
+    time: float
+    num_nodes: int
+
+
+class Token(Answer):
+    token: str
+
+
+class Draft(Answer):
+    """What a page had on its canvas last."""
+
+    model_config = FROM_DISK
+
+    key: str
+    name: str
+    workflow_id: str | None = None
+    base_version: int | None = None
+    updated: float
+    """Seconds since the epoch."""
+
+
+class DraftWithGraph(Draft):
+    graph: WorkflowFile
+    """What was on the canvas; it need not be a sound workflow."""
+
+
+class UploadRow(Answer):
+    path: str
+    """What Load Image takes."""
+    bytes: int
+    time: float
+    """Seconds since the epoch."""
+
+
+class Upload(Answer):
+    path: str
+    """What Load Image takes."""
+    name: str
+    width: int
+    height: int

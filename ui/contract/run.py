@@ -1,0 +1,167 @@
+"""A run as the server keeps it and as pages are told of it, over HTTP and by the WebSocket."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
+
+from ...parallel.machine.now import DeviceNow
+from ...parallel.progress import RankWork
+from .answer import Answer, Exact, WorkflowFile
+
+State = Literal["waiting", "running", "done", "failed", "cancelled"]
+NodeStage = Literal["waiting", "running", "done", "cached", "failed", "cancelled", "skipped"]
+
+
+class NodeState(Answer):
+    """One node of a run. Times are seconds."""
+
+    state: NodeStage = "waiting"
+    started: float = 0.0
+    """Seconds since the epoch on the server's clock; 0 before it starts."""
+    done: int = 0
+    total: int = 0
+    seconds: float = 0.0
+    left_s: float | None = None
+    """Seconds until the node's last step; null until there is a number to trust."""
+    phase: str = ""
+    message: str = ""
+    """The failure's sentence, or why the node was skipped or cached."""
+    code: str = ""
+    """The failure's, for programs (parallel/errors.py)."""
+    cached: Literal["", "memory", "disk", "shared", "unneeded"] = ""
+    preview: int = 0
+    """Counts the previews; 0 before the first."""
+    plan: str = ""
+    ranks: tuple[RankWork, ...] = ()
+    files: tuple[str, ...] = ()
+    """The ids of the results that the node made."""
+
+
+class RunFacts(Answer):
+    """What is kept of a run and told of it everywhere. Times are seconds since the epoch."""
+
+    id: str
+    batch: str
+    name: str
+    workflow_id: str | None = None
+    state: State = "waiting"
+    created: float
+    started: float | None = None
+    ended: float | None = None
+    seconds: float = 0.0
+    error: str = ""
+    code: str = ""
+    """The error's, for programs (parallel/errors.py)."""
+    note: str = ""
+    plan: str = ""
+    varied: dict[str, Any] = Field(default_factory=dict)
+    """The values that differ in the run's batch; in a list of long texts the beginning."""
+
+
+class RunParts(Answer):
+    """What is kept of a run and told of one at a time."""
+
+    overrides: dict[str, Any] = Field(default_factory=dict)
+    targets: tuple[str, ...] | None = None
+    """The nodes that the run goes to; null is all that make something."""
+    nodes: dict[str, NodeState] = Field(default_factory=dict)
+
+
+class RunRow(RunFacts):
+    """One run in a list."""
+
+    done: int
+    total: int
+    left_s: float | None
+    """Seconds that the run takes yet, at the least; null until there is a number to trust."""
+
+
+class LiveRun(RunParts, RunRow):
+    """One run as the WebSocket tells it: all of its facts, and those of its nodes that changed."""
+
+
+class RunWithGraph(LiveRun):
+    """One run with all of its nodes."""
+
+    graph: WorkflowFile | None
+    """The workflow with this run's values; null where it was lost."""
+    versions: dict[str, str | None]
+    """The versions of the packages that made it; empty where its manifest is gone."""
+
+
+class Submitted(Answer):
+    """What one request started."""
+
+    batch: str
+    runs: tuple[str, ...]
+
+
+class MadeFacts(Answer):
+    """What is kept of a picture or video that a run made, and told of it."""
+
+    id: str
+    node: str
+    kind: Literal["image", "video"]
+    name: str
+    width: int
+    height: int
+    frames: int = 1
+    fps: float = 0.0
+    bytes: int
+    time: float
+    """Seconds since the epoch."""
+    prompt: str = ""
+    seed: Exact | None = None
+
+
+class Result(MadeFacts):
+    """One picture or video with what made it."""
+
+    run: str
+    batch: str
+    workflow_name: str
+    workflow_id: str | None
+    params: dict[str, Any]
+    varied: dict[str, Any]
+    plan: str
+    seconds: float
+
+
+class QueuePlace(Answer):
+    """One place of the queue; another user's has neither `id` nor `name`."""
+
+    id: str | None
+    is_mine: bool
+    state: State
+    name: str
+
+
+class LiveMessage(Answer):
+    """One message of the WebSocket: what changed since the last one; all of it where `full`."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=False)
+
+    seq: int
+    full: bool
+    t: int
+    """Milliseconds since the epoch of the newest event in it."""
+    server: str
+    """A random id of the server process; another one means that it was restarted."""
+    runs: dict[str, LiveRun]
+    removed: list[str]
+    library: int
+    """Counts the changes of the user's workflows."""
+    results: int
+    """Counts the changes of the user's results."""
+    queue: list[QueuePlace] | SkipJsonSchema[None] = None
+    """Left out where it did not change."""
+    devices: list[DeviceNow] | SkipJsonSchema[None] = None
+    """Left out where they did not change."""
+
+    def to_plain(self) -> dict[str, Any]:
+        """As it is sent."""
+        stayed = {name for name in ("queue", "devices") if getattr(self, name) is None}
+        return self.model_dump(exclude=stayed)

@@ -1,0 +1,170 @@
+/** Commands on what is selected: remove, copy, paste, mode, fold, colour, group, arrange. */
+
+import {
+  addGroup,
+  addNote,
+  arrange as arranged,
+  paste as pasted,
+  removeItems,
+  setCollapsed,
+  setColor,
+  setMode,
+  setTitle,
+} from "../../graph/edits";
+import { copy as copied, type Clip } from "../../graph/file/clip";
+import { putClip, takeClip } from "../../graph/file/clipboard";
+import { idsOf, itemKey } from "../../graph/items";
+import { freshName } from "../../graph/names";
+import { t } from "../../i18n";
+import { edit, editorStore, select } from "../../store/editor";
+import { toast } from "../../store/page";
+import type { EditorGraph, Mode, Point } from "../../types";
+import { canvasUi, middle, onCanvas, openPopup, say, type Target } from "../canvasUi";
+import { NODE_WIDTH } from "../flow/flowNodes";
+import { showAll } from "../flow/showAll";
+import { focusItem } from "./focusItem";
+
+const PASTE_OFFSET = 32;
+const GROUP_MARGIN = 24;
+const GROUP_HEAD = 44;
+
+/** What a command acts on: the selection. */
+function chosen(): string[] {
+  return [...editorStore.getState().selection];
+}
+
+export function remove(keys: readonly string[] = chosen()): void {
+  if (keys.length === 0) return;
+  edit(t("canvas.remove"), (graph) => removeItems(graph, keys));
+  select([]);
+  say(t("canvas.removed", { n: keys.length }));
+  canvasUi.getState().box?.focus({ preventScroll: true });
+}
+
+/** Copy what is selected to the system's clipboard; false where there is nothing. */
+export function copy(): boolean {
+  const clip = copied(editorStore.getState().graph, chosen());
+  if (!clip) return false;
+  void putClip(clip);
+  say(t("canvas.copied", { n: chosen().length }));
+  return true;
+}
+
+export function cut(): void {
+  if (copy()) remove();
+}
+
+/** Paste at a place on the canvas, the middle of the view where none is given; `text` is what a paste event brought. */
+export async function paste({ at, text }: { at?: Point; text?: string } = {}): Promise<void> {
+  const clip = await takeClip(text);
+  if (clip) put(t("canvas.paste"), (graph) => pasted(graph, clip, at ?? onCanvas(middle())));
+  else toast({ kind: "info", text: t("canvas.nothing_to_paste") });
+}
+
+export function duplicate(): void {
+  const { graph } = editorStore.getState();
+  const clip = copied(graph, chosen());
+  if (!clip) return;
+  const [left, top] = cornerOf(clip);
+  put(t("canvas.duplicate"), (last) => pasted(last, clip, [left + PASTE_OFFSET, top + PASTE_OFFSET]));
+}
+
+function cornerOf({ graph }: Clip): Point {
+  const frames = [...graph.groups, ...graph.notes].map(({ rect }) => rect);
+  const places = [...Object.values(graph.nodes).map((node) => node.at), ...frames];
+  return [Math.min(...places.map((place) => place[0])), Math.min(...places.map((place) => place[1]))];
+}
+
+function put(label: string, change: (graph: EditorGraph) => { graph: EditorGraph; keys: string[] }): void {
+  let keys: string[] = [];
+  edit(label, (graph) => {
+    const result = change(graph);
+    keys = result.keys;
+    return result.graph;
+  });
+  select(keys);
+  if (keys[0]) focusItem(keys[0]);
+  say(t("canvas.pasted", { n: keys.length }));
+}
+
+/** Give nodes a mode; nodes that all have it already run again. */
+export function toggleMode(mode: Mode, names: readonly string[] = idsOf(chosen(), "node")): void {
+  const { graph } = editorStore.getState();
+  const isSet = names.length > 0 && names.every((name) => graph.nodes[name]?.mode === mode);
+  edit(t(mode === "mute" ? "canvas.mute" : "canvas.bypass"), (last) => setMode(last, names, isSet ? "run" : mode));
+}
+
+export function applyMode(mode: Mode, names: readonly string[]): void {
+  edit(t("canvas.mode"), (graph) => setMode(graph, names, mode));
+}
+
+export function collapse(names: readonly string[], isFolded: boolean): void {
+  edit(t(isFolded ? "canvas.fold" : "canvas.unfold"), (graph) => setCollapsed(graph, names, isFolded));
+}
+
+export function retitle(name: string, title: string): void {
+  edit(t("canvas.rename"), (graph) => setTitle(graph, name, title));
+}
+
+export function paint(keys: readonly string[], color: string): void {
+  edit(t("canvas.color"), (graph) => setColor(graph, keys, color));
+}
+
+export function selectAll(): void {
+  const { graph } = editorStore.getState();
+  const keys = [
+    ...Object.keys(graph.nodes).map((name) => itemKey("node", name)),
+    ...graph.groups.map((group) => itemKey("group", group.id)),
+    ...graph.notes.map((note) => itemKey("note", note.id)),
+    ...Object.keys(graph.reroutes).map((id) => itemKey("reroute", id)),
+  ];
+  select(keys);
+  say(t("canvas.selected", { n: keys.length }));
+}
+
+/** Size of a node as it is drawn. */
+export function sizeOf(name: string): Point {
+  const measured = canvasUi.getState().flow?.getNode(itemKey("node", name))?.measured;
+  return [measured?.width ?? NODE_WIDTH, measured?.height ?? 160];
+}
+
+/** Order the selected nodes, or all of them where fewer than two are selected. */
+export function arrange(): void {
+  const names = idsOf(chosen(), "node");
+  const only = names.length > 1 ? names : undefined;
+  edit(t("canvas.arrange"), (graph) => arranged(graph, { only, sizeOf }));
+  if (!only) requestAnimationFrame(() => showAll(200));
+}
+
+/** Draw a group around the selected nodes, or an empty one. */
+export function groupSelected(at: Point = onCanvas(middle())): void {
+  const { graph } = editorStore.getState();
+  const names = idsOf(chosen(), "node");
+  const id = freshName("group", (taken) => graph.groups.some((group) => group.id === taken));
+  const boxes = names.map((name) => ({ at: graph.nodes[name]?.at ?? at, size: sizeOf(name) }));
+  const left = Math.min(...boxes.map((box) => box.at[0])) - GROUP_MARGIN;
+  const top = Math.min(...boxes.map((box) => box.at[1])) - GROUP_HEAD - GROUP_MARGIN / 2;
+  const right = Math.max(...boxes.map((box) => box.at[0] + box.size[0])) + GROUP_MARGIN;
+  const bottom = Math.max(...boxes.map((box) => box.at[1] + box.size[1])) + GROUP_MARGIN;
+  const rect: [number, number, number, number] = names.length
+    ? [left, top, right - left, bottom - top]
+    : [...at, 360, 240];
+  edit(t("canvas.group"), (last) => addGroup(last, { id, title: t("canvas.group"), color: "", rect }));
+  select([itemKey("group", id)]);
+  canvasUi.setState({ renaming: itemKey("group", id) });
+}
+
+export function addComment(at: Point = onCanvas(middle())): void {
+  const { graph } = editorStore.getState();
+  const id = freshName("note", (taken) => graph.notes.some((note) => note.id === taken));
+  edit(t("canvas.comment"), (last) => addNote(last, { id, text: "", color: "yellow", rect: [...at, 220, 120] }));
+  select([itemKey("note", id)]);
+  canvasUi.setState({ renaming: itemKey("note", id) });
+}
+
+/** Open the menu of a thing below a button. */
+export function openMenuBeside(button: HTMLElement, target: Target): void {
+  const rect = button.getBoundingClientRect();
+  const place = { x: rect.left, y: rect.bottom };
+  openPopup({ kind: "menu", ...place, flow: onCanvas(place), target });
+}

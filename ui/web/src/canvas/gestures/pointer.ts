@@ -1,0 +1,184 @@
+/** What the pointer does on the canvas, as commands: wires, menus, the palette. */
+
+import type { Connection, FinalConnectionState, HandleType, Node, OnConnectStartParams } from "@xyflow/react";
+import { useMemo, type MouseEvent as ReactMouseEvent } from "react";
+import { parseItem } from "../../graph/items";
+import { canConnect } from "../../graph/wireTypes";
+import { t } from "../../i18n";
+import { editorStore, select } from "../../store/editor";
+import { canvasUi, onCanvas, openPopup, type Target } from "../canvasUi";
+import { bestEnd, link, putReroute, refuse, relink, unlink } from "../commands/wireCommands";
+import { endName, type WireEdge } from "../flow/flowEdges";
+import { wireEndOf } from "../wires/wireEnd";
+
+interface Place {
+  x: number;
+  y: number;
+}
+
+export function placeOf(event: MouseEvent | TouchEvent | ReactMouseEvent): Place {
+  const point = "changedTouches" in event ? event.changedTouches[0] : event;
+  return { x: point?.clientX ?? 0, y: point?.clientY ?? 0 };
+}
+
+/** React Flow's event handlers; none of them reads what changes, so they never change themselves. */
+export function useCanvasEvents() {
+  return useMemo(makeEvents, []);
+}
+
+function makeEvents() {
+  /** The wire being moved by its end, until it is dropped. */
+  let moved: WireEdge | null = null;
+  let isDone = false;
+  let place: Place = { x: 0, y: 0 };
+
+  const isValidConnection = (wire: Connection | WireEdge): boolean => {
+    const { graph, catalog } = editorStore.getState();
+    const from = endName(wire.source, wire.sourceHandle ?? "");
+    return canConnect(graph, catalog, from, endName(wire.target, wire.targetHandle ?? "")) === "";
+  };
+
+  return {
+    isValidConnection,
+    onConnectStart: (_event: MouseEvent | TouchEvent, { nodeId, handleId, handleType }: OnConnectStartParams) => {
+      startWire(nodeId, handleId, handleType);
+    },
+    onConnect: (wire: Connection) => {
+      if (moved) return;
+      link(endName(wire.source, wire.sourceHandle ?? ""), endName(wire.target, wire.targetHandle ?? ""), place);
+    },
+    onConnectEnd: (event: MouseEvent | TouchEvent, state: FinalConnectionState) => {
+      place = placeOf(event);
+      canvasUi.setState({ wire: null });
+      if (!moved) dropWire(state, place);
+    },
+    onClickConnectStart: (_event: unknown, { nodeId, handleId, handleType }: OnConnectStartParams) => {
+      startWire(nodeId, handleId, handleType);
+    },
+    onClickConnectEnd: (event: MouseEvent | TouchEvent) => {
+      explainClick(event);
+      canvasUi.setState({ wire: null });
+    },
+    onReconnectStart: (_event: unknown, edge: WireEdge) => {
+      moved = edge;
+      isDone = false;
+    },
+    onReconnect: (edge: WireEdge, wire: Connection) => {
+      isDone = true;
+      const from = endName(wire.source, wire.sourceHandle ?? "");
+      relink(edge.id.slice(2), from, endName(wire.target, wire.targetHandle ?? ""));
+    },
+    onReconnectEnd: (
+      event: MouseEvent | TouchEvent,
+      edge: WireEdge,
+      _type: HandleType,
+      state: FinalConnectionState,
+    ) => {
+      if (!isDone && !state.toHandle) unlink(edge.id.slice(2));
+      else if (!isDone) explain(state, placeOf(event));
+      moved = null;
+      canvasUi.setState({ wire: null });
+    },
+    onNodeContextMenu: (event: ReactMouseEvent, node: Node) => openMenu(event, targetOf(node.id, event), node.id),
+    onSelectionContextMenu: (event: ReactMouseEvent, nodes: Node[]) => {
+      openMenu(event, targetOf(nodes[0]?.id ?? "", event), nodes[0]?.id ?? "");
+    },
+    onEdgeContextMenu: (event: ReactMouseEvent, edge: WireEdge) => {
+      openMenu(event, { kind: "wire", socket: edge.id.slice(2) }, edge.id);
+    },
+    onEdgeDoubleClick: (event: ReactMouseEvent, edge: WireEdge) => {
+      if (edge.selectable) putReroute(edge.id.slice(2), onCanvas(placeOf(event)));
+    },
+    onPaneContextMenu: (event: MouseEvent | ReactMouseEvent) => openMenu(event, { kind: "canvas" }, ""),
+    onDoubleClick: (event: ReactMouseEvent) => {
+      if (!(event.target instanceof Element) || !event.target.classList.contains("react-flow__pane")) return;
+      const at = placeOf(event);
+      openPopup({ kind: "palette", ...at, flow: onCanvas(at), wire: null });
+    },
+    onMoveStart: () => setMoving(true),
+    onMoveEnd: () => setMoving(false),
+  };
+}
+
+/** While the view moves, the browser keeps what it has painted; React has no part in it. */
+function setMoving(isMoving: boolean): void {
+  canvasUi.getState().box?.classList.toggle("ll-canvas-moving", isMoving);
+}
+
+function startWire(node: string | null, handle: string | null, type: HandleType | null): void {
+  canvasUi.setState({ wire: node && type ? wireEndOf(node, handle ?? "", type) : null, refusal: null });
+}
+
+/** Dropped on empty space: the palette of what fits. On a node: its first socket that fits. */
+function dropWire(state: FinalConnectionState, place: Place): void {
+  const { fromNode, fromHandle } = state;
+  const wire = fromNode && fromHandle ? wireEndOf(fromNode.id, fromHandle.id ?? "", fromHandle.type) : null;
+  if (!wire || state.isValid) return;
+  if (state.toHandle) {
+    explain(state, place);
+    return;
+  }
+  const below = canvasUi.getState().box?.getRootNode() as Document | ShadowRoot | undefined;
+  const node = below?.elementFromPoint(place.x, place.y)?.closest<HTMLElement>(".react-flow__node");
+  const item = node?.dataset.id ? parseItem(node.dataset.id) : null;
+  if (item?.kind === "node") dropOn(item.id, wire, place);
+  else openPopup({ kind: "palette", ...place, flow: onCanvas(place), wire });
+}
+
+function dropOn(node: string, wire: NonNullable<ReturnType<typeof wireEndOf>>, place: Place): void {
+  const end = bestEnd(wire, node);
+  if (!end) {
+    if (!wire.name.startsWith(`${node}.`)) refuse(t("canvas.nothing_fits", { type: wire.type }), place);
+    return;
+  }
+  const other = `${node}.${end.socket.name}`;
+  link(wire.side === "output" ? wire.name : other, wire.side === "output" ? other : wire.name, place);
+}
+
+/** Why a wire may not end where it was dropped. */
+function explain({ fromNode, fromHandle, toNode, toHandle }: FinalConnectionState, place: Place): void {
+  if (!fromNode || !fromHandle || !toNode || !toHandle) return;
+  const ends = [endName(fromNode.id, fromHandle.id ?? ""), endName(toNode.id, toHandle.id ?? "")] as const;
+  if (ends[0] === ends[1] && fromHandle.type === toHandle.type) return;
+  refuse(reasonBetween(ends, fromHandle.type, toHandle.type), place);
+}
+
+export function reasonBetween(ends: readonly [string, string], from: HandleType, to: HandleType): string {
+  if (from === to) return t(from === "source" ? "canvas.both_outputs" : "canvas.both_inputs");
+  const { graph, catalog } = editorStore.getState();
+  return from === "source"
+    ? canConnect(graph, catalog, ends[0], ends[1])
+    : canConnect(graph, catalog, ends[1], ends[0]);
+}
+
+/** After two taps: React Flow does not tell whether the second one was allowed. */
+function explainClick(event: MouseEvent | TouchEvent): void {
+  const { wire } = canvasUi.getState();
+  const handle = event.target instanceof HTMLElement ? event.target.closest<HTMLElement>(".react-flow__handle") : null;
+  const { nodeid: node, handleid: socket } = handle?.dataset ?? {};
+  if (!wire || !handle || !node) return;
+  const to = handle.classList.contains("source") ? "source" : "target";
+  const end = endName(node, socket ?? "");
+  const from = wire.side === "output" ? "source" : "target";
+  if (end === wire.name && from === to) return;
+  const reason = reasonBetween([wire.name, end], from, to);
+  if (reason) refuse(reason, placeOf(event));
+}
+
+function openMenu(event: MouseEvent | ReactMouseEvent, target: Target, key: string): void {
+  event.preventDefault();
+  if (key && !editorStore.getState().selection.has(key)) select([key]);
+  const place = placeOf(event);
+  openPopup({ kind: "menu", ...place, flow: onCanvas(place), target });
+}
+
+/** What a menu of an item on the canvas is about; on a row of a node, also that socket. */
+export function targetOf(key: string, event?: { target: EventTarget | null }): Target {
+  const item = parseItem(key);
+  if (item?.kind === "node") {
+    const row = event?.target instanceof Element ? event.target.closest<HTMLElement>("[data-socket]") : null;
+    return { kind: "node", name: item.id, socket: row?.dataset.socket };
+  }
+  if (item?.kind === "wire") return { kind: "wire", socket: item.id };
+  return item ? { kind: item.kind, id: item.id } : { kind: "canvas" };
+}

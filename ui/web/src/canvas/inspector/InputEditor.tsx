@@ -1,0 +1,73 @@
+import { titleOf } from "../../graph/catalog";
+import { canExpose } from "../../graph/edits/params";
+import { splitTarget } from "../../graph/values";
+import { t } from "../../i18n";
+import { spoken } from "../../parts/format";
+import { IconButton } from "../../parts/IconButton";
+import { useEditor } from "../../store/editor";
+import { Field, hasWidget } from "../../widgets/Field";
+import { focusNode } from "../commands/focusItem";
+import { expose, setParamValue, setValue, unexpose } from "../commands/valueCommands";
+import { unlink } from "../commands/wireCommands";
+import { problemsOf } from "../nodes/problemsOf";
+import type { CommonInput } from "./commonInputs";
+
+/** One input of the selected nodes: its field, or where its wire comes from; and whether it is a param. */
+export function InputEditor({ names, input }: { names: readonly string[]; input: CommonInput }) {
+  const { spec, from, param, isMixed, value } = input;
+  const [name = ""] = names;
+  const isOne = names.length === 1;
+  const problem = useEditor((state) => problemsOf(state.problems, name, spec.name));
+  if (from) return <Linked names={names} input={input} />;
+  if (!hasWidget(spec)) {
+    return (
+      <div className="ll-panel-input ll-panel-free">
+        <span>{spoken(spec.name)}</span>
+        <span>{t("canvas.takes_wire", { type: spec.type })}</span>
+      </div>
+    );
+  }
+  const isParam = param !== "";
+  return (
+    <div className="ll-panel-input">
+      <Field
+        spec={spec}
+        id={`ll-in-${spec.name}`}
+        value={value}
+        label={isParam ? `${spoken(spec.name)} (${t("canvas.param", { name: param })})` : undefined}
+        placeholder={isMixed ? t("canvas.mixed") : undefined}
+        problem={isOne ? problem || undefined : undefined}
+        seedKey={isParam ? `$${param}` : isOne ? `${name}.${spec.name}` : undefined}
+        onChange={(next, { commit }) =>
+          isParam && isOne ? setParamValue(param, next, commit) : setValue(names, spec.name, next, commit)
+        }
+      />
+      {isOne && canExpose(spec) && (
+        <IconButton
+          icon={isParam ? "unlock" : "settings"}
+          label={isParam ? t("canvas.unexpose", { name: param }) : t("canvas.expose", { name: spoken(spec.name) })}
+          isPressed={isParam}
+          onClick={() => (isParam ? unexpose(param) : expose(name, spec))}
+        />
+      )}
+    </div>
+  );
+}
+
+function Linked({ names, input: { spec, from } }: { names: readonly string[]; input: CommonInput }) {
+  const [source, socket] = splitTarget(from);
+  const title = useEditor((state) => titleOf(state.graph, state.catalog, source));
+  return (
+    <div className="ll-panel-input ll-panel-free">
+      <span>{spoken(spec.name)}</span>
+      <button type="button" className="ll-panel-source" onClick={() => focusNode(source)}>
+        {t("canvas.from", { source: `${title} · ${spoken(socket)}` })}
+      </button>
+      <IconButton
+        icon="close"
+        label={t("canvas.disconnect_socket", { name: spoken(spec.name) })}
+        onClick={() => names.forEach((name) => unlink(`${name}.${spec.name}`))}
+      />
+    </div>
+  );
+}

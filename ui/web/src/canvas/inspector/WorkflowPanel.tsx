@@ -1,0 +1,89 @@
+import { describe, setOutput } from "../../graph/edits";
+import { isName } from "../../graph/names";
+import { t } from "../../i18n";
+import { IconButton } from "../../parts/IconButton";
+import { edit, useEditor } from "../../store/editor";
+import { toast } from "../../store/page";
+import { focusNode } from "../commands/focusItem";
+import { OutputAdder } from "./OutputAdder";
+import { ParamEditor } from "./ParamEditor";
+import { TextBox } from "./TextBox";
+
+/** The workflow itself: name, description, the params its users set, the outputs it gives. */
+export function WorkflowPanel() {
+  const name = useEditor((state) => state.graph.name);
+  const description = useEditor((state) => state.graph.description);
+  const params = useEditor((state) => state.graph.params);
+  const names = Object.keys(params);
+  return (
+    <>
+      <header className="ll-inspector-head">
+        <h2>{t("canvas.workflow")}</h2>
+      </header>
+      <TextBox
+        id="ll-wf-name"
+        label={t("canvas.workflow_name")}
+        value={name}
+        onSettle={(text) => text && edit(t("canvas.rename"), (graph) => describe(graph, { name: text }))}
+      />
+      <TextBox
+        id="ll-wf-about"
+        label={t("canvas.description")}
+        value={description}
+        isLong
+        onSettle={(text) => edit(t("canvas.describe"), (graph) => describe(graph, { description: text }))}
+      />
+      <h3 className="ll-inspector-title">{t("canvas.params")}</h3>
+      <p className="ll-inspector-help">{t(names.length ? "canvas.params_help" : "canvas.no_params")}</p>
+      {names.map((param, index) => (
+        <ParamEditor key={param} name={param} isFirst={index === 0} isLast={index === names.length - 1} />
+      ))}
+      <Outputs />
+    </>
+  );
+}
+
+function Outputs() {
+  const outputs = useEditor((state) => state.graph.outputs);
+  const entries = Object.entries(outputs);
+  return (
+    <>
+      <h3 className="ll-inspector-title">{t("canvas.declared_outputs")}</h3>
+      <p className="ll-inspector-help">{t(entries.length ? "canvas.outputs_help" : "canvas.no_outputs")}</p>
+      {entries.map(([name, { from }]) => (
+        <div key={name} className="ll-output-line">
+          <TextBox
+            id={`ll-out-${name}`}
+            label={t("canvas.from", { source: from })}
+            value={name}
+            onSettle={(next) => renameOutput(name, next)}
+          />
+          <IconButton
+            icon="eye"
+            label={t("canvas.show_node", { node: from })}
+            onClick={() => focusNode(from.slice(0, from.indexOf(".")))}
+          />
+          <IconButton
+            icon="trash"
+            label={t("canvas.remove_output", { name })}
+            onClick={() => edit(t("canvas.remove_output", { name }), (graph) => setOutput(graph, name, null))}
+          />
+        </div>
+      ))}
+      <OutputAdder />
+    </>
+  );
+}
+
+function renameOutput(from: string, to: string): void {
+  if (!isName(to)) {
+    toast({ kind: "error", text: t("canvas.name_wrong", { name: to }) });
+    return;
+  }
+  edit(t("canvas.rename"), (graph) => {
+    const link = graph.outputs[from];
+    if (!link || graph.outputs[to]) return graph;
+    const outputs = Object.entries(graph.outputs).map(([name, value]) => [name === from ? to : name, value]);
+    return { ...graph, outputs: Object.fromEntries(outputs) };
+  });
+}

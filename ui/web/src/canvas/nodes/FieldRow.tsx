@@ -1,0 +1,113 @@
+import { memo } from "react";
+import { asRead } from "../../exact";
+import { own } from "../../graph/record";
+import { isParamRef, isWrapped } from "../../graph/values";
+import { t } from "../../i18n";
+import { spoken } from "../../parts/format";
+import { useEditor } from "../../store/editor";
+import type { InputSpec, InputValue, Json } from "../../types";
+import { Field, hasWidget } from "../../widgets/Field";
+import { useCanvasUi } from "../canvasUi";
+import { setParamValue, setValue } from "../commands/valueCommands";
+import type { InputView } from "./nodeView";
+import { problemsOf } from "./problemsOf";
+import { Required } from "./Required";
+import { SocketHandle } from "./SocketHandle";
+
+/** One input of plain values: its socket, and its field unless a wire brings the value. */
+export const FieldRow = memo(Row, (a, b) => a.node === b.node && isSameInput(a.input, b.input));
+
+function isSameInput(a: InputView, b: InputView): boolean {
+  return a.spec === b.spec && a.value === b.value;
+}
+
+function Row({ node, input }: { node: string; input: InputView }) {
+  const { spec, value, isLinked, isKnown } = input;
+  const problem = useEditor((state) => problemsOf(state.problems, node, spec.name));
+  const isNear = useCanvasUi((state) => state.isNear);
+  const isMissing = spec.required && !isLinked && isEmpty(value) && isEmpty(spec.default);
+  const isDrawn = !isLinked && isKnown && hasWidget(spec);
+  const isShort = isDrawn && !isTall(spec);
+  const paramHelp = isParamRef(value) ? t("canvas.param_help", { name: value.param }) : undefined;
+  const classes = [
+    "ll-row",
+    isShort && paramHelp ? "ll-row-param" : "",
+    isDrawn && !isShort ? "ll-row-tall" : "",
+    spec.required ? "ll-row-required" : "",
+    isMissing ? "ll-socket-missing" : "",
+    problem ? "ll-row-problem" : "",
+  ];
+  return (
+    <div className={classes.filter(Boolean).join(" ")} data-socket={spec.name} title={isShort ? paramHelp : undefined}>
+      {(isNear || isLinked) && (
+        <SocketHandle
+          side="input"
+          name={spec.name}
+          type={spec.type}
+          help={spec.help}
+          isRequired={spec.required}
+          isLinked={isLinked}
+        />
+      )}
+      {isParamRef(value) && !isShort && (
+        <span className="ll-param" title={paramHelp}>
+          {value.param === spec.name ? t("canvas.param_badge") : t("canvas.param", { name: value.param })}
+        </span>
+      )}
+      {isDrawn ? (
+        <Value node={node} spec={spec} value={value} problem={problem} isNear={isNear} />
+      ) : (
+        <span className="ll-row-label" title={spec.help || undefined}>
+          {spoken(spec.name)}
+          {spec.required && <Required />}
+          {!isKnown && <em>{t("canvas.unknown_input")}</em>}
+        </span>
+      )}
+    </div>
+  );
+}
+
+function isEmpty(value: InputValue | undefined): boolean {
+  return value === undefined || value === null || value === "";
+}
+
+interface ValueProps {
+  node: string;
+  spec: InputSpec;
+  value: InputValue | undefined;
+  problem: string;
+  isNear: boolean;
+}
+
+function Value({ node, spec, value, problem, isNear }: ValueProps) {
+  const param = useEditor((state) => (isParamRef(value) ? own(state.graph.params, value.param) : undefined));
+  const plain = isParamRef(value) ? param?.default : isWrapped(value) ? value.value : (value as Json | undefined);
+  if (!isNear) return <Far spec={spec} value={plain ?? spec.default} />;
+  return (
+    <Field
+      spec={spec}
+      id={`ll-${node}-${spec.name}`}
+      value={plain ?? null}
+      problem={problem || undefined}
+      seedKey={isParamRef(value) ? `$${value.param}` : `${node}.${spec.name}`}
+      compact
+      onChange={(next, { commit }) =>
+        isParamRef(value) ? setParamValue(value.param, next, commit) : setValue([node], spec.name, next, commit)
+      }
+    />
+  );
+}
+
+/** Stands for a field that is too small on the screen to be read. */
+function Far({ spec, value }: { spec: InputSpec; value: Json }) {
+  return (
+    <span className={`ll-far-row ${isTall(spec) ? "ll-far-tall" : ""}`}>
+      <span>{spoken(spec.name)}</span>
+      <span>{asRead(value)}</span>
+    </span>
+  );
+}
+
+function isTall({ widget }: InputSpec): boolean {
+  return ["multiline", "model", "lora", "picture"].includes(widget);
+}

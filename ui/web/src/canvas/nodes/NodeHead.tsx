@@ -1,0 +1,87 @@
+import { itemKey } from "../../graph/items";
+import { t } from "../../i18n";
+import { IconButton } from "../../parts/IconButton";
+import { Icon } from "../../parts/icons";
+import { useEditor } from "../../store/editor";
+import type { EditorNode, NodeSpec } from "../../types";
+import { collapse, openMenuBeside, retitle } from "../commands/itemCommands";
+import { TitleLine } from "../groups/TitleLine";
+import type { NodeView } from "./nodeView";
+import { problemsOf } from "./problemsOf";
+import { SocketHandle } from "./SocketHandle";
+
+interface NodeHeadProps {
+  name: string;
+  node: EditorNode;
+  title: string;
+  spec: NodeSpec | undefined;
+  view: NodeView;
+}
+
+/** A node's title bar: fold, title (double click edits it), mode, problems, menu. */
+export function NodeHead({ name, node, title, spec, view }: NodeHeadProps) {
+  const problem = useEditor((state) => problemsOf(state.problems, name, null));
+  const isFolded = node.collapsed ?? false;
+  return (
+    <div className="ll-node-head">
+      {isFolded && <FoldedHandles view={view} />}
+      <IconButton
+        className="nodrag"
+        icon={isFolded ? "chevron-right" : "chevron-down"}
+        size={13}
+        label={t(isFolded ? "canvas.unfold" : "canvas.fold")}
+        aria-expanded={!isFolded}
+        tabIndex={-1}
+        onClick={() => collapse([name], !isFolded)}
+      />
+      <span className="ll-node-title" title={about(spec, node)}>
+        <TitleLine
+          of={itemKey("node", name)}
+          label={t("canvas.title_of_node")}
+          value={title}
+          onSettle={(text) => retitle(name, text)}
+        />
+      </span>
+      {node.mode !== "run" && (
+        <span className="ll-node-mode">
+          <Icon name={node.mode === "mute" ? "mute" : "bypass"} size={13} />
+          {t(node.mode === "mute" ? "canvas.muted" : "canvas.bypassed")}
+        </span>
+      )}
+      {problem && (
+        <span className="ll-node-problem" role="img" aria-label={problem} title={problem}>
+          <Icon name="warning" size={15} />
+        </span>
+      )}
+      <IconButton
+        className="nodrag"
+        icon="more"
+        size={15}
+        label={t("canvas.menu_of", { node: title })}
+        tabIndex={-1}
+        aria-haspopup="menu"
+        onClick={(event) => openMenuBeside(event.currentTarget, { kind: "node", name })}
+      />
+    </div>
+  );
+}
+
+/** Where the wires of a folded node end. */
+function FoldedHandles({ view }: { view: NodeView }) {
+  const inputs = [...view.sockets, ...view.fields, ...view.advanced].filter((input) => input.isLinked);
+  return (
+    <>
+      {inputs.map(({ spec }) => (
+        <SocketHandle key={spec.name} side="input" name={spec.name} type={spec.type} isLinked />
+      ))}
+      {view.outputs.map(({ spec }) => (
+        <SocketHandle key={spec.name} side="output" name={spec.name} type={spec.type} isLinked />
+      ))}
+    </>
+  );
+}
+
+function about(spec: NodeSpec | undefined, node: EditorNode): string {
+  if (!spec) return t("canvas.unknown_type", { type: node.type });
+  return spec.help ? `${spec.title}\n${spec.help}` : spec.title;
+}

@@ -1,0 +1,37 @@
+import { Handle, Position } from "@xyflow/react";
+import { memo } from "react";
+import { t } from "../../i18n";
+import { spoken } from "../../parts/format";
+import { lookOf } from "../look";
+
+interface SocketHandleProps {
+  side: "input" | "output";
+  name: string;
+  type: string;
+  help?: string;
+  isRequired?: boolean;
+  isLinked?: boolean;
+}
+
+/** The place where wires start and end: its colour and its shape both say the type. */
+export const SocketHandle = memo(function SocketHandle(props: SocketHandleProps) {
+  const { side, name, type, help = "", isRequired = false, isLinked = false } = props;
+  const { tone, shape } = lookOf(type);
+  const label = t(side === "input" ? "canvas.input_socket" : "canvas.output_socket", { name: spoken(name), type });
+  const note = isRequired ? `${label}, ${t("canvas.required")}` : label;
+  return (
+    <Handle
+      id={name}
+      type={side === "input" ? "target" : "source"}
+      position={side === "input" ? Position.Left : Position.Right}
+      className={`ll-handle ll-tone-${tone}`}
+      role="button"
+      tabIndex={-1}
+      aria-label={note}
+      title={help ? `${note}\n${help}` : note}
+      data-type={type}
+    >
+      <i className={`ll-dot ll-shape-${shape} ${isLinked ? "ll-dot-linked" : ""}`} />
+    </Handle>
+  );
+});

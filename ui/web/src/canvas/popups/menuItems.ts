@@ -1,0 +1,205 @@
+/** The entries of the canvas's menus, by what was clicked. */
+
+import { nodeSpec } from "../../graph/catalog";
+import { canExpose } from "../../graph/edits/params";
+import { idsOf, itemKey } from "../../graph/items";
+import { own } from "../../graph/record";
+import { isLink, isParamRef } from "../../graph/values";
+import { t } from "../../i18n";
+import { runTo } from "../../panels/runs/runActions";
+import { spoken } from "../../parts/format";
+import type { MenuAction, MenuItem } from "../../parts/overlays/Menu";
+import { editorStore, redo, select, undo } from "../../store/editor";
+import type { Point } from "../../types";
+import { canvasUi, middle, openPopup, type Target } from "../canvasUi";
+import { focusItem, focusNode } from "../commands/focusItem";
+import {
+  addComment,
+  arrange,
+  collapse,
+  copy,
+  cut,
+  duplicate,
+  groupSelected,
+  paint,
+  paste,
+  remove,
+  selectAll,
+  toggleMode,
+} from "../commands/itemCommands";
+import { expose, resetValue, unexpose } from "../commands/valueCommands";
+import { putReroute, unlink } from "../commands/wireCommands";
+import { COLORS } from "../look";
+
+export function menuItems(target: Target, at: Point): MenuItem[] {
+  switch (target.kind) {
+    case "node":
+      return nodeItems(target.name, target.socket);
+    case "wire":
+      return wireItems(target.socket, at);
+    case "canvas":
+      return canvasItems(at);
+    case "group":
+    case "note":
+    case "reroute":
+      return frameItems(itemKey(target.kind, target.id), target.kind !== "reroute");
+  }
+}
+
+function nodeItems(name: string, socket: string | undefined): MenuItem[] {
+  const { graph, selection } = editorStore.getState();
+  const node = own(graph.nodes, name);
+  if (!node) return [];
+  const chosen = idsOf(selection, "node");
+  const names = chosen.includes(name) ? chosen : [name];
+  const keys = names.map((each) => itemKey("node", each));
+  const isFolded = node.collapsed ?? false;
+  return [
+    { label: t("canvas.run_here"), icon: "play", onSelect: () => void runTo(...names) },
+    { label: t("canvas.wiring"), icon: "link", hint: "Enter", onSelect: () => openSocketsOf(name) },
+    ...(socket ? socketItems(name, socket) : []),
+    "-",
+    ...modeItems(names),
+    {
+      label: t(isFolded ? "canvas.unfold" : "canvas.fold"),
+      icon: isFolded ? "chevron-right" : "chevron-down",
+      hint: ".",
+      onSelect: () => collapse(names, !isFolded),
+    },
+    colorItem(keys),
+    { label: t("canvas.group_selected"), icon: "group", hint: "Ctrl+G", onSelect: () => groupSelected() },
+    "-",
+    ...editItems(),
+  ];
+}
+
+function modeItems(names: readonly string[]): MenuAction[] {
+  const { nodes } = editorStore.getState().graph;
+  const isAll = (mode: string) => names.every((name) => nodes[name]?.mode === mode);
+  return [
+    {
+      label: t(isAll("mute") ? "canvas.unmute" : "canvas.mute"),
+      icon: "mute",
+      hint: "Ctrl+M",
+      onSelect: () => toggleMode("mute", names),
+    },
+    {
+      label: t(isAll("bypass") ? "canvas.unbypass" : "canvas.bypass"),
+      icon: "bypass",
+      hint: "Ctrl+B",
+      onSelect: () => toggleMode("bypass", names),
+    },
+  ];
+}
+
+/** Of the row that was clicked. */
+function socketItems(name: string, socket: string): MenuItem[] {
+  const { graph, catalog } = editorStore.getState();
+  const spec = nodeSpec(graph, catalog, name)?.inputs.find((input) => input.name === socket);
+  const value = own(graph.nodes[name]?.inputs ?? {}, socket);
+  const words = { name: spoken(socket) };
+  const items: MenuItem[] = ["-"];
+  if (isLink(value))
+    items.push({
+      label: t("canvas.disconnect_socket", words),
+      icon: "close",
+      onSelect: () => unlink(`${name}.${socket}`),
+    });
+  else if (isParamRef(value))
+    items.push({
+      label: t("canvas.unexpose", { name: value.param }),
+      icon: "unlock",
+      onSelect: () => unexpose(value.param),
+    });
+  else if (spec && canExpose(spec))
+    items.push({ label: t("canvas.expose", words), icon: "settings", onSelect: () => expose(name, spec) });
+  if (value !== undefined && !isLink(value)) {
+    items.push({
+      label: t(spec ? "canvas.reset_socket" : "canvas.remove_socket", words),
+      icon: "undo",
+      onSelect: () => resetValue([name], socket),
+    });
+  }
+  return items;
+}
+
+function openSocketsOf(node: string): void {
+  const found = canvasUi.getState().box?.querySelector(`[data-id="${CSS.escape(itemKey("node", node))}"]`);
+  const rect = found?.getBoundingClientRect();
+  const place = rect ? { x: rect.left + 16, y: rect.top + 34 } : middle();
+  openPopup({ kind: "sockets", ...place, node });
+}
+
+/** Menus have one level here: the colours are a menu that follows. */
+function colorItem(keys: readonly string[]): MenuItem {
+  const place = canvasUi.getState().popup ?? middle();
+  return {
+    label: t("canvas.color"),
+    icon: "edit",
+    onSelect: () => openPopup({ kind: "colors", x: place.x, y: place.y, keys: [...keys] }),
+  };
+}
+
+export function colorItems(keys: readonly string[]): MenuItem[] {
+  return COLORS.map((color) => ({ label: t(`canvas.color_${color || "none"}`), onSelect: () => paint(keys, color) }));
+}
+
+function editItems(): MenuItem[] {
+  return [
+    { label: t("canvas.copy"), icon: "copy", hint: "Ctrl+C", onSelect: () => void copy() },
+    { label: t("canvas.cut"), icon: "edit", hint: "Ctrl+X", onSelect: cut },
+    { label: t("canvas.duplicate"), icon: "duplicate", hint: "Ctrl+D", onSelect: duplicate },
+    { label: t("canvas.remove"), icon: "trash", hint: "Del", isDanger: true, onSelect: () => remove() },
+  ];
+}
+
+function wireItems(socket: string, at: Point): MenuItem[] {
+  const { graph } = editorStore.getState();
+  const [node = "", input = ""] = socket.split(".");
+  const value = own(own(graph.nodes, node)?.inputs ?? {}, input);
+  if (!isLink(value)) return [];
+  const source = value.from.slice(0, value.from.indexOf("."));
+  return [
+    { label: t("canvas.add_reroute"), icon: "plus", onSelect: () => putReroute(socket, at) },
+    { label: t("canvas.go_to", { node: source }), icon: "chevron-left", onSelect: () => focusNode(source) },
+    { label: t("canvas.go_to", { node }), icon: "chevron-right", onSelect: () => focusNode(node) },
+    "-",
+    { label: t("canvas.disconnect"), icon: "trash", hint: "Del", isDanger: true, onSelect: () => unlink(socket) },
+  ];
+}
+
+function frameItems(key: string, isFrame: boolean): MenuItem[] {
+  const choose = () => {
+    select([key]);
+    focusItem(key);
+  };
+  return [
+    ...(isFrame
+      ? [colorItem([key]), { label: t("canvas.copy"), icon: "copy" as const, onSelect: () => void copy() }]
+      : []),
+    { label: t("canvas.select"), icon: "check", onSelect: choose },
+    { label: t("canvas.remove"), icon: "trash", isDanger: true, onSelect: () => remove([key]) },
+  ];
+}
+
+function canvasItems(at: Point): MenuItem[] {
+  const { canUndo, canRedo } = editorStore.getState();
+  const place = canvasUi.getState().popup ?? middle();
+  return [
+    {
+      label: t("canvas.add"),
+      icon: "plus",
+      hint: "/",
+      onSelect: () => openPopup({ kind: "palette", x: place.x, y: place.y, flow: at, wire: null }),
+    },
+    { label: t("canvas.add_comment"), icon: "note", onSelect: () => addComment(at) },
+    { label: t("canvas.add_group"), icon: "group", onSelect: () => groupSelected(at) },
+    "-",
+    { label: t("canvas.paste"), icon: "paste", hint: "Ctrl+V", onSelect: () => void paste({ at }) },
+    { label: t("canvas.select_all"), icon: "grid", hint: "Ctrl+A", onSelect: selectAll },
+    { label: t("canvas.arrange"), icon: "arrange", hint: "L", onSelect: arrange },
+    "-",
+    { label: t("canvas.undo"), icon: "undo", hint: "Ctrl+Z", isDisabled: !canUndo, onSelect: undo },
+    { label: t("canvas.redo"), icon: "redo", hint: "Ctrl+Y", isDisabled: !canRedo, onSelect: redo },
+  ];
+}

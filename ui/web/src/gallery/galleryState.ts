@@ -1,0 +1,135 @@
+/** What the gallery shows: the results loaded so far, the filter, what is chosen and what is open. */
+import { useStore } from "zustand";
+import { createStore } from "zustand/vanilla";
+import { host } from "../host";
+import { go, type View } from "../store/page";
+import type { Result } from "../types";
+import { withNewest, withOlder, type Filter } from "./resultPages";
+
+export type Open =
+  /** `among`: where previous and next come from; null is the list of the gallery. */
+  | {
+      view: "detail";
+      result: Result;
+      among: readonly Result[] | null;
+      /** The view to go to again once it is closed. */
+      back?: View | undefined;
+    }
+  | { view: "compare"; a: Result; b: Result }
+  | { view: "sweep"; batch: string };
+
+export interface GalleryState {
+  items: Result[];
+  /** Whether the oldest result is loaded. */
+  isEnd: boolean;
+  isLoading: boolean;
+  /** Why the list could not be loaded; empty when it could. */
+  problem: string;
+  search: string;
+  filter: Filter;
+  isChoosing: boolean;
+  chosen: ReadonlySet<string>;
+  /** The dialogs, the one in front last. */
+  opened: readonly Open[];
+
+  setSearch: (search: string) => void;
+  setFilter: (filter: Partial<Filter>) => void;
+  /** The next, older page. */
+  more: () => Promise<void>;
+  /** What is new, and what is gone. */
+  refresh: () => Promise<void>;
+  /** Take results out of the list that are deleted. */
+  drop: (ids: readonly string[]) => void;
+  choose: (id: string, isChosen: boolean) => void;
+  setChoosing: (isChoosing: boolean, chosen?: Iterable<string>) => void;
+  /** In front of what is open; instead of it where it is the same view. */
+  show: (open: Open) => void;
+  /** Close the dialog in front, or all. */
+  close: (isAll?: boolean) => void;
+}
+
+const PAGE = 60;
+
+export const gallery = createStore<GalleryState>()((set, get) => {
+  /** Counts the loads; the answer to one that is not the last is thrown away. */
+  let turn = 0;
+
+  const load = async (before: string | undefined, join: (items: Result[], page: Result[]) => Result[]) => {
+    const mine = ++turn;
+    set({ isLoading: true, problem: "" });
+    try {
+      const page = await host.results({ search: get().search, limit: PAGE, before });
+      if (mine !== turn) return;
+      const isAll = page.length < PAGE;
+      set((state) => ({
+        items: join(state.items, page),
+        isEnd: isAll || (before === undefined && state.isEnd && overlaps(state.items, page)),
+        isLoading: false,
+      }));
+    } catch (error) {
+      if (mine === turn) set({ isLoading: false, problem: error instanceof Error ? error.message : String(error) });
+    }
+  };
+
+  return {
+    items: [],
+    isEnd: false,
+    isLoading: false,
+    problem: "",
+    search: "",
+    filter: { kind: "all", workflow: "" },
+    isChoosing: false,
+    chosen: new Set(),
+    opened: [],
+
+    setSearch: (search) => {
+      if (search === get().search) return;
+      set({ search, items: [], isEnd: false });
+      void get().refresh();
+    },
+    setFilter: (filter) => set((state) => ({ filter: { ...state.filter, ...filter } })),
+    more: async () => {
+      const { isLoading, isEnd, items } = get();
+      if (!isLoading && !isEnd) await load(items.at(-1)?.id, withOlder);
+    },
+    refresh: () => load(undefined, (items, page) => withNewest(items, page, page.length < PAGE)),
+    drop: (ids) =>
+      set((state) => {
+        const gone = new Set(ids);
+        return {
+          items: state.items.filter((item) => !gone.has(item.id)),
+          chosen: new Set([...state.chosen].filter((id) => !gone.has(id))),
+        };
+      }),
+    choose: (id, isChosen) =>
+      set((state) => {
+        const chosen = new Set(state.chosen);
+        if (isChosen) chosen.add(id);
+        else chosen.delete(id);
+        return { chosen, isChoosing: true };
+      }),
+    setChoosing: (isChoosing, chosen = []) => set({ isChoosing, chosen: new Set(chosen) }),
+    show: (open) =>
+      set(({ opened }) => ({ opened: [...opened.slice(0, opened.at(-1)?.view === open.view ? -1 : undefined), open] })),
+    close: (isAll = false) => {
+      const front = get().opened.at(-1);
+      set(({ opened }) => ({ opened: isAll ? [] : opened.slice(0, -1) }));
+      if (!isAll && front?.view === "detail" && front.back) go(front.back);
+    },
+  };
+});
+
+export function useGallery<T>(select: (state: GalleryState) => T): T {
+  return useStore(gallery, select);
+}
+
+/** Show another result in the detail that is open, with the same neighbours. */
+export function replaceResult(result: Result): void {
+  const front = gallery.getState().opened.at(-1);
+  if (front?.view === "detail") gallery.getState().show({ ...front, result });
+}
+
+function overlaps(items: readonly Result[], page: readonly Result[]): boolean {
+  const known = new Set(items.map((item) => item.id));
+  return page.some((item) => known.has(item.id));
+}

@@ -1,0 +1,64 @@
+import { memo } from "react";
+import { urls } from "../../host";
+import { t } from "../../i18n";
+import { formatSeconds } from "../../parts/format";
+import { Icon } from "../../parts/icons";
+import type { Result } from "../../types";
+import { describe } from "../resultWords";
+import { heading } from "../sweeps/sweepTable";
+
+interface TileProps {
+  result: Result;
+  isChosen: boolean;
+  isChoosing: boolean;
+  onOpen: (result: Result) => void;
+  onChoose: (result: Result, isChosen: boolean, isRange: boolean) => void;
+}
+
+/** One result in the list: its thumb opens it, or chooses it while results are being chosen. */
+export const Tile = memo(function Tile({ result, isChosen, isChoosing, onOpen, onChoose }: TileProps) {
+  const name = describe(result);
+  const varied = heading(result.varied);
+  return (
+    <li className="ll-tile" data-testid={`result-${result.id}`} data-chosen={isChosen || undefined}>
+      <button
+        type="button"
+        className="ll-tile-open"
+        aria-label={varied ? `${name}, ${varied}` : name}
+        title={result.prompt || result.name}
+        onClick={(event) =>
+          isChoosing || event.ctrlKey || event.metaKey || event.shiftKey
+            ? onChoose(result, !isChosen, event.shiftKey)
+            : onOpen(result)
+        }
+      >
+        <img
+          src={urls.thumb(result.id)}
+          alt=""
+          loading="lazy"
+          decoding="async"
+          width={result.width}
+          height={result.height}
+          draggable={false}
+        />
+        <span className="ll-tile-caption" aria-hidden="true">
+          {varied || result.prompt || result.name}
+        </span>
+      </button>
+      {result.kind === "video" && (
+        <span className="ll-tile-mark">
+          <Icon name="play" size={12} />
+          {result.fps > 0 && formatSeconds(result.frames / result.fps)}
+        </span>
+      )}
+      <label className="ll-tile-check" data-shown={isChoosing || undefined}>
+        <input
+          type="checkbox"
+          checked={isChosen}
+          aria-label={t("gallery.choose", { name })}
+          onChange={(event) => onChoose(result, event.target.checked, false)}
+        />
+      </label>
+    </li>
+  );
+});

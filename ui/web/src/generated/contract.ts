@@ -1,0 +1,793 @@
+/** Made by `npm run types` from `contract.schema.json`, which `ui/contract` defines: change it there. */
+
+import type { Json } from "../types/values";
+import type { GraphFile } from "../types/workflow";
+
+/**
+ * What server and page say to each other, by its name.
+ */
+export interface Contract {
+  Catalog: Catalog;
+  CatalogInput: CatalogInput;
+  CatalogNode: CatalogNode;
+  CheckBody: CheckBody;
+  Choice: Choice;
+  DeviceNow: DeviceNow;
+  Draft: Draft;
+  DraftBody: DraftBody;
+  DraftWithGraph: DraftWithGraph;
+  Empty: Empty;
+  ErrorAnswer: ErrorAnswer;
+  FileText: FileText;
+  GraphBody: GraphBody;
+  LiveMessage: LiveMessage;
+  LiveRun: LiveRun;
+  LoadedPart: LoadedPart;
+  MadeFacts: MadeFacts;
+  Me: Me;
+  ModelRow: ModelRow;
+  ModelsView: ModelsView;
+  MoveBody: MoveBody;
+  NamedGraph: NamedGraph;
+  NewWorkflowBody: NewWorkflowBody;
+  NoStrategies: NoStrategies;
+  NodeState: NodeState;
+  OutputSpec: OutputSpec;
+  PlanBody: PlanBody;
+  PlanNode: PlanNode;
+  PlanRank: PlanRank;
+  PlanStrategies: PlanStrategies;
+  PlanView: PlanView;
+  Problem: Problem;
+  Problems: Problems;
+  QueuePlace: QueuePlace;
+  RankWork: RankWork;
+  RenameBody: RenameBody;
+  Result: Result;
+  RunBody: RunBody;
+  RunFacts: RunFacts;
+  RunParts: RunParts;
+  RunRow: RunRow;
+  RunWithGraph: RunWithGraph;
+  SaveBody: SaveBody;
+  Submitted: Submitted;
+  Template: Template;
+  Token: Token;
+  Upload: Upload;
+  UploadRow: UploadRow;
+  Workflow: Workflow;
+  WorkflowVersion: WorkflowVersion;
+  WorkflowWithGraph: WorkflowWithGraph;
+}
+export interface Catalog {
+  /**
+   * What changes when any node does.
+   */
+  version: string;
+  nodes: CatalogNode[];
+  types: string[];
+}
+/**
+ * One node, as `latentloom nodes --json` has it.
+ */
+export interface CatalogNode {
+  id: string;
+  version: number;
+  title: string;
+  category: string;
+  help: string;
+  inputs: CatalogInput[];
+  outputs: OutputSpec[];
+  /**
+   * Whether the node acts, and so runs although nothing asks for its value.
+   */
+  is_output: boolean;
+  uses_device: boolean;
+  /**
+   * Whether what the node gives is kept; else it holds for this machine and this run only.
+   */
+  is_kept: boolean;
+}
+/**
+ * One input socket of a node.
+ */
+export interface CatalogInput {
+  name: string;
+  /**
+   * One of "int", "float", "bool", "string", "choice", or the name of a value type such as "Latents".
+   */
+  type: string;
+  required: boolean;
+  default: boolean | number | string | null;
+  choices: string[];
+  min: number | null;
+  max: number | null;
+  step: number | null;
+  /**
+   * The widget that draws the input; "" is the type's own.
+   */
+  widget: "" | "seed" | "multiline" | "model" | "lora" | "picture";
+  advanced: boolean;
+  help: string;
+}
+export interface OutputSpec {
+  name: string;
+  type: string;
+  help: string;
+}
+export interface CheckBody {
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+  overrides?: {
+    [k: string]: boolean | number | string;
+  };
+}
+/**
+ * One plan on some devices; `fits` is None where a device's memory is not known.
+ */
+export interface Choice {
+  plan: string;
+  devices: string;
+  num_ranks: number;
+  fits: boolean | null;
+  bytes_per_device: number;
+  problem: string;
+}
+/**
+ * One device; `load` goes from 0 to 1 and is None where nobody tells.
+ */
+export interface DeviceNow {
+  name: string;
+  title: string;
+  total_bytes: number;
+  used_bytes: number;
+  load: number | null;
+}
+/**
+ * What a page had on its canvas last.
+ */
+export interface Draft {
+  key: string;
+  name: string;
+  workflow_id: string | null;
+  base_version: number | null;
+  /**
+   * Seconds since the epoch.
+   */
+  updated: number;
+}
+export interface DraftBody {
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+  workflow_id?: string | null;
+  base_version?: number | null;
+}
+export interface DraftWithGraph {
+  key: string;
+  name: string;
+  workflow_id: string | null;
+  base_version: number | null;
+  /**
+   * Seconds since the epoch.
+   */
+  updated: number;
+  /**
+   * What was on the canvas; it need not be a sound workflow.
+   */
+  graph: GraphFile;
+}
+/**
+ * `{}`
+ */
+export interface Empty {}
+export interface ErrorAnswer {
+  /**
+   * One sentence for people.
+   */
+  error: string;
+  /**
+   * What it is, for programs: one of those that `latentloom.parallel.errors` and `latentloom.ui.errors` name.
+   */
+  code: string;
+  /**
+   * All that is wrong with a workflow.
+   */
+  problems?: Problem[];
+}
+/**
+ * One fault. `node` and `socket` are empty where the fault belongs to the whole file.
+ */
+export interface Problem {
+  node: string;
+  socket: string;
+  code: string;
+  message: string;
+}
+export interface FileText {
+  text: string;
+}
+export interface GraphBody {
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+}
+/**
+ * One message of the WebSocket: what changed since the last one; all of it where `full`.
+ */
+export interface LiveMessage {
+  seq: number;
+  full: boolean;
+  /**
+   * Milliseconds since the epoch of the newest event in it.
+   */
+  t: number;
+  /**
+   * A random id of the server process; another one means that it was restarted.
+   */
+  server: string;
+  runs: {
+    [k: string]: LiveRun;
+  };
+  removed: string[];
+  /**
+   * Counts the changes of the user's workflows.
+   */
+  library: number;
+  /**
+   * Counts the changes of the user's results.
+   */
+  results: number;
+  /**
+   * Left out where it did not change.
+   */
+  queue?: QueuePlace[];
+  /**
+   * Left out where they did not change.
+   */
+  devices?: DeviceNow[];
+}
+/**
+ * One run as the WebSocket tells it: all of its facts, and those of its nodes that changed.
+ */
+export interface LiveRun {
+  id: string;
+  batch: string;
+  name: string;
+  workflow_id: string | null;
+  state: "waiting" | "running" | "done" | "failed" | "cancelled";
+  created: number;
+  started: number | null;
+  ended: number | null;
+  seconds: number;
+  error: string;
+  /**
+   * The error's, for programs (parallel/errors.py).
+   */
+  code: string;
+  note: string;
+  plan: string;
+  /**
+   * The values that differ in the run's batch; in a list of long texts the beginning.
+   */
+  varied: {
+    [k: string]: Json;
+  };
+  done: number;
+  total: number;
+  /**
+   * Seconds that the run takes yet, at the least; null until there is a number to trust.
+   */
+  left_s: number | null;
+  overrides: {
+    [k: string]: Json;
+  };
+  /**
+   * The nodes that the run goes to; null is all that make something.
+   */
+  targets: string[] | null;
+  nodes: {
+    [k: string]: NodeState;
+  };
+}
+/**
+ * One node of a run. Times are seconds.
+ */
+export interface NodeState {
+  state: "waiting" | "running" | "done" | "cached" | "failed" | "cancelled" | "skipped";
+  /**
+   * Seconds since the epoch on the server's clock; 0 before it starts.
+   */
+  started: number;
+  done: number;
+  total: number;
+  seconds: number;
+  /**
+   * Seconds until the node's last step; null until there is a number to trust.
+   */
+  left_s: number | null;
+  phase: string;
+  /**
+   * The failure's sentence, or why the node was skipped or cached.
+   */
+  message: string;
+  /**
+   * The failure's, for programs (parallel/errors.py).
+   */
+  code: string;
+  cached: "" | "memory" | "disk" | "shared" | "unneeded";
+  /**
+   * Counts the previews; 0 before the first.
+   */
+  preview: number;
+  plan: string;
+  ranks: RankWork[];
+  /**
+   * The ids of the results that the node made.
+   */
+  files: string[];
+}
+/**
+ * What one rank did in one stage, or this process where it works alone.
+ */
+export interface RankWork {
+  /**
+   * The rank's number among those that work together, or could.
+   */
+  rank: number;
+  device: string;
+  /**
+   * What the device is, such as the GPU's name.
+   */
+  title: string;
+  /**
+   * The name of its machine; of one in a cluster, the cluster's name for it.
+   */
+  machine: string;
+  seconds: number;
+  sent_bytes: number;
+  /**
+   * Collective calls, as the algorithm sees them.
+   */
+  exchanges: number;
+  /**
+   * The most memory in use, of the accelerator or else of the process; loading counts, and what was done beside the
+   * stage.
+   */
+  peak_memory_bytes: number;
+}
+/**
+ * One place of the queue; another user's has neither `id` nor `name`.
+ */
+export interface QueuePlace {
+  id: string | null;
+  is_mine: boolean;
+  state: "waiting" | "running" | "done" | "failed" | "cancelled";
+  name: string;
+}
+/**
+ * One part of a model that is in memory.
+ */
+export interface LoadedPart {
+  name: string;
+  component: string;
+  device: string;
+  bytes: number;
+}
+/**
+ * What is kept of a picture or video that a run made, and told of it.
+ */
+export interface MadeFacts {
+  id: string;
+  node: string;
+  kind: "image" | "video";
+  name: string;
+  width: number;
+  height: number;
+  frames: number;
+  fps: number;
+  bytes: number;
+  /**
+   * Seconds since the epoch.
+   */
+  time: number;
+  prompt: string;
+  seed: number | string | null;
+}
+/**
+ * Who asks, and what this server allows.
+ */
+export interface Me {
+  user: string;
+  has_auth: boolean;
+  version: string;
+  output_dir_name: string;
+  max_upload_bytes: number;
+}
+/**
+ * One model; `plans` are those for the first device, two, four and so on, up to all.
+ */
+export interface ModelRow {
+  name: string;
+  family: string;
+  num_bytes: number;
+  location: string;
+  revision: string;
+  problem: string;
+  strategies: string[];
+  /**
+   * Why the tokens of its transformer cannot be split; guidance can be in any case.
+   */
+  split_problem: string;
+  plans: Choice[];
+}
+export interface ModelsView {
+  models: ModelRow[];
+  devices: DeviceNow[];
+  loaded: LoadedPart[];
+}
+/**
+ * Null is the end of the queue.
+ */
+export interface MoveBody {
+  before: string | null;
+}
+export interface NamedGraph {
+  name: string;
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+}
+export interface NewWorkflowBody {
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+  name?: string | null;
+  folder?: string;
+}
+/**
+ * `{}`: there is no plan.
+ */
+export interface NoStrategies {}
+export interface PlanBody {
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+  overrides?: {
+    [k: string]: boolean | number | string;
+  };
+  devices?: string;
+  plan?: string;
+}
+/**
+ * How one denoise would run, or `problem`: why it cannot.
+ */
+export interface PlanNode {
+  node: string;
+  model: string;
+  family: string;
+  plan: string;
+  why: string;
+  is_chosen_by_hand: boolean;
+  num_ranks: number;
+  strategies: PlanStrategies | NoStrategies;
+  ranks: PlanRank[];
+  /**
+   * The bytes of the whole model's weights.
+   */
+  need_bytes: number;
+  problem: string;
+}
+/**
+ * The degrees of a plan.
+ */
+export interface PlanStrategies {
+  cfg: number;
+  ulysses: number;
+  ring: number;
+  allgather: number;
+  weights: number;
+  text: string;
+}
+/**
+ * What one rank would need; `fits` is null where nobody can tell.
+ */
+export interface PlanRank {
+  rank: number;
+  device: string;
+  bytes: number;
+  fits: boolean | null;
+}
+export interface PlanView {
+  devices: DeviceNow[];
+  nodes: PlanNode[];
+  choices: Choice[];
+  /**
+   * What cannot be of what was asked for.
+   */
+  problem: string;
+}
+export interface Problems {
+  problems: Problem[];
+}
+export interface RenameBody {
+  name?: string | null;
+  folder?: string | null;
+}
+/**
+ * One picture or video with what made it.
+ */
+export interface Result {
+  id: string;
+  node: string;
+  kind: "image" | "video";
+  name: string;
+  width: number;
+  height: number;
+  frames: number;
+  fps: number;
+  bytes: number;
+  /**
+   * Seconds since the epoch.
+   */
+  time: number;
+  prompt: string;
+  seed: number | string | null;
+  run: string;
+  batch: string;
+  workflow_name: string;
+  workflow_id: string | null;
+  params: {
+    [k: string]: Json;
+  };
+  varied: {
+    [k: string]: Json;
+  };
+  plan: string;
+  seconds: number;
+}
+/**
+ * One run, or with `sweep` (such as `seed=1..4`) one for each combination of values.
+ */
+export interface RunBody {
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+  overrides?: {
+    [k: string]: boolean | number | string;
+  };
+  devices?: string;
+  plan?: string;
+  /**
+   * @maxItems 32
+   */
+  sweep?: string[];
+  targets?: string[] | null;
+  workflow_id?: string | null;
+}
+/**
+ * What is kept of a run and told of it everywhere. Times are seconds since the epoch.
+ */
+export interface RunFacts {
+  id: string;
+  batch: string;
+  name: string;
+  workflow_id: string | null;
+  state: "waiting" | "running" | "done" | "failed" | "cancelled";
+  created: number;
+  started: number | null;
+  ended: number | null;
+  seconds: number;
+  error: string;
+  /**
+   * The error's, for programs (parallel/errors.py).
+   */
+  code: string;
+  note: string;
+  plan: string;
+  /**
+   * The values that differ in the run's batch; in a list of long texts the beginning.
+   */
+  varied: {
+    [k: string]: Json;
+  };
+}
+/**
+ * What is kept of a run and told of one at a time.
+ */
+export interface RunParts {
+  overrides: {
+    [k: string]: Json;
+  };
+  /**
+   * The nodes that the run goes to; null is all that make something.
+   */
+  targets: string[] | null;
+  nodes: {
+    [k: string]: NodeState;
+  };
+}
+/**
+ * One run in a list.
+ */
+export interface RunRow {
+  id: string;
+  batch: string;
+  name: string;
+  workflow_id: string | null;
+  state: "waiting" | "running" | "done" | "failed" | "cancelled";
+  created: number;
+  started: number | null;
+  ended: number | null;
+  seconds: number;
+  error: string;
+  /**
+   * The error's, for programs (parallel/errors.py).
+   */
+  code: string;
+  note: string;
+  plan: string;
+  /**
+   * The values that differ in the run's batch; in a list of long texts the beginning.
+   */
+  varied: {
+    [k: string]: Json;
+  };
+  done: number;
+  total: number;
+  /**
+   * Seconds that the run takes yet, at the least; null until there is a number to trust.
+   */
+  left_s: number | null;
+}
+/**
+ * One run with all of its nodes.
+ */
+export interface RunWithGraph {
+  id: string;
+  batch: string;
+  name: string;
+  workflow_id: string | null;
+  state: "waiting" | "running" | "done" | "failed" | "cancelled";
+  created: number;
+  started: number | null;
+  ended: number | null;
+  seconds: number;
+  error: string;
+  /**
+   * The error's, for programs (parallel/errors.py).
+   */
+  code: string;
+  note: string;
+  plan: string;
+  /**
+   * The values that differ in the run's batch; in a list of long texts the beginning.
+   */
+  varied: {
+    [k: string]: Json;
+  };
+  done: number;
+  total: number;
+  /**
+   * Seconds that the run takes yet, at the least; null until there is a number to trust.
+   */
+  left_s: number | null;
+  overrides: {
+    [k: string]: Json;
+  };
+  /**
+   * The nodes that the run goes to; null is all that make something.
+   */
+  targets: string[] | null;
+  nodes: {
+    [k: string]: NodeState;
+  };
+  /**
+   * The workflow with this run's values; null where it was lost.
+   */
+  graph: GraphFile | null;
+  /**
+   * The versions of the packages that made it; empty where its manifest is gone.
+   */
+  versions: {
+    [k: string]: string | null;
+  };
+}
+export interface SaveBody {
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+  base_version: number;
+}
+/**
+ * What one request started.
+ */
+export interface Submitted {
+  batch: string;
+  runs: string[];
+}
+/**
+ * A ready workflow to start from.
+ */
+export interface Template {
+  id: string;
+  name: string;
+  description: string;
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+}
+export interface Token {
+  token: string;
+}
+export interface Upload {
+  /**
+   * What Load Image takes.
+   */
+  path: string;
+  name: string;
+  width: number;
+  height: number;
+}
+export interface UploadRow {
+  /**
+   * What Load Image takes.
+   */
+  path: string;
+  bytes: number;
+  /**
+   * Seconds since the epoch.
+   */
+  time: number;
+}
+/**
+ * A saved workflow in a list. Times are seconds since the epoch.
+ */
+export interface Workflow {
+  id: string;
+  name: string;
+  folder: string;
+  /**
+   * The beginning of the workflow's description.
+   */
+  summary: string;
+  updated: number;
+  version: number;
+  num_nodes: number;
+  has_thumb: boolean;
+}
+/**
+ * One state of a workflow that was saved.
+ */
+export interface WorkflowVersion {
+  version: number;
+  time: number;
+  num_nodes: number;
+}
+export interface WorkflowWithGraph {
+  id: string;
+  name: string;
+  folder: string;
+  /**
+   * The beginning of the workflow's description.
+   */
+  summary: string;
+  updated: number;
+  version: number;
+  num_nodes: number;
+  has_thumb: boolean;
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+}

@@ -1,0 +1,18 @@
+/** Every edit of a graph: pure functions that give the graph back itself where nothing changes. */
+
+export { arrange } from "./arrange";
+export { paste } from "../file/clip";
+export { addGroup, addNote, setGroup, setNote } from "./frames";
+export { addNode, rename, setCollapsed, setMode, setOutput, setTitle } from "./nodes";
+export { exposeParam, hideParam, renameParam, setParam } from "./params";
+export { move, removeItems, resize, setColor } from "./places";
+export { addReroute, moveReroute, removeReroute } from "./reroutes";
+export { connect, disconnect, setInput } from "./wires";
+
+import type { EditorGraph } from "../../types";
+import { withFields } from "../record";
+
+/** Change the workflow's name or description. */
+export function describe(graph: EditorGraph, change: { name?: string; description?: string }): EditorGraph {
+  return withFields(graph, change);
+}

@@ -1,0 +1,79 @@
+/** Edits of the workflow's params: the values that its users set by name. */
+
+import { isExact } from "../../exact";
+import type { EditorGraph, InputSpec, InputValue, Param, ParamType, Scalar } from "../../types";
+import { isName } from "../names";
+import { has, mapRecord, own, renameKey, withEntry, without } from "../record";
+import { asInput, isLink, isParamRef, plainValue } from "../values";
+import { setInput } from "./wires";
+
+const TYPES: readonly string[] = ["string", "int", "float", "bool", "choice"] satisfies ParamType[];
+
+/** Whether an input can be set by a param: those of plain values can. */
+export function canExpose(spec: InputSpec): boolean {
+  return TYPES.includes(spec.type);
+}
+
+/** The param that an input would become, with the value it has now. */
+export function paramFor(graph: EditorGraph, node: string, spec: InputSpec): Param {
+  const value = plainValue(graph, own(own(graph.nodes, node)?.inputs ?? {}, spec.name)) ?? spec.default;
+  return {
+    type: spec.type as ParamType,
+    ...(value !== null && typeof value !== "object" ? { default: value as Scalar } : {}),
+    ...(spec.choices.length ? { choices: spec.choices } : {}),
+    ...(isExact(spec.min) ? { min: spec.min } : {}),
+    ...(isExact(spec.max) ? { max: spec.max } : {}),
+    ...(spec.help ? { help: spec.help } : {}),
+  };
+}
+
+/** Let an input be set by a param; a new param takes the input's value, one that is there keeps its own. */
+export function exposeParam(
+  graph: EditorGraph,
+  node: string,
+  { spec, name }: { spec: InputSpec; name: string },
+): EditorGraph {
+  if (!isName(name) || !has(graph.nodes, node) || !canExpose(spec)) return graph;
+  const params = has(graph.params, name) ? graph.params : withEntry(graph.params, name, paramFor(graph, node, spec));
+  return setInput({ ...graph, params }, node, spec.name, { param: name });
+}
+
+/** Take a param back: the inputs that it set keep its default as their own value. */
+export function hideParam(graph: EditorGraph, name: string): EditorGraph {
+  const param = own(graph.params, name);
+  if (!param) return graph;
+  const value = param.default === undefined || param.default === null ? undefined : asInput(param.default);
+  return { ...changeRefs(graph, name, () => value), params: without(graph.params, name) };
+}
+
+export function setParam(graph: EditorGraph, name: string, change: Partial<Param>): EditorGraph {
+  const param = own(graph.params, name);
+  return param ? { ...graph, params: withEntry(graph.params, name, { ...param, ...change }) } : graph;
+}
+
+/** Give a param another name; a name that is taken or illegal changes nothing. */
+export function renameParam(graph: EditorGraph, from: string, to: string): EditorGraph {
+  if (from === to || !isName(to) || !has(graph.params, from) || has(graph.params, to)) return graph;
+  return { ...changeRefs(graph, from, () => ({ param: to })), params: renameKey(graph.params, from, to) };
+}
+
+/** The inputs ("node.socket") that a param sets. */
+export function usersOf(graph: EditorGraph, name: string): string[] {
+  return Object.entries(graph.nodes).flatMap(([node, { inputs }]) =>
+    Object.entries(inputs)
+      .filter(([, value]) => isParamRef(value) && value.param === name)
+      .map(([socket]) => `${node}.${socket}`),
+  );
+}
+
+function changeRefs(graph: EditorGraph, name: string, change: () => InputValue | undefined): EditorGraph {
+  const isRef = (value: InputValue): boolean => !isLink(value) && isParamRef(value) && value.param === name;
+  const nodes = mapRecord(graph.nodes, (node) => {
+    if (!Object.values(node.inputs).some(isRef)) return node;
+    const inputs = Object.entries(node.inputs)
+      .map(([socket, value]) => [socket, isRef(value) ? change() : value] as const)
+      .filter(([, value]) => value !== undefined);
+    return { ...node, inputs: Object.fromEntries(inputs) as Record<string, InputValue> };
+  });
+  return { ...graph, nodes };
+}

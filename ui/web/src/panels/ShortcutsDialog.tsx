@@ -1,0 +1,76 @@
+import { t, type TextKey } from "../i18n";
+import { Dialog } from "../parts/overlays/Dialog";
+import { closeDialog } from "../store/page";
+import { hintOf, keysText } from "./pageShortcuts";
+
+type Line = readonly [keys: string, what: TextKey];
+
+const RUNS: readonly Line[] = [
+  [hintOf("run"), "panels.run"],
+  [hintOf("runSelected"), "panels.run_selected"],
+  [hintOf("save"), "panels.save"],
+  [hintOf("saveAs"), "panels.save_as"],
+  [hintOf("open"), "panels.open"],
+  [hintOf("shortcuts"), "panels.shortcuts"],
+];
+
+/** What is done in `canvas/gestures/`. */
+const EDITS: readonly Line[] = [
+  ["Tab, /", "panels.key_palette"],
+  ["Ctrl+Z", "panels.undo"],
+  ["Ctrl+Y, Ctrl+Shift+Z", "panels.redo"],
+  ["Ctrl+C, Ctrl+X, Ctrl+V", "panels.key_clipboard"],
+  ["Ctrl+D", "panels.key_duplicate"],
+  ["Ctrl+A", "panels.key_all"],
+  ["Ctrl+G", "panels.key_group"],
+  ["Ctrl+M", "panels.key_mute"],
+  ["Ctrl+B", "panels.key_bypass"],
+  ["Delete", "panels.key_delete"],
+  ["F2", "panels.rename"],
+  [".", "panels.key_fold"],
+];
+
+const MOVES: readonly Line[] = [
+  ["Enter", "panels.key_wire"],
+  ["←↑→↓", "panels.key_move"],
+  ["Alt+←→", "panels.key_along"],
+  ["Shift+F10", "panels.key_menu"],
+  ["F", "panels.key_fit"],
+  ["L", "panels.arrange"],
+  ["O", "panels.key_outline"],
+  ["Esc", "panels.key_escape"],
+];
+
+/** All keyboard shortcuts of the build view. */
+export function ShortcutsDialog() {
+  return (
+    <Dialog title={t("panels.shortcuts")} size="large" onClose={closeDialog}>
+      {/* On a phone the list scrolls; nothing else in it takes the focus. */}
+      <div className="ll-shortcuts" role="region" aria-label={t("panels.shortcuts")} tabIndex={0}>
+        <Section title={t("panels.keys_runs")} lines={RUNS} />
+        <Section title={t("panels.keys_edits")} lines={EDITS} />
+        <Section title={t("panels.keys_moves")} lines={MOVES} />
+      </div>
+    </Dialog>
+  );
+}
+
+function Section({ title, lines }: { title: string; lines: readonly Line[] }) {
+  return (
+    <section>
+      <h3>{title}</h3>
+      <dl>
+        {lines.map(([keys, what]) => (
+          <div key={what}>
+            <dt>
+              {keys.split(", ").map((combination) => (
+                <kbd key={combination}>{keysText(combination)}</kbd>
+              ))}
+            </dt>
+            <dd>{t(what)}</dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}

@@ -1,0 +1,173 @@
+/** Saving and opening workflows: the library, the disk, shared links. */
+
+import { textExact } from "../../exact";
+import { describe } from "../../graph/edits";
+import { emptyGraph, fromFile, toFile } from "../../graph/file/workflowFile";
+import { ApiError, host, sentence } from "../../host";
+import { t } from "../../i18n";
+import { downloadText } from "../../parts/download";
+import { edit, editorStore, load, markSaved } from "../../store/editor";
+import { watchRun } from "../../store/live";
+import { closeDialog, go, openDialog, toast } from "../../store/page";
+import type { DraftEntry, EditorGraph, GraphFile, Workflow, WorkflowRef } from "../../types";
+import { keepThumb } from "../library/workflowThumb";
+import { mayLeave } from "./mayLeave";
+
+/** What a dialog about saving is opened with: why, and who waits to hear whether it was saved. */
+export interface SaveAsked {
+  reason: string;
+  answer: (isSaved: boolean) => void;
+}
+
+/** Save in the library under its name, or ask for one. Resolves to whether it was saved, once that is decided. */
+export async function save(): Promise<boolean> {
+  const { graph, workflow } = editorStore.getState();
+  if (!workflow) return ask("saveAs");
+  try {
+    return keepSaved(await host.saveWorkflow(workflow.id, toFile(graph), workflow.version), graph);
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 409) return ask("conflict", error.message);
+    if (error instanceof ApiError && error.status === 404) return ask("saveAs", error.message);
+    fail(error);
+    return false;
+  }
+}
+
+function ask(dialog: "saveAs" | "conflict", reason = ""): Promise<boolean> {
+  return new Promise((answer) => openDialog(dialog, { reason, answer } satisfies SaveAsked));
+}
+
+/** Save over what another tab saved: the other's work stays as the version before. False where that failed. */
+export async function overwrite(): Promise<boolean> {
+  const { graph, workflow } = editorStore.getState();
+  if (!workflow) return false;
+  try {
+    const newest = await host.workflow(workflow.id);
+    return keepSaved(await host.saveWorkflow(workflow.id, toFile(graph), newest.version), graph);
+  } catch (error) {
+    fail(error);
+    return false;
+  }
+}
+
+/** Save as a new workflow. Throws with a sentence, which the dialog shows. */
+export async function saveAs(name: string, folder: string): Promise<void> {
+  const { graph } = editorStore.getState();
+  const sent = graph.name === name ? graph : describe(graph, { name });
+  edit(t("panels.edit_name"), () => sent, "save as");
+  keepSaved(await host.createWorkflow(toFile(sent), { name, folder }), sent);
+}
+
+/** Open a workflow of the library, or an older version of it as unsaved work. */
+export async function openWorkflow(id: string, version?: number): Promise<void> {
+  if (!(await mayLeave())) return;
+  await said(async () => {
+    const opened = await host.workflow(id, version);
+    const current = version === undefined ? opened : await host.workflow(id);
+    const ref: WorkflowRef = { id, version: current.version, name: current.name };
+    const isNewest = version === undefined || version === current.version;
+    show(named(opened.graph, opened.name), ref, isNewest);
+    if (!isNewest) toast({ kind: "info", text: t("panels.old_version", { version }) });
+  });
+}
+
+/** Make an older version the newest again; those in between stay. */
+export async function restoreVersion(id: string, version: number): Promise<void> {
+  if (!(await mayLeave())) return;
+  await said(async () => {
+    const [old, current] = await Promise.all([host.workflow(id, version), host.workflow(id)]);
+    const saved = await host.saveWorkflow(id, old.graph, current.version);
+    show(named(old.graph, saved.name), { id, version: saved.version, name: saved.name });
+    toast({ kind: "success", text: t("panels.restored", { version, now: saved.version }) });
+  });
+}
+
+/** Open a draft of another tab or day: unsaved work on top of the workflow it came from. */
+export async function openDraft({ key, name }: DraftEntry): Promise<void> {
+  if (!(await mayLeave())) return;
+  await said(async () => {
+    const { graph, workflow_id: id, base_version: version } = await host.draft(key);
+    const workflow = id && version ? { id, version, name } : null;
+    show(fromFile(graph), workflow, false);
+  });
+}
+
+/** Open a graph that no workflow of the library holds. */
+export async function openUnsaved(graph: GraphFile, name: string): Promise<void> {
+  if (!(await mayLeave())) return;
+  await said(async () => show(named(graph, name), null));
+}
+
+export async function openShared(token: string): Promise<void> {
+  await said(async () => {
+    const { graph, name } = await host.shared(token);
+    await openUnsaved(graph, name);
+  });
+}
+
+export async function newWorkflow(): Promise<void> {
+  if (!(await mayLeave())) return;
+  show(emptyGraph(t("panels.untitled")), null);
+}
+
+/** Write the file to the disk, byte for byte as the command line does. */
+export async function saveToDisk(): Promise<void> {
+  const { graph } = editorStore.getState();
+  await said(async () => downloadText((await host.text(toFile(graph))).text, `${graph.name || "workflow"}.json`));
+}
+
+export async function exportComfy(): Promise<void> {
+  const { graph } = editorStore.getState();
+  await said(async () => {
+    const prompt = await host.exportComfy(toFile(graph));
+    downloadText(`${textExact(prompt, 2)}\n`, `${graph.name || "workflow"}.comfyui.json`);
+    toast({ kind: "info", text: t("panels.comfy_hint") });
+  });
+}
+
+export async function duplicate(): Promise<void> {
+  const { workflow } = editorStore.getState();
+  if (!workflow) return openDialog("saveAs");
+  if (!(await mayLeave())) return;
+  await said(async () => {
+    const copy = await host.duplicateWorkflow(workflow.id);
+    const { graph, version, name } = await host.workflow(copy.id);
+    show(named(graph, name), { id: copy.id, version, name });
+    toast({ kind: "success", text: t("panels.duplicated", { name }) });
+  });
+}
+
+/** Do it, and say in the page what went wrong. */
+export async function said(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    fail(error);
+  }
+}
+
+/** What is shown is as it is in the library, on the disk or among the templates, unless `isSaved` is false. */
+function show(graph: EditorGraph, workflow: WorkflowRef | null, isSaved = true): void {
+  load(graph, workflow, { isSaved });
+  watchRun(null);
+  closeDialog();
+  go("build");
+}
+
+function named(graph: GraphFile, name: string): EditorGraph {
+  return { ...fromFile(graph), name };
+}
+
+/** What was edited while the graph travelled is not saved yet. */
+function keepSaved(saved: Workflow, sent: EditorGraph): true {
+  const workflow = { id: saved.id, version: saved.version, name: saved.name };
+  if (editorStore.getState().graph === sent) markSaved(workflow);
+  else editorStore.setState({ workflow });
+  toast({ kind: "success", text: t("panels.saved", { name: saved.name }) });
+  void keepThumb(saved.id);
+  return true;
+}
+
+function fail(error: unknown): void {
+  toast({ kind: "error", text: sentence(error) });
+}

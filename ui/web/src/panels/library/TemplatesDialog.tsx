@@ -1,0 +1,60 @@
+import { useEffect, useState } from "react";
+import { host, sentence } from "../../host";
+import { t } from "../../i18n";
+import { Empty } from "../../parts/Empty";
+import { Notice } from "../../parts/Notice";
+import { Dialog } from "../../parts/overlays/Dialog";
+import { Spinner } from "../../parts/Spinner";
+import { Words } from "../../parts/Words";
+import { closeDialog } from "../../store/page";
+import type { Template } from "../../types";
+import { openUnsaved } from "../files/fileActions";
+import { GraphSketch } from "./GraphSketch";
+
+/** Workflows to begin with. */
+export function TemplatesDialog() {
+  const [templates, setTemplates] = useState<Template[] | null>(null);
+  const [error, setError] = useState("");
+  useEffect(() => {
+    host.templates().then(setTemplates, (cause: unknown) => setError(sentence(cause)));
+  }, []);
+  return (
+    <Dialog
+      title={t("panels.templates_title")}
+      size="large"
+      description={t("panels.templates_text")}
+      onClose={closeDialog}
+    >
+      {error && <Notice kind="error">{error}</Notice>}
+      {!templates && !error && <Spinner label={t("panels.reading")} isVisible />}
+      {templates?.length === 0 && (
+        <Empty icon="grid" title={t("panels.no_templates")} text={t("panels.no_templates_text")} />
+      )}
+      <ul className="ll-cards">
+        {templates?.map((template) => (
+          <li key={template.id} className="ll-card">
+            <div className="ll-card-picture">
+              <GraphSketch file={template.graph} />
+            </div>
+            <button
+              type="button"
+              className="ll-card-open"
+              onClick={() => void openUnsaved(template.graph, template.name)}
+            >
+              {titled(template.name)}
+            </button>
+            <p className="ll-quiet">
+              <Words text={template.description} />
+            </p>
+          </li>
+        ))}
+      </ul>
+    </Dialog>
+  );
+}
+
+/** "first_picture" as people write it. */
+function titled(name: string): string {
+  const words = name.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

@@ -1,0 +1,103 @@
+import { useId } from "react";
+import { sizeOf } from "../../canvas/commands/itemCommands";
+import { host } from "../../host";
+import { t } from "../../i18n";
+import { Button } from "../../parts/Button";
+import { Notice } from "../../parts/Notice";
+import { Spinner } from "../../parts/Spinner";
+import { edit, editorStore } from "../../store/editor";
+import { toast } from "../../store/page";
+import type { PlanView } from "../../types";
+import { setNextPlan, tryPlan, usePanels, type NextPlan } from "../panelState";
+import { useAnswer } from "../useAnswer";
+import { DeviceList } from "./DeviceList";
+import { PlanChoices } from "./PlanChoices";
+import { PlanDegrees } from "./PlanDegrees";
+import { withPlan } from "./planNode";
+import { PlanOfNode } from "./PlanOfNode";
+
+/** Before a run: the devices found, the plan chosen and why, what each rank needs, and what other plans would do. */
+export function PlanPanel() {
+  const tried = usePanels((state) => state.triedPlan);
+  const next = usePanels((state) => state.nextPlan);
+  const { value, error, isLoading } = useAnswer(
+    (graph) => host.plan({ graph, ...(tried ?? next ?? {}) }),
+    JSON.stringify(tried ?? next),
+  );
+  if (!value) {
+    return (
+      <div className="ll-panel">
+        {error ? <Notice kind="error">{error}</Notice> : <Spinner label={t("panels.planning")} isVisible />}
+      </div>
+    );
+  }
+  return (
+    <div className="ll-panel ll-plan" aria-busy={isLoading}>
+      {error && <Notice kind="error">{error}</Notice>}
+      {value.problem && value.nodes.length === 0 && <Notice>{value.problem}</Notice>}
+      <DeviceList devices={value.devices} />
+      {value.nodes.map((node) => (
+        <PlanOfNode key={node.node} node={node} devices={value.devices} />
+      ))}
+      {value.nodes.length > 0 && <ByHand view={value} tried={tried} next={next} />}
+      {value.choices.length > 0 && (
+        <PlanChoices choices={value.choices} current={value.nodes[0]?.plan ?? ""} devices={value.devices} />
+      )}
+    </div>
+  );
+}
+
+interface ByHandProps {
+  view: PlanView;
+  tried: NextPlan | null;
+  next: NextPlan | null;
+}
+
+/** The degrees, to be changed, and what to do with them. */
+function ByHand({ view, tried, next }: ByHandProps) {
+  const id = useId();
+  return (
+    <section aria-labelledby={id}>
+      <header className="ll-panel-head">
+        <h3 id={id}>{t("panels.by_hand")}</h3>
+        {(tried || next) && (
+          <Button
+            kind="ghost"
+            onClick={() => {
+              tryPlan(null);
+              setNextPlan(null);
+            }}
+          >
+            {t("panels.plan_auto")}
+          </Button>
+        )}
+      </header>
+      {view.problem && <Notice kind="warning">{view.problem}</Notice>}
+      <PlanDegrees view={view} tried={tried ?? next} />
+      {next && <p className="ll-quiet">{t("panels.plan_next_set", { plan: next.plan })}</p>}
+      <div className="ll-plan-apply">
+        <Button disabled={!tried} onClick={() => tried && putIntoWorkflow(view, tried)}>
+          {t("panels.plan_put")}
+        </Button>
+        <Button disabled={!tried} onClick={() => tried && keepForNext(tried)}>
+          {t("panels.plan_next")}
+        </Button>
+      </div>
+    </section>
+  );
+}
+
+function keepForNext(chosen: NextPlan): void {
+  setNextPlan(chosen);
+  tryPlan(null);
+}
+
+function putIntoWorkflow(view: PlanView, chosen: NextPlan): void {
+  const { catalog, graph } = editorStore.getState();
+  edit(t("panels.edit_plan"), (last) =>
+    view.nodes.reduce((changed, { node }) => withPlan(changed, catalog, { node, ...chosen }, sizeOf), last),
+  );
+  const isPlaced = editorStore.getState().graph !== graph;
+  if (isPlaced) tryPlan(null);
+  toast({ kind: isPlaced ? "success" : "info", text: t(isPlaced ? "panels.plan_placed" : "panels.plan_same") });
+}

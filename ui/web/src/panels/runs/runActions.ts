@@ -1,0 +1,113 @@
+/** Starting, cancelling and ordering runs; what went wrong is said in the page. */
+
+import { toFile } from "../../graph/file/workflowFile";
+import { ApiError, host, sentence } from "../../host";
+import { plural, t } from "../../i18n";
+import { aboutRuns } from "../../store/announce";
+import { rememberRan } from "../../store/changedSinceRun";
+import { edit, editorStore, setProblems } from "../../store/editor";
+import { isOver, liveStore, watchRun } from "../../store/live";
+import { confirm, dismissAbout, toast } from "../../store/page";
+import type { Run, RunRequest } from "../../types";
+import { withNewSeeds } from "../../widgets/numbers/seeds";
+import { panelStore, setNextPlan, showTab } from "../panelState";
+import { countSweep, seedOf } from "./workflowSeed";
+
+interface Asked extends Pick<RunRequest, "targets" | "sweep"> {
+  /** So many pictures: the workflow's seed counts up. */
+  count?: number;
+}
+
+/** Run the whole workflow, or a part of it, or many of it. Resolves to whether it was queued. */
+export async function run({ targets, sweep, count = 1 }: Asked = {}): Promise<boolean> {
+  if (Object.keys(editorStore.getState().graph.nodes).length === 0) return refuse(t("panels.nothing_to_run"));
+  edit(t("panels.edit_seeds"), withNewSeeds);
+  const { graph, catalog, workflow } = editorStore.getState();
+  const seed = count > 1 ? seedOf(graph, catalog) : null;
+  if (count > 1 && !seed) return refuse(t("panels.no_seed"));
+  try {
+    const { runs } = await host.submit({
+      graph: toFile(graph),
+      workflow_id: workflow?.id ?? null,
+      targets,
+      sweep: seed ? [countSweep(seed, count)] : sweep,
+      ...panelStore.getState().nextPlan,
+    });
+    setNextPlan(null);
+    setProblems([]);
+    dismissAbout(aboutRuns({ workflow_id: workflow?.id ?? null, name: graph.name }));
+    if (runs[0]) rememberRan(runs[0], graph);
+    watchRun(runs[0] ?? null);
+    if (runs.length > 1) toast({ kind: "info", text: t("panels.queued", { count: runs.length }) });
+    return true;
+  } catch (error) {
+    return refuse(sentence(error), error);
+  }
+}
+
+/** Run what these nodes need, and no more. */
+export function runTo(...nodes: string[]): Promise<boolean> {
+  return run({ targets: nodes });
+}
+
+/** Each such as "seed=1..4". */
+export function runSweep(sweep: string[]): Promise<boolean> {
+  return run({ sweep });
+}
+
+/** Cancel a run; without one, the run on the canvas, else the first of ours that runs. */
+export async function cancel(id: string | null = currentRun()): Promise<void> {
+  if (id) await quietly(host.cancelRun(id));
+}
+
+export async function cancelAll(): Promise<void> {
+  const ids = Object.values(liveStore.getState().runs)
+    .filter((other) => !isOver(other.state))
+    .map((other) => other.id);
+  // The waiting ones first, so that none of them starts in between.
+  for (const id of ids.reverse()) await quietly(host.cancelRun(id));
+}
+
+/** Move a waiting run in front of another of ours; null is the end. */
+export async function move(id: string, before: string | null): Promise<void> {
+  await quietly(host.moveRun(id, before));
+}
+
+/** Ask, then delete runs that are over, with the files that they made. */
+export async function removeRuns(runs: readonly Run[]): Promise<void> {
+  const values = { name: runs[0]?.name ?? "", count: runs.length };
+  if (!(await confirm(t(`panels.confirm_remove_${plural(runs.length)}`, values)))) return;
+  for (const { id } of runs) await quietly(host.deleteRun(id));
+}
+
+export function runCount(count: number): string {
+  return t(`panels.runs_${plural(count)}`, { count });
+}
+
+/** The run that Cancel means. */
+export function currentRun(): string | null {
+  const { runs, queue, watched } = liveStore.getState();
+  const shown = watched ? runs[watched] : undefined;
+  if (shown && !isOver(shown.state)) return shown.id;
+  return queue.find((entry) => entry.is_mine && entry.id)?.id ?? null;
+}
+
+async function quietly(request: Promise<unknown>): Promise<void> {
+  try {
+    await request;
+  } catch (error) {
+    toast({ kind: "error", text: sentence(error) });
+  }
+}
+
+function refuse(text: string, error?: unknown): false {
+  const { graph, workflow } = editorStore.getState();
+  const about = aboutRuns({ workflow_id: workflow?.id ?? null, name: graph.name });
+  if (error instanceof ApiError && error.problems.length > 0) {
+    setProblems(error.problems);
+    showTab("problems");
+    const count = error.problems.length;
+    toast({ kind: "error", text: t(`panels.refused_${plural(count)}`, { count }), about });
+  } else toast({ kind: "error", text, about });
+  return false;
+}

@@ -1,0 +1,80 @@
+/** The state of all runs as this page knows it, and how a message of the server changes it. */
+
+import type { Device, LiveMessage, QueueEntry, Run, RunState } from "../types";
+
+export interface LiveState {
+  runs: Readonly<Record<string, Run>>;
+  queue: readonly QueueEntry[];
+  devices: readonly Device[];
+  /** Revision counters: a view reads its list anew when its counter changes. */
+  library: number;
+  results: number;
+  server: string;
+  connection: "on" | "off" | "restarted";
+  /** How far this browser's clock is ahead of the server's, at most: the least that any message was behind it. */
+  aheadMs: number | null;
+  /** The run whose nodes are shown on the canvas. */
+  watched: string | null;
+}
+
+export const EMPTY_LIVE: LiveState = {
+  runs: {},
+  queue: [],
+  devices: [],
+  library: 0,
+  results: 0,
+  server: "",
+  connection: "off",
+  aheadMs: null,
+  watched: null,
+};
+
+const OVER: readonly RunState[] = ["done", "failed", "cancelled"];
+
+export function isOver(state: RunState): boolean {
+  return OVER.includes(state);
+}
+
+/** The state after a message. What did not change stays the same object, so that nothing is drawn twice. */
+export function applyMessage(state: LiveState, message: LiveMessage, now = Date.now()): LiveState {
+  const known = message.full ? {} : state.runs;
+  const changed = Object.entries(message.runs).map(([id, told]) => {
+    const nodes = known[id]?.nodes;
+    if (!nodes) return [id, told] as const;
+    return [id, { ...told, nodes: Object.keys(told.nodes).length > 0 ? { ...nodes, ...told.nodes } : nodes }] as const;
+  });
+  const gone = new Set(message.removed);
+  const kept = Object.entries({ ...known, ...Object.fromEntries(changed) }).filter(([id]) => !gone.has(id));
+  const isChanged = message.full || changed.length > 0 || gone.size > 0;
+  return {
+    ...state,
+    runs: isChanged ? Object.fromEntries(kept) : state.runs,
+    queue: message.queue ?? state.queue,
+    devices: message.devices ?? state.devices,
+    library: message.library,
+    results: message.results,
+    server: message.server,
+    aheadMs: Math.min(state.aheadMs ?? Infinity, now - message.t),
+  };
+}
+
+/** The run that a page which watches none should show: the one that runs, else the one that waits first. */
+export function newestActive(runs: Readonly<Record<string, Run>>): string | null {
+  const active = Object.values(runs).filter((run) => !isOver(run.state));
+  const first = active.find((run) => run.state === "running") ?? active[0];
+  return first?.id ?? null;
+}
+
+/** What was put into the queue between two states. */
+export function newRuns(before: LiveState, after: LiveState): Run[] {
+  if (before.runs === after.runs) return [];
+  return Object.values(after.runs).filter((run) => before.runs[run.id] === undefined && !isOver(run.state));
+}
+
+/** What ended between two states: the runs that people should hear of. */
+export function endedRuns(before: LiveState, after: LiveState): Run[] {
+  return Object.values(after.runs).filter((run) => {
+    const old = before.runs[run.id];
+    return old !== undefined && !isOver(old.state) && isOver(run.state);
+  });
+}

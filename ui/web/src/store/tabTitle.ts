@@ -1,0 +1,27 @@
+/** The title of the browser's tab: how far a run is, and what is being edited. */
+
+import type { Run } from "../types";
+import { editorStore } from "./editor";
+import { liveStore } from "./live";
+import { newestActive } from "./liveState";
+
+const PAGE = "latentloom";
+
+/** Keeps the title from now on. */
+export function keepTitle(): void {
+  const write = (): void => {
+    const { runs } = liveStore.getState();
+    const title = titleOf(editorStore.getState().graph.name, runs[newestActive(runs) ?? ""] ?? null);
+    if (document.title !== title) document.title = title;
+  };
+  write();
+  liveStore.subscribe(write);
+  editorStore.subscribe(write);
+}
+
+/** "37 % · stars · latentloom"; without a run, what is being edited. */
+export function titleOf(edited: string, active: Run | null): string {
+  const isRunning = active?.state === "running" && active.total > 0;
+  const part = isRunning ? `${Math.floor((100 * active.done) / active.total)} %` : "";
+  return [part, active?.name ?? edited, PAGE].filter(Boolean).join(" · ");
+}

@@ -1,0 +1,54 @@
+/** Numbers of a socket: reading what was typed, keeping it in range, and whether a slider makes sense. */
+
+import type { InputSpec } from "../../types";
+
+type Range = Pick<InputSpec, "type" | "min" | "max" | "step">;
+
+export interface Typed {
+  /** null: no number. */
+  value: number | null;
+  /** Whether it had to be changed, and how. */
+  changed: "" | "limited" | "rounded";
+}
+
+export interface Slider {
+  min: number;
+  max: number;
+  step: number;
+}
+
+/** A slider of more positions cannot be set to the one that is meant. */
+const MAX_POSITIONS = 1000;
+const FLOAT_STEP = 0.01;
+const DIGITS = 10;
+
+/** Reads "1,5" as 1.5 too. Whole numbers are rounded, and what is out of range is brought to its end. */
+export function readNumber(text: string, range: Range): Typed {
+  const plain = text.trim().replace(",", ".");
+  const number = plain === "" ? Number.NaN : Number(plain);
+  if (!Number.isFinite(number)) return { value: null, changed: "" };
+  const whole = range.type === "int" ? Math.round(number) : number;
+  const value = limit(whole, range);
+  if (value !== whole) return { value, changed: "limited" };
+  return { value, changed: whole === number ? "" : "rounded" };
+}
+
+export function limit(value: number, { min, max }: Range): number {
+  return Math.min(Math.max(value, min ?? -Infinity), max ?? Infinity);
+}
+
+/** One press of an arrow key away, without the dust of binary fractions. */
+export function stepped(value: number, by: number, range: Range): number {
+  return limit(Number((value + by * stepOf(range)).toFixed(DIGITS)), range);
+}
+
+export function sliderOf(range: Range): Slider | null {
+  const { min, max } = range;
+  if (min === null || max === null || max <= min) return null;
+  const step = stepOf(range);
+  return (max - min) / step <= MAX_POSITIONS ? { min, max, step } : null;
+}
+
+export function stepOf({ type, step }: Range): number {
+  return step ?? (type === "int" ? 1 : FLOAT_STEP);
+}

@@ -1,0 +1,34 @@
+/** Messages of the server as it sends them, whole, from what a test says of them. */
+
+import type { LiveMessage, Run } from "../src/types";
+
+export function liveRun(id: string, facts: Partial<Run> = {}): Run {
+  return {
+    id,
+    batch: "batch",
+    name: "toy",
+    workflow_id: null,
+    state: "running",
+    created: 99,
+    started: 100,
+    ended: null,
+    seconds: 0,
+    error: "",
+    code: "",
+    note: "",
+    plan: "",
+    varied: {},
+    done: 0,
+    total: 0,
+    left_s: null,
+    overrides: {},
+    targets: null,
+    nodes: {},
+    ...facts,
+  };
+}
+
+export function liveMessage(runs: Record<string, Partial<Run>>, more: Partial<LiveMessage> = {}): LiveMessage {
+  const whole = Object.fromEntries(Object.entries(runs).map(([id, facts]) => [id, liveRun(id, facts)]));
+  return { seq: 1, full: false, t: 0, server: "s1", runs: whole, removed: [], library: 0, results: 0, ...more };
+}
