@@ -92,10 +92,10 @@ FAULTS = (
         ("tests/parallel/test_traffic.py", "-k", "allgather"),
     ),
     Fault(
-        "swallowed error: what a rank refuses comes back as its answer",
+        "wrong blame: what a rank refuses is told as its failure",
         "parallel/ranks/rank_job.py",
-        '    if isinstance(error, ValueError):\n        return "refused"\n',
-        '    if isinstance(error, ValueError):\n        return "done"\n',
+        'return "refused" if isinstance(error, ValueError) else "failed"',
+        'return "failed"',
         ("tests/parallel/test_pool.py", "-k", "refuse"),
     ),
     Fault(
@@ -152,6 +152,14 @@ FAULTS = (
         "nodes/files/atomic.py",
         "    finally:\n        temporary.unlink(missing_ok=True)\n        LIVE.discard(temporary)",
         "    finally:\n        LIVE.discard(temporary)",
+        ("tests/nodes/test_atomic.py",),
+    ),
+    Fault(
+        "swallowed error: a write that failed says nothing",
+        "nodes/files/atomic.py",
+        "        sync(target.parent)\n    except OSError as error:\n"
+        "        raise ValueError(write_failure(target, error)) from error\n",
+        "        sync(target.parent)\n    except OSError:\n        pass\n",
         ("tests/nodes/test_atomic.py",),
     ),
     Fault(
