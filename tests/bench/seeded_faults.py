@@ -158,7 +158,7 @@ FAULTS = (
         "swallowed error: a write that failed says nothing",
         "nodes/files/atomic.py",
         "        sync(target.parent)\n    except OSError as error:\n"
-        "        raise ValueError(write_failure(target, error)) from error\n",
+        "        raise NotWritten(target, error) from error\n",
         "        sync(target.parent)\n    except OSError:\n        pass\n",
         ("tests/nodes/test_atomic.py",),
     ),
