@@ -23,6 +23,7 @@ OPENS = {
     "NODE_DISPLAY_NAME_MAPPINGS": "nodes.doors",
     "load_sharded": "pipelines.doors",
     "shard": "pipelines.doors",
+    "stages": "pipelines.doors",
 }
 """Names behind which there are tables that packages from outside add to, and who lets these in."""
 __all__ = list(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
