@@ -10,10 +10,21 @@ HOMES = {
     "NODE_CLASS_MAPPINGS": "nodes.registry",
     "NODE_DISPLAY_NAME_MAPPINGS": "nodes.registry",
     "ParallelPlan": "parallel.plan",
+    "Socket": "nodes.graph.spec",
+    "SplitPlan": "parallel.sharding.split_plan",
     "load_sharded": "pipelines.components.streamed",
+    "open_doors": "nodes.doors",
+    "read_spec": "nodes.graph.spec",
     "shard": "pipelines.spreading.transformer",
     "stages": "pipelines.stages",
 }
+OPENS = {
+    "NODE_CLASS_MAPPINGS": "nodes.doors",
+    "NODE_DISPLAY_NAME_MAPPINGS": "nodes.doors",
+    "load_sharded": "pipelines.doors",
+    "shard": "pipelines.doors",
+}
+"""Names behind which there are tables that packages from outside add to, and who lets these in."""
 __all__ = list(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
@@ -21,9 +32,12 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
+    import os
 
     if __name__ != "latentloom":
         _adopt_package_name()
+    if name in OPENS:
+        importlib.import_module(f"latentloom.{OPENS[name]}").open_doors(os.environ.get("LATENTLOOM_NODES"))
     home = importlib.import_module(f"latentloom.{HOMES[name]}")
     return home if HOMES[name].endswith(f".{name}") else getattr(home, name)
 

@@ -46,6 +46,10 @@ def _run(argv: Sequence[str]) -> int:
 
 def _code_of(arguments: argparse.Namespace) -> int:
     try:
+        if arguments.opens_doors:
+            from .nodes.doors import open_doors
+
+            open_doors(getattr(arguments, "nodes_dir", None) or os.environ.get("LATENTLOOM_NODES"))
         code = arguments.command(arguments)
         print(end="", flush=True)  # nothing is left to say when the process ends
         return code
@@ -99,15 +103,18 @@ def parser() -> argparse.ArgumentParser:
         "--replicas", type=int, default=1, metavar="N", help="groups of devices that work on separate runs"
     )
     run.add_argument("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
+    _nodes_option(run)
     run.add_argument("--json", action="store_true", help="events and the result as JSON, one object a line")
 
     check = _command(commands, "check", check_command, "say everything that is wrong with a workflow file")
     check.add_argument("file", type=Path)
     check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    _nodes_option(check)
     check.add_argument("--json", action="store_true")
 
     nodes = _command(commands, "nodes", nodes_command, "list the nodes, or describe one")
     nodes.add_argument("id", nargs="?", default="")
+    _nodes_option(nodes)
     nodes.add_argument("--json", action="store_true")
 
     show = _command(commands, "show", show_command, "print the workflow that a picture or video carries")
@@ -136,12 +143,14 @@ def parser() -> argparse.ArgumentParser:
 
     doctor = _command(commands, "doctor", doctor_command, "say what is wrong with this machine and how to mend it")
     doctor.add_argument("--json", action="store_true")
+    doctor.set_defaults(opens_doors=False)
 
     if (Path(__file__).parent / "ui").is_dir():  # ComfyUI's registry leaves the page out
         from .ui.options import add_options
 
         ui = _command(commands, "ui", ui_command, "open the page that builds, runs and keeps workflows")
         add_options(ui)
+        _nodes_option(ui)
         ui.set_defaults(cluster="")
     return top
 
@@ -309,9 +318,19 @@ def _command(
     commands: Any, name: str, body: Callable[[argparse.Namespace], int], summary: str
 ) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-    command.set_defaults(command=body)
+    command.set_defaults(command=body, opens_doors=True)
     command.add_argument("--debug", action="store_true", help="show where an error came from")
     return command
+
+
+def _nodes_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--nodes",
+        dest="nodes_dir",
+        type=Path,
+        metavar="DIR",
+        help="a folder of your own nodes, families and split plans, whose code is run (default: LATENTLOOM_NODES)",
+    )
 
 
 def _default_cache_dir() -> Path | None:

@@ -10,7 +10,7 @@ from typing import Any
 from .graph.spec import InputSpec, NodeSpec
 from .registry import SPECS
 
-HIDDEN = ("call", "fingerprint", "migrate", "injected")
+HIDDEN = ("call", "fingerprint", "migrate", "injected", "paths", "sketch", "denoises")
 
 
 def catalog(id: str = "") -> list[dict[str, Any]]:

@@ -6,31 +6,64 @@ import dataclasses
 
 from .graph.spec import NodeSpec, read_spec
 from .hosts.comfyui import comfy_title, node_class
-from .steps.canvas import empty_latents, upscale_latents
+from .steps.canvas import empty_latents, empty_sketch, upscale_latents, upscale_sketch
 from .steps.decoding import decode, decode_video, video_frames
-from .steps.denoising import denoise, sampler_options
-from .steps.encoding import encode_image, encode_text
-from .steps.models import load_lora, load_model, lora_fingerprint, model_fingerprint
+from .steps.denoising import denoise, denoise_sketch, denoises, sampler_options
+from .steps.encoding import encode_image, encode_text, image_sketch, text_sketch
+from .steps.models import load_lora, load_model, lora_fingerprint, lora_sketch, model_fingerprint, model_sketch
 from .steps.pictures import image_fingerprint, image_grid, load_image, resize_image, save_image
-from .steps.planning import parallel_plan, plan_fingerprint
+from .steps.planning import parallel_plan, plan_fingerprint, plan_sketch
 from .steps.text import choose_text, join_text, note, seed
 from .steps.videos import save_video
 
 NODE_CLASS_MAPPINGS = {
     "LoomLoadModel": node_class(
-        read_spec(load_model, title="Load Model", category="model", is_kept=False, fingerprint=model_fingerprint)
+        read_spec(
+            load_model,
+            title="Load Model",
+            category="model",
+            is_kept=False,
+            fingerprint=model_fingerprint,
+            sketch=model_sketch,
+        )
     ),
     "LoomLoadLora": node_class(
-        read_spec(load_lora, title="Load LoRA", category="model", is_kept=False, fingerprint=lora_fingerprint)
+        read_spec(
+            load_lora,
+            title="Load LoRA",
+            category="model",
+            is_kept=False,
+            fingerprint=lora_fingerprint,
+            sketch=lora_sketch,
+        )
     ),
     "LoomParallelPlan": node_class(
-        read_spec(parallel_plan, title="Parallel Plan", category="model", is_kept=False, fingerprint=plan_fingerprint)
+        read_spec(
+            parallel_plan,
+            title="Parallel Plan",
+            category="model",
+            is_kept=False,
+            fingerprint=plan_fingerprint,
+            sketch=plan_sketch,
+        )
     ),
-    "LoomEncodeText": node_class(read_spec(encode_text, title="Encode Text", category="encode", uses_device=True)),
-    "LoomEncodeImage": node_class(read_spec(encode_image, title="Encode Image", category="encode", uses_device=True)),
-    "LoomEmptyLatents": node_class(read_spec(empty_latents, title="Empty Latents", category="latents")),
-    "LoomUpscaleLatents": node_class(read_spec(upscale_latents, title="Upscale Latents", category="latents")),
-    "LoomDenoise": node_class(read_spec(denoise, title="Denoise", category="denoise", uses_device=True)),
+    "LoomEncodeText": node_class(
+        read_spec(encode_text, title="Encode Text", category="encode", uses_device=True, sketch=text_sketch)
+    ),
+    "LoomEncodeImage": node_class(
+        read_spec(encode_image, title="Encode Image", category="encode", uses_device=True, sketch=image_sketch)
+    ),
+    "LoomEmptyLatents": node_class(
+        read_spec(empty_latents, title="Empty Latents", category="latents", sketch=empty_sketch)
+    ),
+    "LoomUpscaleLatents": node_class(
+        read_spec(upscale_latents, title="Upscale Latents", category="latents", sketch=upscale_sketch)
+    ),
+    "LoomDenoise": node_class(
+        read_spec(
+            denoise, title="Denoise", category="denoise", uses_device=True, sketch=denoise_sketch, denoises=denoises
+        )
+    ),
     "LoomSamplerOptions": node_class(read_spec(sampler_options, title="Sampler Options", category="denoise")),
     "LoomDecode": node_class(read_spec(decode, title="Decode", category="decode", uses_device=True)),
     "LoomDecodeVideo": node_class(read_spec(decode_video, title="Decode Video", category="decode", uses_device=True)),

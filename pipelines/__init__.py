@@ -2,6 +2,7 @@
 
 denoise_checks: What a denoise is asked for, checked before anything is loaded: values that do not fit the model or
     each other.
+doors: What installed packages and one folder of the owner's bring from outside, read once when the process starts.
 finite: What a stage made, looked at once: a NaN or an infinity is told with its likely cause, not painted black.
 out_of_memory: How much memory was lacking, as far as torch tells.
 place: From what the user wrote to a model's place: which devices, and how a denoise uses them.

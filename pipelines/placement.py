@@ -18,6 +18,7 @@ from ..parallel.pool.job import Lane
 from ..parallel.pool.pool import Pool
 from ..parallel.progress import SILENT, Progress
 from ..parallel.ranks.seat import Seat
+from .doors import follow, order
 from .families import FAMILIES
 from .models.describe import card_of
 from .models.folder import components_of, read_index
@@ -101,6 +102,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
     from .components.store import store
     from .stages import STAGES
 
+    follow(request["doors"])
     store().share_host(request["ranks_here"])
     progress.rank = request["rank"]
     reset_peak(seat.device)
@@ -129,6 +131,7 @@ def _run(
         "request": to_plain(request),
         "ranks_here": len(place.devices),
         "rank": rank % place.group_size if num_ranks == 1 else 0,
+        "doors": order(),
     }
     with _ranks(request.model) as ranks:
         found = ranks.call(".pipelines.placement:on_rank", plain, progress, num_ranks=num_ranks, lane=lane, rank=rank)

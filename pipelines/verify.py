@@ -17,6 +17,7 @@ from ..parallel.pool.pool import Pool
 from ..parallel.pool.trial import Deadline
 from ..parallel.progress import Progress
 from ..parallel.ranks.seat import Seat
+from .doors import follow, order
 from .families import FAMILIES
 from .models.folder import read_config
 from .placement import preloads
@@ -104,7 +105,12 @@ def verify(model: Model, plans: list[ParallelPlan], *, width: int, height: int, 
         raise ValueError(f"plan {plans[0]} uses one rank, which always equals itself; verify one of several: ulysses=2")
     _check_devices(model, plans[0])
     canvas = _canvas(model, width, height)
-    request = {"model": to_plain(model), "latents": to_plain(canvas), "plans": to_plain(plans)}
+    request = {
+        "model": to_plain(model),
+        "latents": to_plain(canvas),
+        "plans": to_plain(plans),
+        "doors": order(),
+    }
     with Pool(_devices(model, num_ranks), preload=preloads(model), limits=Limits(work_s=timeout_s)) as pool:
         words = f"the ranks did not answer in {timeout_s:g} s; give them longer with --timeout"
         progress = Deadline(timeout_s, close=pool.close, words=words)
@@ -134,6 +140,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[
     from ..parallel.mesh import mesh_for
     from . import stages
 
+    follow(request["doors"])
     model = dataclasses.replace(from_plain(Model, request["model"]), device=seat.device)
     canvas = from_plain(Latents, request["latents"])
     plans = [from_plain(ParallelPlan, plan) for plan in request["plans"]]

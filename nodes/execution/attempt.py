@@ -16,6 +16,7 @@ from ..files.picture_files import MAX_PIXELS, WORKFLOW_KEY
 from ..files.workspace import Host, Workspace, numbered
 from ..graph.graph import Graph, graph_text
 from ..graph.modes import effective
+from ..graph.requires import with_requires
 from ..graph.resolve import with_overrides
 from ..graph.spec import NodeSpec
 from ..hosts.comfy_file import to_comfy
@@ -35,22 +36,25 @@ ENDINGS: Mapping[type, str] = {Image: "png", Video: "mp4"}
 def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -> tuple[RunResult, BadInput | None]:
     """The result with the files of its outputs in the records of the nodes they come from; what went wrong, or nothing.
 
-    `sources` names the nodes of declared outputs; another name is a node's own. Each node's files are written once.
+    `sources` names the nodes of declared outputs; another name is a node's own. Each value is written once.
     """
     records = dict(result.nodes)
     problem: BadInput | None = None
-    for name, value in result.outputs.items():
+    written: set[int] = set()
+    for name, made in result.outputs.items():
         node = sources.get(name, name)
-        if type(value) not in ENDINGS or records[node].files:
-            continue
-        try:
-            files = _written(value, _free_name(node, value, workspace), workspace)
-        except ValueError as error:
-            if problem is None:
-                problem = BadInput(f"{node} has nothing to show: {error}")
-                problem.code = code_of(error)
-        else:
-            records[node] = dataclasses.replace(records[node], files=files)
+        for value in made if isinstance(made, tuple) else (made,):
+            if type(value) not in ENDINGS or result.nodes[node].files or id(value) in written:
+                continue
+            try:
+                files = _written(value, _free_name(node, value, workspace), workspace)
+            except ValueError as error:
+                if problem is None:
+                    problem = BadInput(f"{node} has nothing to show: {error}")
+                    problem.code = code_of(error)
+            else:
+                written.add(id(value))
+                records[node] = dataclasses.replace(records[node], files=(*records[node].files, *files))
     return dataclasses.replace(result, nodes=records), problem
 
 
@@ -186,7 +190,7 @@ def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:
 
 def provenance(graph: Graph, specs: Mapping[str, NodeSpec]) -> dict[str, str]:
     """What a result carries: the workflow file, and the same for ComfyUI."""
-    return {WORKFLOW_KEY: graph_text(graph), "prompt": json.dumps(to_comfy(graph, specs))}
+    return {WORKFLOW_KEY: graph_text(with_requires(graph, specs)), "prompt": json.dumps(to_comfy(graph, specs))}
 
 
 def _disk_cache(folder: Path | None) -> DiskCache | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...pipelines.models.regular_file import sha256_of
-from ..graph.spec import Saved
+from ..graph.spec import files_of
 
 ENTRY_BYTES = 512
 """What an entry costs besides its tensors and strings, roughly."""
@@ -47,7 +47,7 @@ class Share:
 
 def stamps(value: Any) -> dict[str, str]:
     """sha256 of each file that a `Saved` value lists."""
-    return {name: sha256_of(Path(name)) for name in value.files} if isinstance(value, Saved) else {}
+    return {name: sha256_of(Path(name)) for name in files_of(value)}
 
 
 def is_intact(files: Mapping[str, str]) -> bool:

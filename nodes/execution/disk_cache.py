@@ -19,7 +19,7 @@ from typing import Any
 from ...pipelines.models.regular_file import sha256_of
 from ...pipelines.values import from_plain, to_plain
 from ..files.atomic import sync
-from ..graph.spec import SCALARS, VALUE_TYPES
+from ..graph.spec import SCALARS, VALUE_TYPES, type_name
 from .cache import is_intact, stamps
 
 FORMAT = 2
@@ -91,7 +91,7 @@ def _write(folder: Path, value: Any) -> None:
     tensors: dict[str, Any] = {}
     body: dict[str, Any] = {
         "format": FORMAT,
-        "type": SCALARS.get(type(value), type(value).__name__),
+        "type": _kind(value),
         "value": _pack(to_plain(value), tensors),
         "files": stamps(value),
         "tensors": "",
@@ -119,7 +119,21 @@ def _read(entry: Path) -> Any | None:
             return None
         tensors = load_file(entry / TENSORS)
     plain = _unpack(body["value"], tensors)
-    return plain if body["type"] in SCALARS.values() else from_plain(VALUE_TYPES[body["type"]], plain)
+    return _typed(body["type"], plain)
+
+
+def _kind(value: Any) -> Any:
+    """The name of a value's type; of several, as a node with several outputs gives them, their container's and each."""
+    if isinstance(value, list | tuple):
+        return [type(value).__name__, *map(_kind, value)]
+    return SCALARS.get(type(value)) or type_name(type(value))
+
+
+def _typed(kind: Any, plain: Any) -> Any:
+    if isinstance(kind, list):
+        parts = [_typed(each, item) for each, item in zip(kind[1:], plain, strict=True)]
+        return tuple(parts) if kind[0] == "tuple" else parts
+    return plain if kind in SCALARS.values() else from_plain(VALUE_TYPES[kind], plain)
 
 
 def _pack(plain: Any, tensors: dict[str, Any]) -> Any:

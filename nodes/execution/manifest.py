@@ -13,8 +13,8 @@ from typing import Any
 from ...pipelines.models.regular_file import sha256_of
 from ...pipelines.spreading.measured import title_of
 from ..files.atomic import write_atomic
-from ..graph.check import installed_version
 from ..graph.graph import Graph, graph_text
+from ..graph.requires import installed_version
 from ..graph.spec import Saved
 from .records import NodeRecord, RunResult
 

@@ -18,8 +18,8 @@ from ...parallel.progress import RankWork
 from ..files.workspace import HERE, Workspace
 from ..graph.graph import Graph
 from ..graph.resolve import Overrides
-from ..graph.scalars import SCALAR_TYPES, as_type, fault
-from ..graph.spec import NodeSpec, Saved
+from ..graph.scalars import PLAIN_TYPES, as_type, fault
+from ..graph.spec import NodeSpec, Saved, files_of
 from .cache import Cache
 from .events import Sink
 from .failure import NodeFailed
@@ -106,7 +106,7 @@ class _Session:
         self.watch.tell("run_started", total=len(self.schedule.order))
         todo = self._take_cached()
         self.consumers = Counter(source for name in todo for source in self.schedule.sources[name])
-        self.kept = frozenset(self.schedule.results.values())
+        self.kept = frozenset(node for node, _ in self.schedule.results.values())
         self._execute({name: [s for s in self.schedule.sources[name] if s in todo] for name in todo})
         self._skip_rest(todo)
         return self._result()
@@ -125,8 +125,7 @@ class _Session:
                 todo.append(name)
                 needed.update(self.schedule.sources[name])
         for name, level in reversed(cached):
-            value = self.live.get(name)
-            files = value.files if isinstance(value, Saved) else ()
+            files = files_of(self.live.get(name))
             self.records[name] = NodeRecord(key=self.schedule.keys[name], state="ok", cached=level, files=files)
             self.watch.tell("cached", name, message=level)
         return dict.fromkeys(reversed(todo))
@@ -179,7 +178,7 @@ class _Session:
             spec = self.schedule.nodes[name].spec
             progress = NodeProgress(name, self.watch)
             with PeakMemory(measure=spec.uses_device) as memory:
-                value = spec.call(**self._arguments(name, progress))
+                value = spec.make(self._inputs(name), progress=progress, workspace=self.workspace)
             seconds = time.perf_counter() - start
             self._store(name, value)
             peak_bytes = max((rank.peak_memory_bytes for rank in progress.ranks), default=0) or memory.peak_bytes
@@ -189,24 +188,25 @@ class _Session:
         except BaseException as error:
             return _Outcome("failed", seconds=time.perf_counter() - start, error=error)
 
-    def _arguments(self, name: str, progress: NodeProgress) -> dict[str, Any]:
+    def _inputs(self, name: str) -> dict[str, Any]:
         node = self.schedule.nodes[name]
         arguments = dict(node.values)
         for socket_name, link in node.links.items():
-            value = self.live[link.node]
+            value = self.schedule.nodes[link.node].spec.part(self.live[link.node], link.socket)
             socket = node.spec.input(socket_name)
             assert socket is not None, f"{name} is resolved, so {socket_name} exists"
-            if socket.type in SCALAR_TYPES:
+            if socket.type in PLAIN_TYPES:
                 if found := fault(socket, value):
                     raise ValueError(found[1])
                 value = as_type(socket.type, value)
             arguments[socket_name] = value
-        return arguments | node.spec.injections(progress=progress, workspace=self.workspace)
+        return arguments
 
     def _store(self, name: str, value: Any) -> None:
         # a node that acts without saying which files it made must act again next time
         spec = self.schedule.nodes[name].spec
-        acts = spec.is_output and not isinstance(value, Saved)
+        parts = value if isinstance(value, tuple) else (value,)
+        acts = spec.is_output and not any(isinstance(part, Saved) for part in parts)
         if value is None or acts or name in self.schedule.uncached or not spec.is_kept:
             return
         for level, cache in self.caches.items():
@@ -238,7 +238,7 @@ class _Session:
                 peak_memory_bytes=outcome.peak_memory_bytes,
                 plan=outcome.plan,
                 ranks=outcome.ranks,
-                files=outcome.value.files if isinstance(outcome.value, Saved) else (),
+                files=files_of(outcome.value),
                 message=message,
                 code=code,
             )
@@ -289,7 +289,12 @@ class _Session:
         else:
             state = "cancelled"
             self.watch.tell("run_cancelled")
-        found = {name: self.live[node] for name, node in self.schedule.results.items() if node in self.live}
+        nodes = self.schedule.nodes
+        found = {
+            name: nodes[node].spec.part(self.live[node], output) if output else self.live[node]
+            for name, (node, output) in self.schedule.results.items()
+            if node in self.live
+        }
         return RunResult(
             run=self.watch.run,
             state=state,

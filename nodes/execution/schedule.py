@@ -33,6 +33,8 @@ def recipe_keys(order: Iterable[str], nodes: Mapping[str, Resolved], fingerprint
             links.append((socket, keys[source], output))
         # Values are scalars, whose repr says everything; JSON takes three times as long.
         recipe = (node.spec.id, node.spec.version, node.values, links, fingerprints.get(name, ""))
+        if node.spec.origin:
+            recipe = (*recipe, node.spec.origin)
         keys[name] = hashlib.sha256(repr(recipe).encode(errors="backslashreplace")).hexdigest()
     return keys
 
@@ -45,8 +47,9 @@ class Needs:
     nodes: Mapping[str, Resolved]
     sources: Mapping[str, tuple[str, ...]]
     """Which nodes feed each node, each once."""
-    results: Mapping[str, str]
-    """The node of each result that the caller gets, by the name of the output or node."""
+    results: Mapping[str, tuple[str, str]]
+    """(node, output) of each result that the caller gets, by the name of the output or node; of a node that is asked
+    for by its own name the output is empty: all that it gives."""
     targets: frozenset[str]
 
 
@@ -91,23 +94,23 @@ def needs_of(
     results = _results(graph, whole, targets)
     acting = {name for name, node in graph.nodes.items() if targets is None and specs[node.type].is_output}
     nodes = resolve(graph, specs, overrides)
-    wanted = frozenset({*results.values(), *acting})
+    wanted = frozenset({*(node for node, _ in results.values()), *acting})
     if not wanted and graph is not whole:
         raise nothing_left()
     sources = _needed(nodes, wanted)
     return Needs(order=tuple(in_order(sources)), nodes=nodes, sources=sources, results=results, targets=wanted)
 
 
-def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dict[str, str]:
+def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dict[str, tuple[str, str]]:
     """A target is the name of an output or of a node; an output comes first. `whole` has the nodes left out, too."""
     if targets is None:
-        return {name: link.node for name, link in graph.outputs.items()}
-    results: dict[str, str] = {}
+        return {name: (link.node, link.socket) for name, link in graph.outputs.items()}
+    results: dict[str, tuple[str, str]] = {}
     for target in targets:
         if target in graph.outputs:
-            results[target] = graph.outputs[target].node
+            results[target] = (graph.outputs[target].node, graph.outputs[target].socket)
         elif target in graph.nodes:
-            results[target] = target
+            results[target] = (target, "")
         elif target in whole.outputs or target in whole.nodes:
             raise left_out(whole, whole.outputs[target].node if target in whole.outputs else target)
         else:

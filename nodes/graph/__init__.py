@@ -7,8 +7,11 @@ json_text: Reading JSON from strangers: bounded size and nesting, no duplicate k
 modes: Mute and bypass: the graph that a run, the checker and an export see, without the nodes that are switched off.
 order: The order of nodes: each after those that feed it, otherwise as they come.
 problems: What is wrong with a workflow: one `Problem` per fault, and the error that carries all of them.
+requires: What a workflow requires besides us: packages, and modules of the owner's folder, by name and range of
+    versions.
 resolve: From the file to what nodes are called with: older nodes upgraded, overrides and params in, defaults filled.
 scalars: What a scalar socket accepts: the one place where types, ranges and choices of plain values are checked.
 schema: The JSON Schema of the workflow file, generated from its model and committed beside it.
+sketch: What a node would make, told before anything runs: values of the wires without tensors, found without torch.
 spec: The node spec: all that a page, a host, a checker or a command line knows of a node, read from its signature.
 """

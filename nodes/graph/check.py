@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -11,25 +10,13 @@ from .graph import Graph, Link, Node, ParamRef
 from .modes import effective
 from .order import in_order
 from .problems import GraphError, Names, Problem, short
+from .requires import from_where, installed_version, unmet
 from .resolve import Overrides, param_socket, param_values, plain_value, upgrade, with_overrides
-from .scalars import SCALAR_TYPES, can_feed, fault
+from .scalars import PLAIN_TYPES, can_feed, fault
 from .spec import InputSpec, NodeSpec
 
 SHOWN_CYCLES = 10
 Specs = Mapping[str, NodeSpec]
-
-
-def installed_version(package: str) -> str | None:
-    """The version of an installed distribution; None where there is none."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        pass
-    if package == "latentloom":  # run from a checkout that is not installed
-        from ... import __version__
-
-        return __version__
-    return None
 
 
 def check(
@@ -48,11 +35,11 @@ def check(
     graph = effective(whole, specs, overrides)
     inputs = with_overrides(graph, overrides)
     return [
-        *_requires(graph, require),
+        *unmet(graph, require),
         *(problem for problem in problems if problem.node in graph.nodes),
         *_params(graph, overrides),
         *_overrides(whole, specs, overrides, names),
-        *_nodes(graph, specs, inputs, param_values(graph, overrides), names),
+        *_nodes(graph, specs, inputs, param_values(graph, overrides), names, require),
         *_outputs(graph, specs, names),
         *_cycles({name: _sources(graph, entries) for name, entries in inputs.items()}),
     ]
@@ -62,20 +49,6 @@ def ensure(graph: Graph, specs: Specs, overrides: Overrides | None = None) -> No
     """Raise `GraphError` with all problems, if there are any."""
     if problems := check(graph, specs, overrides):
         raise GraphError(problems)
-
-
-def _requires(graph: Graph, require: Callable[[str], str | None]) -> Iterator[Problem]:
-    for package, wanted in graph.requires.items():
-        from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-        have = require(package)
-        try:
-            if have is not None and SpecifierSet(wanted).contains(have, prereleases=True):
-                continue
-            message = f"the workflow needs {package} {wanted}, and {have or 'none'} is installed; install that version"
-        except (InvalidSpecifier, ValueError):
-            message = f"requires says {short(wanted)} of {package}; write a range of versions such as >=0.1,<1"
-        yield Problem("", package, "requires_unmet", message)
 
 
 def _params(graph: Graph, overrides: Overrides) -> Iterator[Problem]:
@@ -112,19 +85,28 @@ def _nodes(
     inputs: Mapping[str, Mapping[str, Any]],
     params: Mapping[str, Any],
     names: Names,
+    require: Callable[[str], str | None],
 ) -> Iterator[Problem]:
     for name, node in graph.nodes.items():
         spec = specs.get(node.type)
         if spec is None:
-            hint = names.offer(node.type, specs)
-            message = (
-                f"node type {node.type!r} is not installed; {hint}; correct it, or install the nodes it comes from"
+            yield Problem(
+                name, "", "unknown_type", _unknown(node.type, specs, names, from_where(graph, node.type, require))
             )
-            yield Problem(name, "", "unknown_type", message)
         elif node.version > spec.version:
             yield Problem(name, "", "node_too_new", _too_new(node, spec))
         elif node.version == spec.version:
             yield from _node(name, spec, inputs[name], graph, specs, params, names)
+
+
+def _unknown(kind: str, specs: Specs, names: Names, package: str) -> str:
+    if package:
+        return (
+            f"node type {kind!r} is not installed; it comes from {package}, which is not here: install it, or name the "
+            "folder it lies in with --nodes"
+        )
+    hint = names.offer(kind, specs)
+    return f"node type {kind!r} is not installed; {hint}; correct it, or install the nodes it comes from"
 
 
 def _too_new(node: Node, spec: NodeSpec) -> str:
@@ -168,7 +150,7 @@ def _node(
 
 
 def _missing(socket: InputSpec) -> str:
-    if socket.type in SCALAR_TYPES:
+    if socket.type in PLAIN_TYPES:
         return f"{socket.name} is not given; it takes a {socket.type}; set it"
     return f'{socket.name} is not connected; wire a {socket.type} to it (in the file: {{"from": "node.socket"}})'
 

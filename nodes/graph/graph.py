@@ -34,6 +34,7 @@ Migration = Callable[[dict[str, Any]], dict[str, Any]]
 MIGRATIONS: dict[int, Migration] = {}
 """From format n to n + 1. A golden file of every format is kept for ever in tests/nodes/golden."""
 
+TYPE_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,127}$"
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Target = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}\.[a-z][a-z0-9_]{0,63}$")]
@@ -97,7 +98,7 @@ Input = Annotated[
 class Node(_Part):
     """One node: its type is the class type in every host."""
 
-    type: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,127}$")]
+    type: Annotated[str, StringConstraints(pattern=TYPE_PATTERN)]
     version: Annotated[int, Field(ge=1)] = 1
     title: Annotated[str, Field(max_length=200)] = ""
     mode: Mode = "run"

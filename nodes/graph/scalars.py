@@ -5,6 +5,7 @@ The checker, the command line, the page and a node called by hand all ask here, 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from typing import Any
@@ -20,6 +21,10 @@ EXACT = 2**53 - 1
 _DIGITS = re.compile(r"-?[1-9]\d{15,19}")
 
 SCALAR_TYPES = frozenset([*SCALARS.values(), "choice"])
+LISTS = {f"list[{name}]": name for name in SCALARS.values()}
+"""Types of lists of plain values: what they are lists of."""
+PLAIN_TYPES = SCALAR_TYPES | LISTS.keys()
+"""What can be written into a file; everything else comes by a link."""
 _KINDS: dict[str, tuple[type, ...]] = {
     "int": (int,),
     "float": (float, int),
@@ -35,6 +40,11 @@ def fault(socket: InputSpec, value: Any) -> tuple[str, str] | None:
     name, kind = socket.name, socket.type
     if value is None and not socket.required and socket.default is None:
         return None
+    if kind in LISTS and isinstance(value, list | tuple):
+        each = dataclasses.replace(socket, type=LISTS[kind], required=True)
+        return next((found for item in value if (found := fault(each, item))), None)
+    if kind in LISTS:
+        return "wrong_type", f"{name} is {short(value)}; it takes a list; write one, such as [1, 2]"
     if kind not in _KINDS:
         wire = f'wire a {kind} to it (in the file: {{"from": "node.socket"}})'
         return "wrong_type", f"{name} is {short(value)}, but it takes what another node makes; {wire}"
@@ -62,6 +72,8 @@ def _number_fault(socket: InputSpec, value: int | float) -> tuple[str, str] | No
 def as_type(kind: str, value: Any) -> Any:
     """A value as the node expects it: a whole number becomes a float at a float socket, and digits beyond what a
     browser counts exactly a whole number. What is of another type stays as it is."""
+    if kind in LISTS and isinstance(value, list | tuple):
+        return [as_type(LISTS[kind], item) for item in value]
     if kind == "float" and type(value) is int:
         return float(value)
     if kind == "int" and isinstance(value, str) and _DIGITS.fullmatch(value) and abs(int(value)) > EXACT:

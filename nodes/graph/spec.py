@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from ...parallel.progress import Progress
 from ...pipelines import values
+from ...pipelines.doors import FOLDER
 from ...pipelines.requests import NUM_SEEDS
-from ..files.workspace import Workspace
+from ..files.workspace import Workspace, content_hash
+from .sketch import Denoises, Sketch
 
 Widget = Literal["", "seed", "multiline", "model", "lora", "picture"]
 
@@ -61,11 +65,31 @@ VALUE_TYPES: dict[str, type] = {
     t.__name__: t
     for t in (values.Model, values.Conditioning, values.Latents, values.Image, values.Video, values.Sampling, Saved)
 }
+"""Ours by name; those of packages from outside, found in the signatures of their nodes, as `package_Name`."""
+
+
+def package_of(module: str) -> str:
+    """The package that a module from outside counts to: its top one, or what lies in the folder under that name."""
+    return module.removeprefix(f"{FOLDER}.").partition(".")[0]
+
+
+def type_name(kind: type) -> str:
+    """What a class of values is called on wires."""
+    if VALUE_TYPES.get(kind.__name__) is kind:
+        return kind.__name__
+    return f"{package_of(kind.__module__)}_{kind.__name__}"
+
+
+def files_of(made: Any) -> tuple[str, ...]:
+    """The files that a node wrote, in what it gave."""
+    parts = made if isinstance(made, tuple) else (made,)
+    return tuple(file for part in parts if isinstance(part, Saved) for file in part.files)
 
 
 @dataclass(frozen=True, kw_only=True)
 class InputSpec:
-    """One input socket. `type` is a scalar ("int", "float", "bool", "string", "choice") or a name in `VALUE_TYPES`."""
+    """One input socket. `type` is a scalar ("int", "float", "bool", "string", "choice"), a name in `VALUE_TYPES`, or
+    a list of one of these, such as "list[float]"."""
 
     name: str
     type: str
@@ -100,6 +124,11 @@ class NodeSpec:
     outputs: tuple[OutputSpec, ...]
     call: Callable[..., Any] = field(compare=False)
     injected: tuple[Injected, ...] = ()
+    paths: tuple[str, ...] = ()
+    """Texts that name a file: the node gets its path, once it was found inside the folders of the run."""
+    origin: str = ""
+    """What a node from outside comes from, with the version of its distribution or the hash of its sources; it is part
+    of the cache key. Empty for ours."""
     is_output: bool = False
     """Whether the node acts (writes files, shows text), and so runs although nothing asks for its value."""
     uses_device: bool = False
@@ -107,11 +136,27 @@ class NodeSpec:
     """False: what it gives holds for this machine and this run only; it costs little and is made each time."""
     fingerprint: Fingerprint | None = field(default=None, compare=False)
     migrate: Migrate | None = field(default=None, compare=False)
+    sketch: Sketch | None = field(default=None, compare=False)
+    """Tells a planner what the node would make; None: that is known only when it has run."""
+    denoises: Denoises | None = field(default=None, compare=False)
 
-    def injections(self, *, progress: Progress, workspace: Workspace) -> dict[str, Any]:
-        """The arguments that this node gets from its host rather than from a socket."""
+    def make(self, inputs: Mapping[str, Any], *, progress: Progress, workspace: Workspace) -> Any:
+        """Call the node as its host: the value of its output, a tuple of them for several, None for none.
+
+        Raises what the node raises, and `ValueError` for a file that is not there or outside the run's folders.
+        """
         given: dict[str, Any] = {"progress": progress, "workspace": workspace}
-        return {name: given[name] for name in self.injected}
+        files = {name: path_of(inputs, name, workspace) for name in self.paths if inputs.get(name)}
+        made = self.call(**{**inputs, **files}, **{name: given[name] for name in self.injected})
+        if len(self.outputs) > 1 and (not isinstance(made, tuple) or len(made) != len(self.outputs)):
+            names = ", ".join(output.name for output in self.outputs)
+            raise TypeError(f"{self.id} gave no tuple of {names}; correct what it returns")
+        return made
+
+    def part(self, made: Any, output: str) -> Any:
+        """The value of one output, in what the node gave."""
+        names = [each.name for each in self.outputs]
+        return made[names.index(output)] if len(names) > 1 else made
 
     def input(self, name: str) -> InputSpec | None:
         return next((socket for socket in self.inputs if socket.name == name), None)
@@ -131,11 +176,15 @@ def read_spec(
     is_kept: bool = True,
     fingerprint: Fingerprint | None = None,
     migrate: Migrate | None = None,
+    sketch: Sketch | None = None,
+    denoises: Denoises | None = None,
     id: str = "",
 ) -> NodeSpec:
     """Read a node function's signature: parameters are inputs, the return annotation is the output.
 
-    A function without result (`-> None`) has no output. Raises `TypeError` for an annotation no socket can carry.
+    A tuple is several outputs, None is none. Beside our own types and scalars there are lists of them, `Path` for an
+    input file, and any dataclass as a wire type of the package's own. Raises `TypeError` for an annotation no socket
+    can carry.
     """
     hints = typing.get_type_hints(call, include_extras=True)
     parameters = inspect.signature(call).parameters
@@ -143,6 +192,7 @@ def read_spec(
     for name, kind in (("progress", Progress), ("workspace", Workspace)):
         if name in injected and hints[name] is not kind:
             raise TypeError(f"{call.__name__}: parameter {name} is injected and must be a {kind.__name__}")
+    paths = tuple(name for name, hint in hints.items() if name != "return" and _plain_hint(hint) is Path)
     return NodeSpec(
         id=id,
         version=version,
@@ -150,14 +200,17 @@ def read_spec(
         category=category,
         help=inspect.cleandoc(call.__doc__ or ""),
         inputs=tuple(_input(p, hints[n]) for n, p in parameters.items() if n not in injected),
-        outputs=() if hints["return"] is type(None) else (_output(call, hints["return"]),),
+        outputs=_outputs(call, hints["return"]),
         call=call,
         injected=injected,
+        paths=paths,
         is_output=is_output,
         uses_device=uses_device,
         is_kept=is_kept,
-        fingerprint=fingerprint,
+        fingerprint=_with_files(fingerprint, paths) if paths else fingerprint,
         migrate=migrate,
+        sketch=sketch,
+        denoises=denoises,
     )
 
 
@@ -181,28 +234,71 @@ def _input(parameter: inspect.Parameter, hint: Any) -> InputSpec:
     )
 
 
+def _outputs(call: Callable[..., Any], hint: Any) -> tuple[OutputSpec, ...]:
+    if hint is type(None):
+        return ()
+    members = typing.get_args(hint) if typing.get_origin(hint) is tuple and typing.get_args(hint)[-1:] != (...,) else ()
+    outputs = tuple(_output(call, each) for each in members or (hint,))
+    if len(names := {output.name for output in outputs}) < len(outputs):
+        raise TypeError(f"{call.__name__}: outputs are called {', '.join(sorted(names))}; name each with Socket(name=)")
+    return outputs
+
+
 def _output(call: Callable[..., Any], hint: Any) -> OutputSpec:
     kind, socket, _, optional = _unpack(hint)
-    if optional:
-        raise TypeError(f"{call.__name__}: an output cannot be optional")
-    return OutputSpec(name=socket.name or kind.lower(), type=kind, help=socket.help)
+    if optional or _plain_hint(hint) is Path:
+        raise TypeError(f"{call.__name__}: an output cannot be optional, and files that it wrote are a Saved")
+    name = socket.name or kind.rpartition("_")[2].removeprefix("list[").removesuffix("]").lower()
+    return OutputSpec(name=name, type=kind, help=socket.help)
+
+
+def _with_files(own: Fingerprint | None, paths: Sequence[str]) -> Fingerprint:
+    """What a node that reads files by their paths reads: their content, and what its own fingerprint names."""
+
+    def fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
+        files = [content_hash(path_of(inputs, name, workspace), socket=name) for name in paths if inputs[name]]
+        return " ".join([*files, own(inputs, workspace) if own else ""])
+
+    return fingerprint
+
+
+def path_of(inputs: Mapping[str, Any], name: str, workspace: Workspace) -> Path:
+    return workspace.input_path(str(inputs[name]), socket=name)
+
+
+def _plain_hint(hint: Any) -> Any:
+    """An annotation without its marks and without `| None`."""
+    if typing.get_origin(hint) is typing.Annotated:
+        hint = typing.get_args(hint)[0]
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        hint = next(each for each in typing.get_args(hint) if each is not type(None))
+    return hint
 
 
 def _unpack(hint: Any) -> tuple[str, Socket, tuple[str, ...], bool]:
     """(socket type, marker, choices, is optional) of one annotation."""
-    socket = Socket()
-    if typing.get_origin(hint) is typing.Annotated:
-        hint, *marks = typing.get_args(hint)
-        socket = next((m for m in marks if isinstance(m, Socket)), socket)
-    optional = False
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        members = [a for a in typing.get_args(hint) if a is not type(None)]
-        optional, hint = True, members[0]
-    if typing.get_origin(hint) is Literal:
-        return "choice", socket, typing.get_args(hint), optional
+    marks = typing.get_args(hint)[1:] if typing.get_origin(hint) is typing.Annotated else ()
+    socket = next((mark for mark in marks if isinstance(mark, Socket)), Socket())
+    bare = typing.get_args(hint)[0] if marks else hint
+    optional = typing.get_origin(bare) in (types.UnionType, typing.Union)
+    kind = _plain_hint(hint)
+    if typing.get_origin(kind) is Literal:
+        return "choice", socket, typing.get_args(kind), optional
+    if typing.get_origin(kind) in (list, Sequence) or typing.get_args(kind)[1:] == (...,):
+        return f"list[{_type(typing.get_args(kind)[0])}]", socket, (), optional
+    return _type(kind), socket, (), optional
+
+
+def _type(hint: Any) -> str:
     if hint in SCALARS:
-        return SCALARS[hint], socket, (), optional
-    if VALUE_TYPES.get(getattr(hint, "__name__", "")) is hint:
-        return hint.__name__, socket, (), optional
-    known = ", ".join([*SCALARS.values(), *VALUE_TYPES])
-    raise TypeError(f"{hint!r} is no socket type; use one of {known}, or a Literal of strings")
+        return SCALARS[hint]
+    if hint is Path:
+        return SCALARS[str]
+    if not isinstance(hint, type) or not dataclasses.is_dataclass(hint):
+        known = ", ".join([*SCALARS.values(), *VALUE_TYPES])
+        raise TypeError(
+            f"{hint!r} is no socket type; use one of {known}, a list of them, a Literal of texts, a Path or a dataclass"
+        )
+    if VALUE_TYPES.setdefault(name := type_name(hint), hint) is not hint:
+        raise TypeError(f"there are two types called {name}; rename one")
+    return name

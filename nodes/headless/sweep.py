@@ -12,7 +12,7 @@ from typing import Any
 from ..graph.graph import Graph, ParamRef
 from ..graph.problems import Names, short
 from ..graph.resolve import param_socket
-from ..graph.scalars import SCALAR_TYPES, fault
+from ..graph.scalars import LISTS, PLAIN_TYPES, fault
 from ..graph.spec import InputSpec, NodeSpec
 
 MAX_RUNS = 10_000
@@ -89,10 +89,10 @@ def _socket(graph: Graph, specs: Specs, name: str) -> InputSpec:
     if (spec := specs.get(node.type)) is None:
         raise ValueError(f"node type {node.type!r} is not installed; {Names().offer(node.type, specs)}")
     socket = spec.input(socket_name)
-    if socket is not None and socket.type not in SCALAR_TYPES:
+    if socket is not None and socket.type not in PLAIN_TYPES:
         raise ValueError(f"{name} takes no value but a {socket.type}, which another node makes; link it in the file")
     if socket is None:
-        scalars = [s.name for s in spec.inputs if s.type in SCALAR_TYPES]
+        scalars = [s.name for s in spec.inputs if s.type in PLAIN_TYPES]
         hint = Names().offer(socket_name, scalars)
         raise ValueError(f"{node_name} has no input {short(socket_name)} that takes a value; {hint}")
     return socket
@@ -133,7 +133,9 @@ def _typed(socket: InputSpec, name: str, text: str) -> Any:
             value = float(text)
         elif socket.type == "bool":
             value = _BOOLS.get(text.strip().lower(), text)
-    except ValueError:
+        elif socket.type in LISTS:
+            value = json.loads(text)
+    except (ValueError, RecursionError):
         pass  # `fault` says what would be right
     return _checked(socket, name, value)
 

@@ -6,7 +6,9 @@ import dataclasses
 import json
 import logging
 import math
+import re
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +16,7 @@ from ...parallel.errors import Cancelled
 from ...parallel.progress import Preview, Progress
 from ...pipelines.values import Image
 from ..files.workspace import Workspace
-from ..graph.spec import InputSpec, NodeSpec, Saved
+from ..graph.spec import InputSpec, NodeSpec, Saved, files_of
 from .comfy_file import OURS, without_marks
 
 logger = logging.getLogger("latentloom")
@@ -45,13 +47,15 @@ class Node:
         given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
         progress = ComfyProgress()
         try:
-            result = spec.call(**given, **spec.injections(progress=progress, workspace=workspace))
+            made = spec.make(given, progress=progress, workspace=workspace)
         except Cancelled:
             progress.raise_interrupt()
             raise
-        if isinstance(result, Saved):
-            return {"ui": _shown(result, workspace), "result": (result,)}
-        return (result.pixels if isinstance(result, Image) else result,) if spec.outputs else ()
+        parts = made if len(spec.outputs) > 1 else (made,) if spec.outputs else ()
+        result = tuple(part.pixels if isinstance(part, Image) else part for part in parts)
+        if any(isinstance(part, Saved) for part in parts):
+            return {"ui": _shown(files_of(made), workspace), "result": result}
+        return result
 
 
 def node_class(spec: NodeSpec) -> type[Node]:
@@ -76,7 +80,8 @@ def comfy_title(spec: NodeSpec) -> str:
 
 
 def comfy_type(kind: str) -> str:
-    return TYPES.get(kind, f"LOOM_{kind.upper()}")
+    """A list travels as one value of a type of its own, `LOOM_LIST_` and the name."""
+    return TYPES.get(kind) or "LOOM_" + re.sub(r"\W+", "_", kind).strip("_").upper()
 
 
 def input_types(spec: NodeSpec) -> dict[str, Any]:
@@ -131,10 +136,10 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _shown(saved: Saved, workspace: Workspace) -> dict[str, Any]:
+def _shown(saved: Sequence[str], workspace: Workspace) -> dict[str, Any]:
     """What ComfyUI's page shows: files of its output folder; `animated` are for its player, whatever their kind."""
     root = workspace.output_dir.resolve()
-    files = [Path(f).relative_to(root) for f in saved.files]
+    files = [Path(f).relative_to(root) for f in saved]
     images = [
         {"filename": f.name, "subfolder": f.parent.as_posix() if f.parent.name else "", "type": "output"} for f in files
     ]

@@ -4,6 +4,5 @@ choices: What a denoise needs by each plan that it could have, on the devices th
 preview: What a run would do with the devices, before it: for each denoise the plan, why, and what every rank needs
     there.
 table: The models on this machine: what each can be split by, and on which plans of these devices it fits.
-walk: What a denoising node will work on, read from a workflow that may be half done: its model, its canvas, its
-    guidance.
+walk: What the nodes of a workflow would make, asked from the last to the first; the workflow may be half done.
 """

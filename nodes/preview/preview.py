@@ -11,18 +11,19 @@ from typing import Any
 
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES, ParallelPlan
+from ...pipelines.models.describe import card_of
 from ...pipelines.place import names_plan
 from ...pipelines.placement import is_guided, plan_and_reason
 from ...pipelines.planning.memory import whole_bytes, work_of
 from ...pipelines.planning.plans import why_not
 from ...pipelines.shape import empty_canvas
-from ...pipelines.values import Model
+from ...pipelines.values import Latents, Model
 from ..files.workspace import Workspace
 from ..graph.graph import Graph
 from ..graph.resolve import Overrides
 from ..registry import SPECS
 from .choices import Choice, Denoise, choices, for_all, memories_of
-from .walk import Walk, canvas_of, model_of, text_length_of
+from .walk import Walk
 
 GIB = 2**30
 MAX_DENOISES = 100
@@ -56,12 +57,13 @@ def preview(
     graph: Graph, overrides: Overrides, *, workspace: Workspace, machine: Sequence[DeviceNow]
 ) -> tuple[list[NodePlan], list[Choice]]:
     """Each denoise as it would run, and the plans that there are for all of them together."""
-    walk = Walk(graph, SPECS, overrides)
+    accelerators = [device.name for device in machine if device.name != "cpu"]
+    walk = Walk(graph, SPECS, overrides, workspace=workspace, accelerators=accelerators)
     nodes, found = [], []
     names = walk.denoising()
     for name in names[:MAX_DENOISES]:
         try:
-            plan, listed = _node(walk, name, workspace=workspace, machine=machine)
+            plan, listed = _node(walk, name, machine=machine)
             nodes.append(plan)
             found.append(listed)
         except ValueError as error:
@@ -70,24 +72,33 @@ def preview(
     return nodes, for_all(found)
 
 
-def _node(
-    walk: Walk, name: str, *, workspace: Workspace, machine: Sequence[DeviceNow]
-) -> tuple[NodePlan, list[Choice]]:
-    accelerators = [device.name for device in machine if device.name != "cpu"]
-    model, problem = model_of(walk, name, workspace=workspace, accelerators=accelerators)
-    try:
-        canvas = canvas_of(walk, name, model)
-    except ValueError as error:
-        canvas, problem = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1), problem or str(error)
-    guided = is_guided(model, guidance=walk.number(name, "guidance"), guidance_2=walk.number(name, "guidance_2"))
+def _node(walk: Walk, name: str, *, machine: Sequence[DeviceNow]) -> tuple[NodePlan, list[Choice]]:
+    asked, problems = walk.denoise(name)
+    model, problem, doubt = asked.model, next(iter(problems), ""), asked.doubt
+    canvas = own = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
+    if asked.latents is not None:
+        try:
+            canvas = _canvas(asked.latents, model)
+        except ValueError as error:
+            problem = problem or str(error)
+    guided = is_guided(model, guidance=asked.guidance, guidance_2=asked.guidance_2)
     denoise = Denoise(
         model=model,
-        work=work_of(model, canvas=canvas, text_length=text_length_of(walk, name, model)),
+        work=work_of(model, canvas=canvas, text_length=asked.num_tokens or card_of(model).text_length),
         is_guided=guided,
     )
     plan, why = plan_and_reason(model, is_guided=guided) if model.place.devices else (ParallelPlan(), ALONE)
+    if doubt:
+        why = f"{why or BY_HAND}; memory is that of the model's own {own.width} x {own.height}, because {doubt}"
     listed = choices(denoise, machine)
     return _node_plan(name, denoise, plan, why, problem, machine=machine, listed=listed), listed
+
+
+def _canvas(latents: Latents, model: Model) -> Latents:
+    """The size of what is denoised. Raises `ValueError` for one that the model cannot paint."""
+    return empty_canvas(
+        model, width=latents.width, height=latents.height, frames=latents.frames, fps=0.0, batch=latents.batch
+    )
 
 
 def _node_plan(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from ...pipelines.values import Latents, Model
 from ..files.resize import Method, interpolate
+from ..graph.sketch import Given
 from ..graph.spec import Socket
 from .arguments import checked
 
@@ -51,3 +52,26 @@ def upscale_latents(
     if small.ndim == 5:
         large = large.unflatten(0, (small.shape[0], small.shape[2])).movedim(1, 2)  # B C F H W
     return dataclasses.replace(latents, width=width, height=height, tensor=large)
+
+
+def empty_sketch(given: Given) -> Latents:
+    return canvas_sketch(given, batch=max(1, int(given.number("batch"))))
+
+
+def canvas_sketch(given: Given, *, batch: int) -> Latents:
+    """By the sockets `model`, `width`, `height`, `frames` and `fps`; the model's own size where that cannot be."""
+    from ...pipelines.shape import empty_canvas
+
+    model, width, height, frames = given.value("model"), *(int(given.number(n)) for n in ("width", "height", "frames"))
+    fps = given.number("fps")
+    try:
+        return empty_canvas(model, width=width, height=height, frames=frames, fps=fps, batch=batch)
+    except ValueError as error:
+        given.tell(str(error))
+        return empty_canvas(model, width=0, height=0, frames=0, fps=fps, batch=batch)
+
+
+def upscale_sketch(given: Given) -> Latents:
+    latents: Latents = given.value("latents")
+    scale = given.number("scale") or 1.0
+    return dataclasses.replace(latents, width=round(latents.width * scale), height=round(latents.height * scale))

@@ -7,6 +7,7 @@ from typing import Annotated
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
 from ...pipelines.values import Conditioning, Latents, Model, Sampling, Scheduler, StepCache
+from ..graph.sketch import Denoising, Given, Text
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
 
@@ -114,4 +115,28 @@ def sampler_options(
         guidance_start=guidance_start,
         guidance_stop=guidance_stop,
         guidance_rescale=guidance_rescale,
+    )
+
+
+def denoise_sketch(given: Given) -> Latents:
+    return given.value("latents")
+
+
+def denoises(given: Given) -> Denoising:
+    """The denoise that the node would do; a prompt that is not known counts as one of the model's own length."""
+    try:
+        latents, doubt = given.value("latents"), ""
+    except ValueError as error:
+        latents, doubt = None, str(error)
+    try:
+        text = given.value("conditioning")
+    except ValueError:
+        text = Text(num_tokens=0)
+    return Denoising(
+        model=given.value("model"),
+        latents=latents,
+        num_tokens=text.num_tokens,
+        guidance=given.number("guidance"),
+        guidance_2=given.number("guidance_2"),
+        doubt=doubt,
     )

@@ -8,8 +8,10 @@ from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
 from ...pipelines.values import Conditioning, Image, Latents, Model
 from ..files.workspace import HERE, SMALLER, Workspace
+from ..graph.sketch import Given, Text
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
+from .canvas import canvas_sketch
 
 
 @checked
@@ -65,3 +67,12 @@ def encode_image(
         model=model, image=image, width=width, height=height, frames=frames, fps=fps, seed=seed
     )
     return placement.encode_image(request, progress)
+
+
+def text_sketch(given: Given) -> Text:
+    return Text(num_tokens=int(given.number("text_length")))
+
+
+def image_sketch(given: Given) -> Latents:
+    """The picture is not read: where its shape would count, the model's own size stands for it."""
+    return canvas_sketch(given, batch=1)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from ...pipelines.values import Model
+from ...pipelines.values import Lora, Model
 from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
+from ..graph.sketch import Given
 from ..graph.spec import Socket
 from .arguments import checked
 from .planning import named_plan
@@ -82,11 +84,15 @@ def model_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     The folder belongs to it, and the kind of device, but not how many of them: the result is the same. `KeyError`
     where a value is not known yet.
     """
+    from ...pipelines.families import OUTSIDE
+
     chosen = {name: inputs[name] for name in ("source", "revision", "dtype", "device", "quantization")}
     model = load_model(**chosen, workspace=workspace)
     plan = named_plan(workspace)
     kind = model.device.partition(":")[0] if workspace.place.devices else model.device
-    return f"{model.fingerprint} {kind} {model.dtype} {model.folder} {model.source}{plan and ' '}{plan}"
+    _, origin = OUTSIDE.get(model.family, (None, ""))  # the code of a family from outside may have changed
+    named = " ".join(each for each in (plan, origin) if each)
+    return f"{model.fingerprint} {kind} {model.dtype} {model.folder} {model.source}{named and ' '}{named}"
 
 
 def lora_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
@@ -96,3 +102,34 @@ def lora_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     path = workspace.input_path(inputs["path"], socket="path")
     read_tensor_file(path)  # whose header says how long it is: what is no LoRA is not read to its end
     return f"{content_hash(path, socket='path')} {path}"
+
+
+def model_sketch(given: Given) -> Model:
+    """The model as Load Model would give it, of which nothing is compiled, quantized or hashed."""
+    from ...pipelines.models.describe import describe_model, pick_device
+    from ...pipelines.place import placed
+
+    place, device = given.workspace.place, str(given.value("device"))
+    model = describe_model(
+        given.value("source"),
+        revision=given.value("revision"),
+        dtype=given.value("dtype"),
+        device=place.devices[0] if place.devices else pick_device(device, accelerators=given.accelerators),
+        quantization=given.value("quantization"),
+        compiled=given.value("compiled"),
+        roots=given.workspace.roots,
+        is_here=False,
+    )
+    return placed(model, place)
+
+
+def lora_sketch(given: Given) -> Model:
+    """The model with the LoRA, whose content does not matter for a plan and is not read."""
+    from ...pipelines.models.describe import find_lora
+    from ...pipelines.models.lora_file import check_lora
+    from ...pipelines.models.tensor_file import read_tensor_file
+
+    model: Model = given.value("model")
+    file = find_lora(given.value("path"), given.workspace.roots)
+    check_lora(read_tensor_file(file))
+    return dataclasses.replace(model, loras=(*model.loras, Lora(path=str(file), sha256="", adapter="")))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from ...pipelines.values import Model
 from ..files.workspace import HERE, Workspace
+from ..graph.sketch import Given
 from ..graph.spec import Socket
 from .arguments import checked
 
@@ -54,3 +55,16 @@ def plan_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
 def named_plan(workspace: Workspace) -> str:
     """A plan that the command line names; one that is chosen changes no result."""
     return "" if workspace.place.plan == "auto" else workspace.place.plan
+
+
+def plan_sketch(given: Given) -> Model:
+    """The model spread over the devices; by the plan `auto`, or on its own device, where that is all that can be."""
+    model, devices = given.value("model"), given.value("devices")
+    try:
+        return spread(model, devices, given.value("plan"), workspace=given.workspace, here=given.accelerators)
+    except ValueError as error:
+        given.tell(str(error))
+    try:
+        return spread(model, devices, "auto", workspace=given.workspace, here=given.accelerators)
+    except ValueError:
+        return model

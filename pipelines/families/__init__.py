@@ -29,6 +29,9 @@ FAMILIES: dict[str, Family] = {
     "wan": wan.FAMILY,
 }
 
+OUTSIDE: dict[str, tuple[FamilyModule, str]] = {}
+"""(module, origin) of families from outside, which `doors.py` adds to both tables."""
+
 
 def family_module(name: str) -> FamilyModule:
     """The module with a family's stage functions."""
@@ -36,4 +39,6 @@ def family_module(name: str) -> FamilyModule:
         near = difflib.get_close_matches(name, FAMILIES, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ValueError(f"there is no family {name!r}; {hint}Families: {', '.join(FAMILIES)}")
+    if name in OUTSIDE:
+        return OUTSIDE[name][0]
     return cast(FamilyModule, importlib.import_module(f".{name}", __package__))

@@ -49,6 +49,7 @@ def shard(
     mesh: DeviceMesh | Mesh | None = None,
     *,
     kernel: str = "auto",
+    split: SplitPlan | None = None,
 ) -> Handle:
     """Collective: spread a diffusers transformer's forward over the ranks of the process group, exactly.
 
@@ -56,13 +57,14 @@ def shard(
     same whole inputs on every rank: each gets the whole output. `handle.remove()` leaves the transformer as it was.
     With `cfg` over 1 a guider made by `handle.guider()` has to ask it; a forward before it does is refused. To let
     each group run a branch of its own and combine them by hand is not supported, because it looks the same from here.
-    `kernel` is `auto`, `sdpa`, `flash_attn` or `sage` (8-bit, not exact).
+    `kernel` is `auto`, `sdpa`, `flash_attn` or `sage` (8-bit, not exact). `split` says how a class is split that we
+    have no split plan for, or takes its place.
 
     Raises ValueError if the plan does not fit the ranks or the class cannot be split; then nothing was changed.
     """
     plan = ParallelPlan.parse(plan) if isinstance(plan, str) else plan
     _check_unparallel(transformer)
-    split = None if plan.sequence == plan.weights == 1 else split_plan_of(transformer)
+    split = None if plan.sequence == plan.weights == 1 else split_plan_of(transformer, split)
     if plan.sequence > 1:
         check_kernel(kernel, next((parameter.device.type for parameter in transformer.parameters()), "cpu"))
     _check_caches(transformer, plan)
@@ -106,16 +108,16 @@ def sharded_parts(parts: Parts, plan: ParallelPlan) -> Iterator[Parts]:
         yield {**parts, "handle": handle}
 
 
-def split_plan_of(transformer: nn.Module) -> SplitPlan:
-    """How the class of this transformer is split; ValueError with the reason if it cannot be."""
+def split_plan_of(transformer: nn.Module, given: SplitPlan | None = None) -> SplitPlan:
+    """How this transformer is split, by the plan given or its class's; ValueError with the reason if it cannot be."""
     name = type(transformer).__name__.removeprefix("FSDP")  # how FSDP names the class when it has the weights
-    if name in REFUSED:
+    if given is None and name in REFUSED:
         raise ValueError(f"{name} cannot be split: {REFUSED[name]}; run it on one device, or split guidance by cfg=2")
-    if name not in SPLIT_PLANS:
+    if given is None and name not in SPLIT_PLANS:
         near = difflib.get_close_matches(name, SPLIT_PLANS, n=1)
         hint = f"; the nearest that has one is {near[0]}" if near else ""
-        raise ValueError(f"there is no split plan for {name}{hint}; run it on one device")
-    split = SPLIT_PLANS[name]
+        raise ValueError(f"there is no split plan for {name}{hint}; run it on one device, or give one with split=")
+    split = given or SPLIT_PLANS[name]
     config: Any = getattr(transformer, "config", None)
     for reason, is_refused in split.refused:
         if is_refused(config):

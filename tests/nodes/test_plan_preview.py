@@ -5,18 +5,22 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain, read_graph
+from latentloom.nodes.graph.sketch import Denoising, Given, Sketch
+from latentloom.nodes.graph.spec import NodeSpec, Socket, read_spec
 from latentloom.nodes.preview.choices import Choice, for_all
-from latentloom.nodes.preview.preview import NodePlan, preview
+from latentloom.nodes.preview.preview import ALONE, NodePlan, preview
+from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.placement import is_guided, plan_of
-from latentloom.pipelines.values import Place
+from latentloom.pipelines.shape import empty_canvas
+from latentloom.pipelines.values import Latents, Model, Place
 from support.flux_folder import write_flux
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -188,7 +192,7 @@ def test_the_canvas_makes_the_need(flux: str) -> None:
 @pytest.mark.parametrize(
     ("graph", "words"),
     [
-        ({"nodes": {"denoise": {"type": "LoomDenoise"}}}, "does not come from a Load Model node"),
+        ({"nodes": {"denoise": {"type": "LoomDenoise"}}}, "model of denoise is not linked; wire a Model to it"),
         (
             {
                 "nodes": {
@@ -197,7 +201,7 @@ def test_the_canvas_makes_the_need(flux: str) -> None:
                     "denoise": {"type": "LoomDenoise", "inputs": {"model": {"from": "a.model"}}},
                 }
             },
-            "does not come from a Load Model node",
+            "a needs its own result",
         ),
         (
             {
@@ -232,6 +236,117 @@ def test_the_canvas_makes_the_need(flux: str) -> None:
 def test_half_done_and_wrong_workflows_are_sentences(graph: Any, words: str) -> None:
     nodes, choices = look(graph_from_plain({"format": 1, "name": "x", **graph}))
     assert words in nodes[0].problem and choices == []
+
+
+def house_canvas(model: Model) -> Latents:
+    return house_sketch(model)
+
+
+def house_sketch(model: Model) -> Latents:
+    return empty_canvas(model, width=160, height=160, frames=0, fps=0.0, batch=1)
+
+
+def house_size() -> tuple[Annotated[int, Socket(name="width")], Annotated[int, Socket(name="height")]]:
+    return 192, 160
+
+
+def house_model() -> Model:
+    return describe_model("builtin:bobbin", device="cpu")
+
+
+def house_denoise(model: Model, latents: Latents) -> Latents:
+    return latents
+
+
+def given_model(given: Given) -> Latents:
+    return house_sketch(given.value("model"))
+
+
+def denoises(given: Given) -> Denoising:
+    return Denoising(model=given.value("model"), latents=given.value("latents"), guidance=3.0)
+
+
+def broken(given: Given) -> Latents:
+    raise KeyError("inside of a stranger's node")
+
+
+HOUSE = {"title": "House", "category": "house"}
+
+
+def with_house(monkeypatch: pytest.MonkeyPatch, **specs: NodeSpec) -> None:
+    """Nodes of a studio's own, beside ours."""
+    monkeypatch.setattr("latentloom.nodes.preview.preview.SPECS", SPECS | specs)
+
+
+def housed(type: str, *, sockets: dict[str, str]) -> Graph:
+    """First Picture, in which a node of the studio's own, called `house`, feeds others by {"node.socket": output}."""
+    graph = workflow()
+    plain = {name: node.model_dump(by_alias=True) for name, node in graph.nodes.items()}
+    plain["house"] = {"type": type, "inputs": {"model": {"from": "load_model.model"}} if type == "Canvas" else {}}
+    for target, output in sockets.items():
+        node, socket = target.split(".")
+        plain[node]["inputs"][socket] = {"from": f"house.{output}"}
+    return graph_from_plain({"format": 1, "name": "x", "nodes": plain})
+
+
+def test_a_canvas_of_the_studios_own_is_reckoned_by_what_it_says_of_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """160 x 160, not the model's own 128 x 128."""
+    with_house(monkeypatch, Canvas=read_spec(house_canvas, id="Canvas", sketch=given_model, **HOUSE))
+    node = only(housed("Canvas", sockets={"denoise.latents": "latents"}))
+    assert node.ranks == only(workflow(canvas={"width": 160, "height": 160})).ranks
+    assert node.ranks != only(workflow()).ranks and (node.why, node.problem) == (ALONE, "")
+
+
+@pytest.mark.parametrize(("sketch", "words"), [(None, "comes from house, so it is not"), (broken, "(KeyError: ")])
+def test_a_canvas_that_says_nothing_is_not_taken_for_another_in_silence(
+    sketch: Sketch | None, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_house(monkeypatch, Canvas=read_spec(house_canvas, id="Canvas", sketch=sketch, **HOUSE))
+    node = only(housed("Canvas", sockets={"denoise.latents": "latents"}))
+    assert "memory is that of the model's own 128 x 128, because" in node.why and words in node.why
+    assert node.plan == "ulysses=1" and not node.problem
+
+
+def test_numbers_that_a_node_says_it_would_make_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_house(monkeypatch, Size=read_spec(house_size, id="Size", sketch=lambda given: house_size(), **HOUSE))
+    node = only(housed("Size", sockets={"empty_latents.width": "width", "empty_latents.height": "height"}))
+    assert node.ranks == only(workflow(canvas={"width": 192, "height": 160})).ranks
+
+
+def test_a_model_of_the_studios_own_has_a_plan_and_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    sockets = dict.fromkeys(["empty_latents.model", "encode_text.model", "plan.model"], "model")
+    with_house(monkeypatch, Mine=read_spec(house_model, id="Mine", sketch=lambda given: house_model(), **HOUSE))
+    [node], choices = look(housed("Mine", sockets=sockets))
+    assert (node.model, node.problem) == ("builtin:bobbin", "") and choices
+    with_house(monkeypatch, Mine=read_spec(house_model, id="Mine", **HOUSE))
+    [node], choices = look(housed("Mine", sockets=sockets))
+    assert node.problem == "model of denoise comes from house, so it is not known before the run"
+
+
+def test_a_denoise_of_the_studios_own_is_planned_like_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = read_spec(house_denoise, id="House", denoises=denoises, **HOUSE)
+    with_house(monkeypatch, House=spec)
+    graph = workflow()
+    inputs = {"model": {"from": "plan.model"}, "latents": {"from": "empty_latents.latents"}}
+    plain = {name: node.model_dump(by_alias=True) for name, node in graph.nodes.items()}
+    plain["denoise"] = {"type": "House", "inputs": inputs}
+    node = only(graph_from_plain({"format": 1, "name": "x", "nodes": plain}), place=Place(devices=("cpu",) * 2))
+    assert (node.node, node.plan, node.problem) == ("denoise", "cfg=2", "")
+
+
+def test_a_workflow_in_which_all_feeds_all_is_asked_node_by_node() -> None:
+    """A stranger's: without memory of what was asked, 60 pairs of nodes would be 2^60 questions."""
+    nodes: dict[str, Any] = {
+        "load": {"type": "LoomLoadModel"},
+        "n0": {"type": "LoomEmptyLatents", "inputs": {"model": {"from": "load.model"}}},
+    }
+    for number in range(1, 60):
+        given = {"from": f"n{number - 1}.latents"}
+        inputs = {"model": {"from": "load.model"}, "latents": given, "scale": given}
+        nodes[f"n{number}"] = {"type": "LoomUpscaleLatents", "inputs": inputs}
+    inputs = {"model": {"from": "load.model"}, "latents": {"from": "n59.latents"}}
+    nodes["denoise"] = {"type": "LoomDenoise", "inputs": inputs}
+    assert only(graph_from_plain({"format": 1, "name": "x", "nodes": nodes})).problem == ""
 
 
 def test_unknown_and_muted_nodes_are_no_obstacle() -> None:

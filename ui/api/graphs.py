@@ -9,6 +9,7 @@ from fastapi import APIRouter, Header, Request
 
 from ...nodes.graph.check import check, ensure
 from ...nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain
+from ...nodes.graph.requires import with_requires
 from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.registry import SPECS
 from ..access.answers import MAX_PROBLEMS
@@ -34,7 +35,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
     @router.post("/text")
     def text(body: GraphBody) -> FileText:
         """The file's text, as the command line writes it."""
-        return FileText(text=graph_text(graph_from_plain(body.graph)))
+        return FileText(text=graph_text(with_requires(graph_from_plain(body.graph), SPECS)))
 
     @router.post("/export/comfyui")
     def export_comfyui(body: GraphBody) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from ...nodes.graph.graph import graph_from_plain, graph_text
+from ...nodes.graph.requires import with_requires
+from ...nodes.registry import SPECS
 from ..access.answers import nothing
 from ..contract.bodies import DraftBody, Empty, NewWorkflowBody, RenameBody, SaveBody
 from ..contract.kept import Draft, DraftWithGraph, NamedGraph, Token, Workflow, WorkflowVersion, WorkflowWithGraph
@@ -88,7 +90,7 @@ def _add_parts(router: APIRouter, server: Server) -> None:
     def read_workflow_file(id: Id, user: User, version: Number = None) -> Response:
         """The workflow file, as `latentloom run` takes it."""
         found = library.get(user, id, version)
-        text = graph_text(graph_from_plain(found.graph))
+        text = graph_text(with_requires(graph_from_plain(found.graph), SPECS))
         return Response(text, media_type="application/json", headers=HEADERS | attachment(f"{found.name}.json"))
 
     @router.post("/workflows/{id}/share")

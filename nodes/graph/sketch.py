@@ -1,0 +1,65 @@
+"""What a node would make, told before anything runs: values of the wires without tensors, found without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ...pipelines.values import Latents, Model
+from ..files.workspace import Workspace
+
+
+class Given(Protocol):
+    """A node's inputs, as far as they are known before the run."""
+
+    @property
+    def workspace(self) -> Workspace: ...
+
+    @property
+    def accelerators(self) -> Sequence[str]:
+        """This machine's, without the CPU."""
+        ...
+
+    def value(self, socket: str) -> Any:
+        """What stands at a socket, or what the node before it would make. Raises `ValueError` where nobody knows."""
+        ...
+
+    def number(self, socket: str) -> float:
+        """A number of which zero means the model's own; zero too where nobody knows it."""
+        ...
+
+    def tell(self, problem: str) -> None:
+        """Say that something asked for cannot be; the sketch then goes on with what can."""
+        ...
+
+
+Sketch = Callable[[Given], Any]
+"""What the node would give for these inputs, in the node's own form (a tuple for several outputs). A `Latents` has its
+size and no tensor; for a `Conditioning` stands a `Text`. Raises `ValueError` where it cannot say. Torch-free."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """What stands for a `Conditioning`."""
+
+    num_tokens: int
+    """Padding included."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Denoising:
+    """One denoise that a node would do."""
+
+    model: Model
+    latents: Latents | None
+    num_tokens: int = 0
+    """Of the prompt, padded; 0 is the model's own."""
+    guidance: float = 0.0
+    guidance_2: float = 0.0
+    doubt: str = ""
+    """Why the latents are not known; their size is then taken to be the model's own."""
+
+
+Denoises = Callable[[Given], Denoising]
+"""Of a node that denoises: what it would do, so that its plan and its need can be shown."""

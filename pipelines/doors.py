@@ -1,0 +1,264 @@
+"""Doors: what installed packages and one folder of the owner's bring from outside, read once when the process starts.
+
+    package  entry points latentloom.nodes, latentloom.families, latentloom.split_plans
+    folder   modules with NODES, FAMILIES or SPLIT_PLANS    --nodes DIR, LATENTLOOM_NODES
+
+Only whoever starts the process opens doors; no workflow, upload, request or setting does. One that does not open is
+told by name, once, and everything else works. Ranks open the same ones, and refuse to work where they are not the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import itertools
+import logging
+import os
+import stat
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Literal
+
+Group = Literal["nodes", "families", "split_plans"]
+
+FOLDER = "latentloom_nodes"
+"""The package of the modules in the folder."""
+MAX_FILES = 5000
+STAGES = ("encode_text", "encode_image", "denoise", "decode")
+HEAVY = ("torch", "diffusers", "transformers")
+
+logger = logging.getLogger("latentloom")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Door:
+    """What a package or a module of the folder brings of one kind."""
+
+    title: str
+    """Who brings what, for messages."""
+    package: str
+    """What its ids begin with."""
+    source: str
+    """The distribution, or the module, by the name under which a workflow requires it."""
+    version: str
+    """Of the distribution, or the hash of the folder's sources."""
+    load: Callable[[], Any]
+
+    @property
+    def origin(self) -> str:
+        """Changes when what it brings may have changed."""
+        return f"{self.source} {self.version}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Folder:
+    path: Path
+    sha256: str
+    modules: Mapping[str, types.ModuleType]
+
+
+class _Process:
+    """What this process has opened."""
+
+    is_open = False
+    folder: _Folder | None = None
+    origins: dict[str, str] = {}  # noqa: RUF012 (of this process)
+    """Of the families and split plans that were added, by their doors' titles."""
+
+
+_LOCK = threading.RLock()
+
+
+def open_doors(folder: Path | str | None = None) -> None:
+    """Add families and split plans from outside to ours; the first call in a process counts.
+
+    Raises `ValueError` for a folder that is none, that others may write to, or that comes too late.
+    """
+    with _LOCK:
+        if _Process.is_open:
+            if folder and (_Process.folder is None or _Process.folder.path != Path(folder).resolve()):
+                raise ValueError(f"the folder {folder} comes too late; name it with --nodes or LATENTLOOM_NODES")
+            return
+        sha256 = hash_of(Path(folder)) if folder else ""
+        _Process.is_open = True  # a package may ask for our tables when it is imported
+        if folder:
+            path = Path(folder).resolve()
+            _Process.folder = _Folder(path=path, sha256=sha256, modules=_modules(path))
+        for door in doors("families"):
+            if enter(door, _add_families):
+                _Process.origins[door.title] = door.origin
+        for door in doors("split_plans"):
+            if enter(door, _add_split_plans):
+                _Process.origins[door.title] = door.origin
+
+
+def doors(group: Group) -> list[Door]:
+    """What there is of one kind, in the order of names; nothing is loaded yet."""
+    points = sorted(entry_points(group=f"latentloom.{group}"), key=lambda point: point.name)
+    return [*map(_installed, points), *(_in_folder(_Process.folder, group) if _Process.folder else ())]
+
+
+def enter(door: Door, add: Callable[[Door, Any], None]) -> bool:
+    """Load what a door brings and add it; what goes wrong is one warning, and then nothing of it is there."""
+    before = set(sys.modules)
+    try:
+        add(door, door.load())
+    except (Exception, SystemExit) as error:
+        _tell_closed(door.title, error)
+        return False
+    _tell_heavy(door.title, before)
+    return True
+
+
+def order() -> dict[str, Any]:
+    """What a rank has to `follow`."""
+    return {"folder": str(_Process.folder.path) if _Process.folder else "", "origins": dict(_Process.origins)}
+
+
+def follow(order: Mapping[str, Any]) -> None:
+    """Open in a rank what its host has opened. Raises `ValueError` where that is not the same here."""
+    open_doors(order["folder"])
+    for title, origin in order["origins"].items():
+        if (mine := _Process.origins.get(title, "not here")) != origin:
+            raise ValueError(
+                f"{title} was {origin} when latentloom was started, and is {mine} in a rank; have the same everywhere, "
+                "and start again"
+            )
+
+
+def provided() -> dict[str, str]:
+    """The modules of the folder, which workflows can require like packages; they have no version but 0."""
+    return dict.fromkeys(_Process.folder.modules, "0") if _Process.folder else {}
+
+
+def hash_of(folder: Path) -> str:
+    """The hash of the sources in a folder. Raises `ValueError` where somebody else could have put code there."""
+    if not folder.is_dir():
+        raise ValueError(f"{_named(folder)} is not a folder; give one that exists")
+    root, digest = folder.resolve(), hashlib.sha256()
+    files = sorted(itertools.islice(root.rglob("*"), MAX_FILES + 1))
+    if len(files) > MAX_FILES:
+        raise ValueError(f"{_named(folder)} holds more than {MAX_FILES} files; give a folder with nothing but nodes")
+    try:
+        for path in (root, *files):
+            _check_owner(path, root)
+            if path.is_file() and path.suffix != ".pyc":
+                content = path.read_bytes()
+                digest.update(f"{path.relative_to(root).as_posix()}\0{len(content)}\0".encode() + content)
+    except OSError as error:
+        raise ValueError(f"{_named(folder)} cannot be read ({error.filename}: {error.strerror})") from None
+    return digest.hexdigest()
+
+
+def _check_owner(path: Path, root: Path) -> None:
+    if not path.resolve().is_relative_to(root):
+        raise ValueError(f"{_named(root)}: {path} leads out of the folder; copy there what it leads to")
+    if not hasattr(os, "geteuid"):
+        return  # on Windows, where files have lists of rights instead
+    found = path.stat()
+    if found.st_uid != os.geteuid():
+        raise ValueError(
+            f"{_named(root)}: {path} belongs to another user, whose code would run as yours; copy what you trust"
+        )
+    if found.st_mode & stat.S_IWOTH:
+        raise ValueError(f"{_named(root)}: every user may write to {path}; take that right away: chmod o-w {path}")
+
+
+def _named(folder: Path) -> str:
+    return f"the folder for nodes (--nodes, LATENTLOOM_NODES) {folder}"
+
+
+def _modules(path: Path) -> dict[str, types.ModuleType]:
+    """Each module in the folder, by name; one that cannot be imported is told and left out."""
+    package = types.ModuleType(FOLDER)
+    package.__path__ = [str(path)]
+    sys.modules[FOLDER] = package
+    files = sorted(file for file in path.iterdir() if file.suffix == ".py" or (file / "__init__.py").is_file())
+    found: dict[str, types.ModuleType] = {}
+    for name in (file.stem for file in files if file.stem.isidentifier()):
+        before, title = set(sys.modules), f"{name} in {path}"
+        try:
+            found[name] = importlib.import_module(f"{FOLDER}.{name}")
+        except (Exception, SystemExit) as error:
+            _tell_closed(title, error)
+        else:
+            _tell_heavy(title, before)
+    return found
+
+
+def _in_folder(folder: _Folder, group: Group) -> list[Door]:
+    return [
+        Door(
+            title=f"{group.upper()} of {name} in {folder.path}",
+            package=name,
+            source=name,
+            version=f"sha256:{folder.sha256}",
+            load=functools.partial(getattr, module, group.upper()),
+        )
+        for name, module in folder.modules.items()
+        if hasattr(module, group.upper())
+    ]
+
+
+def _installed(point: EntryPoint) -> Door:
+    package, dist = point.module.partition(".")[0], point.dist
+    source = dist.name if dist else package
+    return Door(
+        title=f"{point.group} {point.name} of {source}",
+        package=package,
+        source=source,
+        version=dist.version if dist else "0",
+        load=point.load,
+    )
+
+
+def _add_families(door: Door, found: Any) -> None:
+    """`found` is the module of a family, or several."""
+    from .families import FAMILIES, OUTSIDE
+    from .families.family import Family
+
+    modules = list(found) if isinstance(found, Iterable) else [found]
+    taken = {pipeline for each in FAMILIES.values() for pipeline in each.pipelines}
+    for module in modules:
+        family = getattr(module, "FAMILY", None)
+        if not isinstance(family, Family):
+            raise ValueError(f"{module!r} has no FAMILY; give a module like those in latentloom.pipelines.families")
+        if family.name in FAMILIES or not taken.isdisjoint(family.pipelines):
+            raise ValueError(f"family {family.name} claims what another one has; give it its own name and pipelines")
+        if not family.name.startswith(door.package):
+            raise ValueError(f"family {family.name!r} does not begin with {door.package}; rename it")
+        if lacking := [name for name in STAGES if not callable(getattr(module, name, None))]:
+            raise ValueError(f"family {family.name} lacks {', '.join(lacking)}; add what a family's module has")
+    for module in modules:
+        FAMILIES[module.FAMILY.name] = module.FAMILY
+        OUTSIDE[module.FAMILY.name] = (module, door.origin)
+
+
+def _add_split_plans(door: Door, found: Any) -> None:
+    from ..parallel.sharding.split_plan import SplitPlan
+    from .split_plans import REFUSED, SPLIT_PLANS
+
+    if not isinstance(found, Mapping) or not all(isinstance(plan, SplitPlan) for plan in found.values()):
+        raise ValueError("it is no dict of SplitPlan by the names of classes; give one")
+    if taken := sorted(found.keys() & (SPLIT_PLANS.keys() | REFUSED.keys())):
+        raise ValueError(f"it claims {', '.join(taken)}, which another one has; leave that out")
+    SPLIT_PLANS.update(found)
+
+
+def _tell_closed(title: str, error: BaseException) -> None:
+    logger.warning("%s: left out, because of %s: %s", title, type(error).__name__, error)
+
+
+def _tell_heavy(title: str, before: set[str]) -> None:
+    if heavy := [name for name in HEAVY if name in sys.modules and name not in before]:
+        logger.warning(
+            "%s: %s is imported with it, which makes every command slow; import it inside the functions that need it",
+            title,
+            " and ".join(heavy),
+        )
