@@ -41,7 +41,7 @@ class LoomError(Exception):
 
     code: str = "internal"
     exit_code: ClassVar[int] = 1
-    """Of a command that this error ends: 1 it failed, 2 it was asked for what cannot be."""
+    """The exit code of a command that this error ends: 1 it failed, 2 it was asked for what cannot be."""
     http_status: ClassVar[int] = 500
 
 
@@ -108,7 +108,10 @@ def code_of(error: BaseException) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Of Python, of an accelerator, or of torch on the CPU, which has only words for it; this imports no torch."""
+    """Whether memory ran out: Python's, an accelerator's, or torch's on the CPU, which has only words for it.
+
+    This imports no torch.
+    """
     if isinstance(error, MemoryError | OutOfMemory):
         return True
     if (torch := sys.modules.get("torch")) is not None and isinstance(error, torch.OutOfMemoryError):

@@ -40,7 +40,7 @@ V = TypeVar("V")
 
 
 def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditioning:
-    """As `stages.encode_text`, and so for the other three."""
+    """Do `stages.encode_text` where the model works; the other three functions are the other stages."""
     return _run(request, Conditioning, progress, lane="side")
 
 

@@ -87,9 +87,9 @@ class Denoise(Request):
     strength: float = 1.0
     """How much of a start picture is painted anew; 1 is all of it."""
     guidance_2: float = 0.0
-    """Of the second expert (Wan 2.2)."""
+    """True guidance of the second expert (Wan 2.2)."""
     distilled_guidance: float = 0.0
-    """Of guidance-distilled models (FLUX.1-dev)."""
+    """What guidance-distilled models (FLUX.1-dev) take as an input."""
     step_cache: StepCache = "none"
     cache_threshold: float = 0.0
     """How much change a step cache overlooks; 0 is the cache's own."""

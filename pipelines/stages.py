@@ -232,7 +232,7 @@ def _loaded(
 
 
 def _at_rest(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """As values hold them between stages: on the CPU, so that an accelerator holds only what works."""
+    """Tensors as values hold them between stages: on the CPU, so that an accelerator holds only what works."""
     return {name: tensor.detach().cpu() for name, tensor in tensors.items()}
 
 

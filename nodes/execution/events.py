@@ -44,7 +44,7 @@ class Event:
     message: str = ""
     """A phase's name, a failure's sentence, or why a node was skipped or taken from the cache."""
     code: str = ""
-    """Of a failure: what it is, for programs (parallel/errors.py)."""
+    """What a failure is, for programs (parallel/errors.py)."""
     seconds: float = 0.0
     """How long a finished node took, or the step that is done."""
     left_s: float | None = None

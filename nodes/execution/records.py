@@ -33,7 +33,7 @@ class NodeRecord:
     files: tuple[str, ...] = ()
     message: str = ""
     code: str = ""
-    """Of a failure (parallel/errors.py)."""
+    """What a failure is, for programs (parallel/errors.py)."""
 
 
 @dataclass(frozen=True, kw_only=True)

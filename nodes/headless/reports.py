@@ -57,7 +57,7 @@ class Report:
 
     @property
     def code(self) -> str:
-        """Of the error (parallel/errors.py); empty when there is none."""
+        """What the error is, for programs (parallel/errors.py); empty when there is none."""
         failure = None if self.result is None else self.result.failure
         return self.problem_code if failure is None else failure.code
 

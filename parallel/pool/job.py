@@ -28,7 +28,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Of the next step."""
+    """A small picture of the next step that is told."""
 
     pixels: Tensor
 

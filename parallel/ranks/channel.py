@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_BYTES = 64 << 10
-"""Of a message, without its body."""
+"""The most bytes of a message, without its body."""
 MAX_FDS = 4
 TENSOR = "$tensor"
 PLAIN = "plain"

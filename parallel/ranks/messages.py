@@ -50,7 +50,7 @@ class Fork:
     """Fork a rank. Its connection and its log come with this."""
 
     rank: int
-    """Its number in the pool."""
+    """The rank's number in the pool."""
     birth: int
     """How many processes have filled this place."""
     device: str
@@ -213,7 +213,7 @@ class Failure:
     """What ended a job other than well: the body of `Ended`, as a traceback is long."""
 
     code: str
-    """Of errors.py."""
+    """The error's code, of errors.py."""
     text: str
     traceback: str
 

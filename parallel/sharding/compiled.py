@@ -75,7 +75,7 @@ def _compiled(forward: Callable[..., Any], options: dict[str, Any]) -> Callable[
 
 
 def _plain(value: Any) -> Any:
-    """The same numbers as no view, at the start of their memory, with the usual strides even in dims of size 1.
+    """A tensor's numbers as no view, at the start of their memory, with the usual strides even in dims of size 1.
 
     A part cut off a longer sequence is none of that. Nothing depends on it in a batch of one, but a graph is made for
     what it met, and one more for the next block, which meets tensors of their own.

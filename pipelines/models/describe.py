@@ -112,8 +112,11 @@ def pick_device(device: str, *, accelerators: Sequence[str] | None = None) -> st
 
 
 def _accelerators() -> tuple[str, ...]:
-    """Those that torch can work on. `machine.accelerators` also counts GPUs whose driver is too old for this torch, for
-    it only asks the driver's list and starts nothing; whoever asked for no device must not get one of them."""
+    """Accelerators that torch can work on.
+
+    `machine.accelerators` also counts GPUs whose driver is too old for this torch, for it only asks the driver's list
+    and starts nothing; whoever asked for no device must not get one of them.
+    """
     import torch
 
     num_cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0

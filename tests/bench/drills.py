@@ -125,6 +125,7 @@ def oom(work: Work, times: int, *, seed: int = 0) -> list[Row]:
     chance, rows = random.Random(seed), []
     from latentloom.parallel.plan import ParallelPlan
     from latentloom.pipelines import placement
+    from latentloom.pipelines.doors import order
     from latentloom.pipelines.requests import EncodeText
     from latentloom.pipelines.values import to_plain
 
@@ -134,6 +135,7 @@ def oom(work: Work, times: int, *, seed: int = 0) -> list[Row]:
     for number in range(times):
         rank, step = number % work.num_ranks, chance.randint(1, work.num_steps - 1)
         request = {"stage": "denoise", "request": inner, "ranks_here": work.num_ranks, "rank": rank, "step": step}
+        request["doors"] = order()
         start, named = time.monotonic(), False
         try:
             work.pool.call("drill_bodies:out_of_memory", request, num_ranks=work.num_ranks)

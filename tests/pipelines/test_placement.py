@@ -15,6 +15,7 @@ import torch
 from latentloom.parallel.progress import SILENT, Progress, RankWork
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import placement, stages
+from latentloom.pipelines.doors import order
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.pools import preloads
 from latentloom.pipelines.requests import Decode, Denoise, EncodeImage, EncodeText
@@ -179,7 +180,8 @@ def test_a_rank_gets_its_own_device_no_place_and_its_own_built_in_folder(monkeyp
     monkeypatch.setattr("latentloom.pipelines.components.store.store", MagicMock)
     monkeypatch.setattr(placement, "reset_peak", lambda device: None)
     model = {**to_plain(at()), "folder": "/elsewhere"}
-    wrapped = {"stage": "encode_text", "request": {"model": model, "prompt": "a"}, "ranks_here": 2, "rank": 1}
+    request = {"model": model, "prompt": "a"}
+    wrapped = {"stage": "encode_text", "request": request, "ranks_here": 2, "rank": 1, "doors": order()}
     found = placement.on_rank(wrapped, SILENT, Seat(rank=1, num_ranks=2, device="cuda:1"))
     read = from_plain(Model, found["model"])
     assert (read.device, read.place, read.folder) == ("cuda:1", Place(), BOBBIN.folder)

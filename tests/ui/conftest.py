@@ -48,33 +48,71 @@ def server(settings: Any) -> Iterator[Any]:
         yield server
 
 
-@pytest.fixture
-def app(server: Any, tmp_path: Path) -> Any:
-    """Our routes behind our gate, in an app that stands in for Gradio's. Users of the settings need to log in."""
-    from fastapi import FastAPI
-    from fastapi.middleware import Middleware
+class Standing:
+    """Stands in for what only a test has, and for what hangs on it, while routes are made; then each is found there."""
 
-    from latentloom.ui.access.gate import Gate
-    from latentloom.ui.access.login import Guard, login_routes
-    from latentloom.ui.access.origin import Door
-    from latentloom.ui.access.policy import Policy
+    def __init__(self, found: Callable[[], Any]) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> Any:
+        whole = self._found()
+        return Standing(lambda: _part(self._found(), name)) if whole is None else getattr(whole, name)
+
+
+def _part(whole: Any, name: str) -> Any:
+    return None if whole is None else getattr(whole, name)
+
+
+@pytest.fixture(scope="session")
+def plain_routes(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Any], list[Any]]:
+    """All routes but the WebSocket's, and a list that takes the one server they are over: FastAPI needs as long to make
+    them as most tests take."""
+    from starlette.routing import WebSocketRoute
+
     from latentloom.ui.api.router import make_router
     from latentloom.ui.bundle import read_bundle
 
+    current: list[Any] = []
+    standing: Any = Standing(lambda: current[0] if current else None)
+    router = make_router(standing, read_bundle(small_static(tmp_path_factory.mktemp("static"))))
+    return [route for route in router.routes if not isinstance(route, WebSocketRoute)], current
+
+
+def small_static(folder: Path) -> Path:
+    (folder / "loom.js").write_text("export const mount = () => {};")
+    (folder / "loom.css").write_text("")
+    return folder
+
+
+@pytest.fixture
+def app(server: Any, tmp_path: Path, plain_routes: tuple[list[Any], list[Any]]) -> Iterator[Any]:
+    """Our routes behind our gate, in an app that stands in for Gradio's. Users of the settings need to log in."""
+    from fastapi import APIRouter, FastAPI
+    from fastapi.middleware import Middleware
+
+    from latentloom.ui.access.gate import PREFIX, Gate
+    from latentloom.ui.access.login import Guard, login_routes
+    from latentloom.ui.access.origin import Door
+    from latentloom.ui.access.policy import Policy
+    from latentloom.ui.api import live_socket
+
     static = tmp_path / "static"
     static.mkdir()
-    (static / "loom.js").write_text("export const mount = () => {};")
-    (static / "loom.css").write_text("")
-    router = make_router(server, read_bundle(static))
+    small_static(static)
+    sockets = APIRouter(prefix=PREFIX)  # they remember who is there
+    live_socket.add_routes(sockets, server)
+    routes, current = plain_routes
+    current[:] = [server]
     app = FastAPI(
-        routes=[*router.routes, *login_routes(server.settings)],
+        routes=[*sockets.routes, *routes, *login_routes(server.settings)],
         middleware=[Middleware(Policy), Middleware(Guard), Middleware(Gate, door=Door(host=server.settings.host))],
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
     )
     app.__dict__.update(auth=server.settings.users or None, tokens={}, cookie_id="test")
-    return app
+    yield app
+    current.clear()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from PIL import Image
 from pydantic import TypeAdapter
 
 from latentloom.nodes.registry import SPECS
+from latentloom.ui.contract.shown import ErrorAnswer
 from support.toy_server import until
 
 JSON = {"Content-Type": "application/json"}
@@ -258,7 +259,7 @@ def test_an_uploaded_picture_is_shown_small(client: Any) -> None:
 def test_mistakes_are_told_in_a_sentence(client: Any, method: str, path: str, body: str, says: str) -> None:
     answer = client.request(method, f"/loom/{path}", content=body.encode(), headers=JSON if body else {})
     assert 400 <= answer.status_code < 500
-    assert says in answer.json()["error"]
+    assert says in ErrorAnswer.model_validate(answer.json()).error
 
 
 def test_what_nobody_foresaw_is_logged_and_not_shown(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import Response
@@ -39,7 +40,7 @@ def error_answer(error: Exception, where: str) -> Response:
         return _refused("the request was cut off; send it again", 400)
     status, told = kind_of(error).http_status, {"error": str(error), "code": code_of(error)}
     if isinstance(error, GraphError):
-        return plain({**told, "problems": problems_plain(error.problems)}, status)
+        return plain({**told, "problems": [asdict(problem) for problem in error.problems[:MAX_PROBLEMS]]}, status)
     if status != LoomError.http_status:
         return plain(told, status)
     logger.error("%s failed", where, exc_info=error)
@@ -49,12 +50,6 @@ def error_answer(error: Exception, where: str) -> Response:
 
 def _refused(sentence: str, status: int) -> Response:
     return plain(error_body(sentence, status), status)
-
-
-def problems_plain(problems: Any) -> list[dict[str, str]]:
-    """Problems as the page lists them."""
-    keys = ("node", "socket", "code", "message")
-    return [{key: getattr(problem, key) for key in keys} for problem in problems[:MAX_PROBLEMS]]
 
 
 def _invalid(error: RequestValidationError) -> Response:

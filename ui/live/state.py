@@ -84,7 +84,7 @@ class Run(RunParts, RunFacts):
     restarts: int = 0
     """How often the server died while it ran."""
     is_ending: bool = False
-    """Its user cancelled it while it ran."""
+    """Whether its user has cancelled the run, and it goes on to its next step."""
     made: tuple[Made, ...] = ()
 
     @property
