@@ -6,35 +6,44 @@ from typing import Any
 
 import pytest
 
-import support.checkout
-
-RANKS = {"tests/parallel", "tests/test_devices.py", "tests/test_ranks.py"} | {
-    f"tests/pipelines/test_{name}.py"
-    for name in ("cluster", "drills", "loaded", "placement", "rank_work", "shared_pages", "verify")
+GROUPS = {
+    "ranks": [
+        "tests/parallel/",
+        "tests/test_devices.py",
+        "tests/test_doors.py",
+        "tests/test_ranks.py",
+        *(
+            f"tests/pipelines/test_{name}.py"
+            for name in ("cluster", "drills", "loaded", "placement", "rank_work", "shared_pages", "split_vae")
+        ),
+        *(f"tests/pipelines/test_{name}.py" for name in ("step_cache", "stored_shares", "verify")),
+    ],
+    "page": ["tests/ui/test_page_", "tests/ui/test_bundle.py"],
 }
-"""Folders and files that start ranks, or look at what processes of this machine leave."""
-GROUPS = {"ranks": {"ranks", "pair"}, "page": {"start_page", "web", "new_profile"}}
-"""The fixtures whose tests share warm processes."""
+"""What shares warm processes, by how its path begins: it starts ranks, or a browser. These take longest."""
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under `-n 2 --dist loadgroup` one process runs what starts ranks, and the other what does not, file by file.
-
-    So ranks and pages are warm once, no two tests with deadlines run side by side, and fixtures of a module are made
-    once. Without pytest-xdist, or with one process, nothing is changed.
-    """
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
+    """In a worker of `-n 2`: what shares warm processes comes first, so that both workers end at about one time."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: _group(item.nodeid) not in GROUPS)
 
 
-def _group(item: pytest.Item) -> str:
-    path = item.path.relative_to(support.checkout.ROOT)
-    if not RANKS.isdisjoint(map(str, (path, *path.parents))):
-        return "ranks"
-    fixtures = set(getattr(item, "fixturenames", ()))
-    return next((group for group, shared in GROUPS.items() if not shared.isdisjoint(fixtures)), path.stem)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Under `-n 2` one worker runs what starts ranks, the other the page's tests; then both the rest, file by file."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return ByGroup(config, log)
+
+
+def _group(nodeid: str) -> str:
+    file = nodeid.partition("::")[0]
+    return next((group for group, paths in GROUPS.items() if file.startswith(tuple(paths))), file)
 
 
 @pytest.fixture(scope="session")
