@@ -49,7 +49,9 @@ NOT_RUN = {
 """By a word of the command, why."""
 OTHERS = {"bash", "cd", "npm", "pip", "ray", "ruff", "basedpyright", "pytest", "python3.11", ".", "&&"}
 """Programs that are not ours; `tests/bench/fresh_clone.py` and CI run the README's two long lines."""
-ELSEWHERE = re.compile(r"(ComfyUI|/loom|output|cells|manifest|model_index|latentloom|utils|helpers|common|spread|mine)\b")
+ELSEWHERE = re.compile(
+    r"(ComfyUI|/loom|output|cells|manifest|model_index|latentloom|utils|helpers|common|spread|mine)\b"
+)
 """How names begin of files that are made or are others'."""
 
 Command = tuple[str, ...]
