@@ -124,7 +124,7 @@ def made(kind: type[R], given: R | Mapping[str, Any], fields: Mapping[str, Any])
 def _number(name: str, value: Any) -> float:
     """A number that is not negative; zero stands for the model's own."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
-        raise ValueError(f"{name} is {value}; give a number that is not negative, or 0 for the model's own")
+        raise ValueError(f"{name} is {value!r:.100}; give a number that is not negative, or 0 for the model's own")
     return float(value)
 
 
@@ -136,7 +136,7 @@ def _whole(name: str, value: Any) -> int:
     else:
         most, right = math.inf, "from 1, or 0 for the model's own"
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise ValueError(f"{name} is {value}; give a whole number {right}")
+        raise ValueError(f"{name} is {value!r:.100}; give a whole number {right}")
     return value
 
 

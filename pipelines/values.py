@@ -170,8 +170,8 @@ def check_names(kind: type, given: Iterable[str]) -> None:
     names = [f.name for f in dataclasses.fields(typing.cast(Any, kind))]
     for unknown in sorted(set(given) - set(names)):
         near = difflib.get_close_matches(unknown, names, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise ValueError(f"{kind.__name__} has no {unknown}; {hint}It has {', '.join(names)}")
+        hint = f"did you mean {near[0]}? It has" if near else "it has"
+        raise ValueError(f"{kind.__name__} has no {unknown}; {hint} {', '.join(names)}")
 
 
 @functools.cache

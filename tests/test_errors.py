@@ -7,10 +7,11 @@ import importlib
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from latentloom import __main__ as command
@@ -18,6 +19,7 @@ from latentloom.nodes.graph.problems import refuse
 from latentloom.parallel import errors
 from latentloom.parallel.errors import BadInput, Cancelled, LoomError, OutOfMemory, RankFailed, code_of, kind_of
 from latentloom.ui.access.answers import error_answer
+from latentloom.ui.contract.kept import FileText
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = [path for top in ("parallel", "pipelines", "nodes", "ui") for path in (ROOT / top).rglob("*.py")]
@@ -149,6 +151,13 @@ def test_what_the_asker_is_not_to_blame_for_is_told_by_its_code_alone(error: Exc
     answer = error_answer(error, "here")
     assert answer.status_code == 500 and json.loads(bytes(answer.body))["code"] == code_of(error)
     assert b"secret" not in bytes(answer.body)
+
+
+def test_an_answer_that_breaks_the_contract_is_a_fault_of_ours() -> None:
+    with pytest.raises(ValidationError) as raised:
+        FileText(text=cast(Any, b"\xff"))
+    answer = error_answer(raised.value, "here")
+    assert (answer.status_code, json.loads(bytes(answer.body))["code"]) == (500, "internal")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ by the real parser and then run in this process, as it stands but for `SUBSTITUT
 """
 
 import functools
+import json
 import re
 import shlex
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 from latentloom.__main__ import main, parser
 from latentloom.pipelines.placement import POOLS
 from latentloom.ui import command as page
+from support.outside import latentloom
 
 ROOT = Path(__file__).resolve().parent.parent
 WINGS = ("parallel", "pipelines", "nodes", "ui")
@@ -42,11 +44,14 @@ SUBSTITUTED = {
 NOT_RUN = {
     "--cluster": "needs Ray's own commands; tests/pipelines/test_cluster.py",
     "pull": "needs the network; tests/pipelines/test_pull.py",
+    "--nodes": "a process opens one folder; they run in processes of their own below",
 }
 """By a word of the command, why."""
 OTHERS = {"bash", "cd", "npm", "pip", "ray", "ruff", "basedpyright", "pytest", "python3.11", ".", "&&"}
 """Programs that are not ours; `tests/bench/fresh_clone.py` and CI run the README's two long lines."""
-ELSEWHERE = re.compile(r"(ComfyUI|/loom|output|cells|manifest|model_index|latentloom|utils|helpers|common|spread)\b")
+ELSEWHERE = re.compile(
+    r"(ComfyUI|/loom|output|cells|manifest|model_index|latentloom|utils|helpers|common|spread|mine)\b"
+)
 """How names begin of files that are made or are others'."""
 
 Command = tuple[str, ...]
@@ -164,17 +169,22 @@ def test_python_of_the_readme_makes_a_picture(folder: Path, capsys: pytest.Captu
     assert "ring.png" in capsys.readouterr().out
 
 
-def test_the_node_of_its_readme_has_a_spec(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_node_of_its_readme_is_one_in_a_folder(tmp_path: Path) -> None:
+    """As a stranger does it: the code, the workflow and the commands, as they stand."""
     (code,) = blocks("nodes/README.md", "python")
-    names: dict[str, Any] = {"__name__": "example"}
-    exec(code, names)  # noqa: S102 (our own text)
-    assert capsys.readouterr().out == "string ['text', 'times']\n"
-    assert names["repeat_text"]("ha") == "ha ha"
+    (tmp_path / "mine").mkdir(mode=0o755)
+    (tmp_path / "mine" / "studio.py").write_text(code)
+    (tmp_path / "repeated.json").write_text(blocks("nodes/README.md", "json")[1])
+    named = [each for name in OURS for each in IN_BLOCKS[name] if "--nodes" in each and each[1] != "ui"]
+    asked = {each[1:]: latentloom(*each[1:], cwd=tmp_path) for each in named}
+    assert {command: done.stderr for command, done in asked.items() if done.returncode} == {}
+    assert {command[0] for command in asked} == {"nodes", "check", "run"}
+    made = json.loads((tmp_path / "output" / "manifest.json").read_text())
+    assert (made["state"], made["outputs"]) == ("ok", [{"name": "text", "type": "str"}])
 
 
 def test_the_workflow_of_its_readme_is_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = blocks("nodes/README.md", "json")
-    (folder / "workflow.json").write_text(code)
+    (folder / "workflow.json").write_text(blocks("nodes/README.md", "json")[0])
     assert main(["check", "workflow.json"]) == 0, capsys.readouterr().out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -219,6 +220,16 @@ def _input(parameter: inspect.Parameter, hint: Any) -> InputSpec:
     required = parameter.default is inspect.Parameter.empty
     if optional and (required or parameter.default is not None):
         raise TypeError(f"input {parameter.name}: an optional value must default to None")
+    if not all(isinstance(choice, str) for choice in choices):
+        raise TypeError(f"input {parameter.name}: its choices are {choices}; give texts")
+    if socket.widget not in typing.get_args(Widget):
+        known = ", ".join(filter(None, typing.get_args(Widget)))
+        raise TypeError(f"input {parameter.name}: there is no widget {socket.widget!r}; use one of {known}, or none")
+    if not all(map(_is_sayable, (socket.min, socket.max, socket.step, None if required else parameter.default))):
+        raise TypeError(
+            f"input {parameter.name}: its default or range is nothing that a page can be told; use finite numbers, "
+            "texts, truth values and lists of these, and None for what is made when the node runs"
+        )
     return InputSpec(
         name=parameter.name,
         type=kind,
@@ -232,6 +243,12 @@ def _input(parameter: inspect.Parameter, hint: Any) -> InputSpec:
         advanced=socket.advanced,
         help=socket.help,
     )
+
+
+def _is_sayable(value: Any) -> bool:
+    """Whether JSON has it, and a socket: a scalar, or a list of scalars."""
+    parts = value if isinstance(value, list | tuple) else () if value is None else (value,)
+    return all(isinstance(each, str | int) or (isinstance(each, float) and math.isfinite(each)) for each in parts)
 
 
 def _outputs(call: Callable[..., Any], hint: Any) -> tuple[OutputSpec, ...]:

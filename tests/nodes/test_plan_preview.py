@@ -332,6 +332,10 @@ def test_a_denoise_of_the_studios_own_is_planned_like_ours(monkeypatch: pytest.M
     plain["denoise"] = {"type": "House", "inputs": inputs}
     node = only(graph_from_plain({"format": 1, "name": "x", "nodes": plain}), place=Place(devices=("cpu",) * 2))
     assert (node.node, node.plan, node.problem) == ("denoise", "cfg=2", "")
+    for wrong, words in ((broken, "(KeyError: "), (given_model, "it gave a Latents")):
+        with_house(monkeypatch, House=read_spec(house_denoise, id="House", denoises=wrong, **HOUSE))  # type: ignore
+        node = only(graph_from_plain({"format": 1, "name": "x", "nodes": plain}))
+        assert node.problem.startswith("denoise does not say what it would do") and words in node.problem
 
 
 def test_a_workflow_in_which_all_feeds_all_is_asked_node_by_node() -> None:

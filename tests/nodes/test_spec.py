@@ -69,9 +69,33 @@ def optional_result() -> Image | None: ...
 def wrong_border(progress: int = 0) -> Image: ...  # type: ignore[empty-body]
 
 
+def own_widget(x: Annotated[str, Socket(widget="area")]) -> Image: ...  # type: ignore
+
+
+def made_default(x: Sampling = Sampling()) -> Image: ...  # type: ignore # noqa: B008
+
+
+def path_default(x: Path = Path("x")) -> Image: ...  # type: ignore
+
+
+def endless(x: float = float("inf")) -> Image: ...  # type: ignore
+
+
+def endless_range(x: Annotated[float, Socket(max=float("inf"))] = 1) -> Image: ...  # type: ignore[empty-body]
+
+
+def numbered(x: Literal[1, 2] = 1) -> Image: ...  # type: ignore[empty-body]
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        (own_widget, "no widget 'area'"),
+        (made_default, "None for what is made"),
+        (path_default, "None for what is made"),
+        (endless, "finite numbers"),
+        (endless_range, "finite numbers"),
+        (numbered, "give texts"),
         (unknown, "no socket type"),
         (missing_default, "default to None"),
         (optional_result, "cannot be optional"),

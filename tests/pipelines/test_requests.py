@@ -76,7 +76,7 @@ def test_what_is_missing_is_named(kind: type[Request]) -> None:
         ({"strength": math.nan}, "strength is nan; give a number"),
         ({"guidance": 10**400}, "guidance is 1000"),
         ({"guidance": True}, "guidance is True; give a number"),
-        ({"guidance": "3"}, "guidance is 3; give a number"),
+        ({"guidance": "3"}, "guidance is '3'; give a number"),
         ({"steps": 2.0}, "steps is 2.0; give a whole number from 1 to 1000, or 0 for the model's own"),
         ({"steps": True}, "steps is True; give a whole number"),
         ({"seed": NUM_SEEDS}, f"seed is {NUM_SEEDS}; give a whole number from 0 up to {NUM_SEEDS - 1}"),

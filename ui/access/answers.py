@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -38,7 +39,9 @@ def error_answer(error: Exception, where: str) -> Response:
         return _invalid(error)
     if isinstance(error, ClientDisconnect):  # nobody is there to read it
         return _refused("the request was cut off; send it again", 400)
-    status, told = kind_of(error).http_status, {"error": str(error), "code": code_of(error)}
+    # an answer that is not what the contract says is a fault of ours, though pydantic raises a ValueError for it
+    known = LoomError() if isinstance(error, ValidationError) else error
+    status, told = kind_of(known).http_status, {"error": str(known), "code": code_of(known)}
     if isinstance(error, GraphError):
         return plain({**told, "problems": [asdict(problem) for problem in error.problems[:MAX_PROBLEMS]]}, status)
     if status != LoomError.http_status:

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { EMPTY_CATALOG } from "../src/graph/catalog";
 import { setInput } from "../src/graph/edits";
 import { sourceOf } from "../src/graph/values";
-import { lanesOf, type Timed } from "../src/panels/lanes/timeline";
+import { lanesOf } from "../src/panels/lanes/timeline";
 import { found, foldersOf } from "../src/panels/library/folders";
 import { devicesFor } from "../src/panels/plan/planDevices";
 import { planNodeOf, withPlan } from "../src/panels/plan/planNode";
@@ -12,7 +12,7 @@ import { beforeOf } from "../src/panels/runs/queueOrder";
 import { sweepables } from "../src/panels/runs/sweepables";
 import { numValues, sweepText } from "../src/panels/runs/sweepText";
 import { countSweep, seedOf } from "../src/panels/runs/workflowSeed";
-import type { Catalog, Device, Run, Workflow } from "../src/types";
+import type { Catalog, Device, NodeState, Run, Workflow } from "../src/types";
 import { input, shipped, spec, toyGraph, TOYS } from "./graphs";
 import { liveRun } from "./live";
 
@@ -143,12 +143,12 @@ test("the library is found by folder and by every word", () => {
   );
 });
 
-function state(more: Partial<Timed>): Timed {
+function state(more: Partial<NodeState>): NodeState {
   const counts = { done: 0, total: 0, seconds: 0, left_s: null, phase: "", message: "", code: "", preview: 0 };
   return { state: "done", started: 0, ...counts, cached: "", plan: "", ranks: [], files: [], ...more };
 }
 
-function runOf(nodes: Record<string, Timed>, plan = ""): Run {
+function runOf(nodes: Record<string, NodeState>, plan = ""): Run {
   return liveRun("r", { plan, nodes });
 }
 

@@ -26,9 +26,6 @@ export interface Lane {
   peakBytes: number;
 }
 
-/** `started` is in epoch seconds. */
-export type Timed = NodeState & { started?: number };
-
 interface LaneInput {
   run: Run;
   devices: readonly Device[];
@@ -51,7 +48,7 @@ export function lanesOf({ run, devices, now, usesDevice }: LaneInput): Lane[] {
 
 interface OneLane {
   run: Run;
-  worked: [string, Timed][];
+  worked: [string, NodeState][];
   now: number;
   device: string;
 }
@@ -76,7 +73,7 @@ function addWork(lane: Lane, work: RankWork): void {
   if (work.sent_bytes > 0 && work.seconds > 0) lane.bytesPerSecond = work.sent_bytes / work.seconds;
 }
 
-function segmentOf(name: string, node: Timed, { run, now }: { run: Run; now: number }): Segment | null {
+function segmentOf(name: string, node: NodeState, { run, now }: { run: Run; now: number }): Segment | null {
   if (!node.started || !run.started || node.state === "cached" || node.state === "skipped") return null;
   const isOpen = node.state === "running";
   const from = Math.max(node.started - run.started, 0);
