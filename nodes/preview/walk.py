@@ -6,7 +6,7 @@ Each node answers by the sketch on its spec, without torch: nothing is loaded, c
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..graph.graph import Graph, Link
 from ..graph.modes import effective
 from ..graph.resolve import Overrides, param_values, plain_value, upgrade, with_overrides
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
-from ..graph.sketch import Denoising, Text
+from ..graph.sketch import Denoising, Given, Text
 from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
 
 LONGEST_WALK = 100
@@ -63,7 +63,10 @@ class Walk:
         spec = self.specs[name]
         assert spec is not None and spec.denoises is not None, f"{name} is one of those that denoise"
         given = _Given(self, name, spec)
-        return spec.denoises(given), given.problems
+        asked = _told(name, spec, spec.denoises, given)
+        if not isinstance(asked, Denoising):
+            raise ValueError(f"{name} says of its denoise a {type(asked).__name__}; it is to give a Denoising")
+        return asked, given.problems
 
     def value(self, name: str, socket: InputSpec) -> tuple[Any, Sequence[str]]:
         """What a socket would be given, and what cannot be of what was asked for before it."""
@@ -111,14 +114,22 @@ class Walk:
             return _Sketched({})
         given = _Given(self, name, spec)
         try:
-            made = spec.sketch(given)
+            made = _told(name, spec, spec.sketch, given)
         except ValueError as error:
             return _Sketched({}, fault=str(error))
-        except Exception as error:  # of a node from outside, which may run well all the same
-            logger.warning("the sketch of node type %s failed", spec.id, exc_info=True)
-            return _Sketched({}, fault=f"{name} does not say what it would make ({type(error).__name__}: {error})")
         values = made if len(spec.outputs) > 1 and isinstance(made, tuple) else (made,)
         return _Sketched(dict(zip((output.name for output in spec.outputs), values, strict=False)), given.problems)
+
+
+def _told(name: str, spec: NodeSpec, ask: Callable[[Given], Any], given: Given) -> Any:
+    """What a node says of itself before it runs. Raises `ValueError` where it cannot."""
+    try:
+        return ask(given)
+    except ValueError:
+        raise
+    except Exception as error:  # of a node from outside, which may run well all the same
+        logger.warning("the sketch of node type %s failed", spec.id, exc_info=True)
+        raise ValueError(f"{name} does not say what it would make ({type(error).__name__}: {error})") from None
 
 
 def stand_in(kind: str) -> type | None:
