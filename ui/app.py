@@ -59,7 +59,7 @@ CSS = """
 .tabs .tab-container:not(.visually-hidden) { height: 40px; padding: 0 8px; }
 .tabs .tab-container button.selected { color: var(--primary-700); }
 .dark .tabs .tab-container button.selected { color: var(--primary-400); }
-.loom-view, .loom-view .html-container { padding: 0 !important; progress: 0 !important; progress-radius: 0 !important; }
+.loom-view, .loom-view .html-container { padding: 0 !important; border: 0 !important; border-radius: 0 !important; }
 """
 
 

@@ -117,7 +117,7 @@ def _why_split(plan: ParallelPlan, heads: int, is_guided: bool) -> str:
 
 
 def why_whole(folder: Path) -> str:
-    """Why a transformer of the model cannot be split, as `sharding.split_plan_of` would say; "" if all can."""
+    """Why a transformer of the model cannot be split, as `split_plan_of` would say; "" if all can."""
     for name, class_name in transformers(folder).items():
         if class_name in REFUSED:
             return f"{class_name} cannot be split, because {REFUSED[class_name]}"

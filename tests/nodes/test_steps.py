@@ -173,7 +173,7 @@ def test_cover_keeps_the_middle_and_contain_adds_black() -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(32, 32), (96, 40), (20, 64), (7, 5)])
-def test_cover_equals_scaling_first_and_cutting_then_but_for_the_progress_of(width: int, height: int) -> None:
+def test_cover_equals_scaling_first_and_cutting_then_but_for_the_border_of(width: int, height: int) -> None:
     rows, columns = torch.linspace(0, 1, 48)[:, None], torch.linspace(0, 1, 64)[None, :]
     pixels = (0.5 + 0.3 * torch.sin(6 * rows + 4 * columns))[None, :, :, None].repeat(1, 1, 1, 3)
     scale = max(width / 64, height / 48)

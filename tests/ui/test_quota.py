@@ -59,6 +59,25 @@ def test_what_is_counted_is_what_is_on_the_disk(tmp_path: Path, monkeypatch: pyt
         gone = ""
 
 
+def test_a_change_that_fails_counts_the_bytes_it_left_and_no_thing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = Most(words="drafts", count=1, num_bytes=1000)
+    monkeypatch.setitem(KEPT, "drafts", most)
+    kept = Quota(tmp_path / "data")
+    file = tmp_path / "half"
+    with pytest.raises(OSError), kept.changing("ada", "drafts", file, count=1):
+        file.write_bytes(b"x" * 100)
+        raise OSError("the disk is full")
+    assert kept.used("ada")["drafts"] == 100
+    kept.check("ada", "drafts", num_bytes=0, count=1)  # the one that failed is none
+    with kept.changing("ada", "drafts", file, count=1):
+        file.write_bytes(b"x" * 50)
+    assert kept.used("ada")["drafts"] == 50
+    with pytest.raises(NoRoom, match="you have 1 drafts, and 1 are kept"):
+        kept.check("ada", "drafts", num_bytes=0, count=1)
+
+
 def test_runs_and_results_count_and_go_with_their_run(tmp_path: Path) -> None:
     reset()
     kept = Quota(tmp_path / "data")
