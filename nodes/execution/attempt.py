@@ -36,15 +36,16 @@ ENDINGS: Mapping[type, str] = {Image: "png", Video: "mp4"}
 def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -> tuple[RunResult, BadInput | None]:
     """The result with the files of its outputs in the records of the nodes they come from; what went wrong, or nothing.
 
-    `sources` names the nodes of declared outputs; another name is a node's own. Each value is written once.
+    `sources` names the nodes of declared outputs; another name is a node's own. Each value of a node is written
+    once.
     """
     records = dict(result.nodes)
     problem: BadInput | None = None
-    written: set[int] = set()
+    written: set[tuple[str, int]] = set()
     for name, made in result.outputs.items():
         node = sources.get(name, name)
         for value in made if isinstance(made, tuple) else (made,):
-            if type(value) not in ENDINGS or result.nodes[node].files or id(value) in written:
+            if type(value) not in ENDINGS or result.nodes[node].files or (node, id(value)) in written:
                 continue
             try:
                 files = _written(value, _free_name(node, value, workspace), workspace)
@@ -53,7 +54,7 @@ def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -
                     problem = BadInput(f"{node} has nothing to show: {error}")
                     problem.code = code_of(error)
             else:
-                written.add(id(value))
+                written.add((node, id(value)))
                 records[node] = dataclasses.replace(records[node], files=(*records[node].files, *files))
     return dataclasses.replace(result, nodes=records), problem
 

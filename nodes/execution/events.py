@@ -43,6 +43,8 @@ class Event:
     total: int = 0
     message: str = ""
     """A phase's name, a failure's sentence, or why a node was skipped or taken from the cache."""
+    is_loading: bool = False
+    """With a phase: it waits for a disk, also where what was lost is loaded again."""
     code: str = ""
     """What a failure is, for programs (parallel/errors.py)."""
     seconds: float = 0.0
@@ -56,7 +58,7 @@ class Event:
 
     def to_plain(self) -> dict[str, Any]:
         """Without the preview and without fields that say nothing."""
-        names = ("kind", "run", "node", "time_s", "done", "total", "message", "code", "seconds", "left_s")
+        names = ("kind", "run", "node", "time_s", "done", "total", "message", "is_loading", "code", "seconds", "left_s")
         plain: dict[str, Any] = {name: getattr(self, name) for name in names}
         plain["ranks"] = [dataclasses.asdict(rank) for rank in self.ranks]
         return {

@@ -76,7 +76,7 @@ class NodeProgress(Progress):
         self.check()
         self._first = None
         self._last = time.perf_counter()
-        self._watch.tell("phase", self._node, message=text)
+        self._watch.tell("phase", self._node, message=text, is_loading=is_loading)
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         self.check()

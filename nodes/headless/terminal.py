@@ -33,7 +33,7 @@ class ProgressBars:
             self._advance(event, name)
         elif event.kind == "spread" and len(event.ranks) > 1:
             self._line(f"{name:<18} {event.message} on {len(event.ranks)} ranks")
-        elif event.kind == "phase" and event.message.startswith(("loading", "starting again")):
+        elif event.is_loading:
             self._line(f"{name:<18} {event.message}")
         elif event.kind == "finished":
             self._end((event.run, event.node))

@@ -98,7 +98,7 @@ class JobRun:
                 self._end_rank(rank)
             case Preview():
                 if body is not None:
-                    with contextlib.suppress(OSError):  # the next one may arrive
+                    with contextlib.suppress(Exception):  # whatever is wrong with a picture, the next one may arrive
                         self.job.tell(Picture(read_body(body)))
         if index == 0 and isinstance(message, Phase | Step):
             self.job.tell(message)

@@ -89,7 +89,7 @@ class Job:
             self.end(_noted(RankFailed(reason), log))
             return False
         if self.num_deaths < MAX_DEATHS:
-            self.tell(Phase(job=self.number, text=f"starting again: {reason}", is_loading=False))
+            self.tell(Phase(job=self.number, text=f"starting again: {reason}", is_loading=True))
             return True
         error = RankFailed(f"{reason}, for the second time in this job, so it is given up")
         self.end(_noted(error, log))

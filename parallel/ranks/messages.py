@@ -10,9 +10,9 @@ office; each message may bring descriptors, and numbers in brackets say who is m
     Forked      server  host    the rank's pidfd a rank's process was forked [rank, birth]
     NotForked   server  host                     it could not be [rank, birth]
     NoSpare     server  host                     the spare could not be forked
-    Exited      server  host                     a rank's process has ended [pid]
+    Exited      server  host                     a rank, or the spare, has ended [pid]
     Hello       rank    host                     it begins to listen                         (anything below)
-    Ping        rank    host                     nothing else was said for Fork.ping_s
+    Ping        rank    host                     nothing was heard for Fork.ping_s
     Join        host    rank                     ranks are to work together                  Joined
     Joined      rank    host                     it is in the process group, or cannot be
     Run         host    rank    the request      a job begins                                Ended, by and by
@@ -31,6 +31,7 @@ its own, such as `Phase.is_loading`, or a code (errors.py).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 import typing
@@ -94,7 +95,7 @@ class NoSpare:
 
 @dataclass(frozen=True, kw_only=True)
 class Exited:
-    """A rank's process has ended; `code` is negative where a signal did it."""
+    """A process that the server forked has ended; `code` is negative where a signal did it."""
 
     pid: int
     code: int
@@ -301,7 +302,8 @@ def _value(hint: Any, plain: Any, what: str) -> Any:
     if is_dataclass(hint):
         return read(typing.cast("type[Any]", hint), plain, what=what)
     if hint is float and type(plain) is int:
-        return float(plain)
+        with contextlib.suppress(OverflowError):
+            return float(plain)
     if plain in inner if origin is Literal else type(plain) is hint:
         return plain
     raise BadMessage(f"{what} is {str(plain)[:100]!r}, a {type(plain).__name__}")

@@ -114,6 +114,8 @@ class Rank:
                 raise
             except BaseException as error:
                 self._fail(job, error)
+        except Closed:
+            pass  # the first thread hears of it too, and wakes a stopped server before it ends this process
         except BaseException:  # it cannot even say so; the host hears of its death
             traceback.print_exc()
             os._exit(1)
@@ -123,8 +125,9 @@ class Rank:
         try:
             if not fds:
                 raise OSError(errno.EMFILE, "the request did not arrive, too many open files; raise ulimit -n")
+            request = read_body(fds[0])
             with torch.no_grad():
-                return _function(job.order.function)(read_body(fds[0]), job, seat)
+                return _function(job.order.function)(request, job, seat)
         finally:
             del self.jobs[job.order.job]  # before its end is told: the host may send it again at once
 

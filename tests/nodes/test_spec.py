@@ -11,6 +11,7 @@ import torch
 from latentloom.nodes.execution.attempt import shown
 from latentloom.nodes.execution.cache import MemoryCache
 from latentloom.nodes.execution.disk_cache import DiskCache
+from latentloom.nodes.execution.records import NodeRecord, RunResult
 from latentloom.nodes.execution.run import run
 from latentloom.nodes.files.workspace import HERE, Workspace
 from latentloom.nodes.graph.check import check
@@ -235,6 +236,16 @@ def test_both_pictures_of_one_node_are_shown(tmp_path: Path) -> None:
         None,
         ["colours.png", "colours_2.png"],
     )
+
+
+def test_a_picture_that_two_nodes_give_is_shown_by_both(tmp_path: Path) -> None:
+    picture = Image(pixels=torch.zeros(1, 4, 4, 3))
+    records = {name: NodeRecord(key="", state="ok") for name in ("make", "keep")}
+    outputs = {"make": picture, "kept": picture, "again": picture}
+    result = RunResult(run="r", state="ok", outputs=outputs, nodes=records, seconds=0.0)
+    seen, _ = shown(result, {"kept": "keep", "again": "keep"}, Workspace(output_dir=tmp_path, claims={}))
+    files = {name: [Path(file).name for file in record.files] for name, record in seen.nodes.items()}
+    assert files == {"make": ["make.png"], "keep": ["keep.png"]}
 
 
 def test_a_path_leads_nowhere_outside_of_the_run_s_folders(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.watch import NodeProgress, Watch
+from latentloom.nodes.headless.terminal import ProgressBars
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.progress import RankWork
 
@@ -63,3 +64,14 @@ def test_how_work_was_spread_is_an_event_and_kept(told: list[Event]) -> None:
     plain: dict[str, Any] = told[0].to_plain()
     assert (progress.plan, progress.ranks) == ("ring=2", tuple(RANKS))
     assert plain["message"] == "ring=2" and plain["ranks"][0]["sent_bytes"] == 8
+
+
+def test_a_terminal_shows_what_loads_whatever_its_text(told: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
+    progress = NodeProgress("n", Watch(told.append, threading.Event(), previews=False))
+    progress.phase("charge le transformer", is_loading=True)
+    progress.phase("loading is over")
+    assert [event.to_plain().get("is_loading") for event in told] == [True, None]
+    bars = ProgressBars({})
+    for event in told:
+        bars(event)
+    assert capsys.readouterr().err == "n                  charge le transformer\n"

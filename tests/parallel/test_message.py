@@ -140,10 +140,12 @@ def test_a_message_arrives_as_it_was_sent(message: Message) -> None:
 
 def test_every_kind_of_message_is_tried_and_in_the_table() -> None:
     assert {type(message) for message in ROUND_TRIP} == set(KINDS.values())
-    table = {line.split()[0] for line in (messages.__doc__ or "").splitlines() if line.startswith("    ")} - {"message"}
-    assert table == {kind.__name__ for kind in KINDS.values()}
-    ends = (*TO_SERVER, *FROM_SERVER, *TO_RANK, *FROM_RANK)
-    assert len(ends) == len(set(ends)) and set(ends) == set(KINDS.values())
+    rows = [line.split()[:3] for line in (messages.__doc__ or "").splitlines() if line.startswith("    ")][1:]
+    ways = {("host", "server"): TO_SERVER, ("server", "host"): FROM_SERVER}
+    ways |= {("host", "rank"): TO_RANK, ("rank", "host"): FROM_RANK}
+    told = [[kind.__name__, *way] for way, kinds in ways.items() for kind in kinds]
+    assert sorted(rows) == sorted(told)
+    assert sorted(name for name, *_ in told) == sorted(kind.__name__ for kind in KINDS.values())
 
 
 @pytest.mark.parametrize(
@@ -173,6 +175,11 @@ def test_what_is_no_message_is_refused_by_name(plain: Any, words: str) -> None:
 def test_what_is_wrong_within_a_message_is_refused(spread: Any) -> None:
     with pytest.raises(BadMessage, match=r"ended\.spread"):
         decode({**encode(ROUND_TRIP[-2]), "spread": spread}, FROM_RANK)
+
+
+def test_a_number_beyond_a_float_is_refused() -> None:
+    with pytest.raises(BadMessage, match=r"fork\.ping_s is '1000"):
+        decode({**encode(ROUND_TRIP[0]), "ping_s": 10**400}, TO_SERVER)
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"{", b"[" * 60_000, b"x" * 70_000], ids=["bytes", "cut", "deep", "long"])

@@ -14,7 +14,7 @@ from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.trial import Deadline
 from latentloom.parallel.progress import Progress
-from latentloom.parallel.ranks.messages import NAMES, OfJob, Phase, Step, ToRank
+from latentloom.parallel.ranks.messages import NAMES, OfJob, Phase, Preview, Step, ToRank
 from latentloom.parallel.ranks.seat import World
 
 LIMITS = Limits(abort_s=1, leave_s=10, step_s=120, work_s=900)
@@ -43,6 +43,16 @@ def running(num_ranks: int = 2) -> tuple[JobRun, list[Noted]]:
 def hear(run: JobRun, message: OfJob) -> None:
     for rank in run.ranks:
         run.hear(rank, message, None)
+
+
+def test_a_picture_that_cannot_be_read_ends_nothing() -> None:
+    run, ranks = running()
+    body = os.memfd_create("odd")
+    os.write(body, b"no picture")
+    run.hear(ranks[0], Preview(1), body)
+    assert run.job.told.empty() and not run.ends
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.close(body)
 
 
 def test_ranks_that_do_not_heed_a_cancel_are_ended() -> None:

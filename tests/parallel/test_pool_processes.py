@@ -23,8 +23,9 @@ from latentloom.parallel.pool.processes import Crew
 from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.server_process import LOG_BYTES, START, shorten
 from latentloom.parallel.ranks import fork_server, rank
-from latentloom.parallel.ranks.channel import Channel
-from latentloom.parallel.ranks.messages import FROM_RANK, FROM_SERVER, TO_RANK, TO_SERVER, Fork, Ready
+from latentloom.parallel.ranks.channel import Channel, write_body
+from latentloom.parallel.ranks.messages import FROM_RANK, FROM_SERVER, TO_RANK, TO_SERVER, Fork, Ready, Run
+from latentloom.parallel.ranks.rank_job import RankJob
 
 
 def test_each_lane_of_a_rank_takes_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,6 +41,39 @@ def test_each_lane_of_a_rank_takes_its_device(monkeypatch: pytest.MonkeyPatch) -
     assert sorted(taken) == [("lane main", "cuda:3"), ("lane side", "cuda:3")]
     mine.close()
     theirs.close()
+
+
+def test_a_lane_that_nobody_hears_leaves_the_end_of_the_process_to_the_first_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which waits until the host is dead, and wakes a server that is stopped."""
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    mine, theirs = Channel.pair(TO_RANK)
+    theirs.close()
+    alone = rank.Rank(mine, Fork(rank=0, birth=1, device="cpu", num_threads=1, ping_s=1.0))
+    job = RankJob(run_of(".parallel.pool.trial:meet"), mine, vote=None)
+    alone.jobs[1] = job
+    alone._run(job, [write_body({})])
+    assert not ended and not alone.jobs
+    mine.close()
+
+
+def test_a_function_that_is_not_there_keeps_no_request() -> None:
+    mine, theirs = Channel.pair(TO_RANK)
+    alone = rank.Rank(mine, Fork(rank=0, birth=1, device="cpu", num_threads=1, ping_s=1.0))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        job = RankJob(run_of(".parallel.nowhere:meet"), mine, vote=None)
+        alone.jobs[1] = job
+        alone._run(job, [write_body({})])
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    mine.close()
+    theirs.close()
+
+
+def run_of(function: str) -> Run:
+    return Run(job=1, function=function, lane="main", rank=0, num_ranks=1, previews=False, answers=True)
 
 
 def test_the_fork_server_is_the_hosts_own_copy(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # tests have more processes than there are cores: none may spin
 
 TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent

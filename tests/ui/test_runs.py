@@ -101,7 +101,7 @@ def test_a_failure_is_one_sentence_and_the_rest_is_skipped(runs: Runs) -> None:
     workflow = graph({"bad": ("Fail", {}), "sum": ("Add", {"a": "@bad.float"})}, outputs={"sum": "sum.float"})
     run = finished(runs, "ada", one(runs, workflow))
     assert run.state == "failed" and "it takes another; choose one" in run.error
-    assert run.code == run.nodes["bad"].code == run.to_row()["code"] == "bad-input"
+    assert run.code == run.nodes["bad"].code == run.row().code == "bad-input"
     assert (run.nodes["bad"].state, run.nodes["sum"].state) == ("failed", "skipped")
     assert run.nodes["sum"].message == "it needs bad, which failed"
 
