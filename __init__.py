@@ -33,12 +33,11 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
-    import os
 
     if __name__ != "latentloom":
         _adopt_package_name()
     if name in OPENS:
-        importlib.import_module(f"latentloom.{OPENS[name]}").open_doors(os.environ.get("LATENTLOOM_NODES"))
+        importlib.import_module(f"latentloom.{OPENS[name]}").open_doors()
     home = importlib.import_module(f"latentloom.{HOMES[name]}")
     return home if HOMES[name].endswith(f".{name}") else getattr(home, name)
 

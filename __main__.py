@@ -49,7 +49,7 @@ def _code_of(arguments: argparse.Namespace) -> int:
         if arguments.opens_doors:
             from .nodes.doors import open_doors
 
-            open_doors(getattr(arguments, "nodes_dir", None) or os.environ.get("LATENTLOOM_NODES"))
+            open_doors(getattr(arguments, "nodes_dir", None))
         code = arguments.command(arguments)
         print(end="", flush=True)  # nothing is left to say when the process ends
         return code
@@ -327,7 +327,6 @@ def _nodes_option(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--nodes",
         dest="nodes_dir",
-        type=Path,
         metavar="DIR",
         help="a folder of your own nodes, families and split plans, whose code is run (default: LATENTLOOM_NODES)",
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import threading
+import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,26 +14,33 @@ from typing import Any
 from ..pipelines import doors
 from ..pipelines.doors import Door
 from .graph.graph import NAME_PATTERN, TYPE_PATTERN
-from .graph.spec import NodeSpec
+from .graph.scalars import PLAIN_TYPES, fault
+from .graph.spec import InputSpec, NodeSpec, Widget
 from .hosts.comfyui import comfy_title, node_class
 from .registry import NODE_CLASS_MAPPINGS, NODE_DISPLAY_NAME_MAPPINGS, SPECS
 
 _LOCK = threading.RLock()
-_entered: list[str] = []
-"""The doors that were tried, by their titles."""
+
+
+class _Process:
+    """What this process has opened."""
+
+    is_open = False
 
 
 def open_doors(folder: Path | str | None = None) -> None:
     """Add nodes, families and split plans from outside to ours; the first call in a process counts.
 
-    Raises `ValueError` for a folder that is none, that others may write to, or that comes too late.
+    Without a folder it is the one that LATENTLOOM_NODES names; "" is none. Raises `ValueError` for a folder that is
+    none, that others may write to, or that comes too late.
     """
     doors.open_doors(folder)
     with _LOCK:
+        if _Process.is_open:
+            return
+        _Process.is_open = True  # a package may ask for our tables when it is imported
         for door in doors.doors("nodes"):
-            if door.title not in _entered:
-                _entered.append(door.title)
-                doors.enter(door, _add)
+            doors.enter(door, _add)
 
 
 def _add(door: Door, found: Any) -> None:
@@ -39,11 +48,11 @@ def _add(door: Door, found: Any) -> None:
         raise ValueError("it is no dict of nodes by their ids; give one, each made by read_spec")
     for id, spec in found.items():
         _check(door, id, spec)
-    for id, spec in found.items():
-        spec = dataclasses.replace(spec, id=id, origin=door.origin)
-        SPECS[id] = spec
-        NODE_CLASS_MAPPINGS[id] = node_class(spec)
-        NODE_DISPLAY_NAME_MAPPINGS[id] = comfy_title(spec)
+    specs = {id: dataclasses.replace(spec, id=id, origin=door.origin) for id, spec in found.items()}
+    classes = {id: node_class(spec) for id, spec in specs.items()}
+    NODE_CLASS_MAPPINGS.update(classes)
+    NODE_DISPLAY_NAME_MAPPINGS.update({id: comfy_title(spec) for id, spec in specs.items()})
+    SPECS.update(specs)
 
 
 def _check(door: Door, id: Any, spec: Any) -> None:
@@ -56,3 +65,21 @@ def _check(door: Door, id: Any, spec: Any) -> None:
     for socket in (*spec.inputs, *spec.outputs):
         if not re.fullmatch(NAME_PATTERN, socket.name):
             raise ValueError(f"{id} has a socket {socket.name!r}; name it in lower-case letters, digits and _")
+    for socket in spec.inputs:
+        _check_input(id, socket)
+    texts = (spec.title, spec.category, *(socket.help for socket in (*spec.inputs, *spec.outputs)))
+    if not all(isinstance(text, str) for text in texts) or type(spec.version) is not int:
+        raise ValueError(f"{id} has a title, category, help or version of another type; give texts and a whole number")
+
+
+def _check_input(id: str, socket: InputSpec) -> None:
+    """What the catalog could not tell, or nobody could give."""
+    found = None if socket.required or socket.default is None else fault(socket, socket.default)
+    if found and socket.type in PLAIN_TYPES:
+        raise ValueError(f"{id} has a default that it does not take: {found[1]}")
+    if found:
+        raise ValueError(f"{id}: {socket.name} has a default, but a {socket.type} comes by a wire; let it be None")
+    if not all(math.isfinite(number) for number in (socket.min, socket.max, socket.step) if number is not None):
+        raise ValueError(f"{id}: a limit of {socket.name} is not finite; leave it out")
+    if socket.widget not in typing.get_args(Widget):
+        raise ValueError(f"{id}: {socket.name} has no such widget as {socket.widget!r}; leave it out")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
+import importlib.machinery
 import itertools
 import logging
 import os
@@ -19,7 +20,7 @@ import stat
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -78,13 +79,15 @@ _LOCK = threading.RLock()
 def open_doors(folder: Path | str | None = None) -> None:
     """Add families and split plans from outside to ours; the first call in a process counts.
 
-    Raises `ValueError` for a folder that is none, that others may write to, or that comes too late.
+    Without a folder it is the one that LATENTLOOM_NODES names; "" is none. Raises `ValueError` for a folder that is
+    none, that others may write to, or that comes too late.
     """
     with _LOCK:
         if _Process.is_open:
             if folder and (_Process.folder is None or _Process.folder.path != Path(folder).resolve()):
                 raise ValueError(f"the folder {folder} comes too late; name it with --nodes or LATENTLOOM_NODES")
             return
+        folder = os.environ.get("LATENTLOOM_NODES") if folder is None else folder
         sha256 = hash_of(Path(folder)) if folder else ""
         _Process.is_open = True  # a package may ask for our tables when it is imported
         if folder:
@@ -100,8 +103,7 @@ def open_doors(folder: Path | str | None = None) -> None:
 
 def doors(group: Group) -> list[Door]:
     """What there is of one kind, in the order of names; nothing is loaded yet."""
-    points = sorted(entry_points(group=f"latentloom.{group}"), key=lambda point: point.name)
-    return [*map(_installed, points), *(_in_folder(_Process.folder, group) if _Process.folder else ())]
+    return [*_installed(f"latentloom.{group}"), *(_in_folder(_Process.folder, group) if _Process.folder else ())]
 
 
 def enter(door: Door, add: Callable[[Door, Any], None]) -> bool:
@@ -139,21 +141,52 @@ def provided() -> dict[str, str]:
 
 def hash_of(folder: Path) -> str:
     """The hash of the sources in a folder. Raises `ValueError` where somebody else could have put code there."""
-    if not folder.is_dir():
-        raise ValueError(f"{_named(folder)} is not a folder; give one that exists")
-    root, digest = folder.resolve(), hashlib.sha256()
-    files = sorted(itertools.islice(root.rglob("*"), MAX_FILES + 1))
-    if len(files) > MAX_FILES:
-        raise ValueError(f"{_named(folder)} holds more than {MAX_FILES} files; give a folder with nothing but nodes")
+    digest = hashlib.sha256()
     try:
+        if not folder.is_dir():
+            raise ValueError(f"{_named(folder)} is not a folder; give one that exists")
+        root = folder.resolve()
+        _check_way(folder.absolute(), root)
+        files = sorted(itertools.islice(_files(root), MAX_FILES + 1))
+        if len(files) > MAX_FILES:
+            raise ValueError(
+                f"{_named(folder)} holds more than {MAX_FILES} files; give a folder with nothing but nodes"
+            )
         for path in (root, *files):
             _check_owner(path, root)
-            if path.is_file() and path.suffix != ".pyc":
+            if path.is_file():
                 content = path.read_bytes()
                 digest.update(f"{path.relative_to(root).as_posix()}\0{len(content)}\0".encode() + content)
-    except OSError as error:
-        raise ValueError(f"{_named(folder)} cannot be read ({error.filename}: {error.strerror})") from None
+    except (OSError, RuntimeError) as error:  # the latter for links in a circle
+        raise ValueError(f"{_named(folder)} cannot be read ({error})") from None
     return digest.hexdigest()
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """What can be imported, folders too: not what is hidden (.git, editors' locks), nor bytecode, which is not used."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for folder, folders, files in os.walk(root, onerror=fail):
+        folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
+        yield from (Path(folder, name) for name in (*folders, *files) if not name.startswith("."))
+
+
+def _check_way(folder: Path, root: Path) -> None:
+    """Nobody else may put another folder in the place of this one, or lead elsewhere on the way to it."""
+    if not hasattr(os, "geteuid"):
+        return
+    for path in dict.fromkeys((folder, *folder.parents, *root.parents)):
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            if found.st_uid not in (0, os.geteuid()):
+                raise ValueError(f"{_named(folder)}: the link {path} is another user's; name the folder itself")
+        elif path not in (folder, root) and found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+            raise ValueError(
+                f"{_named(folder)}: every user may put another folder in its place, in {path}; take that right away: "
+                f"chmod o-w {path}"
+            )
 
 
 def _check_owner(path: Path, root: Path) -> None:
@@ -174,14 +207,37 @@ def _named(folder: Path) -> str:
     return f"the folder for nodes (--nodes, LATENTLOOM_NODES) {folder}"
 
 
+class _Sources(importlib.machinery.SourceFileLoader):
+    """Compiles the sources as they are now: bytecode beside them may be of other ones of the same second and length."""
+
+    def path_stats(self, path: Any) -> Mapping[str, Any]:
+        raise OSError
+
+
+class _Finder:
+    """Finds the modules of the folder for `import`."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if not name.startswith(f"{FOLDER}."):
+            return None
+        found = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if found and isinstance(found.loader, importlib.machinery.SourceFileLoader):
+            found.loader = _Sources(name, found.loader.path)
+        return found
+
+
 def _modules(path: Path) -> dict[str, types.ModuleType]:
     """Each module in the folder, by name; one that cannot be imported is told and left out."""
     package = types.ModuleType(FOLDER)
     package.__path__ = [str(path)]
     sys.modules[FOLDER] = package
+    sys.meta_path.insert(0, _Finder)
     files = sorted(file for file in path.iterdir() if file.suffix == ".py" or (file / "__init__.py").is_file())
     found: dict[str, types.ModuleType] = {}
-    for name in (file.stem for file in files if file.stem.isidentifier()):
+    for name in (file.stem for file in files if file.stem.isidentifier() and not file.stem.startswith("_")):
         before, title = set(sys.modules), f"{name} in {path}"
         try:
             found[name] = importlib.import_module(f"{FOLDER}.{name}")
@@ -206,14 +262,23 @@ def _in_folder(folder: _Folder, group: Group) -> list[Door]:
     ]
 
 
-def _installed(point: EntryPoint) -> Door:
-    package, dist = point.module.partition(".")[0], point.dist
-    source = dist.name if dist else package
+def _installed(group: str) -> Iterator[Door]:
+    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+        try:
+            yield _of_package(point)
+        except AttributeError:
+            _tell_closed(f"{group} {point.name}", ValueError(f"{point.value!r} is not like module:NAME; correct it"))
+
+
+def _of_package(point: EntryPoint) -> Door:
+    package = point.module.partition(".")[0]
+    name, version = (point.dist.name, point.dist.version) if point.dist else ("", "")
+    source = name or package
     return Door(
         title=f"{point.group} {point.name} of {source}",
         package=package,
         source=source,
-        version=dist.version if dist else "0",
+        version=version or "0",
         load=point.load,
     )
 
@@ -224,15 +289,17 @@ def _add_families(door: Door, found: Any) -> None:
     from .families.family import Family
 
     modules = list(found) if isinstance(found, Iterable) else [found]
-    taken = {pipeline for each in FAMILIES.values() for pipeline in each.pipelines}
+    names, taken = set(FAMILIES), {pipeline for each in FAMILIES.values() for pipeline in each.pipelines}
     for module in modules:
         family = getattr(module, "FAMILY", None)
         if not isinstance(family, Family):
             raise ValueError(f"{module!r} has no FAMILY; give a module like those in latentloom.pipelines.families")
-        if family.name in FAMILIES or not taken.isdisjoint(family.pipelines):
+        if family.name in names or not taken.isdisjoint(family.pipelines):
             raise ValueError(f"family {family.name} claims what another one has; give it its own name and pipelines")
-        if not family.name.startswith(door.package):
-            raise ValueError(f"family {family.name!r} does not begin with {door.package}; rename it")
+        if not f"{family.name}_".startswith(f"{door.package}_"):
+            raise ValueError(f"family {family.name!r} is not called {door.package} or {door.package}_NAME; rename it")
+        names.add(family.name)
+        taken.update(family.pipelines)
         if lacking := [name for name in STAGES if not callable(getattr(module, name, None))]:
             raise ValueError(f"family {family.name} lacks {', '.join(lacking)}; add what a family's module has")
     for module in modules:

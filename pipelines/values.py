@@ -13,7 +13,7 @@ import difflib
 import functools
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -189,6 +189,8 @@ def _read(hint: Any, plain: Any) -> Any:
         return from_plain(hint, plain) if isinstance(plain, Mapping) else plain
     if origin is tuple:
         return tuple(_read(args[0], item) for item in plain)
-    if origin is Mapping:
+    if origin in (list, Sequence):
+        return [_read(args[0], item) for item in plain]
+    if origin in (dict, Mapping):
         return {key: _read(args[1], item) for key, item in plain.items()}
     return plain

@@ -163,6 +163,7 @@ def test_packages_that_cannot_be_are_told_by_name_and_left_out_and_all_others_wo
     install(tmp_path, "poses", CLAIMS % "'loom_example_Other'")
     install(tmp_path, "heavy", "import torch\n" + CLAIMS % "'heavy_Number'")
     install(tmp_path, "absent", "", nodes="NOTHING")
+    install(tmp_path, "vague", "", nodes="no name")
     done = latentloom("nodes", path=tmp_path)
     assert done.returncode == 0 and all(id in done.stdout for id in (*NODES, "heavy_Number"))
     assert "Run the diffusion transformer over the canvas" in done.stdout and "loom_example_Other" not in done.stdout
@@ -174,10 +175,11 @@ def test_packages_that_cannot_be_are_told_by_name_and_left_out_and_all_others_wo
         "leaves": "left out, because of SystemExit: 3",
         "poses": "is not called poses_NAME",
         "raises": "left out, because of RuntimeError: no licence",
+        "vague": "'vague:no name' is not like module:NAME",
     }
     assert len(told) == len(words), done.stderr
     for line, (name, part) in zip(told, words.items(), strict=True):
-        assert line.startswith(f"latentloom.nodes {name} of {name}: ") and part in line
+        assert line.startswith(f"latentloom.nodes {name}") and part in line
 
 
 def test_families_and_split_plans_that_claim_ours_are_left_out(tmp_path: Path) -> None:
@@ -267,12 +269,22 @@ def broken(own: Path) -> None:
     (own / "other.py").symlink_to(own / "nowhere.py")
 
 
+def circle(own: Path) -> None:
+    (own / "other.py").symlink_to(own / "other.py")
+
+
+def in_a_public_folder(own: Path) -> None:
+    own.parent.chmod(0o777)
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
         (world_writable, "every user may write to"),
         (linked_out, "leads out of the folder"),
         (broken, "cannot be read"),
+        (circle, "cannot be read"),
+        (in_a_public_folder, "every user may put another folder in its place"),
     ],
 )
 @pytest.mark.skipif(os.name == "nt", reason="rights are POSIX")
@@ -291,6 +303,88 @@ def test_another_users_file_is_refused(own: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(ValueError, match="belongs to another user, whose code would run as yours"):
         doors.hash_of(own)
+
+
+def test_what_cannot_be_imported_counts_for_nothing(own: Path) -> None:
+    before = doors.hash_of(own)
+    (own / ".git").mkdir(mode=0o777)
+    (own / ".#studio.py").symlink_to("somebody@somewhere.1")
+    (own / "__pycache__").mkdir()
+    (own / "__pycache__" / "studio.cpython-311.pyc").write_bytes(b"")
+    assert doors.hash_of(own) == before
+
+
+def test_an_edit_of_the_same_second_and_length_is_seen(own: Path) -> None:
+    """Bytecode that Python wrote beside the sources tells neither."""
+    code = "from latentloom.__main__ import main\nmain(['nodes', '--nodes', sys.argv[1]])"
+    stamp = (own / "studio.py").stat().st_mtime_ns
+    for word in ("Louder", "Calmer"):
+        (own / "studio.py").write_text(FOLDER_MODULE.replace("Louder", word))
+        os.utime(own / "studio.py", ns=(stamp, stamp))
+        assert f"{word}." in python(code, str(own)).stdout
+
+
+def test_no_folder_is_named_by_an_empty_text_and_private_modules_are_no_doors(own: Path) -> None:
+    assert "studio_Shout" not in latentloom("nodes", "--nodes", "", cwd=own).stdout
+    (own / "__init__.py").write_text("from .studio import NODES")
+    (own / "__main__.py").write_text("print('I ran')")
+    done = latentloom("nodes", "--nodes", str(own))
+    assert "studio_Shout" in done.stdout and "I ran" not in done.stdout and not done.stderr
+
+
+def test_plain_python_opens_the_folder_of_the_variable_too_and_another_one_by_hand(own: Path) -> None:
+    code = """
+import latentloom
+latentloom.open_doors(*sys.argv[1:])
+from latentloom.nodes.registry import SPECS
+print("studio_Shout" in SPECS, bool(latentloom.stages))
+"""
+    assert python(code, LATENTLOOM_NODES=str(own)).stdout == "True True\n"
+    assert python(code, str(own), LATENTLOOM_NODES="elsewhere").stdout == "True True\n"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "more", "words"),
+    [
+        ("x: Literal[1, 2] = 1", "", "choices are texts"),
+        ("x: list[Path]", "", "take one Path by itself"),
+        ("x=1", "", "x has no annotation"),
+        ("*x: int", "", "x cannot be given by name"),
+        ("x: Image = 3", "", "comes by a wire"),
+        ("x: int = 'a'", "", "x is 'a'; it takes a whole number"),
+        ("x: Annotated[float, Socket(max=math.inf)] = 1.0", "", "a limit of x is not finite"),
+        ("x: Annotated[str, Socket(widget='wheel')] = ''", "", "no such widget as 'wheel'"),
+        ("x: int = 1", ", version='2'", "of another type"),
+    ],
+)
+def test_a_node_that_the_catalog_could_not_tell_is_left_out(
+    inputs: str, more: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would take the page with it."""
+    from latentloom.nodes import doors as node_doors
+
+    code = f"""
+import math
+from pathlib import Path
+from typing import Annotated, Literal
+from latentloom.nodes.graph.spec import Socket, read_spec
+from latentloom.pipelines.values import Image
+def good(x: int = 0) -> int: ...
+def bad({inputs}) -> int: ...
+NODES = {{
+    "studio_Good": read_spec(good, title="", category=""),
+    "studio_Bad": read_spec(bad, title="", category=""{more}),
+}}
+"""
+
+    def load() -> Any:
+        exec(code, found := {"__name__": "studio"})  # noqa: S102 (our own text)
+        return found["NODES"]
+
+    before = dict(SPECS)
+    door = doors.Door(title="studio", package="studio", source="studio", version="1", load=load)
+    assert not doors.enter(door, node_doors._add)
+    assert words in caplog.text and before == SPECS
 
 
 def test_a_folder_of_anything_is_refused(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:

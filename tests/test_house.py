@@ -15,7 +15,6 @@ SMALL = 60
 ROWS = ("pipelines/families/", "pipelines/split_plans/")
 """Folders whose modules are the rows of a table."""
 CHAMBERS = {
-    "nodes/doors.py": "what the command line and the package's root open",
     "nodes/execution/peak_memory.py": "a clock of memory, which no run needs to know",
     "nodes/graph/schema.py": "made by hand for editors, and read by no other module",
     "parallel/machine/topology.py": "reads one program's output",

@@ -139,6 +139,8 @@ def _typed(kind: Any, plain: Any) -> Any:
 def _pack(plain: Any, tensors: dict[str, Any]) -> Any:
     """Plain data with each tensor replaced by its name; dicts are wrapped so that nothing is ambiguous."""
     if isinstance(plain, Mapping):
+        if not all(isinstance(name, str) for name in plain):
+            raise TypeError("it holds a dict by other keys than texts, as which JSON would give them back")
         return {"dict": {name: _pack(item, tensors) for name, item in plain.items()}}
     if isinstance(plain, list):
         return [_pack(item, tensors) for item in plain]

@@ -52,6 +52,7 @@ Injected = Literal["progress", "workspace"]
 """Arguments that a node gets from its host rather than from a socket."""
 
 INJECTED: tuple[Injected, ...] = ("progress", "workspace")
+BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
 
 
@@ -147,12 +148,19 @@ class NodeSpec:
         Raises what the node raises, and `ValueError` for a file that is not there or outside the run's folders.
         """
         given: dict[str, Any] = {"progress": progress, "workspace": workspace}
-        files = {name: path_of(inputs, name, workspace) for name in self.paths if inputs.get(name)}
+        files = {name: self._file(inputs, name, workspace) for name in self.paths}
         made = self.call(**{**inputs, **files}, **{name: given[name] for name in self.injected})
         if len(self.outputs) > 1 and (not isinstance(made, tuple) or len(made) != len(self.outputs)):
             names = ", ".join(output.name for output in self.outputs)
             raise TypeError(f"{self.id} gave no tuple of {names}; correct what it returns")
         return made
+
+    def _file(self, inputs: Mapping[str, Any], name: str, workspace: Workspace) -> Path | None:
+        socket = self.input(name)
+        assert socket is not None, f"{name} is a socket that names a file"
+        path = inputs.get(name, socket.default)
+        is_none = not path and not socket.required and socket.default is None
+        return None if is_none else workspace.input_path(str(path), socket=name)
 
     def part(self, made: Any, output: str) -> Any:
         """The value of one output, in what the node gave."""
@@ -185,10 +193,14 @@ def read_spec(
 
     A tuple is several outputs, None is none. Beside our own types and scalars there are lists of them, `Path` for an
     input file, and any dataclass as a wire type of the package's own. Raises `TypeError` for an annotation no socket
-    can carry.
+    can carry, and for a parameter that cannot be given by its name.
     """
     hints = typing.get_type_hints(call, include_extras=True)
     parameters = inspect.signature(call).parameters
+    if lacking := [name for name in (*parameters, "return") if name not in hints]:
+        raise TypeError(f"{call.__name__}: {', '.join(lacking)} has no annotation, which names the type of a socket")
+    if nameless := [name for name, parameter in parameters.items() if parameter.kind not in BY_NAME]:
+        raise TypeError(f"{call.__name__}: {', '.join(nameless)} cannot be given by name, as the inputs of nodes are")
     injected: tuple[Injected, ...] = tuple(name for name in INJECTED if name in parameters)
     for name, kind in (("progress", Progress), ("workspace", Workspace)):
         if name in injected and hints[name] is not kind:
@@ -218,7 +230,8 @@ def read_spec(
 def _input(parameter: inspect.Parameter, hint: Any) -> InputSpec:
     kind, socket, choices, optional = _unpack(hint)
     required = parameter.default is inspect.Parameter.empty
-    if optional and (required or parameter.default is not None):
+    default = None if required else parameter.default
+    if optional and (required or default is not None):
         raise TypeError(f"input {parameter.name}: an optional value must default to None")
     if not all(isinstance(choice, str) for choice in choices):
         raise TypeError(f"input {parameter.name}: its choices are {choices}; give texts")
@@ -234,7 +247,7 @@ def _input(parameter: inspect.Parameter, hint: Any) -> InputSpec:
         name=parameter.name,
         type=kind,
         required=required,
-        default=None if required else parameter.default,
+        default=str(default) if isinstance(default, Path) else default,
         choices=choices,
         min=socket.min,
         max=socket.max,
@@ -273,14 +286,11 @@ def _with_files(own: Fingerprint | None, paths: Sequence[str]) -> Fingerprint:
     """What a node that reads files by their paths reads: their content, and what its own fingerprint names."""
 
     def fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
-        files = [content_hash(path_of(inputs, name, workspace), socket=name) for name in paths if inputs[name]]
+        found = {name: workspace.input_path(str(inputs[name]), socket=name) for name in paths if inputs[name]}
+        files = [content_hash(path, socket=name) for name, path in found.items()]
         return " ".join([*files, own(inputs, workspace) if own else ""])
 
     return fingerprint
-
-
-def path_of(inputs: Mapping[str, Any], name: str, workspace: Workspace) -> Path:
-    return workspace.input_path(str(inputs[name]), socket=name)
 
 
 def _plain_hint(hint: Any) -> Any:
@@ -300,8 +310,15 @@ def _unpack(hint: Any) -> tuple[str, Socket, tuple[str, ...], bool]:
     optional = typing.get_origin(bare) in (types.UnionType, typing.Union)
     kind = _plain_hint(hint)
     if typing.get_origin(kind) is Literal:
+        if not all(isinstance(choice, str) for choice in typing.get_args(kind)):
+            raise TypeError(f"{kind!r} is no socket type; choices are texts")
         return "choice", socket, typing.get_args(kind), optional
     if typing.get_origin(kind) in (list, Sequence) or typing.get_args(kind)[1:] == (...,):
+        if typing.get_args(kind)[0] is Path:
+            raise TypeError(
+                f"{kind!r} is no socket type; take one Path by itself, which is looked for among the files "
+                "that a run may read"
+            )
         return f"list[{_type(typing.get_args(kind)[0])}]", socket, (), optional
     return _type(kind), socket, (), optional
 

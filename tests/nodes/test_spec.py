@@ -280,6 +280,20 @@ def test_a_path_leads_nowhere_outside_of_the_run_s_folders(tmp_path: Path) -> No
     assert result.failure is not None and "lies outside the allowed folders" in str(result.failure)
 
 
+def test_a_node_that_takes_a_file_gets_its_path_or_none(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    workspace = Workspace(roots=(tmp_path,))
+
+    def read(file: Path = Path("a.txt"), other: Path | None = None) -> str:
+        return f"{file.name} {other}"
+
+    spec = read_spec(read, id="Read", title="", category="")
+    assert spec.inputs[0].default == "a.txt"
+    assert spec.make({"other": ""}, progress=SILENT, workspace=workspace) == "a.txt None"
+    with pytest.raises(ValueError, match="file is ''; give the path of a file"):
+        spec.make({"file": ""}, progress=SILENT, workspace=workspace)
+
+
 def test_a_list_is_checked_item_by_item_and_set_as_json(tmp_path: Path) -> None:
     [problem] = check(studio(tmp_path, shades=[0.5, "much"]), NEW)
     assert (problem.node, problem.socket, problem.code) == ("colours", "shades", "wrong_type")

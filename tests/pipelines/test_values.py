@@ -1,6 +1,7 @@
 """Values cross a process border as plain data and come back equal."""
 
 import json
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -23,6 +24,19 @@ def test_model_comes_back_equal_through_json() -> None:
 def test_sampling_comes_back_equal_through_json() -> None:
     sampling = Sampling(scheduler="heun", sigmas=(1.0, 0.5), shift=3.0)
     assert from_plain(Sampling, json.loads(json.dumps(to_plain(sampling)))) == sampling
+
+
+@dataclass(frozen=True)
+class Several:
+    """As a studio's wire type may be."""
+
+    in_list: list[Lora]
+    by_name: dict[str, Lora]
+
+
+def test_values_in_lists_and_dicts_come_back_as_values() -> None:
+    several = Several(in_list=list(MODEL.loras), by_name={"a": MODEL.loras[0]})
+    assert from_plain(Several, json.loads(json.dumps(to_plain(several)))) == several
 
 
 @pytest.mark.parametrize(
