@@ -1,0 +1,154 @@
+"""Names that others build on, written out: one that is missing here was taken from somebody.
+
+A new name is added to its list; an old one goes only with a migration (files) or a new major version (the rest).
+"""
+
+import importlib
+import json
+from contextlib import closing
+from pathlib import Path
+
+import latentloom
+from latentloom.nodes.graph.graph import Graph, graph_from_plain
+from latentloom.nodes.registry import SPECS
+from support.toy_server import settings_in
+
+TESTS = Path(__file__).parent
+
+ROOT_NAMES = {
+    *("NODE_CLASS_MAPPINGS", "NODE_DISPLAY_NAME_MAPPINGS", "ParallelPlan", "Socket", "SplitPlan"),
+    *("load_sharded", "open_doors", "read_spec", "shard", "stages"),
+}
+"""Of `latentloom`."""
+
+STAGES = {"encode_text", "encode_image", "denoise", "decode"}
+"""Of `latentloom.stages`."""
+
+NODES = {
+    "LoomChooseText": "choose_text",
+    "LoomDecode": "decode",
+    "LoomDecodeVideo": "decode_video",
+    "LoomDenoise": "denoise",
+    "LoomEmptyLatents": "empty_latents",
+    "LoomEncodeImage": "encode_image",
+    "LoomEncodeText": "encode_text",
+    "LoomImageGrid": "image_grid",
+    "LoomJoinText": "join_text",
+    "LoomLoadImage": "load_image",
+    "LoomLoadLora": "load_lora",
+    "LoomLoadModel": "load_model",
+    "LoomNote": "note",
+    "LoomParallelPlan": "parallel_plan",
+    "LoomResizeImage": "resize_image",
+    "LoomSamplerOptions": "sampler_options",
+    "LoomSaveImage": "save_image",
+    "LoomSaveVideo": "save_video",
+    "LoomSeed": "seed",
+    "LoomUpscaleLatents": "upscale_latents",
+    "LoomVideoFrames": "video_frames",
+}
+"""The id in workflow files and in ComfyUI, and the function of `latentloom.nodes`."""
+
+FILE_KEYS = {"format", "name", "description", "requires", "params", "nodes", "outputs", "layout"}
+NODE_KEYS = {"type", "version", "title", "mode", "inputs"}
+PARAM_KEYS = {"type", "default", "choices", "min", "max", "help"}
+
+ROUTES = """
+GET /catalog
+POST /check
+GET /drafts
+DELETE /drafts/{key}
+GET /drafts/{key}
+PUT /drafts/{key}
+POST /export/comfyui
+GET /files/{id}
+GET /files/{id}/thumb
+WEBSOCKET /live
+POST /logout
+GET /me
+GET /models
+POST /open
+GET /openapi.json
+POST /plan
+GET /results
+DELETE /results/{id}
+GET /runs
+POST /runs
+DELETE /runs/{id}
+GET /runs/{id}
+POST /runs/{id}/cancel
+POST /runs/{id}/move
+GET /runs/{id}/previews/{node}
+GET /shared/{token}
+GET /static/{name}
+GET /templates
+POST /text
+GET /uploads
+POST /uploads
+DELETE /uploads/{path}
+GET /uploads/{path}/thumb
+GET /workflows
+POST /workflows
+DELETE /workflows/{id}
+GET /workflows/{id}
+PATCH /workflows/{id}
+PUT /workflows/{id}
+POST /workflows/{id}/duplicate
+GET /workflows/{id}/file
+POST /workflows/{id}/share
+GET /workflows/{id}/thumb
+PUT /workflows/{id}/thumb
+GET /workflows/{id}/versions
+"""
+"""Below `/loom`."""
+
+
+def test_names_of_the_root_and_its_stages() -> None:
+    assert set(latentloom.__all__) == ROOT_NAMES
+    assert all(getattr(latentloom, name) is not None for name in ROOT_NAMES)
+    assert set(latentloom.stages.STAGES) == STAGES
+    assert all(getattr(latentloom.stages, name) is latentloom.stages.STAGES[name] for name in STAGES)
+
+
+def test_nodes_by_their_ids_and_by_their_functions() -> None:
+    nodes = importlib.import_module("latentloom.nodes")
+    assert {id: spec.call.__name__ for id, spec in SPECS.items() if not spec.origin} == NODES
+    assert set(nodes.__all__) == set(NODES.values())
+    assert set(NODES) <= set(latentloom.NODE_CLASS_MAPPINGS) & set(latentloom.NODE_DISPLAY_NAME_MAPPINGS)
+
+
+def test_keys_of_a_workflow_file() -> None:
+    schema = Graph.model_json_schema()
+    assert set(schema["properties"]) >= FILE_KEYS
+    assert set(schema["$defs"]["Node"]["properties"]) >= NODE_KEYS
+    assert set(schema["$defs"]["Param"]["properties"]) >= PARAM_KEYS
+
+
+def test_every_golden_file_opens_and_shipped_workflows_name_nodes_that_are_there() -> None:
+    golden = sorted((TESTS / "nodes" / "golden").glob("*.json"))
+    shipped = sorted((TESTS.parent / "workflows").glob("*/*.json"))
+    assert golden and len(shipped) >= 13
+    for file in golden:
+        graph_from_plain(json.loads(file.read_text()))
+    for file in shipped:
+        graph = graph_from_plain(json.loads(file.read_text()))
+        assert {node.type for node in graph.nodes.values()} <= set(NODES), file.name
+
+
+def test_http_routes(tmp_path: Path) -> None:
+    from latentloom.ui.api.router import make_router
+    from latentloom.ui.bundle import read_bundle
+    from latentloom.ui.server import Server
+
+    (tmp_path / "static").mkdir()
+    for name in ("loom.js", "loom.css"):
+        (tmp_path / "static" / name).touch()
+    with closing(Server(settings_in(tmp_path))) as server:
+        routes = make_router(server, read_bundle(tmp_path / "static")).routes
+    found = {
+        f"{method} {route.path.removeprefix('/loom')}"  # type: ignore[attr-defined]
+        for route in routes
+        for method in getattr(route, "methods", None) or ["WEBSOCKET"]
+        if "{rest:path}" not in route.path  # type: ignore[attr-defined]  # what is none of these, told in one sentence
+    }
+    assert found == set(ROUTES.split("\n")) - {""}
