@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 import threading
-import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from ..pipelines import doors
 from ..pipelines.doors import Door
 from .graph.graph import NAME_PATTERN, TYPE_PATTERN
 from .graph.scalars import PLAIN_TYPES, fault
-from .graph.spec import InputSpec, NodeSpec, Widget
+from .graph.spec import InputSpec, NodeSpec
 from .hosts.comfyui import comfy_title, node_class
 from .registry import NODE_CLASS_MAPPINGS, NODE_DISPLAY_NAME_MAPPINGS, SPECS
 
@@ -79,7 +77,3 @@ def _check_input(id: str, socket: InputSpec) -> None:
         raise ValueError(f"{id} has a default that it does not take: {found[1]}")
     if found:
         raise ValueError(f"{id}: {socket.name} has a default, but a {socket.type} comes by a wire; let it be None")
-    if not all(math.isfinite(number) for number in (socket.min, socket.max, socket.step) if number is not None):
-        raise ValueError(f"{id}: a limit of {socket.name} is not finite; leave it out")
-    if socket.widget not in typing.get_args(Widget):
-        raise ValueError(f"{id}: {socket.name} has no such widget as {socket.widget!r}; leave it out")

@@ -352,8 +352,8 @@ print("studio_Shout" in SPECS, bool(latentloom.stages))
         ("*x: int", "", "x cannot be given by name"),
         ("x: Image = 3", "", "comes by a wire"),
         ("x: int = 'a'", "", "x is 'a'; it takes a whole number"),
-        ("x: Annotated[float, Socket(max=math.inf)] = 1.0", "", "a limit of x is not finite"),
-        ("x: Annotated[str, Socket(widget='wheel')] = ''", "", "no such widget as 'wheel'"),
+        ("x: Annotated[float, Socket(max=math.inf)] = 1.0", "", "use finite numbers"),
+        ("x: Annotated[str, Socket(widget='wheel')] = ''", "", "there is no widget 'wheel'"),
         ("x: int = 1", ", version='2'", "of another type"),
     ],
 )

@@ -153,13 +153,14 @@ def test_commands_of_a_document_run_in_their_order(
 ) -> None:
     served: list[Any] = []
     monkeypatch.setattr(page, "serve", lambda settings, *, opens_browser: served.append(settings))
-    for command in (each for each in OURS[document] if not NOT_RUN.keys() & set(each)):
+    commands = [each for each in OURS[document] if not NOT_RUN.keys() & set(each)]
+    for command in commands:
         code = main([word for each in command[1:] for word in SUBSTITUTED.get(each, (each,))])
         printed = capsys.readouterr()
         assert code in ((0, 1) if command[1] == "doctor" else (0,)), f"{command}: {printed.err}"
         assert "Traceback" not in printed.err
     assert [name for name in MADE.get(document, ()) if not (folder / name).is_file()] == []
-    assert len(served) == sum(each[1] == "ui" for each in OURS[document])
+    assert len(served) == sum(each[1] == "ui" for each in commands)
 
 
 def test_python_of_the_readme_makes_a_picture(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -231,14 +231,14 @@ def _input(parameter: inspect.Parameter, hint: Any) -> InputSpec:
     kind, socket, choices, optional = _unpack(hint)
     required = parameter.default is inspect.Parameter.empty
     default = None if required else parameter.default
+    if isinstance(default, Path):
+        default = str(default)
     if optional and (required or default is not None):
         raise TypeError(f"input {parameter.name}: an optional value must default to None")
-    if not all(isinstance(choice, str) for choice in choices):
-        raise TypeError(f"input {parameter.name}: its choices are {choices}; give texts")
     if socket.widget not in typing.get_args(Widget):
         known = ", ".join(filter(None, typing.get_args(Widget)))
         raise TypeError(f"input {parameter.name}: there is no widget {socket.widget!r}; use one of {known}, or none")
-    if not all(map(_is_sayable, (socket.min, socket.max, socket.step, None if required else parameter.default))):
+    if not all(map(_is_sayable, (socket.min, socket.max, socket.step, default))):
         raise TypeError(
             f"input {parameter.name}: its default or range is nothing that a page can be told; use finite numbers, "
             "texts, truth values and lists of these, and None for what is made when the node runs"
@@ -247,7 +247,7 @@ def _input(parameter: inspect.Parameter, hint: Any) -> InputSpec:
         name=parameter.name,
         type=kind,
         required=required,
-        default=str(default) if isinstance(default, Path) else default,
+        default=default,
         choices=choices,
         min=socket.min,
         max=socket.max,

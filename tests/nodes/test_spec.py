@@ -75,9 +75,6 @@ def own_widget(x: Annotated[str, Socket(widget="area")]) -> Image: ...  # type: 
 def made_default(x: Sampling = Sampling()) -> Image: ...  # type: ignore # noqa: B008
 
 
-def path_default(x: Path = Path("x")) -> Image: ...  # type: ignore
-
-
 def endless(x: float = float("inf")) -> Image: ...  # type: ignore
 
 
@@ -92,10 +89,9 @@ def numbered(x: Literal[1, 2] = 1) -> Image: ...  # type: ignore[empty-body]
     [
         (own_widget, "no widget 'area'"),
         (made_default, "None for what is made"),
-        (path_default, "None for what is made"),
         (endless, "finite numbers"),
         (endless_range, "finite numbers"),
-        (numbered, "give texts"),
+        (numbered, "choices are texts"),
         (unknown, "no socket type"),
         (missing_default, "default to None"),
         (optional_result, "cannot be optional"),
