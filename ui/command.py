@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import webbrowser
 from contextlib import closing
 from types import ModuleType
@@ -13,7 +14,7 @@ from .server import Server
 from .settings import Settings
 
 POLL_S = 0.5
-"""How often a waiting server lets Ctrl-C through where waiting blocks signals (Windows)."""
+"""How often a waiting server looks whether it was asked to end."""
 
 
 def serve(settings: Settings, *, opens_browser: bool) -> None:
@@ -26,8 +27,8 @@ def serve(settings: Settings, *, opens_browser: bool) -> None:
         print(f"latentloom: the page is at {address(settings)} (Ctrl-C ends it)", flush=True)
         if opens_browser:
             webbrowser.open(address(settings))
-        while not stop.wait(POLL_S):
-            pass
+        while not stop.is_set():  # `wait` holds the lock that `set` needs, and a signal may come in between
+            time.sleep(POLL_S)
         page.close(verbose=False)
 
 

@@ -22,6 +22,7 @@ import uvicorn
 from latentloom.__main__ import main
 from latentloom.ui.access.crowd import Patience
 from latentloom.ui.settings import Settings
+from support.toy_server import settings_in
 
 
 def get(url: str, **headers: str) -> tuple[int, bytes]:
@@ -224,6 +225,25 @@ def test_a_machine_too_busy_for_gradios_look_at_itself_gets_its_page(tmp_path: P
         assert " is at http" in process.stdout.readline(), process.stderr.read()
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
+
+
+def test_a_signal_ends_the_page_whatever_lock_its_main_thread_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits for an event holds its lock for moments, and the handler, in the same thread, sets that event."""
+    from latentloom.ui import command
+
+    class Held(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            raise AssertionError("a signal in here would wait for ever")
+
+    page = SimpleNamespace(close=lambda **_: None)
+    app = SimpleNamespace(check_port=lambda *_: None, launch=lambda *_: page)
+    monkeypatch.setattr(command, "_app", lambda: app)
+    monkeypatch.setattr(command, "Server", lambda _: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(command, "threading", SimpleNamespace(Event=Held))
+    monkeypatch.setattr(command, "time", SimpleNamespace(sleep=lambda _: signal.raise_signal(signal.SIGINT)))
+    command.serve(settings_in(tmp_path), opens_browser=False)
 
 
 def test_a_page_that_never_answers_is_told_in_our_words(tmp_path: Path) -> None:
