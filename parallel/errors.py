@@ -31,8 +31,10 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
 
 from __future__ import annotations
 
+import difflib
 import errno
 import sys
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -120,3 +122,9 @@ def is_out_of_memory(error: BaseException) -> bool:
         return error.errno == errno.ENOMEM
     text = str(error).lower()
     return isinstance(error, RuntimeError) and ("defaultcpuallocator" in text or "out of memory" in text)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question with a space behind it, for a sentence that refuses a name; empty where none is like it."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]}? " if near else ""

@@ -20,6 +20,7 @@ import stat
 import sys
 import threading
 import types
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -31,7 +32,6 @@ Group = Literal["nodes", "families", "split_plans"]
 FOLDER = "latentloom_nodes"
 """The package of the modules in the folder."""
 MAX_FILES = 5000
-STAGES = ("encode_text", "encode_image", "denoise", "decode")
 HEAVY = ("torch", "diffusers", "transformers")
 
 logger = logging.getLogger("latentloom")
@@ -93,12 +93,10 @@ def open_doors(folder: Path | str | None = None) -> None:
         if folder:
             path = Path(folder).resolve()
             _Process.folder = _Folder(path=path, sha256=sha256, modules=_modules(path))
-        for door in doors("families"):
-            if enter(door, _add_families):
-                _Process.origins[door.title] = door.origin
-        for door in doors("split_plans"):
-            if enter(door, _add_split_plans):
-                _Process.origins[door.title] = door.origin
+        for group, add in ADDED_BY.items():
+            for door in doors(group):
+                if enter(door, add):
+                    _Process.origins[door.title] = door.origin
 
 
 def doors(group: Group) -> list[Door]:
@@ -287,6 +285,7 @@ def _add_families(door: Door, found: Any) -> None:
     """`found` is the module of a family, or several."""
     from .families import FAMILIES, OUTSIDE
     from .families.family import Family
+    from .requests import Stage
 
     modules = list(found) if isinstance(found, Iterable) else [found]
     names, taken = set(FAMILIES), {pipeline for each in FAMILIES.values() for pipeline in each.pipelines}
@@ -300,7 +299,7 @@ def _add_families(door: Door, found: Any) -> None:
             raise ValueError(f"family {family.name!r} is not called {door.package} or {door.package}_NAME; rename it")
         names.add(family.name)
         taken.update(family.pipelines)
-        if lacking := [name for name in STAGES if not callable(getattr(module, name, None))]:
+        if lacking := [name for name in typing.get_args(Stage) if not callable(getattr(module, name, None))]:
             raise ValueError(f"family {family.name} lacks {', '.join(lacking)}; add what a family's module has")
     for module in modules:
         FAMILIES[module.FAMILY.name] = module.FAMILY
@@ -316,6 +315,10 @@ def _add_split_plans(door: Door, found: Any) -> None:
     if taken := sorted(found.keys() & (SPLIT_PLANS.keys() | REFUSED.keys())):
         raise ValueError(f"it claims {', '.join(taken)}, which another one has; leave that out")
     SPLIT_PLANS.update(found)
+
+
+ADDED_BY: Mapping[Group, Callable[[Door, Any], None]] = {"families": _add_families, "split_plans": _add_split_plans}
+"""Who lets in what ranks need; nodes/doors.py lets in nodes."""
 
 
 def _tell_closed(title: str, error: BaseException) -> None:

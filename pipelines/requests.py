@@ -6,7 +6,6 @@ everywhere, but for a seed. A new field is a line here, one in the node, and its
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
+from ..parallel.errors import did_you_mean
 from ..parallel.plan import ParallelPlan
 from .values import Conditioning, Image, Latents, Model, Sampling, StepCache, check_names, field_types, from_plain
 
@@ -148,8 +148,7 @@ def _text(name: str, value: Any) -> str:
 
 def _choice(choices: tuple[str, ...], name: str, value: Any) -> str:
     if value not in choices:
-        near = difflib.get_close_matches(str(value), choices, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        hint = did_you_mean(str(value), choices)
         raise ValueError(f"{name} is {value!r}; {hint}choose one of {', '.join(choices)}")
     return value
 

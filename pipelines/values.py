@@ -9,13 +9,14 @@ and CPU tensors, `from_plain` reads them back. Values that hold tensors compare 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from ..parallel.errors import did_you_mean
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -169,9 +170,8 @@ def check_names(kind: type, given: Iterable[str]) -> None:
     """Raise `ValueError` for a name that is no field of `kind`, with the nearest that is one."""
     names = [f.name for f in dataclasses.fields(typing.cast(Any, kind))]
     for unknown in sorted(set(given) - set(names)):
-        near = difflib.get_close_matches(unknown, names, n=1)
-        hint = f"did you mean {near[0]}? It has" if near else "it has"
-        raise ValueError(f"{kind.__name__} has no {unknown}; {hint} {', '.join(names)}")
+        hint = did_you_mean(unknown, names)
+        raise ValueError(f"{kind.__name__} has no {unknown}; {hint}{'It' if hint else 'it'} has {', '.join(names)}")
 
 
 @functools.cache

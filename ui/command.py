@@ -27,7 +27,7 @@ def serve(settings: Settings, *, opens_browser: bool) -> None:
         print(f"latentloom: the page is at {address(settings)} (Ctrl-C ends it)", flush=True)
         if opens_browser:
             webbrowser.open(address(settings))
-        while not stop.is_set():  # `wait` holds the lock that `set` needs, and a signal may come in between
+        while not stop.is_set():  # never `wait`, see `interrupts`
             time.sleep(POLL_S)
         page.close(verbose=False)
 

@@ -18,7 +18,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextlib.contextmanager
 def interrupts(cancel: threading.Event) -> Iterator[None]:
-    """The first asks a run to end at its next step, the second ends the process."""
+    """The first asks a run to end at its next step, the second ends the process.
+
+    This thread must not `wait` for the event: it would hold the lock that the handler, in the same thread, needs.
+    """
 
     def ask(signum: int, frame: object) -> None:
         if cancel.is_set():

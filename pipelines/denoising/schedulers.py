@@ -7,7 +7,6 @@ shift or the levels themselves; the solver is the model's own unless the user na
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchE
 from diffusers.schedulers.scheduling_flow_match_heun_discrete import FlowMatchHeunDiscreteScheduler
 from diffusers.schedulers.scheduling_unipc_multistep import UniPCMultistepScheduler
 
+from ...parallel.errors import did_you_mean
 from ..values import Sampling
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ def choose(model_scheduler: Any, sampling: Sampling) -> Any:
 def check(sampling: Sampling) -> None:
     """Refuse options that cannot be followed."""
     if sampling.scheduler != "model" and sampling.scheduler not in SOLVERS:
-        near = difflib.get_close_matches(sampling.scheduler, SOLVERS, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        hint = did_you_mean(sampling.scheduler, SOLVERS)
         raise ValueError(f"unknown scheduler {sampling.scheduler!r}: {hint}it is one of model, {', '.join(SOLVERS)}")
     if not (math.isfinite(sampling.shift) and sampling.shift >= 0):
         raise ValueError(f"shift {sampling.shift:g}: give a number above 0, or 0 for the model's own")

@@ -15,10 +15,10 @@ wan_first_frame: What an image-to-video Wan is told of the first frame: its late
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import cast
 
+from ...parallel.errors import did_you_mean
 from . import flux, qwen_image, sd3, wan
 from .family import Family, FamilyModule
 
@@ -36,9 +36,7 @@ OUTSIDE: dict[str, tuple[FamilyModule, str]] = {}
 def family_module(name: str) -> FamilyModule:
     """The module with a family's stage functions."""
     if name not in FAMILIES:
-        near = difflib.get_close_matches(name, FAMILIES, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise ValueError(f"there is no family {name!r}; {hint}Families: {', '.join(FAMILIES)}")
+        raise ValueError(f"there is no family {name!r}; {did_you_mean(name, FAMILIES)}Families: {', '.join(FAMILIES)}")
     if name in OUTSIDE:
         return OUTSIDE[name][0]
     return cast(FamilyModule, importlib.import_module(f".{name}", __package__))

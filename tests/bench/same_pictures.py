@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support.checkout import ROOT
@@ -102,19 +103,19 @@ def pixels_of(checkout: Path, orders: list[tuple[str, list[str]]], out: Path) ->
     return json.loads(told.read_text())
 
 
-def run_all(order: dict[str, object]) -> None:
+def run_all(order: dict[str, Any]) -> None:
     """In the process of one checkout: run each order and write what came of it."""
     from latentloom.__main__ import main as latentloom
 
     digests = {}
-    for number, (name, arguments) in enumerate(order["orders"]):  # type: ignore[misc]
-        folder = Path(str(order["out"])) / str(number)
+    for number, (name, arguments) in enumerate(order["orders"]):
+        folder = Path(order["out"]) / str(number)
         error = io.StringIO()
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(error):
             ended = latentloom([*arguments, "--out", str(folder)])
         digests[name] = digest(folder) if ended == 0 else f"exit {ended}: {error.getvalue().strip().splitlines()[-1]}"
         print(f"{name}: {digests[name][:60]}", file=sys.stderr, flush=True)
-    Path(str(order["told"])).write_text(json.dumps(digests))
+    Path(order["told"]).write_text(json.dumps(digests))
 
 
 def digest(folder: Path) -> str:

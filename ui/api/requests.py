@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 from collections.abc import Callable, Coroutine
@@ -15,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from ...nodes.graph.problems import short
+from ...parallel.errors import did_you_mean
 from ...pipelines.models.json_file import JsonFault, parse_strict
 from ..access.answers import error_answer, plain
 from ..access.auth import user_of
@@ -67,9 +67,8 @@ class LoomRoute(APIRoute):
         known = {field.alias for field in self.dependant.query_params}
         for name in request.query_params:
             if name not in known:
-                nearest = difflib.get_close_matches(name, known, 1)
-                right = f"did you mean {nearest[0]}? " if nearest else ""
                 there = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+                right = did_you_mean(name, known)
                 sentence = f"{short(name)} is no query parameter of {request.method} {self.path}; {right}{there}"
                 raise HTTPException(400, sentence)
 

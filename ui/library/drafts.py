@@ -65,9 +65,8 @@ class Drafts:
             base_version=base_version,
             updated=time.time(),
         )
-        data = json.dumps({**head.model_dump(), "graph": graph}, ensure_ascii=False).encode(
-            errors="replace"
-        )  # half a character
+        text = json.dumps({**head.model_dump(), "graph": graph}, ensure_ascii=False)
+        data = text.encode(errors="replace")  # half a character
         if len(data) > MAX_BYTES:
             raise ValueError(f"the draft has {len(data)} bytes; at most {MAX_BYTES} are kept; make it smaller")
         with self._lock:
@@ -96,7 +95,7 @@ class Drafts:
             paths = [path for path in self._folder(user).glob("*.json") if KEY.fullmatch(path.stem)]
             drafts = {path.stem: read_record(path, DraftWithGraph) for path in paths}
             self._heads[user] = {
-                key: Draft(**draft.model_copy(update={"key": key}).model_dump(exclude={"graph"}))
+                key: Draft(**draft.model_dump(exclude={"graph", "key"}), key=key)
                 for key, draft in drafts.items()
                 if draft
             }
