@@ -49,13 +49,13 @@ class Spare:
             self._listen(self._process.channel, self._read)
 
     def take(self) -> ServerProcess | None:
-        """Give the spare away, to be the fork server from now on; None where there is none. Another is to be asked
-        for.
+        """Give the spare away, to be the fork server from now on; None where there is none that is ready, for one that
+        is not dies with its server. Another is to be asked for.
         """
-        process, self._process = self._process, None
-        if process is not None:
-            self._ignore(process.channel)
-        return process
+        self._read()
+        if self._process is not None and not self._process.pid:
+            self.close()
+        return self._give_up()
 
     def refuse(self, message: str) -> None:
         """The server could not fork it. Its connection has ended, too, which may have been heard before."""
@@ -65,9 +65,15 @@ class Spare:
 
     def close(self) -> None:
         """Kill the spare: it has nothing to end in good order, and may be stopped."""
-        if (process := self.take()) is not None:
+        if (process := self._give_up()) is not None:
             process.kill()
             process.close()
+
+    def _give_up(self) -> ServerProcess | None:
+        process, self._process = self._process, None
+        if process is not None:
+            self._ignore(process.channel)
+        return process
 
     def _read(self) -> None:
         while self._process is not None:

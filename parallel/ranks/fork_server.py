@@ -100,6 +100,7 @@ class Server:
             self.poll.register(self.host_pidfd, select.POLLIN)
             try:
                 self.channel.send(Ready(os.getpid()), [self.own_pidfd])
+                guard.wake_with_parent()
                 while not any(self._turn(fd) for fd, _ in self.poll.poll()):
                     pass  # until this process is the spare, with a connection of its own
             except Closed:
@@ -141,12 +142,13 @@ class Server:
     def fork_spare(self, fds: Sequence[int]) -> bool:
         """True in the spare, whose connection to the host is in `fds`."""
         _prepare(fds)
+        server = os.getpid()
         pid = os.fork()
         if pid:
             self._adopt(pid)
             return False
         try:
-            self._become_spare(fds[0])
+            self._become_spare(server, fds[0])
         except BaseException:
             traceback.print_exc()
             os._exit(1)
@@ -186,8 +188,8 @@ class Server:
         finally:
             os._exit(1)
 
-    def _become_spare(self, connection: int) -> None:
-        guard.wake_with_parent()
+    def _become_spare(self, server: int, connection: int) -> None:
+        guard.die_with_parent(server)  # until it is ready: before, nobody could end it, should it be stopped
         own, self.own_pidfd = self.own_pidfd, -1
         self._close_all()
         self.server_pidfd, self.own_pidfd = own, os.pidfd_open(os.getpid())

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from latentloom.parallel.ranks import guard
+
 calls = 0
 """Of `remember`, in this process: what a warm rank still knows."""
 last_step = 0
@@ -172,3 +174,15 @@ def listening(request: Mapping[str, Any], progress: Any, seat: Any) -> list[str]
 
 def open_files(request: Mapping[str, Any], progress: Any, seat: Any) -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def _die_or_stop(parent: int) -> None:
+    die_with_parent(parent)
+    if Path(os.environ[STOP_SPARES]).exists():
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+STOP_SPARES = "STOP_SPARES"
+"""A variable that names a file: while that is there, what the fork server forks stops before it is ready."""
+if STOP_SPARES in os.environ:
+    die_with_parent, guard.die_with_parent = guard.die_with_parent, _die_or_stop

@@ -14,9 +14,10 @@ import torch
 from latentloom.parallel.errors import RankFailed
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
+from latentloom.parallel.pool.server_process import is_stopped
 from latentloom.parallel.progress import Progress
 from latentloom.parallel.ranks import shortage
-from support.pool_processes import field, is_gone, server_of, spare_of, wait_until
+from support.pool_processes import children_of, field, is_gone, server_of, spare_of, wait_until
 
 TESTS = str(Path(__file__).resolve().parent.parent)
 LIMITS = Limits(silence_s=3, work_s=3, step_s=3, leave_s=1, die_s=1)
@@ -212,6 +213,25 @@ def test_a_lost_spare_is_forked_anew_and_a_stopped_one_does_no_harm(pool: Pool) 
     os.kill(server, signal.SIGKILL)  # which the kernel tells the stopped spare with a SIGCONT
     wait_until(lambda: is_gone(server))
     assert len(memories(pool)) == 3 and server_of(pool) == spare
+
+
+def test_a_spare_that_is_stopped_before_it_is_ready_dies_with_its_server_and_takes_no_place(
+    start_pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    flag = tmp_path / "spares stop"
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("STOP_SPARES", str(flag))
+    with start_pool(["cpu"] * 2, limits=Limits(start_s=3600)) as pool:
+        server, lost = server_of(pool), spare_of(pool)
+        flag.touch()
+        os.kill(lost, signal.SIGKILL)
+        started = {state.pid for state in pool.states()} | {lost}
+        stopped = set[int]()
+        wait_until(lambda: bool(stopped.update(p for p in children_of(server) - started if is_stopped(p)) or stopped))
+        flag.unlink()
+        os.kill(server, signal.SIGKILL)
+        wait_until(lambda: all(map(is_gone, {server, *stopped})))
+        assert pool.call("bodies.pool:echo", {})["rank"] == 0
 
 
 def test_server_and_spare_have_one_thread_and_the_spare_next_to_no_memory_of_its_own(pool: Pool) -> None:

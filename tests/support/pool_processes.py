@@ -17,12 +17,13 @@ def server_of(pool: Any) -> int:
 
 
 def spare_of(pool: Any) -> int:
-    """The pid of the server's spare, its only child that is no rank; waits for it."""
+    """The pid of the server's spare, which is ready; waits for it."""
     spares = set[int]()
 
     def is_there() -> bool:
-        others = children_of(server_of(pool)) - {state.pid for state in pool.states()}
-        spares.update(pid for pid in others if not is_gone(pid))
+        spare = pool._supervisor._crew._spare._process
+        if spare is not None and spare.pid and not is_gone(spare.pid) and spare.pid in children_of(server_of(pool)):
+            spares.add(spare.pid)
         return bool(spares)
 
     wait_until(is_there)
