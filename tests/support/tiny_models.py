@@ -9,11 +9,9 @@ from typing import Any
 
 import torch
 from diffusers import (
-    AutoencoderKL,
     AutoencoderKLQwenImage,
     AutoencoderKLWan,
     DiffusionPipeline,
-    FlowMatchEulerDiscreteScheduler,
     FluxPipeline,
     FluxTransformer2DModel,
     QwenImagePipeline,
@@ -27,19 +25,13 @@ from diffusers import (
 )
 from transformers import (
     CLIPImageProcessorPil,
-    CLIPTextConfig,
     CLIPTextModel,
     CLIPTextModelWithProjection,
-    CLIPVisionConfig,
-    CLIPVisionModel,
-    Qwen2_5_VLConfig,
-    Qwen2_5_VLForConditionalGeneration,
-    T5Config,
-    T5EncoderModel,
     UMT5Config,
     UMT5EncoderModel,
 )
 
+from support.tiny_parts import clip, clip_vision, euler, fill, image_vae, qwen_vl, t5
 from support.tiny_tokenizers import clip_tokenizer, qwen_tokenizer, t5_tokenizer
 
 
@@ -48,7 +40,7 @@ def write_tiny(family: str, folder: Path | str) -> Path:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         pipeline = FAMILIES[family]()
-    _fill(pipeline)
+    fill(pipeline)
     pipeline.save_pretrained(str(folder))
     return Path(folder)
 
@@ -67,11 +59,11 @@ def flux(*, guidance_embeds: bool = True) -> FluxPipeline:
         axes_dims_rope=(4, 6, 6),
     )
     return FluxPipeline(
-        scheduler=_euler(dynamic=True) if guidance_embeds else _euler(shift=1.0),
-        vae=_image_vae(scaling_factor=0.3611, shift_factor=0.1159),
-        text_encoder=_clip(tokenizer, CLIPTextModel),
+        scheduler=euler(dynamic=True) if guidance_embeds else euler(shift=1.0),
+        vae=image_vae(scaling_factor=0.3611, shift_factor=0.1159),
+        text_encoder=clip(tokenizer, CLIPTextModel),
         tokenizer=tokenizer,
-        text_encoder_2=_t5(tokenizer_2),
+        text_encoder_2=t5(tokenizer_2),
         tokenizer_2=tokenizer_2,
         transformer=transformer,
     )
@@ -100,13 +92,13 @@ def sd3() -> StableDiffusion3Pipeline:
     )
     return StableDiffusion3Pipeline(
         transformer=transformer,
-        scheduler=_euler(),
-        vae=_image_vae(scaling_factor=1.5305, shift_factor=0.0609),
-        text_encoder=_clip(tokenizer, CLIPTextModelWithProjection),
+        scheduler=euler(),
+        vae=image_vae(scaling_factor=1.5305, shift_factor=0.0609),
+        text_encoder=clip(tokenizer, CLIPTextModelWithProjection),
         tokenizer=tokenizer,
-        text_encoder_2=_clip(tokenizer_2, CLIPTextModelWithProjection),
+        text_encoder_2=clip(tokenizer_2, CLIPTextModelWithProjection),
         tokenizer_2=tokenizer_2,
-        text_encoder_3=_t5(tokenizer_3, width=64),
+        text_encoder_3=t5(tokenizer_3, width=64),
         tokenizer_3=tokenizer_3,
     )
 
@@ -123,9 +115,9 @@ def qwen_image() -> QwenImagePipeline:
         axes_dims_rope=(4, 6, 6),
     )
     return QwenImagePipeline(
-        scheduler=_euler(dynamic=True),
+        scheduler=euler(dynamic=True),
         vae=AutoencoderKLQwenImage(base_dim=8, z_dim=16, dim_mult=[1, 1, 2, 2], num_res_blocks=1),
-        text_encoder=_qwen_vl(tokenizer),
+        text_encoder=qwen_vl(tokenizer),
         tokenizer=tokenizer,
         transformer=transformer,
     )
@@ -146,7 +138,7 @@ def wan_i2v() -> WanImageToVideoPipeline:
     return WanImageToVideoPipeline(
         **_wan_parts(),
         transformer=_wan_transformer(36, image_dim=32, added_kv_proj_dim=48),
-        image_encoder=_clip_vision(),
+        image_encoder=clip_vision(),
         image_processor=CLIPImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28}),
     )
 
@@ -170,110 +162,6 @@ FAMILIES: dict[str, Callable[[], DiffusionPipeline]] = {
 }
 
 
-def _euler(*, shift: float = 3.0, dynamic: bool = False) -> FlowMatchEulerDiscreteScheduler:
-    by_size = {"base_shift": 0.5, "max_shift": 1.15, "base_image_seq_len": 256, "max_image_seq_len": 4096}
-    return FlowMatchEulerDiscreteScheduler(
-        num_train_timesteps=1000, shift=shift, use_dynamic_shifting=dynamic, **(by_size if dynamic else {})
-    )
-
-
-def _image_vae(**factors: float) -> AutoencoderKL:
-    return AutoencoderKL(
-        in_channels=3,
-        out_channels=3,
-        latent_channels=16,
-        block_out_channels=(8, 8, 16, 16),  # four blocks: 8 pixels a latent, as in every published model
-        layers_per_block=1,
-        norm_num_groups=4,
-        down_block_types=("DownEncoderBlock2D",) * 4,
-        up_block_types=("UpDecoderBlock2D",) * 4,
-        sample_size=64,
-        use_quant_conv=False,
-        use_post_quant_conv=False,
-        **factors,
-    )
-
-
-def _clip(tokenizer: Any, kind: Any) -> Any:
-    config = CLIPTextConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        projection_dim=32,
-        max_position_embeddings=77,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    return kind(config)
-
-
-def _clip_vision() -> CLIPVisionModel:
-    config = CLIPVisionConfig(
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        projection_dim=32,
-        image_size=28,
-        patch_size=14,
-    )
-    return CLIPVisionModel(config)
-
-
-def _t5(tokenizer: Any, kind: Any = T5EncoderModel, config: Any = T5Config, *, width: int = 32) -> Any:
-    return kind(
-        config(
-            vocab_size=len(tokenizer),
-            d_model=width,
-            d_kv=width // 4,
-            d_ff=2 * width,
-            num_layers=2,
-            num_heads=4,
-            feed_forward_proj="gated-gelu",
-            pad_token_id=0,
-            eos_token_id=1,
-            decoder_start_token_id=0,
-        )
-    )
-
-
-def _qwen_vl(tokenizer: Any) -> Qwen2_5_VLForConditionalGeneration:
-    ids = tokenizer.convert_tokens_to_ids
-    text = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 4096,
-        "bos_token_id": ids("<|endoftext|>"),
-        "eos_token_id": ids("<|im_end|>"),
-        "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e6},
-    }
-    vision = {
-        "depth": 2,
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "num_heads": 2,
-        "out_hidden_size": 32,
-        "patch_size": 14,
-        "fullatt_block_indexes": [1],
-    }
-    config = Qwen2_5_VLConfig(
-        text_config=text,
-        vision_config=vision,
-        image_token_id=ids("<|image_pad|>"),
-        video_token_id=ids("<|video_pad|>"),
-        vision_start_token_id=ids("<|vision_start|>"),
-        vision_end_token_id=ids("<|vision_end|>"),
-    )
-    return Qwen2_5_VLForConditionalGeneration(config)
-
-
 def _wan_parts() -> dict[str, Any]:
     tokenizer = t5_tokenizer()
     scheduler = UniPCMultistepScheduler(
@@ -281,7 +169,7 @@ def _wan_parts() -> dict[str, Any]:
     )
     return {
         "tokenizer": tokenizer,
-        "text_encoder": _t5(tokenizer, UMT5EncoderModel, UMT5Config),
+        "text_encoder": t5(tokenizer, UMT5EncoderModel, UMT5Config),
         "vae": AutoencoderKLWan(base_dim=8, z_dim=16, dim_mult=[1, 1, 2, 2], num_res_blocks=1),
         "scheduler": scheduler,
     }
@@ -300,24 +188,3 @@ def _wan_transformer(in_channels: int, **image: int) -> WanTransformer3DModel:
         rope_max_seq_len=256,
         **image,
     )
-
-
-QUERY_KEY_NORMS = ("norm_q.", "norm_k.", "norm_added_q.", "norm_added_k.")
-
-
-def _fill(pipeline: DiffusionPipeline) -> None:
-    """Give every parameter a value that matters.
-
-    Default initialisation leaves some unset, gates at zero and attention flat: a dropped block would go unseen.
-    """
-    generator = torch.Generator().manual_seed(0)
-    modules = [part for part in pipeline.components.values() if isinstance(part, torch.nn.Module)]
-    with torch.no_grad():
-        for name, parameter in (item for module in modules for item in module.named_parameters()):
-            noise = torch.randn(parameter.shape, generator=generator)
-            if parameter.ndim >= 2:
-                parameter.copy_(noise / parameter[0].numel() ** 0.5)
-            elif name.endswith("bias"):
-                parameter.copy_(noise * 0.02)
-            else:  # a norm; 2.5 on queries and keys: attention that is not flat
-                parameter.copy_((2.5 if any(norm in name for norm in QUERY_KEY_NORMS) else 1.0) + noise * 0.02)

@@ -1,0 +1,14 @@
+"""Every diffusers pipeline whose transformer has a split plan, tiny and with random weights, and how each is called.
+
+tiny.py: What a row holds, pictures to give them, and how one is built.
+flux.py: FLUX.1 and FLUX.2.
+"""
+
+from zoo.pipelines import flux
+from zoo.pipelines.tiny import Tiny
+
+MODULES = (flux,)
+TINY: dict[str, Tiny] = {name: tiny for module in MODULES for name, tiny in module.TINY.items()}
+"""By the name of the pipeline's class; a second way to call one is `Class:what is different`."""
+LEFT_OUT: dict[str, str] = {name: why for module in MODULES for name, why in module.LEFT_OUT.items()}
+"""Classes that are not tried, each with the reason."""

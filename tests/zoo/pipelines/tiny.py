@@ -1,0 +1,60 @@
+"""What a row holds, pictures to give them, and how one is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from diffusers import DiffusionPipeline
+from PIL import Image
+
+from support.tiny_parts import fill
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """A tiny pipeline. `call` gives its arguments, without `generator` and `output_type`: small sizes, four steps."""
+
+    make: Callable[[], DiffusionPipeline]
+    call: Callable[[], dict[str, Any]]
+    branches: int = 1
+    """Of guidance in a step of this call, which `cfg=2` may share out: rows of a doubled batch, or calls."""
+    embeds: str = ""
+    """Why `prompt_embeds` stand in for what a text encoder would make; empty where the encoder works."""
+
+
+def build(tiny: Tiny) -> DiffusionPipeline:
+    """The pipeline in fp32 on the CPU, its parts in eval mode: the same weights each time."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        pipeline = tiny.make()
+    fill(pipeline)
+    for part in pipeline.components.values():
+        if isinstance(part, torch.nn.Module):
+            part.eval()
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
+
+
+def picture(width: int = 48, height: int = 48, *, seed: int = 0) -> Image.Image:
+    """RGB, never flat, another for each seed."""
+    y, x = np.mgrid[:height, :width]
+    pixels = np.stack([(x * 3 + seed) % 256, (y * 2) % 256, (x + y + seed) % 256], -1)
+    return Image.fromarray(pixels.astype("uint8"))
+
+
+def mask(width: int = 48, height: int = 48) -> Image.Image:
+    """White, what is painted anew, in the middle."""
+    found = Image.new("L", (width, height), 0)
+    found.paste(255, (width // 4, height // 4, width - width // 4, height - height // 4))
+    return found
+
+
+def frames(count: int, width: int = 48, height: int = 48) -> list[Image.Image]:
+    return [picture(width, height, seed=8 * number) for number in range(count)]
+
+
+PROMPT = "a red circle above a blue square"
