@@ -16,6 +16,7 @@ HOMES = {
     "open_doors": "nodes.doors",
     "read_spec": "nodes.graph.spec",
     "shard": "pipelines.spreading.transformer",
+    "spread": "pipelines.spreading.pipeline",
     "stages": "pipelines.stages",
 }
 OPENS = {
@@ -23,6 +24,7 @@ OPENS = {
     "NODE_DISPLAY_NAME_MAPPINGS": "nodes.doors",
     "load_sharded": "pipelines.doors",
     "shard": "pipelines.doors",
+    "spread": "pipelines.doors",
     "stages": "pipelines.doors",
 }
 """Names behind which there are tables that packages from outside add to, and who lets these in."""

@@ -14,7 +14,7 @@ from ...parallel.mesh import mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.fingerprint import check_same
 from ...parallel.spatial.mode import ByRows
-from ...parallel.spatial.part import Parts, check_rows
+from ...parallel.spatial.part import LEAST_ROWS, Parts, check_rows
 
 DECODERS = ("AutoencoderKL", "AutoencoderKLHunyuanVideo", "AutoencoderKLQwenImage", "AutoencoderKLWan")
 """Classes whose decoders are known to compute nothing across rows but what `parallel.spatial` shares out."""
@@ -23,12 +23,13 @@ HEIGHT = -2
 
 
 @contextlib.contextmanager
-def split_vae(vae: Any, group: Group) -> Iterator[None]:
+def split_vae(vae: Any, group: Group, *, refuses_few_rows: bool = True) -> Iterator[None]:
     """Collective: within it `vae.decode` is so too, and gives every rank the same whole pixels from the same latents.
 
     Each rank computes its share of the rows, from the latents to the pixels, which are gathered once; keys and values
     of the middle block's attention are whole on each. Tiling is off meanwhile, because tiles are not exact. Frames are
-    not split. Without gradients. The latents need two rows for each rank. A group of one changes nothing.
+    not split. Without gradients. The latents need two rows for each rank: fewer are refused, or decoded whole on each
+    where `refuses_few_rows` is off. A group of one changes nothing.
 
     Raises ValueError for a class of VAE that is not known to be exact; then nothing was changed. The VAE is as it was
     afterwards, also if a decode failed.
@@ -41,8 +42,13 @@ def split_vae(vae: Any, group: Group) -> Iterator[None]:
     whole_decode = vae._decode
     for name in tilings:
         setattr(vae, name, False)
-    # decode() goes through it for each slice of the batch; hooks and slicing stay as they are.
-    vae._decode = lambda z, return_dict=True: _decoded(vae, whole_decode, z, return_dict=return_dict, group=group)
+
+    def decode(z: torch.Tensor, return_dict: bool = True) -> Any:
+        if not refuses_few_rows and z.shape[HEIGHT] < LEAST_ROWS * group.size:
+            return whole_decode(z, return_dict=return_dict)
+        return _decoded(vae, whole_decode, z, return_dict=return_dict, group=group)
+
+    vae._decode = decode  # decode() goes through it for each slice of the batch; hooks and slicing stay as they are
     try:
         yield
     finally:

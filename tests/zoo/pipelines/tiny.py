@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ class Tiny:
     call: Callable[[], dict[str, Any]]
     branches: int = 1
     """Of guidance in a step of this call, which `cfg=2` may share out: rows of a doubled batch, or calls."""
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What its call takes in place of a generator with seed 0 and `output_type="np"`."""
     embeds: str = ""
     """Why `prompt_embeds` stand in for what a text encoder would make; empty where the encoder works."""
 

@@ -1,0 +1,330 @@
+"""The branches of guidance of any pipeline: calls of its transformers, shared out over the groups of the cfg axis.
+
+A pipeline asks a transformer several times in a step, or once with a doubled batch. Nothing in it is changed:
+
+* *rows*: of a doubled batch each group computes its share, and all get all of it at once (`rows.py`).
+* *turns*: of n calls each group computes its share; for the others it is given values that wait (`waiting.py`), and the
+  last call of the step fetches them. Which calls a step has is learnt from a step that every rank computed whole.
+
+A call is *its own*, computed by all, where skipping it might be wrong: it takes or gives what is no tensor, number or
+text (a cache that it fills), its transformer keeps something from step to step, or nothing like it was seen before.
+"""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from ...parallel.agreement import any_says
+from ...parallel.collectives import gather
+from ...parallel.group import Group
+from ...parallel.sharding.fingerprint import check_same
+from . import rows
+from .waiting import Outline, Waiting, finished, is_waited_for
+
+Call = Callable[[Any], Any]
+Mode = Literal["whole", "rows", "turns"]
+
+
+class Opaque(Exception):
+    """A value of which nobody knows whether it is changed by a call."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call of one step, as it was seen: which transformer, with what, and what came out."""
+
+    module: str
+    signature: Hashable
+    """Of its arguments: shapes, number formats, texts; None where one of them is opaque."""
+    outlines: tuple[Outline, ...] | None
+    """Of the tensors it gave, in order; None where it gave something else besides."""
+    mode: Mode
+
+    def described(self) -> Hashable:
+        shapes = tuple((each.shape, each.dtype) for each in self.outlines) if self.outlines is not None else None
+        return self.module, self.signature, shapes, self.mode
+
+
+@dataclass
+class Turn:
+    """A call that one group computes, or all."""
+
+    owner: int | None
+    outlines: tuple[Outline, ...]
+    found: list[Tensor] = field(default_factory=list[Tensor])
+    spec: Any = None
+
+
+@dataclass
+class Known:
+    """What pipelines of one class have been seen to do; the same on every rank."""
+
+    steps: dict[Hashable, tuple[Asked, ...]] = field(default_factory=dict[Hashable, tuple[Asked, ...]])
+    """By how a step begins, what it asked."""
+    specs: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
+    """By a call's module and signature, how its tensors are put together."""
+    way: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    """By the same, the number of the way in which its rows are cut; -1 where none is right."""
+    early: set[Hashable] = field(default_factory=set[Hashable])
+    """Steps that look at a branch before they ask the next."""
+
+    def mark(self) -> int:
+        """A number that is another one where ranks know different things."""
+        steps = [(key, [each.described() for each in asked]) for key, asked in self.steps.items()]
+        parts = [sorted(map(repr, each)) for each in (steps, self.way.items(), self.early)]
+        return zlib.crc32(repr(parts).encode())
+
+    def forget(self) -> None:
+        for each in (self.steps, self.specs, self.way, self.early):
+            each.clear()
+
+
+KNOWN: dict[str, Known] = {}
+
+
+class Branches:
+    """The calls of a pipeline's transformers, on this rank."""
+
+    def __init__(self, group: Group, title: str) -> None:
+        self.group = group
+        self.known = KNOWN.setdefault(title, Known())
+        self.num_calls: Counter[Mode] = Counter()
+        """Of this run, by how they were computed."""
+        self.reasons: dict[str, None] = {}
+        """Why calls of this run were not shared out, in order."""
+        self._options: Hashable = None
+        self._is_busy = False
+        self._is_checked = False
+        self._clear_step()
+
+    def begin(self, options: Hashable) -> None:
+        """A run begins; `options` are those of guidance. Collective: ranks that know different things know nothing."""
+        self._options, self._is_checked = options, False
+        self.num_calls.clear()
+        self.reasons.clear()
+        self._clear_step()
+
+    def step_ends(self) -> None:
+        """Collective, where values wait: what was asked from the last end on was one step."""
+        if not self._seen:
+            return  # a second solver, of sound
+        self._finish()
+        if self._key is not None:
+            self.known.steps[self._key] = tuple(self._seen)
+        self._clear_step()
+
+    def call(
+        self, name: str, compute: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, keeps: bool
+    ) -> Any:
+        """Collective: what `compute` gives, or values that wait for it. `keeps`: it knows earlier steps."""
+        if self._is_busy:
+            return compute(*args, **kwargs)  # a transformer within a transformer
+        if is_waited_for((args, kwargs)):
+            self._finish()
+        args, kwargs = finished((args, kwargs))
+        self._check_first(args, kwargs)
+        signature = None if keeps or torch.is_grad_enabled() else self._signature((args, kwargs))
+        if not self._seen:
+            self._key = None if signature is None else (self._options, name, signature)
+            self._expected = self.known.steps.get(self._key, ()) if self._key is not None else ()
+            self._turns = self._shared_out()
+        number = len(self._seen)
+        if not self._is_as_expected(number, name, signature):
+            self._finish()
+            self._expected, self._turns = (), {}
+        run = functools.partial(self._compute, compute)
+        if (turn := self._turns.get(number)) is not None:
+            return self._take_turn(number, turn, run, (args, kwargs))
+        count = rows.num_rows(args, kwargs)
+        if signature is not None and count > 1 and count % self.group.size == 0:
+            found, mode = self._by_rows(run, (args, kwargs), count, (name, signature))
+        else:
+            found, mode = run((args, kwargs)), "whole"
+        self._see(name, signature, found, mode)
+        return found
+
+    # Turns
+
+    def _shared_out(self) -> dict[int, Turn]:
+        """The calls of the step that begins which groups take in turn; what is left over all compute."""
+        if self._key in self.known.early:
+            self.reasons["the pipeline looks at each branch before it asks for the next"] = None
+            return {}
+        calls = [
+            (number, asked)
+            for number, asked in enumerate(self._expected)
+            if asked.mode != "rows" and asked.signature is not None and asked.outlines is not None
+        ]
+        count = len(calls) - len(calls) % self.group.size
+        return {
+            number: Turn(place % self.group.size, asked.outlines, spec=self.known.specs[asked.module, asked.signature])
+            for place, (number, asked) in enumerate(calls[:count])
+            if asked.outlines is not None
+        }
+
+    def _is_as_expected(self, number: int, name: str, signature: Hashable) -> bool:
+        if number >= len(self._expected):
+            return not self._turns
+        asked = self._expected[number]
+        return (asked.module, asked.signature) == (name, signature)
+
+    def _take_turn(self, number: int, turn: Turn, run: Call, tree: Any) -> Any:
+        asked = self._expected[number]
+        self._seen.append(asked)
+        if self._waiting is None:
+            self._waiting = Waiting(self._fetch)
+        elif self._waiting.is_done:  # somebody has looked: from here on all compute
+            self.known.early.add(self._key)
+            self.num_calls["whole"] += 1
+            return run(tree)
+        self.num_calls["turns"] += 1
+        if turn.owner == self.group.index:
+            turn.found = [each for each in pytree.tree_leaves(run(tree)) if isinstance(each, Tensor)]
+        self._asked.append(turn)
+        if number == max(self._turns):
+            self._waiting.finish()
+            return pytree.tree_unflatten(turn.found, turn.spec)
+        waiting = self._waiting
+        later = [waiting.later(outline, lambda i=i: turn.found[i]) for i, outline in enumerate(turn.outlines)]
+        return pytree.tree_unflatten(later, turn.spec)
+
+    def _finish(self) -> None:
+        if self._waiting is not None:
+            self._waiting.finish()
+
+    def _fetch(self) -> None:
+        """Collective: what each group computed, in one gather of bytes."""
+        group = self.group
+        owned = [[turn for turn in self._asked if turn.owner == member] for member in range(group.size)]
+        outlines = [[outline for turn in turns for outline in turn.outlines] for turns in owned]
+        sizes = [1 + sum(outline.num_bytes for outline in each) for each in outlines]
+        mine = [tensor for turn in owned[group.index] for tensor in turn.found]
+        device = self._asked[0].outlines[0].device
+        is_right = [(each.shape, each.dtype) for each in mine] == [
+            (each.shape, each.dtype) for each in outlines[group.index]
+        ]
+        pieces = [each.flatten().view(torch.uint8) for each in mine]
+        if not is_right:
+            pieces = [torch.zeros(sizes[group.index] - 1, dtype=torch.uint8, device=device)]
+        block = torch.cat([torch.tensor([not is_right], dtype=torch.uint8, device=device), *pieces])
+        gathered = gather(block, sizes=sizes, group=group).split(sizes)
+        if any(int(each[0]) for each in gathered):
+            raise ValueError("the transformer gave a branch of guidance in another shape than before; leave cfg out")
+        for turns, data in zip(owned, gathered, strict=True):
+            _fill(turns, data[1:])
+
+    # Rows
+
+    def _by_rows(self, run: Call, tree: Any, count: int, key: Hashable) -> tuple[Any, Mode]:
+        """Collective: the whole result of `count` rows, each group computing some, or all where that is not right."""
+        ways = rows.ways(count, self.group)
+        number = self.known.way.get(key)
+        if number is not None and number >= 0:
+            return rows.join(run(ways[number](tree)), count, self.group), "rows"
+        whole = run(tree)
+        if number is None:
+            right = (i for i, way in enumerate(ways) if self._is_right(run, way(tree), count, whole))
+            self.known.way[key] = number = next(right, -1)
+        if number < 0:
+            self.reasons["no way to share out the rows of its batch gave the result of the whole"] = None
+        return whole, "rows" if number >= 0 else "whole"
+
+    def _is_right(self, run: Call, part: Any, count: int, whole: Any) -> bool:
+        """Collective: whether all groups get the whole result of their parts."""
+        found: Any = None
+        error: Exception | None = None
+        try:
+            found = run(part)
+        except (RuntimeError, ValueError, IndexError, TypeError) as problem:
+            error = problem
+        if self._any_says(error is not None):
+            return False
+        return not self._any_says(not rows.is_same(rows.join(found, count, self.group), whole))
+
+    def _any_says(self, is_so: bool) -> bool:
+        return any_says(is_so, group=self.group, device=self._device)
+
+    # What was seen
+
+    def _compute(self, compute: Callable[..., Any], tree: Any) -> Any:
+        args, kwargs = tree
+        self._is_busy = True
+        try:
+            return compute(*args, **kwargs)
+        finally:
+            self._is_busy = False
+
+    def _see(self, name: str, signature: Hashable, found: Any, mode: Mode) -> None:
+        self.num_calls[mode] += 1
+        leaves, spec = pytree.tree_flatten(found)
+        outlines = None
+        if all(isinstance(each, Tensor) for each in leaves):
+            outlines = tuple(map(_plain, map(Outline.of, leaves)))
+            self.known.specs[name, signature] = spec
+        self._seen.append(Asked(name, signature, outlines, mode))
+
+    def _signature(self, tree: Any) -> Hashable:
+        try:
+            return _signature(tree)
+        except Opaque as what:
+            self.reasons[f"a call takes {what}, which it may change"] = None
+            return None
+
+    def _check_first(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Collective in the first call of a run: ValueError on every rank where groups were given different things."""
+        if self._is_checked:
+            return
+        self._is_checked = True
+        given = {**{f"argument {i + 1}": each for i, each in enumerate(args)}, **kwargs}
+        tensors = [each for each in pytree.tree_leaves(given) if isinstance(each, Tensor)]
+        self._device = tensors[0].device if tensors else torch.device("cpu")
+        check_same(given, self.group, title="the transformer", around=self.group)
+
+    def _clear_step(self) -> None:
+        self._key: Hashable = None
+        self._expected: tuple[Asked, ...] = ()
+        self._seen: list[Asked] = []
+        self._turns: dict[int, Turn] = {}
+        self._asked: list[Turn] = []
+        """The turns that have come."""
+        self._waiting: Waiting | None = None
+
+
+def _signature(value: Any) -> Hashable:
+    if isinstance(value, Tensor):
+        return "tensor", tuple(value.shape), value.dtype, value.device.type
+    if isinstance(value, torch.device):
+        return value.type
+    if isinstance(value, bool | str | torch.dtype | None):
+        return value
+    if isinstance(value, int | float):
+        return type(value).__name__  # such as the time of a step
+    if isinstance(value, list | tuple):
+        return type(value).__name__, tuple(map(_signature, value))
+    if isinstance(value, dict):
+        return "dict", tuple((str(name), _signature(each)) for name, each in value.items())
+    raise Opaque(type(value).__name__)
+
+
+def _plain(outline: Outline) -> Outline:
+    """As it comes out of the exchange: its elements one after the other."""
+    return Outline.of(torch.empty(outline.shape, dtype=outline.dtype, device="meta"), outline.device)
+
+
+def _fill(turns: list[Turn], data: Tensor) -> None:
+    start = 0
+    for turn in turns:
+        turn.found = []
+        for outline in turn.outlines:
+            piece = data[start : start + outline.num_bytes]
+            turn.found.append(piece.clone().view(outline.dtype).view(outline.shape))
+            start += outline.num_bytes

@@ -1,0 +1,132 @@
+"""What one rank has worked out, handed to the others: plain data with tensors in it, as bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...parallel.collectives import backend, gather
+from ...parallel.group import Group
+
+KIND, ITEMS = "kind", "items"
+
+
+class NotPlain(Exception):
+    """A value that cannot be handed on as bytes."""
+
+
+def once(work: Callable[[], Any], group: Group, device: torch.device, *, is_all: Callable[[], bool]) -> Any:
+    """Collective: what `work` gives on the first rank, on every one.
+
+    Tensors come onto `device`. A ValueError of the first rank is raised on all. Every rank does the work itself where
+    the result is no plain data (tensors, numbers, texts, lists, tuples and dicts of them), or was not all that the work
+    did, as `is_all` tells after it.
+    """
+    if group.index:
+        text, tensors = _received(group, device)
+    else:
+        found: Any = None
+        error: Exception | None = None
+        try:
+            found = work()
+            tensors = []
+            text = json.dumps({"plain": _described(found, tensors)} if is_all() else {"own": True})
+        except NotPlain:
+            text, tensors = json.dumps({"own": True}), []
+        except Exception as problem:
+            error = problem
+            text, tensors = json.dumps({"error": str(problem), "refused": isinstance(problem, ValueError)}), []
+        _send(text, tensors, group, device)
+        if error is not None:
+            raise error
+        return found
+    told = json.loads(text)
+    if "error" in told:
+        raise (ValueError if told["refused"] else RuntimeError)(told["error"])
+    return work() if "own" in told else _rebuilt(told["plain"], iter(tensors))
+
+
+def same_random_numbers(group: Group, device: torch.device) -> None:
+    """Collective: every rank's default generators go on from where the first rank's are."""
+    states = [torch.get_rng_state()]
+    if device.type == "cuda":
+        states.append(torch.cuda.get_rng_state(device))
+    lengths = [state.numel() for state in states]
+    block = torch.cat(states) if not group.index else states[0].new_empty(0)
+    sizes = [sum(lengths), *[0] * (group.size - 1)]
+    first = gather(_on_wire(block, group, device), sizes=sizes, group=group).cpu().split(lengths)
+    if group.index:
+        torch.set_rng_state(first[0])
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(first[1], device)
+
+
+def are_alike(number: int, group: Group, device: torch.device) -> bool:
+    """Collective: whether every rank has this number."""
+    own = _on_wire(torch.tensor([number], dtype=torch.int64), group, device)
+    everyone = gather(own, sizes=[1] * group.size, group=group)
+    return bool((everyone == everyone[0]).all())
+
+
+def _send(text: str, tensors: list[Tensor], group: Group, device: torch.device) -> None:
+    """Collective with `_received`: lengths, then a text that says what follows, then the tensors' bytes."""
+    listed = [[list(each.shape), str(each.dtype).removeprefix("torch.")] for each in tensors]
+    head = bytearray(json.dumps({"text": text, "tensors": listed}).encode())
+    pieces = [each.detach().to(device).flatten().view(torch.uint8) for each in tensors if each.numel()]
+    body = torch.cat(pieces) if pieces else torch.empty(0, dtype=torch.uint8, device=device)
+    _first(torch.tensor([len(head), body.numel()]), group, device, size=2)
+    _first(torch.frombuffer(head, dtype=torch.uint8), group, device, size=len(head))
+    _first(body, group, device, size=body.numel())
+
+
+def _received(group: Group, device: torch.device) -> tuple[str, list[Tensor]]:
+    nothing = torch.empty(0, dtype=torch.uint8)
+    lengths = _first(nothing.to(torch.int64), group, device, size=2).tolist()
+    head = json.loads(bytes(_first(nothing, group, device, size=lengths[0]).tolist()))
+    body = _first(nothing, group, device, size=lengths[1]).to(device)
+    tensors: list[Tensor] = []
+    start = 0
+    for shape, name in head["tensors"]:
+        dtype = getattr(torch, name)
+        end = start + torch.Size(shape).numel() * dtype.itemsize
+        tensors.append(body[start:end].clone().view(dtype).view(shape))
+        start = end
+    return head["text"], tensors
+
+
+def _first(block: Tensor, group: Group, device: torch.device, *, size: int) -> Tensor:
+    """Collective: the first rank's flat block."""
+    return gather(_on_wire(block, group, device), sizes=[size, *[0] * (group.size - 1)], group=group)
+
+
+def _on_wire(block: Tensor, group: Group, device: torch.device) -> Tensor:
+    return block.to(device) if backend(group) == "nccl" else block
+
+
+def _described(value: Any, tensors: list[Tensor]) -> Any:
+    """As JSON, its tensors put into the list."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return {KIND: "tensor"}
+    if type(value) in (list, tuple):
+        return {KIND: type(value).__name__, ITEMS: [_described(each, tensors) for each in value]}
+    if type(value) is dict and all(isinstance(name, str) for name in value):
+        return {KIND: "dict", ITEMS: [[name, _described(each, tensors)] for name, each in value.items()]}
+    raise NotPlain(type(value).__name__)
+
+
+def _rebuilt(plain: Any, tensors: Any) -> Any:
+    if not isinstance(plain, Mapping):
+        return plain
+    if plain[KIND] == "tensor":
+        return next(tensors)
+    if plain[KIND] == "dict":
+        return {name: _rebuilt(each, tensors) for name, each in plain[ITEMS]}
+    found = [_rebuilt(each, tensors) for each in plain[ITEMS]]
+    return tuple(found) if plain[KIND] == "tuple" else found

@@ -1,0 +1,351 @@
+"""Any diffusers pipeline on all ranks, exactly: what `latentloom.spread` does.
+
+The pipeline itself is not changed, and nothing here knows one: what it consists of is. Transformers are split by the
+split plans of their classes; guidance by its guider, or by the calls that it makes (`branches.py`); texts are encoded
+once; the VAE decodes by rows where its class is known; steps are counted by the pipeline's own progress bar. While it
+is spread, the objects concerned belong to a class derived from their own, of the same name: pipelines copy their
+solvers, and copies keep their class. `remove()` gives them their own again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import logging
+import math
+import re
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from ...parallel.collectives import highest
+from ...parallel.errors import Cancelled
+from ...parallel.group import Axis, Group
+from ...parallel.mesh import Mesh, mesh_for
+from ...parallel.plan import ParallelPlan
+from ..planning.plans import heads_of
+from ..split_plans import SPLIT_PLANS
+from .branches import Branches
+from .guidance import lift_refusal, split_guider
+from .handed import are_alike, once, same_random_numbers
+from .transformer import shard, split_plan_of
+from .vae import DECODERS, split_vae
+from .waiting import finished
+
+if TYPE_CHECKING:
+    from diffusers.pipelines.pipeline_utils import DiffusionPipeline
+
+logger = logging.getLogger("latentloom")
+OnStep = Callable[[int, int], None]
+OPTION = re.compile("guidance|cfg|negative|stg|modality|pag")
+"""Arguments of a pipeline's call that decide how many branches a step has."""
+_spread: weakref.WeakSet[Any] = weakref.WeakSet()
+_ballots: weakref.WeakKeyDictionary[Any, dist.ProcessGroup] = weakref.WeakKeyDictionary()
+"""The CPU group on which the ranks of each process group vote."""
+
+
+def spread(
+    pipe: DiffusionPipeline, plan: ParallelPlan | str | int, *, on_step: OnStep | None = None, kernel: str = "auto"
+) -> Spread:
+    """Collective: run a diffusers pipeline on every rank of the process group, with the result of one process.
+
+    Call it on every rank, with the same pipeline on the rank's device, and then the pipeline as before, with the same
+    arguments: each rank gets the whole result. `plan` is a plan, such as `cfg=2,ulysses=2`, or a number of ranks, which
+    get ulysses as far as the heads divide and allgather for the rest. `on_step(done, total)` is called after each step,
+    on every rank. Where no generator is given, all ranks draw the first rank's random numbers. Parts are put into eval
+    mode. `kernel` is the attention kernel, as for `latentloom.shard`.
+
+    Raises ValueError if the plan does not fit the ranks, or the transformer cannot be split; nothing was changed then.
+    """
+    parts = {name: part for name, part in pipe.components.items() if isinstance(part, nn.Module)}
+    plan = _plan(plan, parts)
+    if pipe in _spread:
+        raise ValueError(f"this {type(pipe).__name__} is spread already; call remove() on its handle first")
+    if plan.weights > 1:
+        raise ValueError(f"plan {plan}: spread keeps whole weights in each rank; leave weights out of the plan")
+    denoisers = {name: part for name, part in parts.items() if _is_denoiser(name, part)}
+    if not denoisers:
+        raise ValueError(f"{type(pipe).__name__} has no transformer; give a pipeline that has one, or run it as it is")
+    if plan.sequence > 1:
+        for part in denoisers.values():
+            split_plan_of(part)
+    handle = Spread(pipe, mesh_for(plan), on_step)
+    try:
+        handle._install(parts, denoisers, kernel)
+    except BaseException:
+        handle.remove()
+        raise
+    return handle
+
+
+class Spread:
+    """A spread pipeline: `remove()` leaves it as it was, `cancel()` ends its run at the next step."""
+
+    def __init__(self, pipe: Any, mesh: Mesh, on_step: OnStep | None) -> None:
+        self.pipe, self.mesh = pipe, mesh
+        self.device = torch.device("cpu")
+        self._on_step = on_step
+        self._undo = contextlib.ExitStack()
+        self._branches: Branches | None = None
+        self._has_guider = False
+        self._is_encoding = False
+        self._wish = threading.Event()
+        self._done = self._total = 0
+        """Of the progress bars that the run has closed."""
+        world = dist.group.WORLD if mesh.plan.num_ranks > 1 else None
+        self._all = Group(range(mesh.plan.num_ranks), mesh.rank, world)
+
+    @property
+    def plan(self) -> ParallelPlan:
+        return self.mesh.plan
+
+    @property
+    def num_calls(self) -> Mapping[str, int]:
+        """The transformers' calls of the last run, by how branches were shared out: whole (by all), rows, turns."""
+        return {} if self._branches is None else {str(mode): n for mode, n in self._branches.num_calls.items()}
+
+    def why_whole(self) -> str:
+        """Why the last run did not share out all branches over the cfg axis; empty if it did, or has none."""
+        if self._branches is None or not self._branches.num_calls["whole"]:
+            return ""
+        reasons = "; ".join(self._branches.reasons)
+        if any(self._branches.num_calls[mode] for mode in ("rows", "turns")):
+            return reasons
+        return reasons or "each step asks the transformer for one branch"
+
+    def cancel(self) -> None:
+        """From any thread, of any rank: the run ends on all ranks after the step under way, by `Cancelled`."""
+        self._wish.set()
+
+    def remove(self) -> None:
+        """Take everything off again; a second call does nothing."""
+        self._undo.close()
+        _spread.discard(self.pipe)
+
+    def __enter__(self) -> Spread:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    # Putting it on
+
+    def _install(self, parts: Mapping[str, nn.Module], denoisers: Mapping[str, nn.Module], kernel: str) -> None:
+        _spread.add(self.pipe)
+        self.device = next((each.device for part in denoisers.values() for each in part.parameters()), self.device)
+        self._rest(parts)
+        for part in {id(part): part for part in denoisers.values()}.values():
+            if self.plan.num_ranks > 1:
+                self._undo.callback(shard(part, self.plan, self.mesh, kernel=kernel).remove)
+                lift_refusal(part)
+        if self.plan.cfg > 1:
+            self._share_guidance(denoisers)
+        for part in parts.values():
+            if type(part).__name__ in DECODERS and self._all.size > 1:
+                self._undo.enter_context(split_vae(part, self._all, refuses_few_rows=False))
+        self._derive(self.pipe, __call__=self._call, progress_bar=self._bar)
+        if hasattr(self.pipe, "encode_prompt") and self._all.size > 1:
+            self._derive(self.pipe, encode_prompt=self._encode)
+
+    def _rest(self, parts: Mapping[str, nn.Module]) -> None:
+        """Into eval mode: parts that are put together by hand come in the mode of training, and drop out."""
+        training = [module for part in parts.values() for module in part.modules() if module.training]
+        for module in training:
+            module.training = False
+            self._undo.callback(setattr, module, "training", True)
+
+    def _share_guidance(self, denoisers: Mapping[str, nn.Module]) -> None:
+        guiders = {
+            name: part
+            for name, part in self.pipe.components.items()
+            if hasattr(part, "prepare_models") and hasattr(part, "set_state")
+        }
+        for name, guider in guiders.items():
+            setattr(self.pipe, name, split_guider(guider, self.mesh))
+            self._undo.callback(setattr, self.pipe, name, guider)
+            self._has_guider = True
+        if guiders:
+            return
+        self._branches = branches = Branches(self.mesh[Axis.CFG], type(self.pipe).__name__)
+        for name, part in {id(part): (name, part) for name, part in denoisers.items()}.values():
+            self._derive(part, __call__=functools.partial(self._ask, branches, name))
+        solver = getattr(self.pipe, "scheduler", None)
+        if solver is not None:
+            self._derive(solver, step=functools.partial(_step, branches))
+
+    def _derive(self, thing: Any, **methods: Callable[..., Any]) -> None:
+        """Give `thing` a class derived from its own; each method is given that of the own class, and the thing."""
+        own = type(thing)
+
+        def method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+            inherited = getattr(own, name)
+
+            @functools.wraps(inherited)
+            def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+                return function(functools.partial(inherited, self), self, args, kwargs)
+
+            return call
+
+        made = {name: method(name, function) for name, function in methods.items()}
+        thing.__class__ = type(own.__name__, (own,), {**made, "__module__": own.__module__, "__doc__": own.__doc__})
+        self._undo.callback(setattr, thing, "__class__", own)
+
+    # While it runs
+
+    def _call(self, run: Callable[..., Any], pipe: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._wish.clear()
+        self._done = self._total = 0
+        if self._all.size > 1:
+            same_random_numbers(self._all, self.device)
+        if self._branches is not None:
+            if not are_alike(self._branches.known.mark(), self._all, self.device):
+                self._branches.known.forget()
+            self._branches.begin(_options(run, args, kwargs))
+        if callable(callback := kwargs.get("callback_on_step_end")):
+            kwargs["callback_on_step_end"] = _with_values(callback)
+        found = finished(run(*args, **kwargs))
+        if self._branches is not None and not any(self._branches.num_calls[mode] for mode in ("rows", "turns")):
+            logger.warning(
+                "plan %s: no guidance was shared out, because %s; leave cfg out of the plan",
+                self.plan,
+                self.why_whole(),
+            )
+        return found
+
+    def _ask(self, branches: Branches, name: str, run: Any, part: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+        return branches.call(name, run, args, kwargs, keeps=getattr(part, "is_cache_enabled", False))
+
+    def _encode(self, run: Any, pipe: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """On the first rank, for all; on each where it draws random numbers or changes the pipeline."""
+        draws = any(isinstance(each, torch.Generator) for each in (*args, *kwargs.values()))
+        if self._is_encoding or draws:
+            return run(*args, **kwargs)
+        self._is_encoding = True
+        try:
+            return once(functools.partial(run, *args, **kwargs), self._all, self.device, is_all=_unchanged(pipe))
+        finally:
+            self._is_encoding = False
+
+    def _bar(self, run: Any, pipe: Any, args: tuple[Any, ...], kwargs: Any) -> _Bar:
+        settings = getattr(pipe, "_progress_bar_config", {})
+        if self.mesh.rank:
+            pipe._progress_bar_config = {**settings, "disable": True}  # one rank's bar is enough
+        try:
+            bar = run(*args, **kwargs)
+        finally:
+            if self.mesh.rank:
+                pipe._progress_bar_config = settings
+        total = int(bar.total or 0)
+        before, self._total = self._total, self._total + total
+
+        def step(done: int) -> None:
+            self._border(before + done, self._total)
+
+        return _Bar(bar, step)
+
+    def _border(self, done: int, total: int) -> None:
+        """Collective: a step has ended. All ranks go on, or none."""
+        if self._branches is not None:
+            self._branches.step_ends()
+        error: BaseException | None = None
+        try:
+            if self._on_step is not None:
+                self._on_step(done, total)
+        except BaseException as problem:
+            error = problem
+        wish = self._wish.is_set() or error is not None
+        if self._all.size > 1:
+            wish = bool(highest(int(wish), _ballot()))
+        if error is not None:
+            raise error
+        if wish:
+            raise Cancelled
+
+
+class _Bar:
+    """The pipeline's own progress bar, which tells of each step."""
+
+    def __init__(self, bar: Any, step: Callable[[int], None]) -> None:
+        self._bar, self._step, self._num_done = bar, step, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for each in self._bar:
+            yield each
+            self._num_done += 1
+            self._step(self._num_done)
+
+    def update(self, n: int = 1) -> None:
+        self._bar.update(n)
+        self._num_done += n
+        self._step(self._num_done)
+
+    def __enter__(self) -> _Bar:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> Any:
+        return self._bar.__exit__(*error)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bar, name)
+
+
+def _step(branches: Branches, run: Any, solver: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+    branches.step_ends()
+    args, kwargs = finished((args, kwargs))
+    return run(*args, **kwargs)
+
+
+def _with_values(callback: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: callback(*finished(args), **finished(kwargs))
+
+
+def _unchanged(pipe: Any) -> Callable[[], bool]:
+    """Tells later whether the pipeline's attributes are those of now."""
+    before = dict(vars(pipe))
+    return lambda: vars(pipe).keys() == before.keys() and all(vars(pipe)[name] is before[name] for name in before)
+
+
+def _options(run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+    """Which options of guidance are on."""
+    try:
+        given = inspect.signature(run).bind_partial(*args, **kwargs).arguments
+    except TypeError:  # the call itself will say what is wrong
+        given = dict(kwargs)
+    found: list[tuple[str, Hashable]] = []
+    for name, value in sorted(given.items()):
+        if OPTION.search(name):
+            is_number = isinstance(value, int | float)
+            found.append((name, (value > 0, value > 1) if is_number else value is not None))
+    return tuple(found)
+
+
+def _is_denoiser(name: str, part: nn.Module) -> bool:
+    known = type(part).__name__.removeprefix("FSDP") in SPLIT_PLANS
+    return known or name.partition("_")[0] in ("transformer", "unet")
+
+
+def _plan(given: ParallelPlan | str | int, parts: Mapping[str, nn.Module]) -> ParallelPlan:
+    if isinstance(given, ParallelPlan):
+        return given
+    if isinstance(given, str):
+        return ParallelPlan.parse(given)
+    if given < 1:
+        raise ValueError(f"{given} ranks: give at least one, or a plan such as ulysses=2")
+    configs = [cast("Any", part).config for name, part in parts.items() if _is_denoiser(name, part)]
+    ulysses = math.gcd(given, *(heads_of(config) for config in configs))
+    return ParallelPlan(ulysses=ulysses, allgather=given // ulysses)
+
+
+def _ballot() -> dist.ProcessGroup:
+    """Collective the first time."""
+    world = cast("dist.ProcessGroup", dist.group.WORLD)
+    if world not in _ballots:
+        _ballots[world] = cast("dist.ProcessGroup", dist.new_group(backend="gloo"))
+    return _ballots[world]

@@ -1,0 +1,93 @@
+"""Rows of a doubled batch: which arguments of a transformer carry them, cut and joined again; proven, never guessed.
+
+Pipelines that double their batch for guidance give a transformer tensors and lists with one entry for each row. What
+looks so may also be something else, such as a table of as many positions; so a cut counts only once its result was
+compared with that of the whole call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from ...parallel.collectives import gather
+from ...parallel.group import Group
+
+FIRST = ("hidden_states", "x", "latents")
+"""The names under which a transformer is given what it predicts for, where it is not the first argument."""
+TOLERANCE = 1e-5
+ROUNDING = 8
+"""Times the number format's epsilon: what another batch size may change in a format below fp32."""
+
+
+def num_rows(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
+    """How many rows the transformer's call has; 1 where that cannot be seen."""
+    first = args[0] if args else next((kwargs[name] for name in FIRST if kwargs.get(name) is not None), None)
+    if isinstance(first, Tensor):
+        return first.shape[0] if first.ndim else 1
+    return len(first) if isinstance(first, list) and first else 1
+
+
+def cut(tree: Any, count: int, group: Group, *, cuts_values: bool) -> Any:
+    """This group's share of the rows. `cuts_values`: lists of other things than tensors have an entry for each, too."""
+    size = count // group.size
+    share = slice(group.index * size, (group.index + 1) * size)
+    if isinstance(tree, Tensor):
+        return tree[share] if tree.ndim and tree.shape[0] == count else tree
+    if isinstance(tree, list | tuple):
+        are_tensors = all(isinstance(each, Tensor) for each in tree)
+        if len(tree) == count and (are_tensors or (cuts_values and isinstance(tree, list))):
+            return tree[share]
+        return type(tree)(cut(each, count, group, cuts_values=cuts_values) for each in tree)
+    if isinstance(tree, dict):
+        return {name: cut(each, count, group, cuts_values=cuts_values) for name, each in tree.items()}
+    return tree
+
+
+def join(tree: Any, count: int, group: Group) -> Any:
+    """Collective: all rows of what each group has its share of."""
+    size = count // group.size
+    if isinstance(tree, Tensor):
+        return _gathered(tree, group) if tree.ndim and tree.shape[0] == size else tree
+    if isinstance(tree, list) and len(tree) == size and all(isinstance(each, Tensor) for each in tree):
+        parts = [_gathered(each[None], group) for each in tree]
+        return [part[member] for member in range(group.size) for part in parts]
+    children, spec = pytree.tree_flatten(tree, is_leaf=lambda each: each is not tree)
+    if len(children) == 1 and children[0] is tree:
+        return tree
+    return pytree.tree_unflatten([join(each, count, group) for each in children], spec)
+
+
+def _gathered(part: Tensor, group: Group) -> Tensor:
+    flat = gather(part.contiguous().flatten(), sizes=[part.numel()] * group.size, group=group)
+    return flat.view(group.size * part.shape[0], *part.shape[1:])
+
+
+def is_same(found: Any, whole: Any) -> bool:
+    """Whether two results are equal but for rounding: in fp32, 1e-5 of the largest value."""
+    pairs = list(zip(pytree.tree_leaves(found), pytree.tree_leaves(whole), strict=False))
+    if len(pytree.tree_leaves(found)) != len(pytree.tree_leaves(whole)):
+        return False
+    return all(_is_close(one, other) for one, other in pairs)
+
+
+def _is_close(one: Any, other: Any) -> bool:
+    if not isinstance(other, Tensor) or not isinstance(one, Tensor):
+        return one is other or one == other
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if not other.is_floating_point():
+        return torch.equal(one, other)
+    epsilon = torch.finfo(other.dtype).eps
+    tolerance = TOLERANCE if epsilon < TOLERANCE else ROUNDING * epsilon
+    difference, largest = (float(each.abs().max()) if each.numel() else 0.0 for each in (one - other, other))
+    return difference <= tolerance * max(1.0, largest)
+
+
+def ways(count: int, group: Group) -> list[Callable[[Any], Any]]:
+    """How the rows may be cut, the likeliest first."""
+    return [lambda tree, values=values: cut(tree, count, group, cuts_values=values) for values in (True, False)]

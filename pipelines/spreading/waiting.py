@@ -1,0 +1,215 @@
+"""Values that wait: tensors that other ranks are computing, and what a pipeline makes of them before it looks.
+
+A branch of guidance that another group of ranks computes is a `Later` here: it has a shape, a dtype and a device, and
+no values yet. Operations on it wait too, in the order in which they were asked for; each keeps a copy of what else it
+works on, so that nothing which is changed meanwhile can reach it. Whatever really looks at a value, or changes one,
+first has all of them finished, by one collective call. So nothing is ever approximate: a look only costs time.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+DEADLINE_S = 600.0
+"""For another thread than the pipeline's own, which alone may fetch: it waits for the step's end."""
+LOOKS = ("__array__", "__cuda_array_interface__", "__deepcopy__", "__dlpack__", "__reduce_ex__", "data", "data_ptr")
+LOOKS += ("numpy", "storage", "tolist", "untyped_storage")
+"""Functions of a tensor that read its memory without asking torch's dispatcher."""
+UNSAFE = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, torch.Tag.nondeterministic_seeded)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """All of a tensor but its values."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, tensor: Tensor, device: torch.device | None = None) -> Outline:
+        return cls(tuple(tensor.shape), tensor.stride(), tensor.dtype, device or tensor.device)
+
+    @property
+    def num_bytes(self) -> int:
+        return self.dtype.itemsize * torch.Size(self.shape).numel()
+
+
+class Waiting:
+    """The values of one step that wait, in order. `fetch` is collective, and brings what other ranks computed."""
+
+    def __init__(self, fetch: Callable[[], None]) -> None:
+        self._fetch = fetch
+        self._thread = threading.get_ident()
+        self._values: list[weakref.ref[Later]] = []
+        self._is_done = threading.Event()
+        self._error: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self._is_done.is_set()
+
+    def later(self, outline: Outline, make: Callable[[], Tensor]) -> Later:
+        """A value that `make` gives once everything is here."""
+        found = Later(outline, self, make)
+        self._values.append(weakref.ref(found))
+        return found
+
+    def finish(self) -> None:
+        """Collective, where it was not done before: every value that somebody still holds is computed."""
+        if threading.get_ident() != self._thread:
+            if not self._is_done.wait(DEADLINE_S):
+                raise RuntimeError(
+                    f"a value of the transformer did not come in {DEADLINE_S:g} s; read it after the step"
+                )
+        elif not self.is_done:
+            try:
+                self._fetch()
+                for value in [each() for each in self._values]:
+                    if value is not None:
+                        value.compute()
+            except BaseException as error:
+                self._error = error
+                raise
+            finally:
+                self._is_done.set()
+        if self._error is not None:
+            raise RuntimeError("a value of the transformer was lost with another rank") from self._error
+
+
+class Later(Tensor):
+    """A tensor whose values another rank may be computing."""
+
+    waiting: Waiting
+    value: Tensor | None
+
+    @staticmethod
+    def __new__(cls: type[Later], outline: Outline, waiting: Waiting, make: Callable[[], Tensor]) -> Later:
+        found = cast(
+            "Later",
+            Tensor._make_wrapper_subclass(  # pyright: ignore[reportAttributeAccessIssue]
+                cls, outline.shape, strides=outline.stride, dtype=outline.dtype, device=outline.device
+            ),
+        )
+        found.waiting, found.value, found._make = waiting, None, make
+        return found
+
+    def __init__(self, outline: Outline, waiting: Waiting, make: Callable[[], Tensor]) -> None:
+        pass
+
+    _make: Callable[[], Tensor] | None
+
+    def compute(self) -> Tensor:
+        """Its values, once what it follows from is here."""
+        if self.value is None:
+            assert self._make is not None, "it has no value yet"
+            self.value, self._make = self._make(), None
+        return self.value
+
+    def finished(self) -> Tensor:
+        """Collective, where it waits: the plain tensor."""
+        if self.value is None:
+            self.waiting.finish()
+        return self.compute()
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        """Never collective: one rank alone may print."""
+        if self.value is None:
+            return f"Later(shape={tuple(self.shape)}, dtype={self.dtype}: another rank computes it)"
+        return repr(self.value)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name == "__get__":  # of a property
+            name = getattr(getattr(func, "__self__", None), "__name__", "")
+        if name in LOOKS:
+            args, kwargs = finished((tuple(args), kwargs or {}))
+        with torch._C.DisableTorchFunctionSubclass():  # pyright: ignore[reportAttributeAccessIssue]
+            return func(*args, **(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        leaves = pytree.tree_leaves((args, kwargs))
+        waiting = next((each.waiting for each in leaves if _waits(each)), None)
+        if waiting is not None and _may_wait(func, waiting):
+            outlines = _outlines(func, args, kwargs)
+            if outlines is not None:
+                return _follow(waiting, func, args, kwargs, outlines)
+        args, kwargs = finished((tuple(args), kwargs))
+        return func(*args, **kwargs)
+
+
+def finished(tree: Any) -> Any:
+    """Collective, where something in it waits: the same with plain tensors."""
+    return pytree.tree_map(lambda each: each.finished() if isinstance(each, Later) else each, tree)
+
+
+def is_waited_for(tree: Any) -> bool:
+    """Whether anything in it waits."""
+    return any(_waits(each) for each in pytree.tree_leaves(tree))
+
+
+def _waits(value: Any) -> bool:
+    return isinstance(value, Later) and value.value is None
+
+
+def _may_wait(func: Any, waiting: Waiting) -> bool:
+    """Whether an operation only makes new values, by the values of its operands alone."""
+    is_own = threading.get_ident() == waiting._thread
+    return (
+        is_own and not waiting.is_done and not func._schema.is_mutable and not any(tag in func.tags for tag in UNSAFE)
+    )
+
+
+def _outlines(func: Any, args: Any, kwargs: Any) -> Any:
+    """What an operation gives, in outline; None where that cannot be known before."""
+    tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+    device = kwargs.get("device") or next((each.device for each in tensors if each.ndim), tensors[0].device)
+
+    def to_meta(each: Any) -> Any:
+        if not isinstance(each, Tensor):
+            return each
+        return torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device="meta")
+
+    given = {name: value for name, value in kwargs.items() if name not in ("device", "pin_memory")}
+    try:
+        made = func(*pytree.tree_map(to_meta, args), **pytree.tree_map(to_meta, given))
+    except Exception:  # it looks at values, or has no such form: then it is done now
+        return None
+    if not all(isinstance(each, Tensor) for each in pytree.tree_leaves(made)):
+        return None
+    return pytree.tree_map(lambda each: Outline.of(each, torch.device(device)), made)
+
+
+def _follow(waiting: Waiting, func: Any, args: Any, kwargs: Any, outlines: Any) -> Any:
+    """The operation's results, which wait too."""
+    kept = pytree.tree_map(_kept, (tuple(args), kwargs))
+    made: list[Any] = []
+
+    def result(number: int) -> Tensor:
+        if not made:
+            values, named = pytree.tree_map(lambda each: each.compute() if isinstance(each, Later) else each, kept)
+            made.extend(pytree.tree_leaves(func(*values, **named)))
+        return made[number]
+
+    leaves, spec = pytree.tree_flatten(outlines, is_leaf=lambda each: isinstance(each, Outline))
+    later = [waiting.later(outline, lambda i=i: result(i)) for i, outline in enumerate(leaves)]
+    return pytree.tree_unflatten(later, spec)
+
+
+def _kept(operand: Any) -> Any:
+    """An operand that nobody else can change."""
+    if isinstance(operand, Later):
+        return operand if operand.value is None else operand.value.clone()
+    return operand.clone() if isinstance(operand, Tensor) else operand
