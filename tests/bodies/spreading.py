@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 import latentloom
-from latentloom.pipelines.spreading.pipeline import Spread
 from zoo.pipelines import TINY
 from zoo.pipelines.tiny import build
 
@@ -72,7 +71,7 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
     end()
     steps: list[tuple[int, int]] = []
     handle = latentloom.spread(pipe, plan, on_step=lambda done, total: steps.append((done, total)))
-    counts = {part: 0 for part in calls.parts}
+    counts = dict.fromkeys(calls.parts, 0)
     hooks = [_counting(part, module, counts) for part, module in calls.parts.items()]
     first = run(pipe, tiny)
     num_first, counts = sum(counts.values()), dict.fromkeys(counts, 0)
