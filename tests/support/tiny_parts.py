@@ -10,6 +10,7 @@ from transformers import (
     CLIPVisionModel,
     Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration,
+    Qwen3Config,
     T5Config,
     T5EncoderModel,
 )
@@ -22,11 +23,11 @@ def euler(*, shift: float = 3.0, dynamic: bool = False) -> FlowMatchEulerDiscret
     )
 
 
-def image_vae(**factors: float) -> AutoencoderKL:
-    return AutoencoderKL(
+def image_vae(kind: Any = AutoencoderKL, *, latents: int = 16, **factors: float) -> Any:
+    return kind(
         in_channels=3,
         out_channels=3,
-        latent_channels=16,
+        latent_channels=latents,
         block_out_channels=(8, 8, 16, 16),  # four blocks: 8 pixels a latent, as in every published model
         layers_per_block=1,
         norm_num_groups=4,
@@ -81,6 +82,25 @@ def t5(tokenizer: Any, kind: Any = T5EncoderModel, config: Any = T5Config, *, wi
             pad_token_id=0,
             eos_token_id=1,
             decoder_start_token_id=0,
+        )
+    )
+
+
+def qwen3(tokenizer: Any, kind: Any, *, width: int = 32, layers: int = 2, config: Any = Qwen3Config) -> Any:
+    """The language models of Qwen3, or of a class whose config is alike."""
+    return kind(
+        config(
+            vocab_size=len(tokenizer),
+            hidden_size=width,
+            intermediate_size=2 * width,
+            num_hidden_layers=layers,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=width // 4,
+            max_position_embeddings=4096,
+            bos_token_id=None,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
         )
     )
 

@@ -1,7 +1,7 @@
 """Every diffusers pipeline whose transformer has a split plan, tiny and with random weights, and how each is called.
 
 tiny.py: What a row holds, pictures to give them, and how one is built.
-flux.py: FLUX.1 and FLUX.2.
+flux.py: FLUX.1 and what is made from it, FLUX.2.
 """
 
 from zoo.pipelines import flux

@@ -60,3 +60,8 @@ def frames(count: int, width: int = 48, height: int = 48) -> list[Image.Image]:
 
 
 PROMPT = "a red circle above a blue square"
+SIZED: dict[str, Any] = {"height": 48, "width": 80, "num_inference_steps": 4}
+"""Three by five tokens where a token is 16 pixels wide."""
+FEWER: dict[str, Any] = {"num_inference_steps": 5, "strength": 0.8}
+"""Four steps of five, from a picture."""
+GUIDED: dict[str, Any] = {"negative_prompt": "bad", "guidance_scale": 3.0}
