@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from diffusers import (
     AutoencoderKLQwenImage,
-    AutoencoderKLWan,
     DiffusionPipeline,
     FluxPipeline,
     FluxTransformer2DModel,
@@ -18,7 +17,6 @@ from diffusers import (
     QwenImageTransformer2DModel,
     SD3Transformer2DModel,
     StableDiffusion3Pipeline,
-    UniPCMultistepScheduler,
     WanImageToVideoPipeline,
     WanPipeline,
     WanTransformer3DModel,
@@ -27,11 +25,9 @@ from transformers import (
     CLIPImageProcessorPil,
     CLIPTextModel,
     CLIPTextModelWithProjection,
-    UMT5Config,
-    UMT5EncoderModel,
 )
 
-from support.tiny_parts import clip, clip_vision, euler, fill, image_vae, qwen_vl, t5
+from support.tiny_parts import clip, clip_vision, euler, fill, image_vae, qwen_vl, t5, umt5, unipc, wan_vae
 from support.tiny_tokenizers import clip_tokenizer, qwen_tokenizer, t5_tokenizer
 
 
@@ -164,15 +160,7 @@ FAMILIES: dict[str, Callable[[], DiffusionPipeline]] = {
 
 def _wan_parts() -> dict[str, Any]:
     tokenizer = t5_tokenizer()
-    scheduler = UniPCMultistepScheduler(
-        prediction_type="flow_prediction", use_flow_sigmas=True, num_train_timesteps=1000, flow_shift=3.0
-    )
-    return {
-        "tokenizer": tokenizer,
-        "text_encoder": t5(tokenizer, UMT5EncoderModel, UMT5Config),
-        "vae": AutoencoderKLWan(base_dim=8, z_dim=16, dim_mult=[1, 1, 2, 2], num_res_blocks=1),
-        "scheduler": scheduler,
-    }
+    return {"tokenizer": tokenizer, "text_encoder": umt5(tokenizer), "vae": wan_vae(), "scheduler": unipc()}
 
 
 def _wan_transformer(in_channels: int, **image: int) -> WanTransformer3DModel:

@@ -3,7 +3,13 @@
 from typing import Any
 
 import torch
-from diffusers import AutoencoderKL, DiffusionPipeline, FlowMatchEulerDiscreteScheduler
+from diffusers import (
+    AutoencoderKL,
+    AutoencoderKLWan,
+    DiffusionPipeline,
+    FlowMatchEulerDiscreteScheduler,
+    UniPCMultistepScheduler,
+)
 from transformers import (
     CLIPTextConfig,
     CLIPVisionConfig,
@@ -13,6 +19,8 @@ from transformers import (
     Qwen3Config,
     T5Config,
     T5EncoderModel,
+    UMT5Config,
+    UMT5EncoderModel,
 )
 
 
@@ -158,3 +166,17 @@ def fill(pipeline: DiffusionPipeline) -> None:
                 parameter.copy_(noise * 0.02)
             else:  # a norm; 2.5 on queries and keys: attention that is not flat
                 parameter.copy_((2.5 if any(norm in name for norm in QUERY_KEY_NORMS) else 1.0) + noise * 0.02)
+
+
+def umt5(tokenizer: Any) -> UMT5EncoderModel:
+    return t5(tokenizer, UMT5EncoderModel, UMT5Config)
+
+
+def wan_vae() -> AutoencoderKLWan:
+    return AutoencoderKLWan(base_dim=8, z_dim=16, dim_mult=[1, 1, 2, 2], num_res_blocks=1)
+
+
+def unipc() -> UniPCMultistepScheduler:
+    return UniPCMultistepScheduler(
+        prediction_type="flow_prediction", use_flow_sigmas=True, num_train_timesteps=1000, flow_shift=3.0
+    )
