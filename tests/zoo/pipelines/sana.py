@@ -49,8 +49,8 @@ def video(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
 
 
 def world() -> DiffusionPipeline:
-    """Its transformer is left in fp32 where it asks for bf16."""
-    transformer = tiny_transformer(cross.sana_wm, chunk_plucker_channels=48)
+    """Two layers of each kind of attention, left in fp32 where the model asks for bf16."""
+    transformer = tiny_transformer(cross.sana_wm, num_layers=4, chunk_plucker_channels=48)
     return SanaWMPipeline(**gemma(16), vae=_video_vae(), transformer=transformer, scheduler=euler())
 
 
