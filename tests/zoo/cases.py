@@ -84,3 +84,9 @@ def grid_ids(case: Case, axes: int = 3) -> tuple[Tensor, Tensor]:
     image[..., 1] = torch.arange(case.rows)[:, None]
     image[..., 2] = torch.arange(case.columns)[None, :]
     return image.reshape(-1, axes), torch.zeros(case.text, axes)
+
+
+def tiny_transformer(build: Callable[[Case], Built], *, heads: int = 3, **changes: Any) -> Any:
+    """The model alone, two layers of each kind, for a pipeline that is written beside its class's builder."""
+    model, config, _ = build(Case("tiny", heads=heads))
+    return model(**{**config, **changes})

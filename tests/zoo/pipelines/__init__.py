@@ -3,12 +3,19 @@
 tiny.py: What a row holds, pictures to give them, and how one is built.
 flux.py: FLUX.1 and what is made from it, FLUX.2.
 wan.py: Wan and what is built on it: Lucy-Edit, ChronoEdit, SkyReels-V2, AnyFlow and Helios.
+other.py: AuraFlow, Bria, DiT, PixArt, PRX, and the two that make sound.
+sana.py: Sana: pictures, Sprint, ControlNet, video, and a world that a camera walks through.
 """
 
-from zoo.pipelines import flux, wan
+from zoo.pipelines import flux, other, sana, wan
 from zoo.pipelines.tiny import Tiny
 
-MODULES = (flux, wan)
+MODULES = (
+    flux,
+    other,
+    sana,
+    wan,
+)
 TINY: dict[str, Tiny] = {name: tiny for module in MODULES for name, tiny in module.TINY.items()}
 """By the name of the pipeline's class; a second way to call one is `Class:what is different`."""
 LEFT_OUT: dict[str, str] = {name: why for module in MODULES for name, why in module.LEFT_OUT.items()}
