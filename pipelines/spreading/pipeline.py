@@ -3,8 +3,9 @@
 The pipeline itself is not changed, and nothing here knows one: what it consists of is. Transformers are split by the
 split plans of their classes; guidance by its guider, or by the calls that it makes (`branches.py`); texts are encoded
 once; the VAE decodes by rows where its class is known; steps are counted by the pipeline's own progress bar. While it
-is spread, the objects concerned belong to a class derived from their own, of the same name: pipelines copy their
-solvers, and copies keep their class. `remove()` gives them their own again.
+is spread, it and its transformers belong to classes derived from their own, of the same names; `remove()` gives them
+their own again. A solver has a `step` of its own meanwhile, as a bound method: pipelines copy their solvers, and ask
+for their type.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import logging
 import math
 import re
 import threading
+import types
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
@@ -177,7 +179,10 @@ class Spread:
             self._derive(part, __call__=functools.partial(self._ask, branches, name))
         solver = getattr(self.pipe, "scheduler", None)
         if solver is not None:
-            self._derive(solver, step=functools.partial(_step, branches))
+            solver.step = types.MethodType(
+                _bordered(type(solver).step, branches), solver
+            )  # a copy's is bound to the copy
+            self._undo.callback(solver.__dict__.pop, "step")
 
     def _derive(self, thing: Any, **methods: Callable[..., Any]) -> None:
         """Give `thing` a class derived from its own; each method is given that of the own class, and the thing."""
@@ -296,10 +301,16 @@ class _Bar:
         return getattr(self._bar, name)
 
 
-def _step(branches: Branches, run: Any, solver: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
-    branches.step_ends()
-    args, kwargs = finished((args, kwargs))
-    return run(*args, **kwargs)
+def _bordered(step: Callable[..., Any], branches: Branches) -> Callable[..., Any]:
+    """A solver's step, which ends the calls that belong together."""
+
+    @functools.wraps(step)
+    def call(solver: Any, *args: Any, **kwargs: Any) -> Any:
+        branches.step_ends()
+        args, kwargs = finished((args, kwargs))
+        return step(solver, *args, **kwargs)
+
+    return call
 
 
 def _with_values(callback: Callable[..., Any]) -> Callable[..., Any]:

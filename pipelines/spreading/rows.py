@@ -38,10 +38,13 @@ def cut(tree: Any, count: int, group: Group, *, cuts_values: bool) -> Any:
     share = slice(group.index * size, (group.index + 1) * size)
     if isinstance(tree, Tensor):
         return tree[share] if tree.ndim and tree.shape[0] == count else tree
+    if (
+        isinstance(tree, list)
+        and len(tree) == count
+        and (cuts_values or all(isinstance(each, Tensor) for each in tree))
+    ):
+        return tree[share]
     if isinstance(tree, list | tuple):
-        are_tensors = all(isinstance(each, Tensor) for each in tree)
-        if len(tree) == count and (are_tensors or (cuts_values and isinstance(tree, list))):
-            return tree[share]
         return type(tree)(cut(each, count, group, cuts_values=cuts_values) for each in tree)
     if isinstance(tree, dict):
         return {name: cut(each, count, group, cuts_values=cuts_values) for name, each in tree.items()}

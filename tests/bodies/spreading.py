@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,8 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 import latentloom
+from latentloom.parallel.mesh import mesh_for
+from latentloom.parallel.plan import ParallelPlan
 from zoo.pipelines import TINY
 from zoo.pipelines.tiny import build
 
@@ -24,8 +27,11 @@ class Calls:
     """What the pipeline's transformers were given and gave, in order."""
 
     def __init__(self, pipe: Any) -> None:
-        self.names = [name for name in pipe.components if name.partition("_")[0] in ("transformer", "unconditional")]
-        self.parts = {name: pipe.components[name] for name in self.names}
+        self.parts = {
+            name: part
+            for name, part in pipe.components.items()
+            if isinstance(part, torch.nn.Module) and name.partition("_")[0] in ("transformer", "unconditional")
+        }
         self.seen: list[tuple[str, Any, Any]] = []
 
     def watch(self, *, nudge: float = 0.0) -> Any:
@@ -70,6 +76,7 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
     nudged = run(pipe, tiny)
     end()
     steps: list[tuple[int, int]] = []
+    before = 0 if plan == "ulysses=1" else mesh_for(ParallelPlan.parse(plan)).sent.sent_bytes
     handle = latentloom.spread(pipe, plan, on_step=lambda done, total: steps.append((done, total)))
     counts = dict.fromkeys(calls.parts, 0)
     hooks = [_counting(part, module, counts) for part, module in calls.parts.items()]
@@ -91,7 +98,7 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
         "modes": handle.num_calls,
         "why": handle.why_whole(),
         "steps": steps[-1] if steps else None,
-        "sent": handle.mesh.sent.sent_bytes,
+        "sent": handle.mesh.sent.sent_bytes - before,
         "difference": each_call(calls, reference),
     }
     handle.remove()
@@ -140,7 +147,7 @@ def _counting(name: str, module: Any, counts: dict[str, int]) -> Any:
 
 
 def _copy(tree: Any) -> Any:
-    return pytree.tree_map(lambda each: each.clone() if isinstance(each, Tensor) else each, tree)
+    return pytree.tree_map(copy.deepcopy, tree)
 
 
 def _is_value(value: Any) -> bool:
