@@ -26,16 +26,16 @@ def euler(*, shift: float = 3.0, dynamic: bool = False) -> FlowMatchEulerDiscret
     )
 
 
-def image_vae(kind: Any = AutoencoderKL, *, latents: int = 16, **factors: float) -> Any:
+def image_vae(kind: Any = AutoencoderKL, *, latents: int = 16, blocks: int = 4, **factors: float) -> Any:
     return kind(
         in_channels=3,
         out_channels=3,
         latent_channels=latents,
-        block_out_channels=(8, 8, 16, 16),  # four blocks: 8 pixels a latent, as in every published model
+        block_out_channels=(8,) * (blocks - 2) + (16, 16),  # four: 8 pixels a latent, as in published models
         layers_per_block=1,
         norm_num_groups=4,
-        down_block_types=("DownEncoderBlock2D",) * 4,
-        up_block_types=("UpDecoderBlock2D",) * 4,
+        down_block_types=("DownEncoderBlock2D",) * blocks,
+        up_block_types=("UpDecoderBlock2D",) * blocks,
         sample_size=64,
         use_quant_conv=False,
         use_post_quant_conv=False,

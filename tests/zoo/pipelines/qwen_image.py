@@ -51,9 +51,9 @@ def made(pipeline: Any, *, control: int | None = None) -> Any:
 def edits(pipeline: Any, *, channels: int = 3, **config: bool) -> Any:
     """What is edited is scaled to 1024 pixels, or 640: six halvings in the VAE make that few tokens of 128 pixels."""
     vae = AutoencoderKLQwenImage(
-        base_dim=1,
+        base_dim=2,
         z_dim=16,
-        dim_mult=[1, 1, 2, 2, 4, 8, 8],
+        dim_mult=[1, 1, 1, 1, 2, 4, 4],
         num_res_blocks=1,
         temperal_downsample=[False] * 4 + [True] * 2,
         input_channels=channels,
