@@ -16,7 +16,10 @@ from transformers import (
     CLIPVisionModel,
     Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration,
+    Qwen2_5_VLProcessor,
+    Qwen2VLImageProcessorPil,
     Qwen3Config,
+    Qwen3VLConfig,
     T5Config,
     T5EncoderModel,
     UMT5Config,
@@ -31,16 +34,16 @@ def euler(*, shift: float = 3.0, dynamic: bool = False) -> FlowMatchEulerDiscret
     )
 
 
-def image_vae(kind: Any = AutoencoderKL, *, latents: int = 16, **factors: float) -> Any:
+def image_vae(kind: Any = AutoencoderKL, *, latents: int = 16, blocks: int = 4, **factors: float) -> Any:
     return kind(
         in_channels=3,
         out_channels=3,
         latent_channels=latents,
-        block_out_channels=(8, 8, 16, 16),  # four blocks: 8 pixels a latent, as in every published model
+        block_out_channels=(8,) * (blocks - 2) + (16, 16),  # four: 8 pixels a latent, as in published models
         layers_per_block=1,
         norm_num_groups=4,
-        down_block_types=("DownEncoderBlock2D",) * 4,
-        up_block_types=("UpDecoderBlock2D",) * 4,
+        down_block_types=("DownEncoderBlock2D",) * blocks,
+        up_block_types=("UpDecoderBlock2D",) * blocks,
         sample_size=64,
         use_quant_conv=False,
         use_post_quant_conv=False,
@@ -145,6 +148,53 @@ def qwen_vl(tokenizer: Any) -> Qwen2_5_VLForConditionalGeneration:
         vision_end_token_id=ids("<|vision_end|>"),
     )
     return Qwen2_5_VLForConditionalGeneration(config)
+
+
+def processor(kind: Any, pictures: Any, tokenizer: Any) -> Any:
+    """For texts and pictures, without videos: a video processor wants torchvision, and its absence is not checked."""
+    unchecked = {"check_argument_for_proper_class": lambda self, name, argument: None}
+    made = type(kind.__name__, (kind,), unchecked)
+    return made(pictures, tokenizer, None, chat_template=tokenizer.chat_template)
+
+
+def qwen_processor(tokenizer: Any, kind: Any = Qwen2_5_VLProcessor, *, patch: int = 14, most: int = 2) -> Any:
+    """A picture becomes at most `most` x `most` tokens of text."""
+    size = {"shortest_edge": (2 * patch) ** 2, "longest_edge": (2 * most * patch) ** 2}
+    return processor(kind, Qwen2VLImageProcessorPil(size=size, patch_size=patch), tokenizer)
+
+
+def qwen3_vl(tokenizer: Any, kind: Any, *, layers: int = 2) -> Any:
+    ids = tokenizer.convert_tokens_to_ids
+    text = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "max_position_embeddings": 4096,
+        "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e6},
+    }
+    vision = {
+        "depth": 2,
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_heads": 2,
+        "out_hidden_size": 32,
+        "patch_size": 16,
+        "num_position_embeddings": 16,
+        "deepstack_visual_indexes": [0],
+    }
+    config = Qwen3VLConfig(
+        text_config=text,
+        vision_config=vision,
+        image_token_id=ids("<|image_pad|>"),
+        video_token_id=ids("<|video_pad|>"),
+        vision_start_token_id=ids("<|vision_start|>"),
+        vision_end_token_id=ids("<|vision_end|>"),
+    )
+    return kind(config)
 
 
 QUERY_KEY_NORMS = ("norm_q.", "norm_k.", "norm_added_q.", "norm_added_k.")

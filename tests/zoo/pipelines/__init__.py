@@ -1,20 +1,24 @@
 """Every diffusers pipeline whose transformer has a split plan, tiny and with random weights, and how each is called.
 
 tiny.py: What a row holds, pictures to give them, and how one is built.
-flux.py: FLUX.1 and what is made from it, FLUX.2.
-wan.py: Wan and what is built on it: Lucy-Edit, ChronoEdit, SkyReels-V2, AnyFlow and Helios.
-other.py: AuraFlow, Bria, DiT, PixArt, PRX, and the two that make sound.
+flux.py: FLUX.1 and what is made from it (VisualCloze, Chroma), and FLUX.2.
+other.py: Families of one or two pipelines: AuraFlow, Bria, DiT, PixArt, PRX, and the two that make sound.
+qwen_image.py: Qwen-Image: text, pictures, edits, layers and ControlNet; Qwen-Image 2.1; Krea 2, which has its VAE.
 sana.py: Sana: pictures, Sprint, ControlNet, video, and a world that a camera walks through.
+wan.py: Wan and what is built on it: Lucy-Edit, ChronoEdit, SkyReels-V2, AnyFlow and Helios.
+z_image.py: Z-Image with ControlNet and Omni, Lumina 2, Ovis-Image and LongCat-Image.
 """
 
-from zoo.pipelines import flux, other, sana, wan
+from zoo.pipelines import flux, other, qwen_image, sana, wan, z_image
 from zoo.pipelines.tiny import Tiny
 
 MODULES = (
     flux,
     other,
+    qwen_image,
     sana,
     wan,
+    z_image,
 )
 TINY: dict[str, Tiny] = {name: tiny for module in MODULES for name, tiny in module.TINY.items()}
 """By the name of the pipeline's class; a second way to call one is `Class:what is different`."""
