@@ -2,6 +2,7 @@
 
 tiny.py: What a row holds, pictures to give them, and how one is built.
 flux.py: FLUX.1 and what is made from it (VisualCloze, Chroma), and FLUX.2.
+ltx.py: LTX, and LTX-2 with sound.
 other.py: Families of one or two pipelines: AuraFlow, Bria, DiT, PixArt, PRX, and the two that make sound.
 qwen_image.py: Qwen-Image: text, pictures, edits, layers and ControlNet; Qwen-Image 2.1; Krea 2, which has its VAE.
 sana.py: Sana: pictures, Sprint, ControlNet, video, and a world that a camera walks through.
@@ -9,11 +10,12 @@ wan.py: Wan and what is built on it: Lucy-Edit, ChronoEdit, SkyReels-V2, AnyFlow
 z_image.py: Z-Image with ControlNet and Omni, Lumina 2, Ovis-Image and LongCat-Image.
 """
 
-from zoo.pipelines import flux, other, qwen_image, sana, wan, z_image
+from zoo.pipelines import flux, ltx, other, qwen_image, sana, wan, z_image
 from zoo.pipelines.tiny import Tiny
 
 MODULES = (
     flux,
+    ltx,
     other,
     qwen_image,
     sana,
