@@ -1,0 +1,25 @@
+"""The table of tiny pipelines is complete, and few of them do without their text encoder."""
+
+from zoo.pipelines import LEFT_OUT, MODULES, TINY
+from zoo.pipelines.live import live_pipelines
+
+
+def class_of(row: str) -> str:
+    return row.partition(":")[0]
+
+
+def test_every_live_pipeline_with_a_split_plan_is_tiny_or_left_out() -> None:
+    assert {class_of(row) for row in TINY} | LEFT_OUT.keys() == live_pipelines().keys()
+
+
+def test_what_is_left_out_has_no_row_and_a_reason() -> None:
+    assert not LEFT_OUT.keys() & {class_of(row) for row in TINY}
+    assert all(LEFT_OUT.values())
+
+
+def test_no_two_modules_name_the_same_row() -> None:
+    assert len(TINY) == sum(len(module.TINY) for module in MODULES)
+
+
+def test_at_most_40_pipelines_are_given_embeddings_in_place_of_a_text_encoder() -> None:
+    assert len({class_of(row) for row, tiny in TINY.items() if tiny.embeds}) <= 40
