@@ -27,7 +27,7 @@ def euler(*, shift: float = 3.0, dynamic: bool = False) -> FlowMatchEulerDiscret
     )
 
 
-def image_vae(kind: Any = AutoencoderKL, *, latents: int = 16, blocks: int = 4, **factors: float) -> Any:
+def image_vae(kind: Any = AutoencoderKL, *, latents: int = 16, blocks: int = 4, **factors: Any) -> Any:
     return kind(
         in_channels=3,
         out_channels=3,
