@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import zlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -32,6 +32,11 @@ from .waiting import Outline, Waiting, finished, is_waited_for
 
 Call = Callable[[Any], Any]
 Mode = Literal["whole", "rows", "turns"]
+
+
+CACHES = {name: ("kv_cache_mode", "cached") for name in ("Flux2KVCache", "QwenImage21KVCache")}
+"""Objects that calls take and fill, by class: the argument that says what a call does, and its value in one that only
+reads. All ranks compute the calls that fill it, so all have it."""
 
 
 class Opaque(Exception):
@@ -274,7 +279,8 @@ class Branches:
 
     def _signature(self, tree: Any) -> Hashable:
         try:
-            return _signature(tree)
+            reads = {name for name, (argument, value) in CACHES.items() if tree[1].get(argument) == value}
+            return _signature(tree, reads)
         except Opaque as what:
             self.reasons[f"a call takes {what}, which it may change"] = None
             return None
@@ -299,7 +305,8 @@ class Branches:
         self._waiting: Waiting | None = None
 
 
-def _signature(value: Any) -> Hashable:
+def _signature(value: Any, reads: Set[str]) -> Hashable:
+    """`reads` are the classes of what a call takes and does not change."""
     if isinstance(value, Tensor):
         return "tensor", tuple(value.shape), value.dtype, value.device.type
     if isinstance(value, torch.device):
@@ -309,9 +316,11 @@ def _signature(value: Any) -> Hashable:
     if isinstance(value, int | float):
         return type(value).__name__  # such as the time of a step
     if isinstance(value, list | tuple):
-        return type(value).__name__, tuple(map(_signature, value))
+        return type(value).__name__, tuple(_signature(each, reads) for each in value)
     if isinstance(value, dict):
-        return "dict", tuple((str(name), _signature(each)) for name, each in value.items())
+        return "dict", tuple((str(name), _signature(each, reads)) for name, each in value.items())
+    if type(value).__name__ in reads:
+        return type(value).__name__
     raise Opaque(type(value).__name__)
 
 

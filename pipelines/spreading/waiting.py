@@ -152,6 +152,8 @@ class Later(Tensor):
 
 def finished(tree: Any) -> Any:
     """Collective, where something in it waits: the same with plain tensors."""
+    if not any(isinstance(each, Later) for each in pytree.tree_leaves(tree)):
+        return tree
     return pytree.tree_map(lambda each: each.finished() if isinstance(each, Later) else each, tree)
 
 

@@ -70,22 +70,22 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
     pipe = build(tiny)
     calls = Calls(pipe)
     end = calls.watch()
-    whole = run(pipe, tiny)
+    whole = run(pipe, tiny, 0)
     reference = end()
     end = calls.watch(nudge=NUDGE)
-    nudged = run(pipe, tiny)
+    nudged = run(pipe, tiny, 0)
     end()
     steps: list[tuple[int, int]] = []
     before = 0 if plan == "ulysses=1" else mesh_for(ParallelPlan.parse(plan)).sent.sent_bytes
     handle = latentloom.spread(pipe, plan, on_step=lambda done, total: steps.append((done, total)))
     counts = dict.fromkeys(calls.parts, 0)
     hooks = [_counting(part, module, counts) for part, module in calls.parts.items()]
-    first = run(pipe, tiny)
+    first = run(pipe, tiny, rank)
     num_first, counts = sum(counts.values()), dict.fromkeys(counts, 0)
     for hook in hooks:
         hook.remove()
     hooks = [_counting(part, module, counts) for part, module in calls.parts.items()]
-    second = run(pipe, tiny)
+    second = run(pipe, tiny, rank)
     for hook in hooks:
         hook.remove()
     found = {
@@ -102,7 +102,7 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
         "difference": each_call(calls, reference),
     }
     handle.remove()
-    found["is_restored"] = marked(run(pipe, tiny)) == marked(whole)
+    found["is_restored"] = marked(run(pipe, tiny, 0)) == marked(whole)
     return found
 
 
@@ -119,8 +119,9 @@ def each_call(calls: Calls, reference: list[tuple[str, Any, Any]]) -> float:
     return worst
 
 
-def run(pipe: Any, tiny: Any) -> dict[str, Tensor]:
-    """The result of one run, by what the pipeline calls it."""
+def run(pipe: Any, tiny: Any, seed: int) -> dict[str, Tensor]:
+    """The result of one run, by what the pipeline calls it. `seed` is the default generator's, which some draw from."""
+    torch.manual_seed(seed)
     made = pipe(**tiny.call(), **{"generator": torch.Generator().manual_seed(0), "output_type": "np", **tiny.options})
     return {
         name: torch.as_tensor(np.asarray(value, dtype=np.float32)) for name, value in made.items() if _is_media(value)

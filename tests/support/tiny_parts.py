@@ -14,6 +14,7 @@ from transformers import (
     CLIPTextConfig,
     CLIPVisionConfig,
     CLIPVisionModel,
+    Mistral3Config,
     Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration,
     Qwen2_5_VLProcessor,
@@ -34,7 +35,7 @@ def euler(*, shift: float = 3.0, dynamic: bool = False) -> FlowMatchEulerDiscret
     )
 
 
-def image_vae(kind: Any = AutoencoderKL, *, latents: int = 16, blocks: int = 4, **factors: float) -> Any:
+def image_vae(kind: Any = AutoencoderKL, *, latents: int = 16, blocks: int = 4, **factors: Any) -> Any:
     return kind(
         in_channels=3,
         out_channels=3,
@@ -148,6 +149,35 @@ def qwen_vl(tokenizer: Any) -> Qwen2_5_VLForConditionalGeneration:
         vision_end_token_id=ids("<|vision_end|>"),
     )
     return Qwen2_5_VLForConditionalGeneration(config)
+
+
+def mistral3(tokenizer: Any, kind: Any) -> Any:
+    picture_token = tokenizer.convert_tokens_to_ids("<|image_pad|>")
+    text = {
+        "model_type": "mistral",
+        "vocab_size": len(tokenizer),
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 4,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    vision = {
+        "model_type": "pixtral",
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "image_size": 64,
+        "patch_size": 16,
+        "head_dim": 8,
+    }
+    config = Mistral3Config(
+        text_config=text, vision_config=vision, image_token_index=picture_token, image_token_id=picture_token
+    )
+    return kind(config)
 
 
 def processor(kind: Any, pictures: Any, tokenizer: Any) -> Any:

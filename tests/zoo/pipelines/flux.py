@@ -29,10 +29,10 @@ from diffusers import (
     VisualClozeGenerationPipeline,
     VisualClozePipeline,
 )
-from transformers import CLIPTextModel, Mistral3Config, Mistral3ForConditionalGeneration, Qwen3ForCausalLM
+from transformers import CLIPTextModel, Mistral3ForConditionalGeneration, Qwen3ForCausalLM
 
 from support.tiny_models import flux
-from support.tiny_parts import clip, euler, image_vae, qwen3, t5
+from support.tiny_parts import clip, euler, image_vae, mistral3, qwen3, t5
 from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer, t5_tokenizer
 from zoo.pipelines.tiny import (
     FEWER,
@@ -97,33 +97,9 @@ def chroma(pipeline: Any) -> Any:
 def flux2() -> Any:
     """A tokenizer is the processor, which wants torchvision: pictures go past it."""
     tokenizer = chat_tokenizer()
-    picture_token = tokenizer.convert_tokens_to_ids("<|image_pad|>")
-    text = {
-        "model_type": "mistral",
-        "vocab_size": len(tokenizer),
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 4,
-        "pad_token_id": tokenizer.pad_token_id,
-    }
-    vision = {
-        "model_type": "pixtral",
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "image_size": 64,
-        "patch_size": 16,
-        "head_dim": 8,
-    }
-    config = Mistral3Config(
-        text_config=text, vision_config=vision, image_token_index=picture_token, image_token_id=picture_token
-    )
+    text_encoder = mistral3(tokenizer, Mistral3ForConditionalGeneration)
     parts = flux2_parts(guidance=True)
-    return Flux2Pipeline(text_encoder=Mistral3ForConditionalGeneration(config), tokenizer=tokenizer, **parts)
+    return Flux2Pipeline(text_encoder=text_encoder, tokenizer=tokenizer, **parts)
 
 
 def klein(pipeline: Any, *, is_distilled: bool = False) -> Any:

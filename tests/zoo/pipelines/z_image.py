@@ -69,9 +69,12 @@ def z_image(pipeline: Any, *, control: int | None = None, siglip: bool = False) 
         axes_lens=[1024, 64, 64],
         **HEADS,
     )
+    vae = image_vae(**FACTORS)
+    if siglip:
+        vae.bfloat16()  # the pipeline makes the pictures so, whatever the VAE is
     return pipeline(
         scheduler=euler(),
-        vae=image_vae(**FACTORS),
+        vae=vae,
         text_encoder=qwen3(tokenizer, Qwen3Model, layers=3),
         tokenizer=tokenizer,
         transformer=transformer,

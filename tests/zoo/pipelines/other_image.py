@@ -1,0 +1,209 @@
+"""ERNIE-Image, GLM-Image, Ideogram 4 and OmniGen."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from diffusers import (
+    AutoencoderKLFlux2,
+    ErnieImagePipeline,
+    ErnieImageTransformer2DModel,
+    GlmImagePipeline,
+    GlmImageTransformer2DModel,
+    Ideogram4Pipeline,
+    Ideogram4Transformer2DModel,
+    OmniGenPipeline,
+    OmniGenTransformer2DModel,
+)
+from diffusers.pipelines.omnigen import pipeline_omnigen, processor_omnigen
+from transformers import (
+    ByT5Tokenizer,
+    GlmImageConfig,
+    GlmImageForConditionalGeneration,
+    GlmImageImageProcessorPil,
+    GlmImageProcessor,
+    Mistral3Model,
+    Qwen3VLModel,
+)
+
+from support.tiny_parts import euler, image_vae, mistral3, qwen3_vl, t5
+from support.tiny_tokenizers import chat_tokenizer
+from zoo.pipelines.tiny import GUIDED, PROMPT, SIZED, Tiny, picture, seeded
+
+
+def ernie() -> ErnieImagePipeline:
+    tokenizer = chat_tokenizer()
+    transformer = ErnieImageTransformer2DModel(
+        hidden_size=48,
+        num_attention_heads=3,
+        num_layers=2,
+        ffn_hidden_size=64,
+        text_in_dim=16,
+        rope_axes_dim=(4, 6, 6),
+    )
+    return ErnieImagePipeline(
+        transformer=transformer,
+        vae=image_vae(AutoencoderKLFlux2, latents=32),
+        text_encoder=mistral3(tokenizer, Mistral3Model),
+        tokenizer=tokenizer,
+        scheduler=euler(),
+    )
+
+
+def ideogram4() -> Ideogram4Pipeline:
+    """Of 36 layers of its text encoder 13 are told; what is not guided has a transformer of its own."""
+    tokenizer = chat_tokenizer()
+    config: dict[str, Any] = {
+        "num_layers": 2,
+        "attention_head_dim": 16,
+        "num_attention_heads": 3,
+        "intermediate_size": 32,
+        "adaln_dim": 16,
+        "llm_features_dim": 13 * 32,
+        "rope_theta": 1000,
+        "mrope_section": (4, 2, 2),
+    }
+    return Ideogram4Pipeline(
+        scheduler=euler(shift=1.0),
+        vae=image_vae(AutoencoderKLFlux2, latents=32),
+        text_encoder=qwen3_vl(tokenizer, Qwen3VLModel, layers=36),
+        tokenizer=tokenizer,
+        transformer=Ideogram4Transformer2DModel(**config),
+        unconditional_transformer=Ideogram4Transformer2DModel(**config),
+    )
+
+
+CODES = 64
+"""That GLM-Image's language model can write: each stands for 2 x 2 tokens of its transformer."""
+
+
+def glm_image() -> GlmImagePipeline:
+    tokenizer, glyphs = chat_tokenizer(), ByT5Tokenizer()
+    tokenizer.bos_token = "<|vision_start|>"
+    tokenizer.image_token, tokenizer.grid_bos_token, tokenizer.grid_eos_token = "<|image_pad|>", "<sop>", "<eop>"
+    pictures = GlmImageImageProcessorPil(patch_size=16, temporal_patch_size=1, merge_size=1)
+    transformer = GlmImageTransformer2DModel(
+        num_layers=2,
+        attention_head_dim=16,
+        num_attention_heads=3,
+        text_embed_dim=32,
+        time_embed_dim=16,
+        condition_dim=8,
+        prior_vq_quantizer_codebook_size=CODES,
+    )
+    return GlmImagePipeline(
+        tokenizer=glyphs,
+        processor=GlmImageProcessor(pictures, tokenizer, chat_template=tokenizer.chat_template),
+        text_encoder=t5(glyphs),
+        vision_language_encoder=glm_writer(tokenizer),
+        vae=image_vae(latents_mean=[0.0] * 16, latents_std=[1.0] * 16),
+        transformer=transformer,
+        scheduler=euler(dynamic=True),
+    )
+
+
+def glm_writer(tokenizer: Any) -> GlmImageForConditionalGeneration:
+    """It never ends early: the token that ends a picture is none of those that it can write."""
+    ids = tokenizer.convert_tokens_to_ids
+    text = {
+        "vocab_size": len(tokenizer),
+        "vision_vocab_size": CODES,
+        "hidden_size": 32,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "pad_token_id": tokenizer.pad_token_id,
+        "eos_token_id": ids("<|vision_end|>"),
+        "rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 1e4},
+    }
+    vision = {
+        "depth": 1,
+        "hidden_size": 16,
+        "num_heads": 2,
+        "image_size": 64,
+        "patch_size": 16,
+        "spatial_merge_size": 1,
+        "intermediate_size": 32,
+    }
+    config = GlmImageConfig(
+        text_config=text,
+        vision_config=vision,
+        vq_config={"embed_dim": 16, "num_embeddings": CODES, "latent_channels": 16},
+        image_token_id=ids("<|image_pad|>"),
+        image_start_token_id=ids("<|vision_start|>"),
+        image_end_token_id=ids("<|vision_end|>"),
+    )
+    return GlmImageForConditionalGeneration(config)
+
+
+def omnigen() -> OmniGenPipeline:
+    if not hasattr(processor_omnigen, "transforms"):  # torchvision is not installed
+        processor_omnigen.transforms = TRANSFORMS
+        pipeline_omnigen.OmniGenMultiModalProcessor = processor_omnigen.OmniGenMultiModalProcessor
+    tokenizer = chat_tokenizer()
+    transformer = OmniGenTransformer2DModel(
+        in_channels=16,
+        hidden_size=48,
+        num_attention_heads=3,
+        num_key_value_heads=1,
+        intermediate_size=64,
+        num_layers=2,
+        pad_token_id=0,
+        vocab_size=len(tokenizer),
+        rope_scaling={"long_factor": [1.0] * 8, "short_factor": [1.0] * 8},
+        pos_embed_max_size=16,
+        time_step_dim=16,
+    )
+    vae = image_vae(scaling_factor=0.13025, shift_factor=0.0)
+    return OmniGenPipeline(transformer=transformer, scheduler=euler(), vae=vae, tokenizer=tokenizer)
+
+
+def composed(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    def run(value: Any) -> Any:
+        for step in steps:
+            value = step(value)
+        return value
+
+    return run
+
+
+TRANSFORMS = SimpleNamespace(
+    Compose=composed,
+    Lambda=lambda function: function,
+    ToTensor=lambda: lambda picture: torch.from_numpy(np.array(picture)).permute(2, 0, 1) / 255,
+    Normalize=lambda **_: lambda pixels: pixels * 2 - 1,
+)
+"""What OmniGen's processor uses of torchvision, which then need not be there."""
+
+
+def with_pictures() -> dict[str, Any]:
+    prompt = f"{PROMPT} as in <img><|image_1|></img> and <img><|image_2|></img>"
+    return seeded(**SIZED, prompt=[prompt], input_images=[[picture(), picture(80, 48, seed=40)]])
+
+
+LARGE: dict[str, Any] = {"height": 96, "width": 160, "num_inference_steps": 4}
+"""Three by five codes."""
+
+
+TINY = {
+    "ErnieImagePipeline": Tiny(ernie, lambda: {"prompt": PROMPT, **GUIDED, **SIZED}, branches=2),
+    "GlmImagePipeline": Tiny(
+        glm_image, lambda: {"prompt": "a sign, 'hello'", "guidance_scale": 3.0, **LARGE}, branches=2
+    ),
+    "GlmImagePipeline:picture": Tiny(
+        glm_image,
+        lambda: {"prompt": PROMPT, "guidance_scale": 3.0, **LARGE, "image": [picture(160, 96)]},
+        branches=2,
+    ),
+    "Ideogram4Pipeline": Tiny(
+        ideogram4,
+        lambda: {"prompt": PROMPT, "guidance_schedule": (3.0, 3.0, 3.0, 1.5), **SIZED, "max_sequence_length": 64},
+        branches=2,
+    ),
+    "OmniGenPipeline": Tiny(omnigen, lambda: {"prompt": PROMPT, "guidance_scale": 3.0, **SIZED}, branches=2),
+    "OmniGenPipeline:pictures": Tiny(omnigen, with_pictures, branches=3),
+}
+LEFT_OUT: dict[str, str] = {}
