@@ -16,6 +16,10 @@ from transformers import (
     CLIPVisionModel,
     Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration,
+    Qwen2_5_VLProcessor,
+    Qwen2VLImageProcessorPil,
+    Qwen3Config,
+    Qwen3VLConfig,
     T5Config,
     T5EncoderModel,
     UMT5Config,
@@ -30,11 +34,11 @@ def euler(*, shift: float = 3.0, dynamic: bool = False) -> FlowMatchEulerDiscret
     )
 
 
-def image_vae(**factors: float) -> AutoencoderKL:
-    return AutoencoderKL(
+def image_vae(kind: Any = AutoencoderKL, *, latents: int = 16, **factors: float) -> Any:
+    return kind(
         in_channels=3,
         out_channels=3,
-        latent_channels=16,
+        latent_channels=latents,
         block_out_channels=(8, 8, 16, 16),  # four blocks: 8 pixels a latent, as in every published model
         layers_per_block=1,
         norm_num_groups=4,
@@ -93,6 +97,25 @@ def t5(tokenizer: Any, kind: Any = T5EncoderModel, config: Any = T5Config, *, wi
     )
 
 
+def qwen3(tokenizer: Any, kind: Any, *, width: int = 32, layers: int = 2, config: Any = Qwen3Config) -> Any:
+    """The language models of Qwen3, or of a class whose config is alike."""
+    return kind(
+        config(
+            vocab_size=len(tokenizer),
+            hidden_size=width,
+            intermediate_size=2 * width,
+            num_hidden_layers=layers,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=width // 4,
+            max_position_embeddings=4096,
+            bos_token_id=None,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+        )
+    )
+
+
 def qwen_vl(tokenizer: Any) -> Qwen2_5_VLForConditionalGeneration:
     ids = tokenizer.convert_tokens_to_ids
     text = {
@@ -125,6 +148,53 @@ def qwen_vl(tokenizer: Any) -> Qwen2_5_VLForConditionalGeneration:
         vision_end_token_id=ids("<|vision_end|>"),
     )
     return Qwen2_5_VLForConditionalGeneration(config)
+
+
+def processor(kind: Any, pictures: Any, tokenizer: Any) -> Any:
+    """For texts and pictures, without videos: a video processor wants torchvision, and its absence is not checked."""
+    unchecked = {"check_argument_for_proper_class": lambda self, name, argument: None}
+    made = type(kind.__name__, (kind,), unchecked)
+    return made(pictures, tokenizer, None, chat_template=tokenizer.chat_template)
+
+
+def qwen_processor(tokenizer: Any, kind: Any = Qwen2_5_VLProcessor, *, patch: int = 14, most: int = 2) -> Any:
+    """A picture becomes at most `most` x `most` tokens of text."""
+    size = {"shortest_edge": (2 * patch) ** 2, "longest_edge": (2 * most * patch) ** 2}
+    return processor(kind, Qwen2VLImageProcessorPil(size=size, patch_size=patch), tokenizer)
+
+
+def qwen3_vl(tokenizer: Any, kind: Any, *, layers: int = 2) -> Any:
+    ids = tokenizer.convert_tokens_to_ids
+    text = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "max_position_embeddings": 4096,
+        "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e6},
+    }
+    vision = {
+        "depth": 2,
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_heads": 2,
+        "out_hidden_size": 32,
+        "patch_size": 16,
+        "num_position_embeddings": 16,
+        "deepstack_visual_indexes": [0],
+    }
+    config = Qwen3VLConfig(
+        text_config=text,
+        vision_config=vision,
+        image_token_id=ids("<|image_pad|>"),
+        video_token_id=ids("<|video_pad|>"),
+        vision_start_token_id=ids("<|vision_start|>"),
+        vision_end_token_id=ids("<|vision_end|>"),
+    )
+    return kind(config)
 
 
 QUERY_KEY_NORMS = ("norm_q.", "norm_k.", "norm_added_q.", "norm_added_k.")

@@ -33,6 +33,13 @@ QWEN_SPECIAL = [
     "<|video_pad|>",
 ]
 
+CHAT = """{% for message in messages %}<|im_start|>{{ message['role'] }}
+{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}\
+{% if part['type'] == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}\
+{% endfor %}{% endif %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+
 
 def clip_tokenizer(length: int = 77) -> CLIPTokenizer:
     """The layout of CLIP: bytes, bytes that end a word, merges, start and end of text (the pooler wants it last)."""
@@ -58,6 +65,13 @@ def qwen_tokenizer(length: int = 4096) -> Qwen2Tokenizer:
     tokens = sorted(pre_tokenizers.ByteLevel.alphabet()) + ["".join(merge) for merge in merges] + QWEN_SPECIAL
     vocab = {token: i for i, token in enumerate(dict.fromkeys(tokens))}
     return Qwen2Tokenizer(vocab=vocab, merges=merges, model_max_length=length, extra_special_tokens=QWEN_SPECIAL[1:])
+
+
+def chat_tokenizer(length: int = 4096) -> Qwen2Tokenizer:
+    """With a chat template, for messages of a string or of a list of texts and pictures."""
+    tokenizer = qwen_tokenizer(length)
+    tokenizer.chat_template = CHAT
+    return tokenizer
 
 
 def _merges(like: Any, texts: list[str], *, size: int, end_of_word_suffix: str = "") -> list[tuple[str, str]]:
