@@ -3,6 +3,7 @@
 tiny.py: What a row holds, pictures to give them, and how one is built.
 live.py: Which pipelines the installed diffusers has today for the transformers that the project splits.
 flux.py: FLUX.1 and what is made from it (VisualCloze, Chroma), and FLUX.2.
+hunyuan.py: HunyuanVideo, HunyuanVideo 1.5, FramePack, and HunyuanImage.
 ltx.py: LTX, and LTX-2 with sound.
 other.py: Families of one or two pipelines: AuraFlow, Bria, DiT, PixArt, PRX, and the two that make sound.
 other_image.py: ERNIE-Image, GLM-Image, Ideogram 4 and OmniGen.
@@ -14,11 +15,12 @@ wan.py: Wan and what is built on it: Lucy-Edit, ChronoEdit, SkyReels-V2, AnyFlow
 z_image.py: Z-Image with ControlNet and Omni, Lumina 2, Ovis-Image and LongCat-Image.
 """
 
-from zoo.pipelines import flux, ltx, other, other_image, qwen3_vl, qwen_image, sana, sd3, wan, z_image
+from zoo.pipelines import flux, hunyuan, ltx, other, other_image, qwen3_vl, qwen_image, sana, sd3, wan, z_image
 from zoo.pipelines.tiny import Tiny
 
 MODULES = (
     flux,
+    hunyuan,
     ltx,
     other,
     other_image,
