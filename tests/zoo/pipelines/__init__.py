@@ -5,17 +5,18 @@ live.py: Which pipelines the installed diffusers has today for the transformers 
 flux.py: FLUX.1 and what is made from it (VisualCloze, Chroma), and FLUX.2.
 hunyuan.py: HunyuanVideo, HunyuanVideo 1.5, FramePack, and HunyuanImage.
 ltx.py: LTX, and LTX-2 with sound.
-other.py: Families of one or two pipelines: AuraFlow, Bria, DiT, PixArt, PRX, and the two that make sound.
+other.py: Families of one or two pipelines: AuraFlow, Bria, DiT, PixArt, PRX, and the first HunyuanDiT and Lumina.
 other_image.py: ERNIE-Image, GLM-Image, Ideogram 4 and OmniGen.
 qwen3_vl.py: Families whose text encoder is Qwen3-VL: Fibo 2, JoyImage Edit, Nucleus Image.
 qwen_image.py: Qwen-Image: text, pictures, edits, layers and ControlNet; Qwen-Image 2.1; Krea 2, which has its VAE.
 sana.py: Sana: pictures, Sprint, ControlNet, video, and a world that a camera walks through.
 sd3.py: Stable Diffusion 3 with ControlNet and PAG, CogView 3 and 4, HiDream.
+sound.py: Families that make sound: ACE-Step, LongCat audio, Stable Audio.
 wan.py: Wan and what is built on it: Lucy-Edit, ChronoEdit, SkyReels-V2, AnyFlow and Helios.
 z_image.py: Z-Image with ControlNet and Omni, Lumina 2, Ovis-Image and LongCat-Image.
 """
 
-from zoo.pipelines import flux, hunyuan, ltx, other, other_image, qwen3_vl, qwen_image, sana, sd3, wan, z_image
+from zoo.pipelines import flux, hunyuan, ltx, other, other_image, qwen3_vl, qwen_image, sana, sd3, sound, wan, z_image
 from zoo.pipelines.tiny import Tiny
 
 MODULES = (
@@ -28,6 +29,7 @@ MODULES = (
     qwen_image,
     sana,
     sd3,
+    sound,
     wan,
     z_image,
 )

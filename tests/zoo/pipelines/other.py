@@ -1,31 +1,35 @@
-"""Families of one or two pipelines: AuraFlow, Bria, DiT, PixArt, PRX, and the two that make sound."""
+"""Families of one or two pipelines: AuraFlow, Bria, DiT, PixArt, PRX, and the first HunyuanDiT and Lumina."""
 
 from functools import partial
 from typing import Any
 
 from diffusers import (
-    AceStepPipeline,
     AuraFlowPipeline,
     AutoencoderKLWan,
-    AutoencoderOobleck,
     BriaFiboEditPipeline,
     BriaFiboPipeline,
     BriaPipeline,
     DDIMScheduler,
+    DDPMScheduler,
     DiffusionPipeline,
     DiTPipeline,
     DPMSolverMultistepScheduler,
-    FlowMatchEulerDiscreteScheduler,
-    LongCatAudioDiTPipeline,
-    LongCatAudioDiTVae,
+    HunyuanDiT2DControlNetModel,
+    HunyuanDiTControlNetPipeline,
+    HunyuanDiTPAGPipeline,
+    HunyuanDiTPipeline,
+    LuminaPipeline,
     PixArtAlphaPipeline,
     PixArtSigmaPAGPipeline,
     PixArtSigmaPipeline,
     PRXPipeline,
     PRXPixelPipeline,
 )
-from diffusers.pipelines.ace_step.modeling_ace_step import AceStepConditionEncoder
 from transformers import (
+    BertConfig,
+    BertModel,
+    GemmaConfig,
+    GemmaModel,
     Qwen3Config,
     Qwen3Model,
     SmolLM3Config,
@@ -38,7 +42,7 @@ from transformers.models.t5gemma.modeling_t5gemma import T5GemmaEncoder
 
 from support.tiny_parts import euler, image_vae, t5
 from support.tiny_tokenizers import qwen_tokenizer, t5_tokenizer
-from zoo import audio, cross, image_joint, single_stream
+from zoo import cross, hunyuan, image_joint, single_stream
 from zoo.cases import tiny_transformer
 from zoo.pipelines.tiny import PROMPT, Tiny, mask, picture
 
@@ -46,9 +50,18 @@ LATENTS = {"in_channels": 16, "out_channels": 32}
 """The mean and what is dropped of the variance."""
 
 
+HUNYUAN = {
+    "in_channels": 16,
+    "cross_attention_dim": 16,
+    "cross_attention_dim_t5": 32,
+    "text_len": 77,
+    "text_len_t5": 256,
+}
+
+
 def aura_flow() -> DiffusionPipeline:
     transformer = tiny_transformer(image_joint.aura_flow, in_channels=16, out_channels=16)
-    return AuraFlowPipeline(**_umt5(32), vae=_vae(), transformer=transformer, scheduler=euler())
+    return AuraFlowPipeline(**_umt5(), vae=_vae(), transformer=transformer, scheduler=euler())
 
 
 def bria() -> DiffusionPipeline:
@@ -76,6 +89,61 @@ def dit() -> DiffusionPipeline:
     return DiTPipeline(vae=_vae(), transformer=transformer, scheduler=DDIMScheduler())
 
 
+def hunyuan_dit(pipeline: type[DiffusionPipeline] = HunyuanDiTPipeline, **more: Any) -> DiffusionPipeline:
+    """Four layers, the last two of which read what the first left; without a safety checker."""
+    tokenizer = qwen_tokenizer(77)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=77,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    second = _t5()
+    return pipeline(
+        tokenizer=tokenizer,
+        text_encoder=BertModel(config),
+        tokenizer_2=second["tokenizer"],
+        text_encoder_2=second["text_encoder"],
+        vae=_vae(),
+        transformer=tiny_transformer(hunyuan.hunyuan_dit, **HUNYUAN, learn_sigma=True),
+        scheduler=DDPMScheduler(),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+        **more,
+    )
+
+
+def hunyuan_dit_controlnet() -> DiffusionPipeline:
+    net = HunyuanDiT2DControlNetModel(
+        num_attention_heads=3,
+        attention_head_dim=8,
+        patch_size=2,
+        sample_size=16,
+        hidden_size=24,
+        transformer_num_layers=4,
+        mlp_ratio=2.0,
+        pooled_projection_dim=8,
+        **HUNYUAN,
+    )
+    return hunyuan_dit(HunyuanDiTControlNetPipeline, controlnet=net)
+
+
+def lumina() -> DiffusionPipeline:
+    tokenizer = qwen_tokenizer()
+    config = GemmaConfig(**_language(tokenizer), num_hidden_layers=2, head_dim=4)
+    return LuminaPipeline(
+        tokenizer=tokenizer,
+        text_encoder=GemmaModel(config),
+        vae=_vae(),
+        transformer=tiny_transformer(single_stream.lumina_next, in_channels=16),
+        scheduler=euler(),
+    )
+
+
 def pixart(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
     transformer = tiny_transformer(cross.pixart, **LATENTS, caption_channels=32)
     return pipeline(**_t5(), vae=_vae(), transformer=transformer, scheduler=DPMSolverMultistepScheduler())
@@ -90,49 +158,6 @@ def prx_pixel() -> DiffusionPipeline:
     """Tokens of 16 x 16 pixels; the language model of Qwen3 stands for that of Qwen3-VL."""
     transformer = tiny_transformer(single_stream.prx, in_channels=3, patch_size=16, bottleneck_size=12)
     return PRXPixelPipeline(**_qwen3(), transformer=transformer, scheduler=euler(), prompt_max_tokens=31)
-
-
-def ace_step() -> DiffusionPipeline:
-    """160 samples and 20 latents a second; two layers that see their neighbours only, two that see all."""
-    return AceStepPipeline(
-        **_qwen3(),
-        vae=AutoencoderOobleck(
-            encoder_hidden_size=8,
-            downsampling_ratios=[2, 4],
-            channel_multiples=[1, 2],
-            decoder_channels=8,
-            decoder_input_channels=4,
-            sampling_rate=160,
-        ),
-        condition_encoder=AceStepConditionEncoder(
-            hidden_size=16,
-            intermediate_size=32,
-            text_hidden_dim=16,
-            timbre_hidden_dim=4,
-            num_lyric_encoder_hidden_layers=2,
-            num_timbre_encoder_hidden_layers=2,
-            num_attention_heads=2,
-            num_key_value_heads=1,
-            head_dim=8,
-            sliding_window=4,
-        ),
-        transformer=tiny_transformer(audio.ace_step, num_hidden_layers=4),
-        scheduler=FlowMatchEulerDiscreteScheduler(num_train_timesteps=1, shift=1.0),
-    )
-
-
-def long_cat_audio() -> DiffusionPipeline:
-    """200 samples and 25 latents a second."""
-    vae = LongCatAudioDiTVae(
-        channels=8,
-        c_mults=[1, 2],
-        strides=[2, 4],
-        latent_dim=4,
-        encoder_latent_dim=8,
-        downsampling_ratio=8,
-        sample_rate=200,
-    )
-    return LongCatAudioDiTPipeline(**_umt5(16), vae=vae, transformer=tiny_transformer(audio.longcat_audio))
 
 
 def _vae() -> Any:
@@ -159,9 +184,9 @@ def _t5() -> dict[str, Any]:
     return {"tokenizer": tokenizer, "text_encoder": t5(tokenizer)}
 
 
-def _umt5(width: int) -> dict[str, Any]:
+def _umt5() -> dict[str, Any]:
     tokenizer = t5_tokenizer()
-    return {"tokenizer": tokenizer, "text_encoder": t5(tokenizer, UMT5EncoderModel, UMT5Config, width=width)}
+    return {"tokenizer": tokenizer, "text_encoder": t5(tokenizer, UMT5EncoderModel, UMT5Config)}
 
 
 def _t5_gemma() -> dict[str, Any]:
@@ -219,6 +244,19 @@ def _raw() -> dict[str, Any]:
     return _short() | {"clean_caption": False, "use_resolution_binning": False}
 
 
+def _controlled() -> dict[str, Any]:
+    """The latents of the control picture are drawn from torch's global generator."""
+    return _unbinned() | {"control_image": picture(80, 48), "controlnet_conditioning_scale": 0.6}
+
+
+def _perturbed_hunyuan() -> dict[str, Any]:
+    return _unbinned() | {"pag_scale": 2.0}
+
+
+def _uncleaned() -> dict[str, Any]:
+    return _picture() | {"clean_caption": False}
+
+
 def _perturbed() -> dict[str, Any]:
     """Three branches, in a tripled batch."""
     return _raw() | {"pag_scale": 2.0}
@@ -228,46 +266,20 @@ def _unbinned() -> dict[str, Any]:
     return _picture() | {"use_resolution_binning": False}
 
 
-def _song() -> dict[str, Any]:
-    """29 latents, two a token, and two branches in a doubled batch."""
-    return {
-        "prompt": PROMPT,
-        "lyrics": "la la",
-        "audio_duration": 1.45,
-        "num_inference_steps": 4,
-        "guidance_scale": 3.0,
-    }
-
-
-def _song_guided_late() -> dict[str, Any]:
-    """The first steps have one branch."""
-    return _song() | {"cfg_interval_start": 0.2}
-
-
-def _sound() -> dict[str, Any]:
-    """15 latents, and two branches, one after the other."""
-    return {
-        "prompt": PROMPT,
-        "negative_prompt": "bad",
-        "audio_duration_s": 0.6,
-        "num_inference_steps": 4,
-        "guidance_scale": 3.0,
-    }
-
-
 TINY = {
     "AuraFlowPipeline": Tiny(aura_flow, _short, branches=2),
     "BriaPipeline": Tiny(bria, _short, branches=2),
     "BriaFiboPipeline": Tiny(partial(fibo, BriaFiboPipeline), _picture, branches=2),
     "BriaFiboEditPipeline": Tiny(partial(fibo, BriaFiboEditPipeline), _edit, branches=2),
     "DiTPipeline": Tiny(dit, _label, branches=2),
+    "HunyuanDiTPipeline": Tiny(hunyuan_dit, _unbinned, branches=2),
+    "HunyuanDiTPAGPipeline": Tiny(partial(hunyuan_dit, HunyuanDiTPAGPipeline), _perturbed_hunyuan, branches=3),
+    "HunyuanDiTControlNetPipeline": Tiny(hunyuan_dit_controlnet, _controlled, branches=2),
+    "LuminaPipeline": Tiny(lumina, _uncleaned, branches=2),
     "PixArtAlphaPipeline": Tiny(partial(pixart, PixArtAlphaPipeline), _raw, branches=2),
     "PixArtSigmaPipeline": Tiny(partial(pixart, PixArtSigmaPipeline), _raw, branches=2),
     "PixArtSigmaPAGPipeline": Tiny(partial(pixart, PixArtSigmaPAGPipeline), _perturbed, branches=3),
     "PRXPipeline": Tiny(prx, _unbinned, branches=2),
     "PRXPixelPipeline": Tiny(prx_pixel, _unbinned, branches=2),
-    "AceStepPipeline": Tiny(ace_step, _song, branches=2),
-    "AceStepPipeline:guided late": Tiny(ace_step, _song_guided_late, branches=2),
-    "LongCatAudioDiTPipeline": Tiny(long_cat_audio, _sound, branches=2),
 }
 LEFT_OUT: dict[str, str] = {}

@@ -15,16 +15,20 @@ from diffusers import (
     SanaSprintImg2ImgPipeline,
     SanaSprintPipeline,
     SanaVideoPipeline,
+    SanaWMLTX2Refiner,
     SanaWMPipeline,
     SCMScheduler,
 )
-from transformers import Gemma2Config, Gemma2Model
+from diffusers.pipelines.ltx2.connectors import LTX2TextConnectors
+from transformers import Gemma2Config, Gemma2Model, Gemma3Config, Gemma3ForConditionalGeneration
 
 from support.tiny_parts import euler
 from support.tiny_tokenizers import qwen_tokenizer
-from zoo import cross
-from zoo.cases import tiny_transformer
+from zoo import cross, video
+from zoo.cases import Case, noise, tiny_transformer
 from zoo.pipelines.tiny import PROMPT, Tiny, picture
+
+GEMMA = {"intermediate_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4}
 
 
 def sana(pipeline: type[DiffusionPipeline] = SanaPipeline, **more: Any) -> DiffusionPipeline:
@@ -32,9 +36,9 @@ def sana(pipeline: type[DiffusionPipeline] = SanaPipeline, **more: Any) -> Diffu
 
 
 def controlnet() -> DiffusionPipeline:
-    """The net has one block, whose residual the first two blocks of the transformer take."""
-    config = {name: value for name, value in _config().items() if name != "num_layers"}
-    return sana(SanaControlNetPipeline, controlnet=SanaControlNetModel(**config, num_layers=1))
+    """The net has one block, whose residual the second block of the transformer takes."""
+    _, config, _ = cross.sana(Case("tiny", heads=3))
+    return sana(SanaControlNetPipeline, controlnet=SanaControlNetModel(**{**config, "num_layers": 1}))
 
 
 def sprint(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
@@ -42,7 +46,7 @@ def sprint(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
     return pipeline(**gemma(8), vae=_image_vae(), transformer=transformer, scheduler=SCMScheduler())
 
 
-def video(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
+def to_video(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
     """With the VAE of LTX-2, as its 720p model."""
     transformer = tiny_transformer(cross.sana_video, patch_size=(1, 1, 1))
     return pipeline(**gemma(8), vae=_video_vae(), transformer=transformer, scheduler=euler())
@@ -54,26 +58,51 @@ def world() -> DiffusionPipeline:
     return SanaWMPipeline(**gemma(16), vae=_video_vae(), transformer=transformer, scheduler=euler())
 
 
+def refiner() -> DiffusionPipeline:
+    """LTX-2 without its sound."""
+    tokenizer = qwen_tokenizer()
+    text = {"vocab_size": len(tokenizer), "num_hidden_layers": 2, **GEMMA, "pad_token_id": tokenizer.pad_token_id}
+    sight = {"num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 16, "patch_size": 8}
+    config = Gemma3Config(
+        text_config=text | {"hidden_size": 16, "sliding_window": 64},
+        vision_config=sight | {"hidden_size": 16, "intermediate_size": 16},
+        mm_tokens_per_image=4,
+    )
+    connectors = LTX2TextConnectors(
+        caption_channels=16,
+        text_proj_in_factor=3,
+        video_connector_num_attention_heads=4,
+        video_connector_attention_head_dim=4,
+        video_connector_num_layers=1,
+        video_connector_num_learnable_registers=None,
+        audio_connector_num_attention_heads=4,
+        audio_connector_attention_head_dim=4,
+        audio_connector_num_layers=1,
+        audio_connector_num_learnable_registers=None,
+        connector_rope_base_seq_len=31,
+        rope_double_precision=False,
+    )
+    return SanaWMLTX2Refiner(
+        transformer=tiny_transformer(video.sana_wm_refiner),
+        connectors=connectors,
+        tokenizer=tokenizer,
+        text_encoder=Gemma3ForConditionalGeneration(config),
+        scheduler=euler(shift=1.0),
+        vae=_video_vae(),
+        text_max_sequence_length=31,
+    )
+
+
 def gemma(width: int) -> dict[str, Any]:
     tokenizer = qwen_tokenizer()
     config = Gemma2Config(
         vocab_size=len(tokenizer),
         hidden_size=width,
-        intermediate_size=32,
         num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=4,
         pad_token_id=tokenizer.pad_token_id,
+        **GEMMA,
     )
     return {"tokenizer": tokenizer, "text_encoder": Gemma2Model(config)}
-
-
-def _config() -> dict[str, Any]:
-    names = ("patch_size", "in_channels", "out_channels", "attention_head_dim", "caption_channels", "num_layers")
-    heads = ("num_attention_heads", "num_cross_attention_heads", "cross_attention_head_dim", "cross_attention_dim")
-    config = tiny_transformer(cross.sana).config
-    return {name: config[name] for name in names + heads}
 
 
 def _image_vae() -> AutoencoderDC:
@@ -165,14 +194,26 @@ def _world() -> dict[str, Any]:
     return call | camera | {"image": picture(160, 96), "num_frames": 17, "chi_prompt": ["Describe:"]}
 
 
+def _refined() -> dict[str, Any]:
+    """A frame, then windows of two and one, three by five tokens each: four steps, and a call that keeps the keys."""
+    return {
+        "sana_latent": noise(1, 4, 4, 3, 5),
+        "prompt": PROMPT,
+        "fps": 16.0,
+        "block_size": 2,
+        "sigmas": (0.9, 0.7, 0.5, 0.3, 0.0),
+    }
+
+
 TINY = {
     "SanaPipeline": Tiny(sana, _guided, branches=2),
     "SanaPAGPipeline": Tiny(partial(sana, SanaPAGPipeline), _perturbed, branches=3),
     "SanaControlNetPipeline": Tiny(controlnet, _controlled, branches=2),
     "SanaSprintPipeline": Tiny(partial(sprint, SanaSprintPipeline), _sprint),
     "SanaSprintImg2ImgPipeline": Tiny(partial(sprint, SanaSprintImg2ImgPipeline), _sprint_image),
-    "SanaVideoPipeline": Tiny(partial(video, SanaVideoPipeline), _video, branches=2),
-    "SanaImageToVideoPipeline": Tiny(partial(video, SanaImageToVideoPipeline), _video_image, branches=2),
+    "SanaVideoPipeline": Tiny(partial(to_video, SanaVideoPipeline), _video, branches=2),
+    "SanaImageToVideoPipeline": Tiny(partial(to_video, SanaImageToVideoPipeline), _video_image, branches=2),
     "SanaWMPipeline": Tiny(world, _world, branches=2),
+    "SanaWMLTX2Refiner": Tiny(refiner, _refined),
 }
 LEFT_OUT: dict[str, str] = {}

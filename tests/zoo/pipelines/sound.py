@@ -1,0 +1,215 @@
+"""Families that make sound: ACE-Step, LongCat audio, Stable Audio."""
+
+from functools import partial
+from typing import Any
+
+import torch
+from diffusers import (
+    AceStepPipeline,
+    AutoencoderOobleck,
+    AutoencoderSAME,
+    DiffusionPipeline,
+    EDMDPMSolverMultistepScheduler,
+    FlowMatchEulerDiscreteScheduler,
+    LongCatAudioDiTPipeline,
+    LongCatAudioDiTVae,
+    StableAudio3AudioToAudioPipeline,
+    StableAudio3InpaintPipeline,
+    StableAudio3Pipeline,
+    StableAudioPipeline,
+    StableAudioProjectionModel,
+)
+from diffusers.pipelines.ace_step.modeling_ace_step import AceStepConditionEncoder
+from diffusers.pipelines.stable_audio_3.modeling_stable_audio_3 import StableAudio3DurationEmbedder
+from transformers import (
+    Qwen3Config,
+    Qwen3Model,
+    T5GemmaConfig,
+    T5GemmaEncoderModel,
+    T5GemmaModuleConfig,
+    UMT5Config,
+    UMT5EncoderModel,
+)
+
+from support.tiny_parts import t5
+from support.tiny_tokenizers import qwen_tokenizer, t5_tokenizer
+from zoo import audio
+from zoo.cases import tiny_transformer
+from zoo.pipelines.tiny import PROMPT, Tiny
+
+
+def ace_step() -> DiffusionPipeline:
+    """160 samples and 20 latents a second; two layers that see their neighbours only, two that see all."""
+    tokenizer = qwen_tokenizer()
+    return AceStepPipeline(
+        tokenizer=tokenizer,
+        text_encoder=Qwen3Model(Qwen3Config(**_language(tokenizer), num_hidden_layers=2, head_dim=4)),
+        vae=_oobleck(160),
+        condition_encoder=AceStepConditionEncoder(
+            hidden_size=16,
+            intermediate_size=32,
+            text_hidden_dim=16,
+            timbre_hidden_dim=4,
+            num_lyric_encoder_hidden_layers=2,
+            num_timbre_encoder_hidden_layers=2,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            head_dim=8,
+            sliding_window=4,
+        ),
+        transformer=tiny_transformer(audio.ace_step, num_hidden_layers=4),
+        scheduler=FlowMatchEulerDiscreteScheduler(num_train_timesteps=1, shift=1.0),
+    )
+
+
+def long_cat_audio() -> DiffusionPipeline:
+    """200 samples and 25 latents a second."""
+    vae = LongCatAudioDiTVae(
+        channels=8,
+        c_mults=[1, 2],
+        strides=[2, 4],
+        latent_dim=4,
+        encoder_latent_dim=8,
+        downsampling_ratio=8,
+        sample_rate=200,
+    )
+    tokenizer = t5_tokenizer()
+    return LongCatAudioDiTPipeline(
+        vae=vae,
+        tokenizer=tokenizer,
+        text_encoder=t5(tokenizer, UMT5EncoderModel, UMT5Config, width=16),
+        transformer=tiny_transformer(audio.longcat_audio),
+    )
+
+
+def stable_audio() -> DiffusionPipeline:
+    """100 samples and 12.5 latents a second; 14 latents and a token of the time."""
+    tokenizer = t5_tokenizer(31)
+    return StableAudioPipeline(
+        vae=_oobleck(100),
+        tokenizer=tokenizer,
+        text_encoder=t5(tokenizer),
+        projection_model=StableAudioProjectionModel(32, 16, 0, 47),
+        transformer=tiny_transformer(audio.stable_audio, sample_size=14, global_states_input_dim=32),
+        scheduler=EDMDPMSolverMultistepScheduler(sigma_max=80.0, solver_order=2, prediction_type="v_prediction"),
+    )
+
+
+def stable_audio3(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
+    """128 samples and 16 latents a second."""
+    tokenizer = qwen_tokenizer(31)
+    module = T5GemmaModuleConfig(**_language(tokenizer), num_hidden_layers=2, head_dim=4)
+    config = T5GemmaConfig(encoder=module, decoder=module, is_encoder_decoder=False, vocab_size=len(tokenizer))
+    return pipeline(
+        vae=AutoencoderSAME(
+            patch_size=4,
+            encoder_channels=8,
+            encoder_c_mults=[2],
+            encoder_strides=[2],
+            encoder_transformer_depths=[1],
+            latent_dim=4,
+            dim_heads=8,
+            sampling_rate=128,
+        ),
+        tokenizer=tokenizer,
+        text_encoder=T5GemmaEncoderModel(config),
+        duration_embedder=StableAudio3DurationEmbedder(output_dim=16, fourier_dim=8),
+        transformer=tiny_transformer(audio.stable_audio3),
+        scheduler=FlowMatchEulerDiscreteScheduler(num_train_timesteps=1, shift=1.0),
+    )
+
+
+def _oobleck(rate: int) -> AutoencoderOobleck:
+    """Eight samples a latent."""
+    return AutoencoderOobleck(
+        encoder_hidden_size=8,
+        downsampling_ratios=[2, 4],
+        channel_multiples=[1, 2],
+        decoder_channels=8,
+        decoder_input_channels=4,
+        sampling_rate=rate,
+    )
+
+
+def _language(tokenizer: Any) -> dict[str, Any]:
+    return {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "pad_token_id": tokenizer.pad_token_id,
+        "bos_token_id": tokenizer.pad_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+    }
+
+
+def _song() -> dict[str, Any]:
+    """29 latents, two a token, and two branches in a doubled batch."""
+    return {
+        "prompt": PROMPT,
+        "lyrics": "la la",
+        "audio_duration": 1.45,
+        "num_inference_steps": 4,
+        "guidance_scale": 3.0,
+    }
+
+
+def _song_guided_late() -> dict[str, Any]:
+    """The first steps have one branch."""
+    return _song() | {"cfg_interval_start": 0.2}
+
+
+def _sound() -> dict[str, Any]:
+    """15 latents, and two branches, one after the other."""
+    return {
+        "prompt": PROMPT,
+        "negative_prompt": "bad",
+        "audio_duration_s": 0.6,
+        "num_inference_steps": 4,
+        "guidance_scale": 3.0,
+    }
+
+
+def _long_sound() -> dict[str, Any]:
+    """14 latents, and two branches in a doubled batch."""
+    return {
+        "prompt": PROMPT,
+        "negative_prompt": "bad",
+        "audio_end_in_s": 1.12,
+        "num_inference_steps": 4,
+        "guidance_scale": 3.0,
+    }
+
+
+def _audio() -> dict[str, Any]:
+    """14 latents after five tokens of memory."""
+    return {"prompt": PROMPT, "duration": 0.875, "num_inference_steps": 4}
+
+
+def _guided() -> dict[str, Any]:
+    return _audio() | {"negative_prompt": "bad", "guidance_scale": 3.0}
+
+
+def _from_audio() -> dict[str, Any]:
+    return _audio() | {"audio": _wave(), "init_noise_level": 0.8}
+
+
+def _painted() -> dict[str, Any]:
+    return _audio() | {"audio": _wave(), "mask_start_seconds": 0.25, "mask_end_seconds": 0.5}
+
+
+def _wave() -> torch.Tensor:
+    return 0.3 * torch.sin(torch.arange(224.0).reshape(1, 2, 112))
+
+
+TINY = {
+    "AceStepPipeline": Tiny(ace_step, _song, branches=2),
+    "AceStepPipeline:guided late": Tiny(ace_step, _song_guided_late, branches=2),
+    "LongCatAudioDiTPipeline": Tiny(long_cat_audio, _sound, branches=2),
+    "StableAudioPipeline": Tiny(stable_audio, _long_sound, branches=2),
+    "StableAudio3Pipeline": Tiny(partial(stable_audio3, StableAudio3Pipeline), _guided, branches=2),
+    "StableAudio3AudioToAudioPipeline": Tiny(partial(stable_audio3, StableAudio3AudioToAudioPipeline), _from_audio),
+    "StableAudio3InpaintPipeline": Tiny(partial(stable_audio3, StableAudio3InpaintPipeline), _painted),
+}
+LEFT_OUT: dict[str, str] = {}
