@@ -34,7 +34,7 @@ Call = Callable[[Any], Any]
 Mode = Literal["whole", "rows", "turns"]
 
 
-CACHES = {name: ("kv_cache_mode", "cached") for name in ("Flux2KVCache", "QwenImage21KVCache")}
+CACHES = dict.fromkeys(("Flux2KVCache", "QwenImage21KVCache"), ("kv_cache_mode", "cached"))
 """Objects that calls take and fill, by class: the argument that says what a call does, and its value in one that only
 reads. All ranks compute the calls that fill it, so all have it."""
 

@@ -35,20 +35,12 @@ def euler(*, shift: float = 3.0, dynamic: bool = False) -> FlowMatchEulerDiscret
     )
 
 
-<<<<<<< HEAD
 def image_vae(kind: Any = AutoencoderKL, *, latents: int = 16, blocks: int = 4, **factors: Any) -> Any:
-=======
-def image_vae(kind: Any = AutoencoderKL, *, latents: int = 16, **factors: float) -> Any:
->>>>>>> h/z2
     return kind(
         in_channels=3,
         out_channels=3,
         latent_channels=latents,
-<<<<<<< HEAD
         block_out_channels=(8,) * (blocks - 2) + (16, 16),  # four: 8 pixels a latent, as in published models
-=======
-        block_out_channels=(8, 8, 16, 16),  # four blocks: 8 pixels a latent, as in every published model
->>>>>>> h/z2
         layers_per_block=1,
         norm_num_groups=4,
         down_block_types=("DownEncoderBlock2D",) * blocks,
@@ -159,7 +151,6 @@ def qwen_vl(tokenizer: Any) -> Qwen2_5_VLForConditionalGeneration:
     return Qwen2_5_VLForConditionalGeneration(config)
 
 
-<<<<<<< HEAD
 def mistral3(tokenizer: Any, kind: Any) -> Any:
     picture_token = tokenizer.convert_tokens_to_ids("<|image_pad|>")
     text = {
@@ -189,8 +180,6 @@ def mistral3(tokenizer: Any, kind: Any) -> Any:
     return kind(config)
 
 
-=======
->>>>>>> h/z2
 def processor(kind: Any, pictures: Any, tokenizer: Any) -> Any:
     """For texts and pictures, without videos: a video processor wants torchvision, and its absence is not checked."""
     unchecked = {"check_argument_for_proper_class": lambda self, name, argument: None}
