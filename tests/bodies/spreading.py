@@ -4,133 +4,168 @@ from __future__ import annotations
 
 import copy
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 import latentloom
+from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.mesh import mesh_for
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines.spreading.branches import KNOWN
+from latentloom.pipelines.spreading.waiting import finished
 from zoo.pipelines import TINY
-from zoo.pipelines.tiny import build
+from zoo.pipelines.tiny import Tiny, build
 
-OUTPUT = ("images", "frames", "videos", "audio", "audios", "video", "sound")
 NUDGE = 1e-7
 """Of the noise: what a free run is compared with, because later steps make small differences larger."""
+CANCEL_AT = 2
+"""The step after which a run is cancelled."""
 
 
-class Calls:
-    """What the pipeline's transformers were given and gave, in order."""
+def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
+    """Collective: one pipeline under one plan, and by itself.
+
+    `difference`: the most that any transformer call differs, given the inputs of the run alone, of its largest value;
+    `first`: likewise, of the calls of a free run's first step. `drift`: the most that a whole free run's result
+    differs, and `nudge` what a change of the noise does to it.
+    """
+    torch.set_num_threads(1)
+    KNOWN.clear()
+    tiny = TINY[name]
+    pipe = build(tiny)
+    asked = Asked(pipe)
+    with asked.recorded() as alone:
+        whole = run(pipe, tiny)
+    with asked.recorded(nudge=NUDGE):
+        nudged = run(pipe, tiny)
+    steps: list[tuple[int, int]] = []
+    before = mesh_for(ParallelPlan.parse(plan)).sent.sent_bytes
+    handle = latentloom.spread(pipe, plan, on_step=lambda done, total: steps.append((done, total)))
+    with asked.counted() as first_calls, asked.recorded() as free:
+        first = run(pipe, tiny, rank)
+    with asked.counted() as calls:
+        second = run(pipe, tiny, rank)
+    found = {
+        "drift": max(distance(first, whole), distance(second, whole)),
+        "nudge": distance(nudged, whole),
+        "mark": marked((first, second)),
+        "calls": [len(alone), len(first_calls), len(calls)],
+        "modes": handle.num_calls,
+        "why": handle.why_whole(),
+        "steps": [len(steps) // 2, *steps[-1]] if steps else [],
+        "sent": mesh_for(ParallelPlan.parse(plan)).sent.sent_bytes - before,
+        "difference": max(apart(asked.again(each), each[2]) for each in alone),
+        "first": max(apart(finished(a[2]), b[2]) for a, b in first_step(free, alone, steps)),
+    }
+    handle.remove()
+    found["is_restored"] = marked(run(pipe, tiny)) == marked(whole)
+    found["cancelled"] = cancelled(pipe, tiny, plan, rank)
+    return found
+
+
+class Asked:
+    """What the pipeline asks its transformers."""
 
     def __init__(self, pipe: Any) -> None:
         self.parts = {
             name: part
             for name, part in pipe.components.items()
-            if isinstance(part, torch.nn.Module) and name.partition("_")[0] in ("transformer", "unconditional")
+            if isinstance(part, nn.Module) and name.partition("_")[0] in ("transformer", "unconditional")
         }
-        self.seen: list[tuple[str, Any, Any]] = []
 
-    def watch(self, *, nudge: float = 0.0) -> Any:
-        """Until the function that it gives is called; `nudge`s the first argument of the first call by a factor."""
-        self.seen.clear()
+    @contextmanager
+    def recorded(self, *, nudge: float = 0.0) -> Iterator[list[tuple[str, Any, Any]]]:
+        """Which transformer, with what, and what the pipeline was given for it, which may wait; `nudge` changes the
+        first call's latents by that factor."""
+        seen: list[tuple[str, Any, Any]] = []
+        kinds = {name: type(part) for name, part in self.parts.items()}
+        for name, part in self.parts.items():
+            part.__class__ = _recording(name, kinds[name], seen, nudge)
+        try:
+            yield seen
+        finally:
+            for name, part in self.parts.items():
+                part.__class__ = kinds[name]
 
-        def before(name: str) -> Any:
-            def hook(module: Any, args: Any, kwargs: Any) -> Any:
-                if self.seen or not nudge:
-                    return None
-                return pytree.tree_map(lambda x: x * (1 + nudge) if _is_value(x) else x, (args, kwargs))
-
-            return hook
-
-        def after(name: str) -> Any:
-            def hook(module: Any, args: Any, kwargs: Any, output: Any) -> None:
-                self.seen.append((name, _copy((args, kwargs)), _copy(output)))
-
-            return hook
-
-        hooks = [part.register_forward_pre_hook(before(name), with_kwargs=True) for name, part in self.parts.items()]
-        hooks += [part.register_forward_hook(after(name), with_kwargs=True) for name, part in self.parts.items()]
-
-        def end() -> list[tuple[str, Any, Any]]:
+    @contextmanager
+    def counted(self) -> Iterator[list[str]]:
+        """The calls that this rank computes."""
+        seen: list[str] = []
+        hooks = [
+            part.register_forward_pre_hook(lambda *_, name=name: seen.append(name)) for name, part in self.parts.items()
+        ]
+        try:
+            yield seen
+        finally:
             for hook in hooks:
                 hook.remove()
-            return list(self.seen)
 
-        return end
-
-
-def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
-    """Collective: one pipeline under one plan, and by itself."""
-    torch.set_num_threads(1)
-    tiny = TINY[name]
-    pipe = build(tiny)
-    calls = Calls(pipe)
-    end = calls.watch()
-    whole = run(pipe, tiny, 0)
-    reference = end()
-    end = calls.watch(nudge=NUDGE)
-    nudged = run(pipe, tiny, 0)
-    end()
-    steps: list[tuple[int, int]] = []
-    before = 0 if plan == "ulysses=1" else mesh_for(ParallelPlan.parse(plan)).sent.sent_bytes
-    handle = latentloom.spread(pipe, plan, on_step=lambda done, total: steps.append((done, total)))
-    counts = dict.fromkeys(calls.parts, 0)
-    hooks = [_counting(part, module, counts) for part, module in calls.parts.items()]
-    first = run(pipe, tiny, rank)
-    num_first, counts = sum(counts.values()), dict.fromkeys(counts, 0)
-    for hook in hooks:
-        hook.remove()
-    hooks = [_counting(part, module, counts) for part, module in calls.parts.items()]
-    second = run(pipe, tiny, rank)
-    for hook in hooks:
-        hook.remove()
-    found = {
-        "drift": max(distance(first, whole), distance(second, whole)),
-        "nudge": distance(nudged, whole),
-        "mark": marked((first, second)),
-        "num_first": num_first,
-        "num_second": sum(counts.values()),
-        "num_whole": len(reference),
-        "modes": handle.num_calls,
-        "why": handle.why_whole(),
-        "steps": steps[-1] if steps else None,
-        "sent": handle.mesh.sent.sent_bytes - before,
-        "difference": each_call(calls, reference),
-    }
-    handle.remove()
-    found["is_restored"] = marked(run(pipe, tiny, 0)) == marked(whole)
-    return found
-
-
-def each_call(calls: Calls, reference: list[tuple[str, Any, Any]]) -> float:
-    """Collective: the largest difference of any call, given the reference run's own inputs, of its largest value."""
-    worst = 0.0
-    for name, (args, kwargs), output in reference:
+    def again(self, call: tuple[str, Any, Any]) -> Any:
+        """Collective: the same call of the transformer as it is now, computed by every group of guidance."""
+        args, kwargs = _copy(call[1])
         with torch.no_grad():
-            got = torch.nn.Module.__call__(calls.parts[name], *_copy(args), **_copy(kwargs))
-        pairs = zip(pytree.tree_leaves(got), pytree.tree_leaves(output), strict=True)
-        for one, other in ((a, b) for a, b in pairs if _is_value(b)):
-            largest = max(1.0, float(other.abs().max()))
-            worst = max(worst, float((one - other).abs().max()) / largest)
-    return worst
+            return nn.Module.__call__(self.parts[call[0]], *args, **kwargs)
 
 
-def run(pipe: Any, tiny: Any, seed: int) -> dict[str, Tensor]:
+def _recording(name: str, kind: type, seen: list[tuple[str, Any, Any]], nudge: float) -> type:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if nudge and not seen:
+            args, kwargs = pytree.tree_map(lambda each: each * (1 + nudge) if _is_value(each) else each, (args, kwargs))
+        given = None if _waits((args, kwargs)) else _copy((args, kwargs))
+        output = kind.__call__(self, *args, **kwargs)
+        seen.append((name, given, output if _waits(output) else _copy(output)))
+        return output
+
+    return type(kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__})
+
+
+def first_step(free: list[Any], alone: list[Any], steps: list[tuple[int, int]]) -> list[tuple[Any, Any]]:
+    """The calls of the first step, in both runs: as many as a step has on average, at least one."""
+    count = max(1, len(alone) // max(1, len(steps) // 2))
+    return list(zip(free[:count], alone[:count], strict=True))
+
+
+def cancelled(pipe: Any, tiny: Tiny, plan: str, rank: int) -> bool:
+    """Collective: whether a run that one rank cancels ends on this one after that step."""
+    done: list[int] = []
+
+    def on_step(number: int, total: int) -> None:
+        done.append(number)
+        if rank == 0 and len(done) == CANCEL_AT:
+            handle.cancel()
+
+    with latentloom.spread(pipe, plan, on_step=on_step) as handle:
+        try:
+            run(pipe, tiny)
+        except Cancelled:
+            return len(done) == CANCEL_AT
+    return False
+
+
+def run(pipe: Any, tiny: Tiny, seed: int = 0) -> dict[str, Tensor]:
     """The result of one run, by what the pipeline calls it. `seed` is the default generator's, which some draw from."""
     torch.manual_seed(seed)
     made = pipe(**tiny.call(), **{"generator": torch.Generator().manual_seed(0), "output_type": "np", **tiny.options})
-    return {
-        name: torch.as_tensor(np.asarray(value, dtype=np.float32)) for name, value in made.items() if _is_media(value)
-    }
+    found = {name: value for name, value in made.items() if _is_media(value)}
+    return {name: torch.as_tensor(np.asarray(value, dtype=np.float32)) for name, value in found.items()}
 
 
 def distance(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:
     assert one.keys() == other.keys() and one
     return max(float((one[name] - other[name]).abs().max()) for name in one)
+
+
+def apart(found: Any, wanted: Any) -> float:
+    """The largest difference of two outputs, of the largest value wanted."""
+    pairs = list(zip(pytree.tree_leaves(found), pytree.tree_leaves(wanted), strict=True))
+    pairs = [(a, b) for a, b in pairs if _is_value(b)]
+    return max(float((a - b).abs().max()) / max(1.0, float(b.abs().max())) for a, b in pairs)
 
 
 def marked(tree: Any) -> int:
@@ -140,11 +175,8 @@ def marked(tree: Any) -> int:
     return found
 
 
-def _counting(name: str, module: Any, counts: dict[str, int]) -> Any:
-    def count(*_: Any) -> None:
-        counts[name] += 1
-
-    return module.register_forward_pre_hook(count)
+def _waits(tree: Any) -> bool:
+    return any(type(each) is not Tensor for each in pytree.tree_leaves(tree) if isinstance(each, Tensor))
 
 
 def _copy(tree: Any) -> Any:
