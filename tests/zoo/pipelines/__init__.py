@@ -5,7 +5,7 @@ flux.py: FLUX.1 and what is made from it, FLUX.2.
 qwen_image.py: Qwen-Image with edits, layers and ControlNet, Qwen-Image 2.1, Krea 2.
 z_image.py: Z-Image, Lumina 2, Ovis-Image, LongCat-Image.
 sd3.py: Stable Diffusion 3, CogView 3 and 4, HiDream.
-other_image.py: ERNIE-Image, Ideogram 4, OmniGen.
+other_image.py: ERNIE-Image, GLM-Image, Ideogram 4, OmniGen.
 """
 
 from zoo.pipelines import flux, other_image, qwen_image, sd3, z_image
