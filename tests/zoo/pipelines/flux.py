@@ -34,15 +34,7 @@ from transformers import CLIPTextModel, Mistral3ForConditionalGeneration, Qwen3F
 from support.tiny_models import flux
 from support.tiny_parts import clip, euler, image_vae, mistral3, qwen3, t5
 from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer, t5_tokenizer
-from zoo.pipelines.tiny import (
-    FEWER,
-    GUIDED,
-    PROMPT,
-    SIZED,
-    Tiny,
-    mask,
-    picture,
-)
+from zoo.pipelines.tiny import FEWER, GUIDED, PROMPT, SIZED, Tiny, painted, picture, wide
 
 STREAMS: dict[str, Any] = {
     "num_layers": 2,
@@ -125,14 +117,6 @@ LAYERED: dict[str, Any] = {"prompt": PROMPT, "max_sequence_length": 64, "text_en
 """Three layers of the text encoder are stacked: published ones are deeper."""
 GRID = {"task_prompt": "a circle from a square", "content_prompt": PROMPT, "num_inference_steps": 4}
 """What VisualCloze is asked; without its own long sentence on the layout being cut off."""
-
-
-def wide(name: str) -> dict[str, Any]:
-    return {name: picture(80, 48)}
-
-
-def painted() -> dict[str, Any]:
-    return {"image": picture(80, 48), "mask_image": mask(80, 48)}
 
 
 def examples() -> dict[str, Any]:

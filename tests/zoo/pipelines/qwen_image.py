@@ -25,7 +25,7 @@ from transformers import Qwen3VLForConditionalGeneration, Qwen3VLModel, Qwen3VLP
 
 from support.tiny_parts import euler, qwen3_vl, qwen_processor, qwen_vl
 from support.tiny_tokenizers import chat_tokenizer
-from zoo.pipelines.tiny import FEWER, GUIDED, PROMPT, SIZED, Tiny, mask, picture, seeded
+from zoo.pipelines.tiny import FEWER, GUIDED, PROMPT, SIZED, Tiny, mask, painted, picture, seeded, wide
 
 MODEL: dict[str, Any] = {
     "in_channels": 64,
@@ -123,10 +123,6 @@ SLOTS: dict[str, Any] = {**TEXT, "num_inference_steps": 4, "height": 96, "width"
 """Three by five slots of 2 x 2 tokens: Qwen-Image 2.1 takes no odd number."""
 
 
-def painted() -> dict[str, Any]:
-    return {"image": picture(80, 48), "mask_image": mask(80, 48)}
-
-
 def to_repaint() -> dict[str, Any]:
     """Scaled to 9 x 7 tokens, as often new as old ones."""
     return {"image": picture(72, 56), "mask_image": mask(72, 56)}
@@ -135,14 +131,14 @@ def to_repaint() -> dict[str, Any]:
 TINY = {
     "QwenImagePipeline": Tiny(lambda: made(QwenImagePipeline), lambda: SHORT, branches=2),
     "QwenImageImg2ImgPipeline": Tiny(
-        lambda: made(QwenImageImg2ImgPipeline), lambda: {**SHORT, **FEWER, "image": picture(80, 48)}, branches=2
+        lambda: made(QwenImageImg2ImgPipeline), lambda: {**SHORT, **FEWER, **wide("image")}, branches=2
     ),
     "QwenImageInpaintPipeline": Tiny(
         lambda: made(QwenImageInpaintPipeline), lambda: {**SHORT, **FEWER, **painted()}, branches=2
     ),
     "QwenImageControlNetPipeline": Tiny(
         lambda: made(QwenImageControlNetPipeline, control=0),
-        lambda: {**SHORT, "control_image": picture(80, 48)},
+        lambda: {**SHORT, **wide("control_image")},
         branches=2,
     ),
     "QwenImageControlNetInpaintPipeline": Tiny(

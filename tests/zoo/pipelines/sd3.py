@@ -31,7 +31,7 @@ from transformers import (
 from support.tiny_models import sd3
 from support.tiny_parts import clip, euler, image_vae, qwen3, t5
 from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer, t5_tokenizer
-from zoo.pipelines.tiny import FEWER, GUIDED, PROMPT, SIZED, Tiny, mask, picture, seeded
+from zoo.pipelines.tiny import FEWER, GUIDED, PROMPT, SIZED, Tiny, mask, painted, seeded, wide
 
 MODEL: dict[str, Any] = {
     "sample_size": 32,
@@ -139,16 +139,9 @@ def hidream() -> HiDreamImagePipeline:
 TEXT: dict[str, Any] = {"prompt": PROMPT, **GUIDED, **SIZED, "max_sequence_length": 32}
 
 
-def wide(name: str) -> dict[str, Any]:
-    return {name: picture(80, 48)}
-
-
-def painted() -> dict[str, Any]:
-    return {"image": picture(80, 48), "mask_image": mask(80, 48)}
-
-
 TINY = {
     "StableDiffusion3Pipeline": Tiny(sd3, lambda: TEXT, branches=2),
+    # In the second and third step a third call leaves a layer out.
     "StableDiffusion3Pipeline:skipped layers": Tiny(
         sd3,
         lambda: {**TEXT, "skip_guidance_layers": [1], "skip_layer_guidance_stop": 0.6},

@@ -59,6 +59,15 @@ def frames(count: int, width: int = 48, height: int = 48) -> list[Image.Image]:
     return [picture(width, height, seed=8 * number) for number in range(count)]
 
 
+def wide(name: str) -> dict[str, Any]:
+    """A picture of the size of `SIZED`, by that name."""
+    return {name: picture(80, 48)}
+
+
+def painted() -> dict[str, Any]:
+    return {**wide("image"), "mask_image": mask(80, 48)}
+
+
 def seeded(**call: Any) -> dict[str, Any]:
     """For pipelines that draw the latents of a picture from torch's own generator, whatever they are given."""
     torch.manual_seed(0)

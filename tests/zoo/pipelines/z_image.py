@@ -31,7 +31,7 @@ from transformers import (
 
 from support.tiny_parts import euler, image_vae, qwen3, qwen_processor, qwen_vl
 from support.tiny_tokenizers import chat_tokenizer
-from zoo.pipelines.tiny import FEWER, GUIDED, PROMPT, SIZED, Tiny, mask, picture
+from zoo.pipelines.tiny import FEWER, GUIDED, PROMPT, SIZED, Tiny, painted, picture, wide
 
 FACTORS = {"scaling_factor": 0.3611, "shift_factor": 0.1159}
 HEADS: dict[str, Any] = {"dim": 48, "n_heads": 3, "n_kv_heads": 3, "n_refiner_layers": 2}
@@ -144,14 +144,6 @@ def longcat(pipeline: Any, *, blocks: int) -> Any:
 
 TEXT: dict[str, Any] = {"prompt": PROMPT, **GUIDED}
 SHORT: dict[str, Any] = {**TEXT, **SIZED, "max_sequence_length": 64}
-
-
-def wide(name: str) -> dict[str, Any]:
-    return {name: picture(80, 48)}
-
-
-def painted() -> dict[str, Any]:
-    return {"image": picture(80, 48), "mask_image": mask(80, 48)}
 
 
 TINY = {
