@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import warnings
 
 import diffusers
 from diffusers import DiffusionPipeline
@@ -11,7 +12,8 @@ from latentloom.pipelines.split_plans import SPLIT_PLANS
 
 def live_pipelines() -> dict[str, type[DiffusionPipeline]]:
     """By name; without those that diffusers calls deprecated. Imports all of diffusers: about ten seconds."""
-    found = {name: getattr(diffusers, name) for name in dir(diffusers)}
+    with warnings.catch_warnings(action="ignore"):  # old parts of diffusers use what torch has deprecated
+        found = {name: getattr(diffusers, name) for name in dir(diffusers)}
     return {name: kind for name, kind in found.items() if _is_pipeline(kind) and transformers_of(kind)}
 
 
