@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +31,7 @@ class Tiny:
 
 def build(tiny: Tiny) -> DiffusionPipeline:
     """The pipeline in fp32 on the CPU, its parts in eval mode: the same weights each time."""
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), warnings.catch_warnings(action="ignore", category=FutureWarning):  # of diffusers' own
         torch.manual_seed(0)
         pipeline = tiny.make()
     fill(pipeline)
