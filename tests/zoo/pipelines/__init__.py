@@ -2,11 +2,13 @@
 
 tiny.py: What a row holds, pictures to give them, and how one is built.
 live.py: Which pipelines the installed diffusers has today for the transformers that the project splits.
+cosmos.py: Cosmos 1 to 3.
 flux.py: FLUX.1 and what is made from it (VisualCloze, Chroma), and FLUX.2.
 hunyuan.py: HunyuanVideo, HunyuanVideo 1.5, FramePack, and HunyuanImage.
 ltx.py: LTX, and LTX-2 with sound.
 other.py: Families of one or two pipelines: AuraFlow, Bria, DiT, PixArt, PRX, and the first HunyuanDiT and Lumina.
 other_image.py: ERNIE-Image, GLM-Image, Ideogram 4 and OmniGen.
+other_video.py: CogVideoX, Mochi, Allegro, Latte, EasyAnimate and Motif-Video.
 qwen3_vl.py: Families whose text encoder is Qwen3-VL: Fibo 2, JoyImage Edit, Nucleus Image.
 qwen_image.py: Qwen-Image: text, pictures, edits, layers and ControlNet; Qwen-Image 2.1; Krea 2, which has its VAE.
 sana.py: Sana: pictures, Sprint, ControlNet, video, and a world that a camera walks through.
@@ -16,15 +18,32 @@ wan.py: Wan and what is built on it: Lucy-Edit, ChronoEdit, SkyReels-V2, AnyFlow
 z_image.py: Z-Image with ControlNet and Omni, Lumina 2, Ovis-Image and LongCat-Image.
 """
 
-from zoo.pipelines import flux, hunyuan, ltx, other, other_image, qwen3_vl, qwen_image, sana, sd3, sound, wan, z_image
-from zoo.pipelines.tiny import Tiny
-
-MODULES = (
+from zoo.pipelines import (
+    cosmos,
     flux,
     hunyuan,
     ltx,
     other,
     other_image,
+    other_video,
+    qwen3_vl,
+    qwen_image,
+    sana,
+    sd3,
+    sound,
+    wan,
+    z_image,
+)
+from zoo.pipelines.tiny import Tiny
+
+MODULES = (
+    cosmos,
+    flux,
+    hunyuan,
+    ltx,
+    other,
+    other_image,
+    other_video,
     qwen3_vl,
     qwen_image,
     sana,

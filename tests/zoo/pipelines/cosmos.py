@@ -1,0 +1,224 @@
+"""Cosmos 1 to 3."""
+
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import diffusers
+import torch
+from diffusers import (
+    AutoencoderKLCosmos,
+    Cosmos2_5_PredictBasePipeline,
+    Cosmos2_5_TransferPipeline,
+    Cosmos2TextToImagePipeline,
+    Cosmos2VideoToWorldPipeline,
+    Cosmos3OmniPipeline,
+    Cosmos3OmniTransformer,
+    CosmosTextToWorldPipeline,
+    CosmosTransformer3DModel,
+    CosmosVideoToWorldPipeline,
+    EDMEulerScheduler,
+    FlowMatchEulerDiscreteScheduler,
+    ModelMixin,
+)
+from diffusers.models.controlnets import controlnet_cosmos
+
+from support.tiny_parts import qwen_vl, t5, unipc, wan_vae
+from support.tiny_tokenizers import chat_tokenizer, t5_tokenizer
+from zoo.pipelines.tiny import PROMPT, Tiny, frames, picture
+
+HEADS, HEAD = 3, 12
+WIDTH, HEIGHT = 80, 48
+"""Three by five tokens a frame."""
+
+
+class Unchecked(ModelMixin):
+    """In place of the safety checker, which is a package of its own that these pipelines insist on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("held", torch.zeros(1))  # pipelines ask each part for its dtype
+
+    def check_text_safety(self, prompt: str) -> bool:
+        return True
+
+    def check_video_safety(self, video: Any) -> Any:
+        return video
+
+
+class CosmosControlNetModel(diffusers.CosmosControlNetModel):
+    """Resizes its padding mask, which is zero, without torchvision."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        functional = SimpleNamespace(resize=lambda mask, size, interpolation: torch.zeros(*mask.shape[:2], *size))
+        stand_in = SimpleNamespace(functional=functional, InterpolationMode=SimpleNamespace(NEAREST=None))
+        with patch.object(controlnet_cosmos, "transforms", stand_in, create=True):
+            return super().forward(*args, **kwargs)
+
+
+def _call(**changed: Any) -> dict[str, Any]:
+    """Three latent frames; two branches, one after the other."""
+    shared = {
+        "prompt": PROMPT,
+        "negative_prompt": "bad",
+        "height": HEIGHT,
+        "width": WIDTH,
+        "num_frames": 9,
+        "num_inference_steps": 4,
+        "max_sequence_length": 32,
+    }
+    return {**shared, **changed}
+
+
+def _config(in_channels: int = 16, **changed: Any) -> dict[str, Any]:
+    """Without the padding mask beside the latents: it is resized with torchvision."""
+    shared = {
+        "in_channels": in_channels,
+        "out_channels": 16,
+        "num_attention_heads": HEADS,
+        "attention_head_dim": HEAD,
+        "num_layers": 2,
+        "mlp_ratio": 2,
+        "text_embed_dim": 32,
+        "adaln_lora_dim": 4,
+        "max_size": (8, 32, 32),
+        "concat_padding_mask": False,
+        "extra_pos_embed_type": None,
+    }
+    return {**shared, **changed}
+
+
+def _t5_parts() -> dict[str, Any]:
+    tokenizer = t5_tokenizer()
+    return {"text_encoder": t5(tokenizer), "tokenizer": tokenizer, "safety_checker": Unchecked()}
+
+
+def _cosmos1(kind: Any, in_channels: int) -> Any:
+    vae = AutoencoderKLCosmos(
+        encoder_block_out_channels=(8, 8, 8, 8),
+        decode_block_out_channels=(8, 8, 8, 8),
+        attention_resolutions=(8,),
+        resolution=64,
+        num_layers=1,
+    )
+    transformer = CosmosTransformer3DModel(**_config(in_channels, extra_pos_embed_type="learnable"))
+    scheduler = EDMEulerScheduler(sigma_max=80.0, sigma_data=0.5, final_sigmas_type="sigma_min")
+    return kind(**_t5_parts(), transformer=transformer, vae=vae, scheduler=scheduler)
+
+
+def _cosmos2(kind: Any, in_channels: int) -> Any:
+    scheduler = FlowMatchEulerDiscreteScheduler(use_karras_sigmas=True)
+    transformer = CosmosTransformer3DModel(**_config(in_channels))
+    return kind(**_t5_parts(), transformer=transformer, vae=wan_vae(), scheduler=scheduler)
+
+
+QWEN = {
+    "use_crossattn_projection": True,
+    "crossattn_proj_in_channels": 64,
+    "encoder_hidden_states_channels": 32,
+}
+"""All layers of the text encoder, side by side."""
+
+
+def _cosmos25(kind: Any, **parts: Any) -> Any:
+    tokenizer = chat_tokenizer()
+    return kind(
+        text_encoder=qwen_vl(tokenizer),
+        tokenizer=tokenizer,
+        vae=wan_vae(),
+        scheduler=unipc(),
+        safety_checker=Unchecked(),
+        **parts,
+    )
+
+
+def predict() -> Cosmos2_5_PredictBasePipeline:
+    return _cosmos25(Cosmos2_5_PredictBasePipeline, transformer=CosmosTransformer3DModel(**_config(17, **QWEN)))
+
+
+def transfer() -> Cosmos2_5_TransferPipeline:
+    """A ControlNet on every second block."""
+    seen = {"img_context_dim_in": 12, "img_context_dim_out": HEADS * HEAD}
+    config = _config(17, **QWEN, **seen, num_layers=4, img_context_num_tokens=5, controlnet_block_every_n=2)
+    controlnet = CosmosControlNetModel(
+        n_controlnet_blocks=2,
+        in_channels=18,
+        latent_channels=18,
+        model_channels=HEADS * HEAD,
+        num_attention_heads=HEADS,
+        attention_head_dim=HEAD,
+        mlp_ratio=2,
+        text_embed_dim=32,
+        adaln_lora_dim=4,
+        max_size=(8, 32, 32),
+        **seen,
+        **QWEN,
+    )
+    return _cosmos25(Cosmos2_5_TransferPipeline, transformer=CosmosTransformer3DModel(**config), controlnet=controlnet)
+
+
+def controlled() -> dict[str, Any]:
+    """Two chunks: the second goes on from the last frame of the first."""
+    call = _call(controls=frames(17, WIDTH, HEIGHT), num_frames=17, num_frames_per_chunk=9)
+    return {**call, "max_sequence_length": 64}
+
+
+def omni() -> Cosmos3OmniPipeline:
+    tokenizer = chat_tokenizer()
+    transformer = Cosmos3OmniTransformer(
+        head_dim=16,
+        hidden_size=16 * HEADS,
+        intermediate_size=32,
+        latent_channel=16,
+        patch_latent_dim=64,
+        num_attention_heads=HEADS,
+        num_hidden_layers=2,
+        num_key_value_heads=1,
+        rope_axes_dim=(4, 2, 2),
+        vocab_size=len(tokenizer) + 8,
+        use_und_k_norm_for_gen=True,
+        qk_norm_for_text=False,
+    )
+    return Cosmos3OmniPipeline(
+        transformer=transformer,
+        text_tokenizer=tokenizer,
+        vae=wan_vae(),
+        scheduler=unipc(),
+        enable_safety_checker=False,
+    )
+
+
+def omni_call(**changed: Any) -> dict[str, Any]:
+    call = _call(fps=24.0, enable_safety_check=False, **changed)
+    return {name: value for name, value in call.items() if name != "max_sequence_length"}
+
+
+TINY = {
+    CosmosTextToWorldPipeline.__name__: Tiny(
+        lambda: _cosmos1(CosmosTextToWorldPipeline, 16), lambda: _call(num_frames=17), branches=2
+    ),
+    CosmosVideoToWorldPipeline.__name__: Tiny(
+        lambda: _cosmos1(CosmosVideoToWorldPipeline, 17),
+        lambda: _call(num_frames=17, video=frames(9, WIDTH, HEIGHT)),
+        branches=2,
+    ),
+    Cosmos2TextToImagePipeline.__name__: Tiny(
+        lambda: _cosmos2(Cosmos2TextToImagePipeline, 16),
+        lambda: {name: value for name, value in _call().items() if name != "num_frames"},
+        branches=2,
+    ),
+    Cosmos2VideoToWorldPipeline.__name__: Tiny(
+        lambda: _cosmos2(Cosmos2VideoToWorldPipeline, 17), lambda: _call(image=picture(WIDTH, HEIGHT)), branches=2
+    ),
+    Cosmos2_5_PredictBasePipeline.__name__: Tiny(
+        predict,
+        lambda: _call(video=frames(1, WIDTH, HEIGHT), num_latent_conditional_frames=1, max_sequence_length=64),
+        branches=2,
+    ),
+    Cosmos2_5_TransferPipeline.__name__: Tiny(transfer, controlled, branches=2),
+    Cosmos3OmniPipeline.__name__: Tiny(omni, omni_call, branches=2),
+    f"{Cosmos3OmniPipeline.__name__}:from a picture": Tiny(
+        omni, lambda: omni_call(image=picture(WIDTH, HEIGHT)), branches=2
+    ),
+}
+LEFT_OUT: dict[str, str] = {}
