@@ -151,9 +151,15 @@ class Spread:
         for part in parts.values():
             if type(part).__name__ in DECODERS and self._all.size > 1:
                 self._undo.enter_context(split_vae(part, self._all, refuses_few_rows=False))
-        self._derive(self.pipe, __call__=self._call, progress_bar=self._bar)
-        if hasattr(self.pipe, "encode_prompt") and self._all.size > 1:
-            self._derive(self.pipe, encode_prompt=self._encode)
+        self._derive(self.pipe, __call__=self._call)
+        for pipe in self._pipes():
+            self._derive(pipe, progress_bar=self._bar)
+            if hasattr(pipe, "encode_prompt") and self._all.size > 1:
+                self._derive(pipe, encode_prompt=self._encode)
+
+    def _pipes(self) -> list[Any]:
+        """The pipeline, and those that it is put together from."""
+        return [self.pipe, *(each for each in vars(self.pipe).values() if hasattr(type(each), "progress_bar"))]
 
     def _rest(self, parts: Mapping[str, nn.Module]) -> None:
         """Into eval mode: parts that are put together by hand come in the mode of training, and drop out."""
@@ -177,8 +183,8 @@ class Spread:
         self._branches = branches = Branches(self.mesh[Axis.CFG], type(self.pipe).__name__)
         for name, part in {id(part): (name, part) for name, part in denoisers.items()}.values():
             self._derive(part, __call__=functools.partial(self._ask, branches, name))
-        solver = getattr(self.pipe, "scheduler", None)
-        if solver is not None:
+        solvers = [solver for pipe in self._pipes() if (solver := getattr(pipe, "scheduler", None)) is not None]
+        for solver in {id(solver): solver for solver in solvers}.values():
             solver.step = types.MethodType(
                 _bordered(type(solver).step, branches), solver
             )  # a copy's is bound to the copy
