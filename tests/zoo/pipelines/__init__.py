@@ -1,7 +1,7 @@
 """Every diffusers pipeline whose transformer has a split plan, tiny and with random weights, and how each is called.
 
 tiny.py: What a row holds, pictures to give them, and how one is built.
-cosmos.py: Cosmos 1 to 3.
+cosmos.py: Cosmos 1 to 3, and Kandinsky 5 and 6.
 flux.py: FLUX.1 and FLUX.2.
 hunyuan.py: HunyuanVideo, HunyuanVideo 1.5, FramePack, and HunyuanImage.
 ltx.py: LTX, and LTX-2 with sound.
