@@ -126,11 +126,7 @@ def _cosmos2(kind: Any, in_channels: int) -> Any:
     return kind(**_t5_parts(), transformer=transformer, vae=wan_vae(), scheduler=scheduler)
 
 
-QWEN = {
-    "use_crossattn_projection": True,
-    "crossattn_proj_in_channels": 64,
-    "encoder_hidden_states_channels": 32,
-}
+QWEN = {"use_crossattn_projection": True, "crossattn_proj_in_channels": 64, "encoder_hidden_states_channels": 32}
 """All layers of the text encoder, side by side."""
 
 
@@ -209,9 +205,9 @@ def omni_call(**changed: Any) -> dict[str, Any]:
 
 def _kandinsky_parts(tokenizer_kind: Any) -> dict[str, Any]:
     tokenizer, tokenizer_2 = chat_tokenizer(), clip_tokenizer()
+    first = {"text_encoder": qwen_vl(tokenizer), "tokenizer": qwen_processor(tokenizer, tokenizer_kind)}
     return {
-        "text_encoder": qwen_vl(tokenizer),
-        "tokenizer": qwen_processor(tokenizer, tokenizer_kind),
+        **first,
         "text_encoder_2": clip(tokenizer_2, CLIPTextModel),
         "tokenizer_2": tokenizer_2,
         "scheduler": euler(),
