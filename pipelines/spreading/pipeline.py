@@ -37,7 +37,7 @@ from .branches import Branches
 from .guidance import lift_refusal, split_guider
 from .handed import are_alike, once, same_random_numbers
 from .transformer import shard, split_plan_of
-from .vae import DECODERS, split_vae
+from .vae import split_vae, why_not
 from .waiting import finished
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Spread:
         if self.plan.cfg > 1:
             self._share_guidance(denoisers)
         for part in parts.values():
-            if type(part).__name__ in DECODERS and self._all.size > 1:
+            if self._all.size > 1 and why_not(type(part).__name__, getattr(part, "config", {})) is None:
                 self._undo.enter_context(split_vae(part, self._all, refuses_few_rows=False))
         self._derive(self.pipe, __call__=self._call)
         for pipe in self._pipes():
