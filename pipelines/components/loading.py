@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
 import logging
 import threading
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ...parallel.errors import OutOfMemory, is_out_of_memory
 from ..families.prompt import one_call_at_a_time
 from ..models import code_config
-from ..models.folder import ComponentFiles
+from ..models.folder import LIBRARIES, ComponentFiles
 from ..out_of_memory import shortage
 from ..values import Dtype
 from . import skeleton
@@ -53,15 +55,19 @@ def component_class(files: ComponentFiles) -> Any:
     """The class that model_index.json names, if it is one of the kinds that hold no code of the model's own."""
     import diffusers
     import transformers
+    from diffusers.guiders.guider_utils import BaseGuidance
     from diffusers.models.modeling_utils import ModelMixin
     from diffusers.schedulers.scheduling_utils import SchedulerMixin
 
-    library = {"diffusers": diffusers, "transformers": transformers}[files.library]
     with one_sentence(files, None):
+        library = {"diffusers": diffusers, "transformers": transformers}.get(files.library)
+        if library is None:  # diffusers' own, as `models.folder` has seen to
+            library = importlib.import_module(f"diffusers.pipelines.{files.library}")
         found = getattr(library, files.class_name, None)
     accepted: dict[str, tuple[type, ...]] = {
         "model": (ModelMixin, transformers.PreTrainedModel),
         "scheduler": (SchedulerMixin,),
+        "guider": (BaseGuidance,),
         "tokenizer": (transformers.PreTrainedTokenizerBase,),
         "processor": (
             transformers.ProcessorMixin,
@@ -71,10 +77,14 @@ def component_class(files: ComponentFiles) -> Any:
     }
     if not isinstance(found, type) or not issubclass(found, accepted[files.kind]):
         raise ValueError(
-            f"component {files.name} of {files.folder.parent}: {files.library} {library.__version__} has no "
+            f"component {files.name} of {files.folder.parent}: {files.library} {_version(files.library)} has no "
             f"{files.kind} class {files.class_name} that works here; check model_index.json, or update {files.library}"
         )
     return found
+
+
+def _version(library: str) -> str:
+    return importlib.metadata.version(library if library in LIBRARIES else "diffusers")
 
 
 def torch_dtype(dtype: Dtype) -> torch.dtype:

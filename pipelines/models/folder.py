@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import importlib.util
 import os
 import re
 import stat
@@ -24,7 +25,7 @@ from .tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, TensorFile, check_counts
 if TYPE_CHECKING:
     from ..families.family import Family
 
-Kind = Literal["model", "scheduler", "tokenizer", "processor"]
+Kind = Literal["model", "scheduler", "tokenizer", "processor", "guider"]
 
 LIBRARIES = ("diffusers", "transformers")
 TOP_FILES = ("model_index.json", "latentloom.json")
@@ -36,6 +37,7 @@ CONFIGS: Mapping[Kind, tuple[str, ...]] = {
     "scheduler": ("scheduler_config.json",),
     "tokenizer": ("tokenizer_config.json",),
     "processor": ("preprocessor_config.json", "processor_config.json"),
+    "guider": ("guider_config.json",),
 }
 VOCABULARIES = (
     "tokenizer.json",
@@ -45,7 +47,10 @@ VOCABULARIES = (
     "tokenizer.model",
     "sentencepiece.bpe.model",
 )
-WEIGHT_NAMES = {"diffusers": "diffusion_pytorch_model", "transformers": "model"}
+NO_VOCABULARY = ("ByT5Tokenizer",)
+"""Tokenizers of bytes."""
+WEIGHT_NAMES = {"transformers": "model"}
+"""By library, what its weight files are called; `diffusion_pytorch_model` in all others."""
 CONTENT_SUFFIXES = (".json", ".txt", ".model", ".jinja")
 MAX_CONTENT_BYTES = 64 << 20
 
@@ -183,13 +188,20 @@ def _check_entry(path: Path, name: str, entry: list[Any]) -> None:
     library, class_name = entry
     if library is None or class_name is None:
         return
-    if library not in LIBRARIES:
+    if library not in LIBRARIES and not is_part_of_diffusers(library):
         raise ValueError(
             f"{path}: component {name} comes from {library[:64]!r}, which would run code of the model's own; "
             f"only {' and '.join(LIBRARIES)} are accepted"
         )
     if not CLASS.fullmatch(class_name):
         raise ValueError(f"{path}: component {name} names no class ({class_name[:64]!r}); copy the model again")
+
+
+def is_part_of_diffusers(library: str) -> bool:
+    """Whether a component comes with one of diffusers' own pipelines, as LTX-2's connectors do. Imports nothing."""
+    if not NAME.fullmatch(library) or (found := importlib.util.find_spec("diffusers")) is None:
+        return False
+    return any((Path(root) / "pipelines" / library).is_dir() for root in found.submodule_search_locations or ())
 
 
 def _no_component(path: Path, name: str, entry: Any) -> str:
@@ -211,6 +223,8 @@ def _kind(class_name: str) -> Kind:
         return "tokenizer"
     if "Processor" in class_name or class_name.endswith("FeatureExtractor"):
         return "processor"
+    if class_name.endswith("Guidance"):
+        return "guider"
     return "model"
 
 
@@ -232,9 +246,14 @@ def inspect_component(
         raise ValueError(
             f"component {name}: {folder} holds an adapter (adapter_config.json); load it as a LoRA instead"
         )
-    if kind == "tokenizer" and not any(vocabulary in files for vocabulary in VOCABULARIES):
+    has_vocabulary = class_name in NO_VOCABULARY or any(vocabulary in files for vocabulary in VOCABULARIES)
+    if kind == "tokenizer" and not has_vocabulary:
         raise ValueError(f"component {name}: {folder} has no vocabulary ({', '.join(VOCABULARIES)}); pull it again")
-    weights = _read_weights(folder, name, stem=WEIGHT_NAMES[library], files=files) if kind == "model" else ()
+    weights = (
+        _read_weights(folder, name, stem=WEIGHT_NAMES.get(library, "diffusion_pytorch_model"), files=files)
+        if kind == "model"
+        else ()
+    )
     num_tensors = sum(len(file.tensors) for file in weights)
     for config in sorted(file for file in files if file.endswith(".json") and _is_config(file)):
         limits = Limits(max_layers=num_tensors) if kind == "model" else Limits() if kind == "scheduler" else None

@@ -61,7 +61,7 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
         "steps": [len(steps) // 2, *steps[-1]] if steps else [],
         "sent": mesh_for(ParallelPlan.parse(plan)).sent.sent_bytes - before,
         "difference": max(apart(asked.again(each), each[2]) for each in alone),
-        "first": max(apart(finished(a[2]), b[2]) for a, b in first_step(free, alone, steps)),
+        "first": first_step(free, alone, max(1, len(steps) // 2)),
     }
     handle.remove()
     found["is_restored"] = marked(run(pipe, tiny)) == marked(whole)
@@ -125,10 +125,16 @@ def _recording(name: str, kind: type, seen: list[tuple[str, Any, Any]], nudge: f
     return type(kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__})
 
 
-def first_step(free: list[Any], alone: list[Any], steps: list[tuple[int, int]]) -> list[tuple[Any, Any]]:
-    """The calls of the first step, in both runs: as many as a step has on average, at least one."""
-    count = max(1, len(alone) // max(1, len(steps) // 2))
-    return list(zip(free[:count], alone[:count], strict=True))
+def first_step(free: list[Any], alone: list[Any], num_steps: int) -> float:
+    """How far apart the calls of the first step are: as many as a step has on average.
+
+    A guider asks on each rank for its own branches only: then the first is compared with that which is nearest.
+    """
+    wanted = [output for _, _, output in alone[: max(1, len(alone) // num_steps)]]
+    found = [finished(output) for _, _, output in free[: len(wanted)]]
+    if len(free) < len(alone):
+        return min(apart(found[0], each) for each in wanted)
+    return max(apart(one, other) for one, other in zip(found, wanted, strict=True))
 
 
 def cancelled(pipe: Any, tiny: Tiny, plan: str, rank: int) -> bool:
@@ -191,3 +197,53 @@ def _is_media(value: Any) -> bool:
     if isinstance(value, list) and value:
         return _is_media(value[0])
     return isinstance(value, np.ndarray | Tensor)
+
+
+def refused(rank: int, plan: Any) -> None:
+    pipe = build(TINY["FluxPipeline"])
+    before = {id(part): type(part) for part in (pipe, *pipe.components.values())}
+    try:
+        latentloom.spread(pipe, plan)
+    finally:
+        assert before == {id(part): type(part) for part in (pipe, *pipe.components.values())}
+
+
+def planned(rank: int, count: int) -> tuple[str, str]:
+    with latentloom.spread(build(TINY["FluxPipeline"]), count) as handle:
+        return str(handle.plan), type(handle.pipe).__name__
+
+
+def other_seeds(rank: int) -> None:
+    tiny = TINY["FluxPipeline"]
+    pipe = build(tiny)
+    with latentloom.spread(pipe, "cfg=2"):
+        pipe(**tiny.call(), generator=torch.Generator().manual_seed(rank))
+
+
+def without_generator(rank: int) -> dict[str, Any]:
+    tiny = TINY["FluxPipeline"]
+    pipe = build(tiny)
+    torch.manual_seed(rank)
+    alone = pipe(**tiny.call(), output_type="np").images
+    torch.manual_seed(rank)
+    with latentloom.spread(pipe, "cfg=2"):
+        spread = pipe(**tiny.call(), output_type="np").images
+    return {"alone": alone, "spread": spread}
+
+
+def encoded(rank: int) -> int:
+    """How often this rank ran the text encoder."""
+    tiny = TINY["FluxPipeline"]
+    pipe = build(tiny)
+    seen: list[int] = []
+    with latentloom.spread(pipe, "ulysses=2"):
+        pipe.text_encoder_2.register_forward_pre_hook(lambda *_: seen.append(1))
+        pipe(**{**tiny.call(), "true_cfg_scale": 1.0, "negative_prompt": None})
+    return len(seen)
+
+
+def refused_text(rank: int) -> None:
+    tiny = TINY["FluxPipeline"]
+    pipe = build(tiny)
+    with latentloom.spread(pipe, "ulysses=2"):
+        pipe(**{**tiny.call(), "max_sequence_length": 9000})

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from diffusers import (
     AutoencoderKL,
+    AutoencoderKLHunyuanVideo,
     AutoencoderKLWan,
     DiffusionPipeline,
     FlowMatchEulerDiscreteScheduler,
@@ -259,4 +260,10 @@ def wan_vae() -> AutoencoderKLWan:
 def unipc() -> UniPCMultistepScheduler:
     return UniPCMultistepScheduler(
         prediction_type="flow_prediction", use_flow_sigmas=True, num_train_timesteps=1000, flow_shift=3.0
+    )
+
+
+def hunyuan_vae() -> AutoencoderKLHunyuanVideo:
+    return AutoencoderKLHunyuanVideo(
+        latent_channels=4, block_out_channels=(8, 8, 8, 8), layers_per_block=1, norm_num_groups=4
     )

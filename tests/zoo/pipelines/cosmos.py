@@ -1,4 +1,4 @@
-"""Cosmos 1 to 3."""
+"""Cosmos 1 to 3, and Kandinsky 5 and 6."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -19,12 +19,26 @@ from diffusers import (
     CosmosVideoToWorldPipeline,
     EDMEulerScheduler,
     FlowMatchEulerDiscreteScheduler,
+    Kandinsky5I2IPipeline,
+    Kandinsky5I2VPipeline,
+    Kandinsky5T2IPipeline,
+    Kandinsky5T2VPipeline,
+    Kandinsky5Transformer3DModel,
+    Kandinsky6SRPipeline,
+    Kandinsky6SRTransformer3DModel,
+    Kandinsky6SRVAE,
+    Kandinsky6TI2VAPipeline,
+    Kandinsky6Transformer3DModel,
+    MMAudioVAE,
+    MMAudioVocoder,
     ModelMixin,
+    PiflowScheduler,
 )
 from diffusers.models.controlnets import controlnet_cosmos
+from transformers import CLIPTextModel, Qwen2_5_VLProcessor, Qwen2VLProcessor
 
-from support.tiny_parts import qwen_vl, t5, unipc, wan_vae
-from support.tiny_tokenizers import chat_tokenizer, t5_tokenizer
+from support.tiny_parts import clip, euler, hunyuan_vae, image_vae, qwen_processor, qwen_vl, t5, unipc, wan_vae
+from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer, t5_tokenizer
 from zoo.pipelines.tiny import PROMPT, Tiny, frames, picture
 
 HEADS, HEAD = 3, 12
@@ -193,6 +207,102 @@ def omni_call(**changed: Any) -> dict[str, Any]:
     return {name: value for name, value in call.items() if name != "max_sequence_length"}
 
 
+def _kandinsky_parts(tokenizer_kind: Any) -> dict[str, Any]:
+    tokenizer, tokenizer_2 = chat_tokenizer(), clip_tokenizer()
+    return {
+        "text_encoder": qwen_vl(tokenizer),
+        "tokenizer": qwen_processor(tokenizer, tokenizer_kind),
+        "text_encoder_2": clip(tokenizer_2, CLIPTextModel),
+        "tokenizer_2": tokenizer_2,
+        "scheduler": euler(),
+    }
+
+
+def _kandinsky_config(latents: int, **changed: Any) -> dict[str, Any]:
+    shared = {
+        "in_visual_dim": latents,
+        "out_visual_dim": latents,
+        "in_text_dim": 32,
+        "in_text_dim2": 32,
+        "time_dim": 16,
+        "model_dim": 16 * HEADS,
+        "ff_dim": 32,
+        "num_text_blocks": 2,
+        "num_visual_blocks": 2,
+        "axes_dims": (4, 6, 6),
+    }
+    return {**shared, **changed}
+
+
+def _kandinsky5(kind: Any, *, video: bool, picture: bool = True) -> Any:
+    """With `picture`, room for one and its mask beside the noise."""
+    return kind(
+        **_kandinsky_parts(Qwen2VLProcessor),
+        vae=hunyuan_vae() if video else image_vae(),
+        transformer=Kandinsky5Transformer3DModel(**_kandinsky_config(4 if video else 16, visual_cond=picture)),
+    )
+
+
+def kandinsky6() -> Kandinsky6TI2VAPipeline:
+    """Sound beside the video, narrower than it."""
+    config = _kandinsky_config(
+        4,
+        in_audio_dim=4,
+        out_audio_dim=4,
+        model_dim_a=8 * HEADS,
+        time_dim_a=12,
+        ff_dim_a=24,
+        axes_dims_a=(2, 2, 4),
+        text_token_padding=True,
+        cross_gates=True,
+        fix_modulation=True,
+        visual_token_type_num_embeddings=2,
+    )
+    return Kandinsky6TI2VAPipeline(
+        **_kandinsky_parts(Qwen2_5_VLProcessor),
+        vae=hunyuan_vae(),
+        transformer=Kandinsky6Transformer3DModel(**config),
+        audio_vae=MMAudioVAE(mel_bins=16, latent_channels=4, hidden_channels=16, layers_per_block=1),
+        vocoder=MMAudioVocoder(num_mels=16, upsample_initial_channel=64),
+    )
+
+
+def kandinsky6_sr() -> Kandinsky6SRPipeline:
+    """Attention over blocks of 8 x 8 tokens, some of which are left out; each step has a policy for its way."""
+    grid = 4
+    transformer = Kandinsky6SRTransformer3DModel(
+        in_visual_dim=4,
+        out_visual_dim=4 * grid,
+        time_dim=16,
+        model_dim=16 * HEADS,
+        ff_dim=32,
+        num_visual_blocks=2,
+        axes_dims=(4, 6, 6),
+        nabla_window=(1, 1, 1),
+        nabla_threshold=0.4,
+        tile_sizes=((128, 128),),
+    )
+    vae = Kandinsky6SRVAE(
+        latent_channels=4,
+        encoder_block_out_channels=(8, 8, 8, 8, 8),
+        decoder_block_out_channels=(8, 8, 8, 8, 8),
+        layers_per_block=1,
+    )
+    return Kandinsky6SRPipeline(
+        transformer=transformer, vae=vae, scheduler=PiflowScheduler(n_grid=grid, num_policy_substeps=8)
+    )
+
+
+def described(**changed: Any) -> dict[str, Any]:
+    """With room for the fixed text before the prompt, of which tiny tokenizers make many tokens."""
+    return {**_call(**changed), "max_sequence_length": 512}
+
+
+def still(**changed: Any) -> dict[str, Any]:
+    """These pipelines take the nearest of a few large sizes: 1280 x 768."""
+    return {name: value for name, value in described(**changed).items() if name != "num_frames"}
+
+
 TINY = {
     CosmosTextToWorldPipeline.__name__: Tiny(
         lambda: _cosmos1(CosmosTextToWorldPipeline, 16), lambda: _call(num_frames=17), branches=2
@@ -219,6 +329,27 @@ TINY = {
     Cosmos3OmniPipeline.__name__: Tiny(omni, omni_call, branches=2),
     f"{Cosmos3OmniPipeline.__name__}:from a picture": Tiny(
         omni, lambda: omni_call(image=picture(WIDTH, HEIGHT)), branches=2
+    ),
+    Kandinsky5T2VPipeline.__name__: Tiny(lambda: _kandinsky5(Kandinsky5T2VPipeline, video=True), described, branches=2),
+    Kandinsky5I2VPipeline.__name__: Tiny(  # its last step wants more than four latent frames
+        lambda: _kandinsky5(Kandinsky5I2VPipeline, video=True),
+        lambda: described(image=picture(WIDTH, HEIGHT), num_frames=17),
+        branches=2,
+    ),
+    Kandinsky5T2IPipeline.__name__: Tiny(
+        lambda: _kandinsky5(Kandinsky5T2IPipeline, video=False, picture=False), still, branches=2
+    ),
+    Kandinsky5I2IPipeline.__name__: Tiny(
+        lambda: _kandinsky5(Kandinsky5I2IPipeline, video=False),
+        lambda: still(image=picture(WIDTH, HEIGHT)),
+        branches=2,
+    ),
+    Kandinsky6TI2VAPipeline.__name__: Tiny(kandinsky6, described, branches=2),
+    f"{Kandinsky6TI2VAPipeline.__name__}:from a picture": Tiny(
+        kandinsky6, lambda: described(image=picture(WIDTH, HEIGHT), num_frames=5), branches=2
+    ),
+    Kandinsky6SRPipeline.__name__: Tiny(
+        kandinsky6_sr, lambda: {"video": frames(9, 96, 64), "resolution_scale": 2, "num_inference_steps": 4}
     ),
 }
 LEFT_OUT: dict[str, str] = {}

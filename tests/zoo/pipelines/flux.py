@@ -188,7 +188,7 @@ TINY = {
     ),
     "VisualClozePipeline": Tiny(
         lambda: made(VisualClozePipeline, in_channels=384, resolution=48),
-        lambda: {**GRID, **examples(), "upsampling_height": 48, "upsampling_width": 80},
+        lambda: {**GRID, **examples(), "upsampling_height": 48, "upsampling_width": 80, "upsampling_strength": 0.75},
     ),
     "ChromaPipeline": Tiny(lambda: chroma(ChromaPipeline), lambda: {**TEXT, **GUIDED, **SIZED}, branches=2),
     "ChromaImg2ImgPipeline": Tiny(

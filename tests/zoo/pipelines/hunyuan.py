@@ -5,7 +5,6 @@ from typing import Any
 from diffusers import (
     AutoencoderKLHunyuanImage,
     AutoencoderKLHunyuanImageRefiner,
-    AutoencoderKLHunyuanVideo,
     AutoencoderKLHunyuanVideo15,
     HunyuanImagePipeline,
     HunyuanImageRefinerPipeline,
@@ -36,7 +35,7 @@ from transformers import (
     T5EncoderModel,
 )
 
-from support.tiny_parts import clip, clip_vision, euler, qwen_vl
+from support.tiny_parts import clip, clip_vision, euler, hunyuan_vae, qwen_vl
 from support.tiny_tokenizers import chat_tokenizer, clip_tokenizer, qwen_tokenizer
 from zoo.pipelines.tiny import PROMPT, Tiny, picture
 
@@ -97,13 +96,10 @@ def _siglip() -> dict[str, Any]:
 
 def _parts() -> dict[str, Any]:
     tokenizer, tokenizer_2 = qwen_tokenizer(), clip_tokenizer()
-    vae = AutoencoderKLHunyuanVideo(
-        latent_channels=4, block_out_channels=(8, 8, 8, 8), layers_per_block=1, norm_num_groups=4
-    )
     return {
         "text_encoder": LlamaModel(_llama(tokenizer)),
         "tokenizer": tokenizer,
-        "vae": vae,
+        "vae": hunyuan_vae(),
         "scheduler": euler(),
         "text_encoder_2": clip(tokenizer_2, CLIPTextModel),
         "tokenizer_2": tokenizer_2,

@@ -1,0 +1,75 @@
+"""A whole diffusers pipeline, put together from a folder's components as the store loads them one by one.
+
+Any class that diffusers has will do, and nothing else: no code of the model's own runs, and nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..models.folder import CLASS, components_of, inspect_component, read_index
+from ..models.source import resolve_source
+from ..values import Dtype
+from .loading import load_component
+
+if TYPE_CHECKING:
+    from diffusers.pipelines.pipeline_utils import DiffusionPipeline
+
+
+def load_pipeline(
+    source: str, *, dtype: Dtype, device: str = "cpu", roots: Sequence[Path] | None = None
+) -> DiffusionPipeline:
+    """The pipeline of a model folder or pulled hub id, in eval mode, its parts on `device`.
+
+    Raises ValueError in one sentence for what is no pipeline of diffusers', not whole, or not allowed.
+    """
+    found = resolve_source(source, roots=roots)
+    if found.file is not None:
+        raise ValueError(f"source {source[:300]!r} is a single file; give a model folder or a hub id")
+    index = read_index(found.folder)
+    cls = pipeline_class(str(index["_class_name"]))
+    allowed = roots if found.kind == "folder" else None
+    named = components_of(index)
+    wanted = inspect.signature(cls.__init__).parameters
+    parts: dict[str, Any] = {}
+    for name in (name for name in wanted if name in named):
+        library, class_name = named[name]
+        files = inspect_component(found.folder, name, library=library, class_name=class_name, roots=allowed)
+        parts[name] = load_component(files, dtype=dtype, device=device)
+    try:
+        return cls(**parts, **_values(wanted, index, named))
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{found.folder} does not make a {cls.__name__}: {error}; copy or pull it again") from error
+
+
+def pipeline_class(name: str) -> Any:
+    """The class of that name, if diffusers has it. Raises ValueError with the nearest."""
+    import difflib
+
+    import diffusers
+    from diffusers.pipelines.pipeline_utils import DiffusionPipeline
+
+    cls = getattr(diffusers, name, None) if CLASS.fullmatch(name) else None
+    if isinstance(cls, type) and issubclass(cls, DiffusionPipeline) and cls is not DiffusionPipeline:
+        return cls
+    known = [each for each in dir(diffusers) if each.endswith("Pipeline")]
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; the nearest is {near[0]}" if near else ""
+    raise ValueError(f"diffusers {diffusers.__version__} has no pipeline {name[:100]!r}{hint}; check model_index.json")
+
+
+def _values(wanted: Mapping[str, Any], index: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """What the pipeline takes besides components: numbers, texts and lists of the index; nothing for what is absent."""
+    found: dict[str, Any] = {}
+    for name, parameter in wanted.items():
+        if name == "self" or name in named or parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            continue
+        given = index.get(name)
+        if given is not None and given != [None, None]:
+            found[name] = given
+        elif parameter.default is inspect.Parameter.empty:
+            found[name] = None
+    return found

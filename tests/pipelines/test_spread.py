@@ -1,0 +1,100 @@
+"""`latentloom.spread`: a diffusers pipeline gives on several ranks what it gives on one; bench/pipelines.py has all."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.pipelines import problems
+from support.ranks import RankError, Ranks
+from zoo.pipelines import TINY
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Ranks]:
+    """Two ranks, for what takes all ranks there are."""
+    with Ranks(2) as pair:
+        yield pair
+
+
+def held(ranks: Ranks, name: str, plan: str) -> dict[str, Any]:
+    """What one rank found, after it was seen to be right on all."""
+    each = ranks.run("bodies.spreading:compare", name, plan)
+    found = {
+        **each[0],
+        "is_alike": len({one["mark"] for one in each}) == 1,
+        "cancelled": all(one["cancelled"] for one in each),
+    }
+    assert not problems(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        ("FluxPipeline", [8, 5, 4]),  # one branch after the other
+        ("SanaPipeline", [4, 5, 4]),  # a doubled batch
+        ("ZImagePipeline", [4, 5, 4]),  # a doubled batch, as lists
+        ("HunyuanVideo15Pipeline", [8, 4, 4]),  # a guider
+        ("LTX2Pipeline", [12, 10, 8]),  # four branches: two rows and two calls; pictures and sound
+        ("QwenImage21Pipeline", [8, 6, 5]),  # a cache that is filled in the first step
+        ("WanPipeline:two experts", [8, 6, 4]),  # two transformers
+    ],
+)
+def test_each_idiom_of_guidance_is_shared_out(pair: Ranks, name: str, calls: list[int]) -> None:
+    found = held(pair, name, "cfg=2")
+    assert found["calls"] == calls and TINY[name].branches > 1
+
+
+@pytest.mark.parametrize("plan", ["ulysses=2", "ring=2", "allgather=2"])
+@pytest.mark.parametrize("name", ["Flux2Pipeline:references", "LTX2Pipeline", "SanaSprintPipeline"])
+def test_tokens_are_shared_out_by_each_strategy(pair: Ranks, name: str, plan: str) -> None:
+    assert held(pair, name, plan)["sent"]
+
+
+def test_chunks_are_counted_as_steps(pair: Ranks) -> None:
+    borders, done, total = held(pair, "HeliosPipeline", "ulysses=2")["steps"]
+    assert borders == done == total > 4
+
+
+@pytest.mark.parametrize("name", ["ChromaPipeline", "LTX2Pipeline"])
+def test_guidance_and_tokens_are_shared_out_over_four(ranks: Ranks, name: str) -> None:
+    assert held(ranks, name, "cfg=2,ulysses=2")["calls"][2] < held(ranks, name, "ulysses=4")["calls"][2]
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ("cfg=2,weights=2", "plan cfg=2,weights=2: spread keeps whole weights in each rank; leave weights out"),
+        ("ulysses=3", "plan ulysses=3 uses 3 ranks, but 2 were started"),
+        (0, "0 ranks: give at least one, or a plan such as ulysses=2"),
+    ],
+)
+def test_what_cannot_be_is_refused_on_all_ranks_and_changes_nothing(pair: Ranks, plan: Any, words: str) -> None:
+    with pytest.raises(RankError, match=words):
+        pair.run("bodies.spreading:refused", plan)
+
+
+def test_a_number_of_ranks_is_a_plan(pair: Ranks) -> None:
+    assert pair.run("bodies.spreading:planned", 2) == [("ulysses=2", "FluxPipeline")] * 2
+
+
+def test_ranks_with_other_inputs_are_told(pair: Ranks) -> None:
+    with pytest.raises(RankError, match="hidden_states differs between the ranks; give every rank the same tensors"):
+        pair.run("bodies.spreading:other_seeds")
+
+
+def test_random_numbers_without_a_generator_are_the_first_ranks(pair: Ranks) -> None:
+    first, second = pair.run("bodies.spreading:without_generator")
+    assert all(np.abs(each["spread"] - first["alone"]).max() <= 1e-5 for each in (first, second))
+    assert np.abs(second["alone"] - first["alone"]).max() > 1e-2
+
+
+def test_a_text_is_encoded_once(pair: Ranks) -> None:
+    assert pair.run("bodies.spreading:encoded") == [1, 0]
+
+
+def test_an_error_of_the_first_ranks_encoder_is_everyones(pair: Ranks) -> None:
+    with pytest.raises(RankError, match=r"(?s)rank 0: ValueError.*`max_sequence_length` cannot be.*rank 1: ValueError"):
+        pair.run("bodies.spreading:refused_text")
