@@ -65,7 +65,9 @@ def _pairs(value: Any, spec: Spec) -> list[tuple[Any, Spec]]:
 
 
 def _fits(x: Any, spec: Along) -> bool:
-    return isinstance(x, Tensor) and (spec.ndim is None or x.ndim == spec.ndim)
+    if not isinstance(x, Tensor) or (spec.optional and x.ndim <= spec.dim):
+        return False
+    return spec.ndim is None or x.ndim == spec.ndim
 
 
 def whole_of(value: Any, spec: Spec, session: Session) -> Any:

@@ -19,7 +19,7 @@ class Along:
     dim: int
     streams: tuple[str, ...]
     ndim: int | None = None  # only a tensor with this many dims; another is left alone
-    optional: bool = False  # a tensor whose dim has another length (a value for all tokens) is left alone
+    optional: bool = False  # a tensor whose dim is missing or of another length (a value for all tokens) is left alone
     batched: bool = False  # the dim runs over the streams once for each item of the batch, item by item
 
 

@@ -6,10 +6,12 @@ rank, and the call stays local. In PRX and Nucleus-Image its keys stand beside t
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...parallel.sharding.split_plan import LOCAL, Attend, SplitPlan, image, text
+from ...parallel.sharding.split_plan import LOCAL, Attend, Made, SplitPlan, image, text
 
 PIXART = SplitPlan(
     blocks=("transformer_blocks",),
@@ -40,6 +42,20 @@ def choose_among_all(layer: Any, session: Any) -> Any:
     return ExpertChoice(layer, session) if hasattr(layer, "experts") else layer.forward
 
 
+def in_proportion(options: Any, given: Mapping[str, Any], session: Any) -> Any:
+    """Options of Lumina-Next's attention by which this rank's tokens give the scale that all of them give.
+
+    The scale grows with the logarithm of the number of tokens, of which the model counts those that are here, to a base
+    that the pipeline names.
+    """
+    base = options.get("base_sequence_length")
+    if base is None:
+        return options
+    layout = session.layout(("image",))
+    share = math.log(layout.num_held(session.rank)) / math.log(layout.length)
+    return {**options, "base_sequence_length": base**share}
+
+
 PLANS: dict[str, SplitPlan] = {
     "PixArtTransformer2DModel": PIXART,
     "DiTTransformer2DModel": replace(PIXART, outputs={"proj_out_2": image(1)}),
@@ -47,9 +63,13 @@ PLANS: dict[str, SplitPlan] = {
     "DreamLiteTransformer2DModel": GENERAL,
     "LuminaNextDiT2DModel": SplitPlan(
         blocks=("layers",),
-        inputs={"layers.0": {"hidden_states": image(1)}, "layers.*": {"image_rotary_emb": image(1)}},
+        inputs={
+            "layers.0": {"hidden_states": image(1)},
+            "layers.*": {"image_rotary_emb": image(1), "cross_attention_kwargs": Made(in_proportion)},
+        },
         outputs={"norm_out": image(1)},
         attention={"attn2": (LOCAL,)},
+        least=2,  # a single one has no logarithm to scale by
     ),
     "PRXTransformer2DModel": SplitPlan(
         order=("text", "image"),

@@ -6,8 +6,8 @@ from ...parallel.sharding.split_plan import LOCAL, Along, Attend, SplitPlan, ima
 from .processors.kept_keys import RefinerKeeping
 
 SOUND = Along(1, ("audio",))
-TOKENS = {"hidden_states": image(1), "timestep": image(1, ndim=2, optional=True)}
-SOUNDS = {"audio_hidden_states": SOUND, "audio_timestep": Along(1, ("audio",), ndim=2, optional=True)}
+TOKENS = {"hidden_states": image(1), "timestep": image(1, optional=True)}
+SOUNDS = {"audio_hidden_states": SOUND, "audio_timestep": Along(1, ("audio",), optional=True)}
 ROPE = image(-2)  # tokens x width, or heads x tokens x width
 
 PLANS: dict[str, SplitPlan] = {

@@ -109,6 +109,12 @@ def lumina_next(case: Case) -> Built:
     return diffusers.LuminaNextDiT2DModel, config, inputs
 
 
+def lumina_next_in_proportion(case: Case) -> Built:
+    """As its pipeline calls it: attention whose scale grows with the number of tokens."""
+    model, config, inputs = lumina_next(case)
+    return model, config, dict(inputs, cross_attention_kwargs={"base_sequence_length": 64})
+
+
 def nucleus_image(case: Case) -> Built:
     """The last of three layers is a mixture of experts, each of which chooses its tokens among all of a picture."""
     config = {
@@ -218,6 +224,7 @@ VARIANTS: dict[str, Variant] = {
     "z_image_omni": Variant(z_image_omni, masks=True),
     "lumina2": Variant(lumina2, masks=True),
     "lumina_next": Variant(lumina_next, masks=True),
+    "lumina_next_in_proportion": Variant(lumina_next_in_proportion, masks=True),
     "nucleus_image": Variant(nucleus_image, masks=True),
     "omnigen": Variant(omnigen, masks=True),
     "omnigen_edit": Variant(omnigen_edit, masks=True),

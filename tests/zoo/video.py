@@ -54,6 +54,12 @@ def ltx_i2v(case: Case) -> Built:
     return model, config, dict(inputs, timestep=_timesteps(replace(case, frames=2)))
 
 
+def ltx_windows(case: Case) -> Built:
+    """As the pipeline of long videos calls it: a timestep per token as a column, B S 1."""
+    model, config, inputs = ltx_i2v(case)
+    return model, config, dict(inputs, timestep=inputs["timestep"][..., None])
+
+
 def ltx2(case: Case) -> Built:
     """Video and sound in two streams that attend to each other."""
     config = {
@@ -411,6 +417,7 @@ def motif_video_i2v(case: Case) -> Built:
 VARIANTS: dict[str, Variant] = {
     "ltx": Variant(ltx, masks=True),
     "ltx_i2v": Variant(ltx_i2v, masks=True),
+    "ltx_windows": Variant(ltx_windows, masks=True),
     "ltx2": Variant(ltx2, masks=True),
     "ltx2_i2v": Variant(ltx2_i2v, masks=True),
     "ltx2_3": Variant(ltx2_3, masks=True),
