@@ -12,7 +12,7 @@ import torch
 
 import latentloom
 from latentloom.parallel.errors import Cancelled
-from latentloom.pipelines.components.assembled import load_pipeline
+from latentloom.pipelines.whole.assembled import load_pipeline
 from zoo.pipelines import TINY
 from zoo.pipelines.tiny import build, picture
 

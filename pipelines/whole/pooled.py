@@ -76,7 +76,7 @@ class Pool:
             return self._ranks
 
 
-PRELOADED = (".pipelines.spreading.pipeline", ".pipelines.components.assembled")
+PRELOADED = (".pipelines.spreading.pipeline", ".pipelines.whole.assembled")
 """What ranks import once, before they are forked."""
 
 
@@ -96,7 +96,7 @@ class PooledPipeline:
         request = {**self._order, "arguments": to_wire(arguments), "doors": order()}
         ranks = self.pool._started(self._preload)
         found = ranks.call(
-            ".pipelines.spreading.pooled:on_rank",
+            ".pipelines.whole.pooled:on_rank",
             request,
             _Watched(on_step, self._wish),
             num_ranks=len(self.pool.devices),
@@ -127,8 +127,8 @@ _kept: dict[tuple[str, str], Any] = {}
 
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
     """Collective: what each rank does."""
-    from ..components.assembled import load_pipeline
-    from .pipeline import spread
+    from ..spreading.pipeline import spread
+    from .assembled import load_pipeline
 
     follow(request["doors"])
     key = (request["source"], request["dtype"])

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..components.loading import load_component
 from ..models.folder import CLASS, components_of, inspect_component, read_index
 from ..models.source import resolve_source
 from ..values import Dtype
-from .loading import load_component
 
 if TYPE_CHECKING:
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline

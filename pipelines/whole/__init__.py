@@ -1,0 +1,7 @@
+"""Whole pipelines of diffusers, of any class: put together from a folder, and run on ranks.
+
+assembled: A whole diffusers pipeline, put together from a folder's components as the store loads them one by one.
+pooled: A pipeline on ranks that this process starts itself:
+    `latentloom.Pool("cuda*4").spread("org/model")(prompt="...")`.
+wire: A pipeline's arguments and results as plain data: pictures, arrays, tensors, and generators by their state.
+"""
