@@ -10,6 +10,7 @@ HOMES = {
     "NODE_CLASS_MAPPINGS": "nodes.registry",
     "NODE_DISPLAY_NAME_MAPPINGS": "nodes.registry",
     "ParallelPlan": "parallel.plan",
+    "Pool": "pipelines.spreading.pooled",
     "Socket": "nodes.graph.spec",
     "SplitPlan": "parallel.sharding.split_plan",
     "load_sharded": "pipelines.components.streamed",

@@ -21,7 +21,7 @@ from ..parallel.ranks.seat import Seat
 from .doors import follow, order
 from .families import FAMILIES
 from .models.describe import card_of
-from .models.folder import components_of, read_index
+from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
 from .place import named_plan
 from .planning.memory import SPLIT_PIXELS
@@ -156,11 +156,13 @@ def _ranks_to_decode(request: Decode) -> int:
     if num_ranks == 1 or num_pixels < SPLIT_PIXELS or latents.tensor is None:
         return 1
     from ..parallel.spatial.part import LEAST_ROWS
-    from .spreading.vae import DECODERS
+    from .spreading.vae import why_not
 
     has_rows = latents.tensor.shape[-2] >= LEAST_ROWS * num_ranks
-    return num_ranks if has_rows and _vae_class(model) in DECODERS else 1
+    return num_ranks if has_rows and why_not(*_vae(model)) is None else 1
 
 
-def _vae_class(model: Model) -> str:
-    return components_of(read_index(Path(model.folder))).get("vae", ("", ""))[1]
+def _vae(model: Model) -> tuple[str, dict[str, Any]]:
+    """The class and the config of the model's VAE, as its files say."""
+    folder = Path(model.folder)
+    return components_of(read_index(folder)).get("vae", ("", ""))[1], read_config(folder, "vae")

@@ -1,4 +1,7 @@
-"""Attention of this rank's rows to all: keys and values are gathered, in a middle block at the latents' size."""
+"""Attention of this rank's rows to all: keys and values are gathered, in a middle block at the latents' size.
+
+Linear attention multiplies keys by values first: the ranks' products are summed, and queries meet the sum.
+"""
 
 # B batch, H heads, S tokens here, K tokens of all ranks, D head width, T frames
 
@@ -11,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..collectives import add
 from .part import Part, Parts
 
 
@@ -61,3 +65,19 @@ def _over_all(parts: Parts, func: Any, mask: Tensor, part: Part, query: Tensor) 
     leading = mask.shape[:-2]
     whole = of_frames.expand(*leading, frames, here, frames, everywhere)
     return whole.reshape(*leading, tokens, frames * everywhere)
+
+
+def multiply(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """Collective if it sums over the rows: the product of two matrices, or of many."""
+    left, right = args
+    one, other = parts.of(left), parts.of(right)
+    if left.ndim != right.ndim or left.ndim < 2 or kwargs:
+        raise parts.refusal(func, f"of {tuple(left.shape)} and {tuple(right.shape)} is not known to a split picture")
+    across, along = left.ndim - 1, left.ndim - 2
+    if one and other and (one.dim, other.dim, one.outer) == (across, along, other.outer):
+        return add(func(left, right), group=parts.group)
+    if one is None and other and other.dim == across:
+        return parts.mark(func(left, right), other)
+    if other is None and one and one.dim == along:
+        return parts.mark(func(left, right), one)
+    raise parts.refusal(func, f"of {tuple(left.shape)} and {tuple(right.shape)} mixes rows")

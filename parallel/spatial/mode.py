@@ -14,16 +14,17 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from . import shapes
-from .attention import attend
+from .attention import attend, multiply
 from .convolution import convolve, pad
 from .group_norm import normalise
 from .part import Part, Parts, tensors_in
 
 POINTWISE = """
-    add sub mul div true_divide neg clamp tanh sigmoid silu relu gelu mish eq ne __eq__ __ne__
+    add sub mul div true_divide neg clamp pow square sqrt rsqrt tanh sigmoid silu relu gelu mish eq ne __eq__ __ne__
     zeros_like clone contiguous detach to type_as float
 """
 RESHAPES = "view reshape flatten unflatten squeeze unsqueeze"
+NORMS = "layer_norm rms_norm"
 READS = frozenset(
     ("size", "dim", "numel", "stride", "is_contiguous", "is_floating_point", "get_device", "__len__", "__get__")
 )
@@ -31,23 +32,33 @@ READS = frozenset(
 RULES: dict[str, shapes.Rule] = {
     **dict.fromkeys(POINTWISE.split(), shapes.pointwise),
     **dict.fromkeys(RESHAPES.split(), shapes.reshaped),
+    **dict.fromkeys(NORMS.split(), shapes.normalised),
     "permute": shapes.permuted,
     "transpose": shapes.transposed,
+    "movedim": shapes.moved,
     "__getitem__": shapes.indexed,
     "cat": shapes.along(1, 0),
+    "concatenate": shapes.along(1, 0),
     "chunk": shapes.along(2, 0),
     "split": shapes.along(2, 0),
     "normalize": shapes.along(2, 1),
     "repeat_interleave": shapes.along(2),
+    "repeat": shapes.repeated,
+    "unbind": shapes.unbound,
+    "mean": shapes.reduced,
+    "sum": shapes.reduced,
     "stack": shapes.stacked,
     "linear": shapes.linear,
     "dropout": shapes.dropout,
     "interpolate": shapes.interpolated,
+    "pixel_shuffle": shapes.shuffled,
     "pad": pad,
     "conv2d": convolve,
     "conv3d": convolve,
     "group_norm": normalise,
+    "batch_norm": shapes.batch_normed,
     "scaled_dot_product_attention": attend,
+    "matmul": multiply,
 }
 """How a torch function is called on parts, by its name; any other is refused by it."""
 

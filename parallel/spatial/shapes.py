@@ -68,6 +68,12 @@ def transposed(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str
     return parts.mark(func(*args, **kwargs), Part(dim, part.outer))
 
 
+def moved(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    x, part = _of_first(parts, args)
+    out, place = func(*args, **kwargs), x.new_empty(tuple(range(x.ndim)), device="meta")
+    return parts.mark(out, Part(func(place, *args[1:], **kwargs).shape.index(part.dim), part.outer))
+
+
 def along(index: int, default: int | None = None) -> Rule:
     """A function that works along one dim, its argument number `index`: any but that of the rows."""
 
@@ -110,6 +116,53 @@ def indexed(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, A
     return parts.mark(func(*args, **kwargs), Part(part.dim - dropped, part.outer))
 
 
+def repeated(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """The other dims, and new ones in front, as often as is wanted."""
+    x, part = _of_first(parts, args)
+    times = args[1] if len(args) == 2 and not isinstance(args[1], int) else args[1:]
+    new = len(times) - x.ndim
+    if kwargs or times[new + part.dim] != 1:
+        raise parts.refusal(func, "along the dim of the rows mixes them")
+    return parts.mark(func(*args), Part(new + part.dim, part.outer))
+
+
+def unbound(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
+    x, part = _of_first(parts, args)
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0) % x.ndim
+    if dim == part.dim:
+        raise parts.refusal(func, f"along dim {dim} mixes rows")
+    return tuple(parts.mark(each, Part(part.dim - (dim < part.dim), part.outer)) for each in func(*args, **kwargs))
+
+
+def reduced(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """A sum or a mean over other dims than that of the rows."""
+    x, part = _of_first(parts, args)
+    given = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    dims = {dim % x.ndim for dim in ([given] if isinstance(given, int) else given or range(x.ndim))}
+    if part.dim in dims:
+        raise parts.refusal(func, "over the dim of the rows mixes them")
+    out = func(*args, **kwargs)
+    dropped = 0 if out.ndim == x.ndim else sum(dim < part.dim for dim in dims)
+    return parts.mark(out, Part(part.dim - dropped, part.outer))
+
+
+def normalised(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """Each place by what is in its last dims, which are not the rows."""
+    x, part = _of_first(parts, args)
+    shape = kwargs.get("normalized_shape", args[1] if len(args) > 1 else ())
+    if part.dim >= x.ndim - len(shape):
+        raise parts.refusal(func, "over the dim of the rows mixes them")
+    return parts.mark(func(*args, **kwargs), part)
+
+
+def batch_normed(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """By moments that were learned."""
+    _, part = _of_first(parts, args)
+    if kwargs.get("training", args[5] if len(args) > 5 else False) or part.dim < 2:
+        raise parts.refusal(func, "takes moments of the rows: call the model's eval() first")
+    return parts.mark(func(*args, **kwargs), part)
+
+
 def linear(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
     x, part = _of_first(parts, args)
     if part.dim == x.ndim - 1:
@@ -131,6 +184,14 @@ def interpolated(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[s
     rows = factor[part.dim - 2] if isinstance(factor, (list, tuple)) else factor
     if rows is None or rows != int(rows) or mode not in ("nearest", "nearest-exact") or part.outer > 1 or part.dim < 2:
         raise parts.refusal(func, f"to {rows} times the rows by {mode} mixes rows")
+    return parts.mark(func(*args, **kwargs), part)
+
+
+def shuffled(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """Channels become rows and columns: every row becomes as many."""
+    x, part = _of_first(parts, args)
+    if part != Part(x.ndim - 2):
+        raise parts.refusal(func, "takes rows of pixels only")
     return parts.mark(func(*args, **kwargs), part)
 
 

@@ -1,5 +1,6 @@
 """From files to modules: a store that loads, adapts, quantizes, keeps and lends them.
 
+assembled: A whole diffusers pipeline, put together from a folder's components as the store loads them one by one.
 adapting: Weight-only quantization of a transformer's linear layers, by torchao.
 default_dtype: The dtype of new tensors, for one thread: `torch.set_default_dtype` sets it for what other threads
     compute, too.

@@ -34,6 +34,14 @@ def load_pipeline(
     allowed = roots if found.kind == "folder" else None
     named = components_of(index)
     wanted = inspect.signature(cls.__init__).parameters
+    given = {*named, *(name for name, value in index.items() if value not in (None, [None, None]))}
+    needed = {
+        name for name, each in wanted.items() if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
+    }
+    if missing := sorted(needed - given - {"self", *cls._optional_components}):
+        raise ValueError(
+            f"{found.folder} lacks {', '.join(missing)}, which {cls.__name__} needs; copy or pull it again"
+        )
     parts: dict[str, Any] = {}
     for name in (name for name in wanted if name in named):
         library, class_name = named[name]

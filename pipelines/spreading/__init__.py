@@ -1,8 +1,17 @@
-"""The adapters to `parallel`: a transformer, its guidance and a VAE spread over the ranks of a plan.
+"""The adapters to `parallel`: transformers, guidance, VAEs and whole pipelines spread over the ranks of a plan.
 
+branches: The branches of guidance of any pipeline: calls of its transformers, shared out over the groups of the cfg
+    axis.
 guidance: Guidance in parallel: each group of the cfg axis runs its share of a guider's branches, then all get all
     predictions.
+handed: What one rank has worked out, handed to the others: plain data with tensors in it, as bytes.
 measured: What a stage costs on the device where it works, measured: seconds, bytes, exchanges, memory.
+pipeline: Any diffusers pipeline on all ranks, exactly: what `latentloom.spread` does.
+pooled: A pipeline on ranks that this process starts itself:
+    `latentloom.Pool("cuda*4").spread("org/model")(prompt="...")`.
+rows: Rows of a doubled batch: which arguments of a transformer carry them, cut and joined again; proven, never guessed.
 transformer: Sharding a diffusers transformer by the split plan of its class: what `latentloom.shard` does.
 vae: A VAE that decodes on several ranks, each with some of the rows: exactly the picture of its untiled decode.
+waiting: Values that wait: tensors that other ranks are computing, and what a pipeline makes of them before it looks.
+wire: A pipeline's arguments and results as plain data: pictures, arrays, tensors, and generators by their state.
 """

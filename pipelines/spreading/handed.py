@@ -34,7 +34,11 @@ def once(work: Callable[[], Any], group: Group, device: torch.device, *, is_all:
         try:
             found = work()
             tensors = []
-            text = json.dumps({"plain": _described(found, tensors)} if is_all() else {"own": True})
+            plain = _described(found, tensors)
+            if not is_all():
+                raise NotPlain
+            found = _rebuilt(plain, iter(tensors))
+            text = json.dumps({"plain": plain})
         except NotPlain:
             text, tensors = json.dumps({"own": True}), []
         except Exception as problem:
@@ -74,7 +78,7 @@ def are_alike(number: int, group: Group, device: torch.device) -> bool:
 
 def _send(text: str, tensors: list[Tensor], group: Group, device: torch.device) -> None:
     """Collective with `_received`: lengths, then a text that says what follows, then the tensors' bytes."""
-    listed = [[list(each.shape), str(each.dtype).removeprefix("torch.")] for each in tensors]
+    listed = [[list(each.shape), list(each.stride()), str(each.dtype).removeprefix("torch.")] for each in tensors]
     head = bytearray(json.dumps({"text": text, "tensors": listed}).encode())
     pieces = [each.detach().to(device).flatten().view(torch.uint8) for each in tensors if each.numel()]
     body = torch.cat(pieces) if pieces else torch.empty(0, dtype=torch.uint8, device=device)
@@ -90,10 +94,11 @@ def _received(group: Group, device: torch.device) -> tuple[str, list[Tensor]]:
     body = _first(nothing, group, device, size=lengths[1]).to(device)
     tensors: list[Tensor] = []
     start = 0
-    for shape, name in head["tensors"]:
+    for shape, stride, name in head["tensors"]:
         dtype = getattr(torch, name)
         end = start + torch.Size(shape).numel() * dtype.itemsize
-        tensors.append(body[start:end].clone().view(dtype).view(shape))
+        values = body[start:end].clone().view(dtype).view(shape)
+        tensors.append(torch.empty_strided(shape, stride, dtype=dtype, device=device).copy_(values))
         start = end
     return head["text"], tensors
 
@@ -108,11 +113,14 @@ def _on_wire(block: Tensor, group: Group, device: torch.device) -> Tensor:
 
 
 def _described(value: Any, tensors: list[Tensor]) -> Any:
-    """As JSON, its tensors put into the list."""
+    """As JSON, copies of its tensors put into the list.
+
+    CPU kernels round by strides and by where memory begins: all ranks, the first too, work on copies laid out alike.
+    """
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Tensor):
-        tensors.append(value)
+        tensors.append(value.clone())  # dense, with the strides that it had where it was so
         return {KIND: "tensor"}
     if type(value) in (list, tuple):
         return {KIND: type(value).__name__, ITEMS: [_described(each, tensors) for each in value]}

@@ -37,7 +37,7 @@ from .branches import Branches
 from .guidance import lift_refusal, split_guider
 from .handed import are_alike, once, same_random_numbers
 from .transformer import shard, split_plan_of
-from .vae import DECODERS, split_vae
+from .vae import split_vae, why_not
 from .waiting import finished
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Spread:
         if self.plan.cfg > 1:
             self._share_guidance(denoisers)
         for part in parts.values():
-            if type(part).__name__ in DECODERS and self._all.size > 1:
+            if self._all.size > 1 and why_not(type(part).__name__, getattr(part, "config", {})) is None:
                 self._undo.enter_context(split_vae(part, self._all, refuses_few_rows=False))
         self._derive(self.pipe, __call__=self._call)
         for pipe in self._pipes():
@@ -324,9 +324,22 @@ def _with_values(callback: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _unchanged(pipe: Any) -> Callable[[], bool]:
-    """Tells later whether the pipeline's attributes are those of now."""
-    before = dict(vars(pipe))
-    return lambda: vars(pipe).keys() == before.keys() and all(vars(pipe)[name] is before[name] for name in before)
+    """Tells later whether the attributes of the pipeline and of its parts are those of now: LTX-2's way to encode a
+    text sets its tokenizer's padding side, and asks it later.
+    """
+    before = [(each, dict(vars(each))) for each in (pipe, *pipe.components.values()) if hasattr(each, "__dict__")]
+
+    def is_unchanged() -> bool:
+        return all(
+            vars(each).keys() == kept.keys() and all(_is_same(vars(each)[name], kept[name]) for name in kept)
+            for each, kept in before
+        )
+
+    return is_unchanged
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return one is other or (isinstance(one, bool | int | float | str) and type(one) is type(other) and one == other)
 
 
 def _options(run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:

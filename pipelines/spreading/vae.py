@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ...parallel.group import Axis, Group
 from ...parallel.mesh import mesh_for
@@ -16,8 +18,21 @@ from ...parallel.sharding.fingerprint import check_same
 from ...parallel.spatial.mode import ByRows
 from ...parallel.spatial.part import LEAST_ROWS, Parts, check_rows
 
-DECODERS = ("AutoencoderKL", "AutoencoderKLHunyuanVideo", "AutoencoderKLQwenImage", "AutoencoderKLWan")
+DECODERS = (
+    "AutoencoderKL",
+    "AutoencoderDC",
+    "AutoencoderKLFlux2",
+    "AutoencoderKLHunyuanVideo",
+    "AutoencoderKLHunyuanVideo15",
+    "AutoencoderKLLTX2Video",
+    "AutoencoderKLLTXVideo",
+    "AutoencoderKLQwenImage",
+    "AutoencoderKLQwenImage21",
+    "AutoencoderKLWan",
+)
 """Classes whose decoders are known to compute nothing across rows but what `parallel.spatial` shares out."""
+INEXACT = {"decoder_inject_noise": "noise is drawn for each place of the picture"}
+"""Options of a VAE's config that no split decode can follow: what they do."""
 TILINGS = ("use_tiling", "use_framewise_decoding")
 HEIGHT = -2
 
@@ -43,10 +58,10 @@ def split_vae(vae: Any, group: Group, *, refuses_few_rows: bool = True) -> Itera
     for name in tilings:
         setattr(vae, name, False)
 
-    def decode(z: torch.Tensor, return_dict: bool = True) -> Any:
-        if not refuses_few_rows and z.shape[HEIGHT] < LEAST_ROWS * group.size:
-            return whole_decode(z, return_dict=return_dict)
-        return _decoded(vae, whole_decode, z, return_dict=return_dict, group=group)
+    def decode(z: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not refuses_few_rows and _is_small(vae, z, group.size):
+            return whole_decode(z, *args, **kwargs)
+        return _decoded(vae, functools.partial(whole_decode, **kwargs), z, *args, group=group)
 
     vae._decode = decode  # decode() goes through it for each slice of the batch; hooks and slicing stay as they are
     try:
@@ -58,23 +73,32 @@ def split_vae(vae: Any, group: Group, *, refuses_few_rows: bool = True) -> Itera
 
 
 @torch.no_grad()
-def _decoded(vae: Any, whole_decode: Any, z: torch.Tensor, *, return_dict: bool, group: Group) -> Any:
-    """Collective: what `whole_decode`, the VAE's own, gives for whole latents."""
-    from diffusers.models.autoencoders.vae import DecoderOutput
-
+def _decoded(vae: Any, whole_decode: Callable[..., Any], z: Tensor, *args: Any, group: Group) -> Any:
+    """Collective: what `whole_decode`, the VAE's own, gives for whole latents; a tensor, a tuple or an output."""
     title = type(vae).__name__
-    check_same({"z": z}, group, title=title, around=group)  # so that all ranks or none refuse what follows
+    # So that all ranks or none refuse what follows; an embedding of the time is among the arguments of some.
+    check_same(
+        {"z": z, **{f"argument {place}": arg for place, arg in enumerate(args, 2)}}, group, title=title, around=group
+    )
     mode = ByRows(Parts(z.shape[HEIGHT], group=group, title=title))
+    if _is_small(vae, z, group.size):
+        raise ValueError(
+            f"{title}: latents of {z.shape[HEIGHT]} rows and {z.shape[-1]} columns cannot be split over {group.size} "
+            f"ranks, because it attends in another way to {_fewest_places(vae)} places and fewer; split them over "
+            "less, or make the picture larger"
+        )
     rows = mode.cut(z, HEIGHT)
     try:
         # A compiled decoder runs uncompiled: torch.compile would trace the interception, and the collectives in it.
         with torch.compiler.set_stance("force_eager"), mode:
-            part = whole_decode(rows, return_dict=False)[0]
+            found = whole_decode(rows, *args)
     finally:
         if hasattr(vae, "clear_cache"):  # of the frames before, which an error leaves
             vae.clear_cache()
-    pixels = mode.whole(part, HEIGHT)
-    return DecoderOutput(sample=pixels) if return_dict else (pixels,)
+    if isinstance(found, Tensor):
+        return mode.whole(found, HEIGHT)
+    pixels = mode.whole(found[0], HEIGHT)
+    return (pixels,) if isinstance(found, tuple) else type(found)(sample=pixels)
 
 
 def split_over(vae: Any, num_ranks: int, *, rows: int) -> contextlib.AbstractContextManager[None]:
@@ -88,13 +112,33 @@ def split_over(vae: Any, num_ranks: int, *, rows: int) -> contextlib.AbstractCon
     return split_vae(vae, mesh_for(ParallelPlan(ulysses=num_ranks))[Axis.SEQUENCE])
 
 
-def _check(vae: Any) -> None:
-    name = type(vae).__name__
+def why_not(name: str, config: Mapping[str, Any]) -> str | None:
+    """Why a VAE of this class and config cannot be split over ranks; None if it can."""
     if name not in DECODERS:
         near = difflib.get_close_matches(name, DECODERS, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        raise ValueError(
-            f"{name} cannot be split over ranks{hint}, only {', '.join(DECODERS)} can; decode it on one device"
-        )
+        return f"{name} cannot be split over ranks{hint}, only {', '.join(DECODERS)} can"
+    for option, what in INEXACT.items():
+        if any(config.get(option) or ()):
+            return f"{name} with {option} cannot be split over ranks, because {what}"
+    return None
+
+
+def _check(vae: Any) -> None:
+    name = type(vae).__name__
+    reason = why_not(name, getattr(vae, "config", {}))
+    if reason:
+        raise ValueError(f"{reason}; decode it on one device")
     if "_decode" in vars(vae):
         raise ValueError(f"this {name} is split already, or its _decode was replaced; split it once")
+
+
+def _is_small(vae: Any, z: Tensor, num_ranks: int) -> bool:
+    """Whether a rank would have too few rows, or too few places for the linear attention that all have together."""
+    rows = z.shape[HEIGHT] // num_ranks
+    return rows < LEAST_ROWS or rows * z.shape[-1] <= _fewest_places(vae)
+
+
+def _fewest_places(vae: Any) -> int:
+    """Diffusers' linear attention multiplies in another order for as many places as a head is wide, and for fewer."""
+    return vae.config.get("attention_head_dim", 0)

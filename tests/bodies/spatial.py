@@ -44,9 +44,13 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "pad": lambda x: F.conv2d(F.pad(x, (1, 1, 1, 1)), latents((6, 8, 3, 3))),
     "pad below": lambda x: F.conv2d(F.pad(x, (0, 0, 0, 2), value=0.5), latents((6, 8, 3, 1))),
     "pad a video": lambda x: F.conv3d(F.pad(_video(x), (1, 1, 1, 1, 2, 0), mode="replicate"), latents((6, 8, 3, 3, 3))),
+    "pad by reflection": lambda x: F.conv2d(F.pad(x, (1, 1, 1, 1), mode="reflect"), latents((6, 8, 3, 3))),
+    "conv2d over few rows": lambda x: F.conv2d(x, latents((6, 8, 5, 5)), padding=2),
     "group_norm": lambda x: F.group_norm(x, 4, latents((8,)), latents((8,))),
     "group_norm of a video": lambda x: F.group_norm(_video(x), 2),
     "interpolate": lambda x: F.interpolate(x, scale_factor=(2, 3)),
+    "pixel_shuffle": lambda x: F.pixel_shuffle(x, 2),
+    "linear attention": lambda x: x.flatten(2) @ x.flatten(2).transpose(1, 2) @ x.flatten(2),
     "attention": lambda x: F.scaled_dot_product_attention(*[x.flatten(2).transpose(1, 2)] * 3).view(2, -1, 5, 8),
     "attention to frames before": _seen_by_later_frames,
 }

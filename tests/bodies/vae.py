@@ -12,7 +12,18 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from diffusers import AutoencoderKL, AutoencoderKLHunyuanVideo, AutoencoderKLQwenImage, AutoencoderKLWan
+from diffusers import (
+    AutoencoderDC,
+    AutoencoderKL,
+    AutoencoderKLFlux2,
+    AutoencoderKLHunyuanVideo,
+    AutoencoderKLHunyuanVideo15,
+    AutoencoderKLLTX2Video,
+    AutoencoderKLLTXVideo,
+    AutoencoderKLQwenImage,
+    AutoencoderKLQwenImage21,
+    AutoencoderKLWan,
+)
 from torch import Tensor, nn
 from torch._C import _len_torch_function_stack
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -27,8 +38,8 @@ from latentloom.pipelines.spreading.vae import split_vae
 from support.cells import fill, mesh_for
 
 
-def image_vae(**config: Any) -> AutoencoderKL:
-    return AutoencoderKL(
+def image_vae(made: Any = AutoencoderKL, **config: Any) -> Any:
+    return made(
         latent_channels=4,
         block_out_channels=(8, 16, 16),
         layers_per_block=1,
@@ -46,9 +57,54 @@ def wan_vae(**config: Any) -> AutoencoderKLWan:
     return AutoencoderKLWan(z_dim=4, scale_factor_spatial=4, **{**SMALL, **config})
 
 
+def ltx_vae(**config: Any) -> AutoencoderKLLTXVideo:
+    """Two blocks that double frames, rows and columns, and pixels of two by two."""
+    blocks = {"block_out_channels": (8, 8, 8), "decoder_block_out_channels": (8, 16, 16), "latent_channels": 4}
+    scaling = dict.fromkeys(("spatio_temporal_scaling", "decoder_spatio_temporal_scaling"), (True, True, False))
+    layers = {
+        "layers_per_block": (1,) * 4,
+        "decoder_layers_per_block": (2,) * 4,
+        "down_block_types": ("LTXVideoDownBlock3D",) * 3,
+    }
+    more = {"decoder_inject_noise": (False,) * 4, "upsample_residual": (False,) * 3, "upsample_factor": (1,) * 3}
+    return AutoencoderKLLTXVideo(patch_size=2, **blocks, **scaling, **layers, **{**more, **config})
+
+
+def ltx2_vae(**config: Any) -> AutoencoderKLLTX2Video:
+    return AutoencoderKLLTX2Video(
+        latent_channels=4,
+        block_out_channels=(8, 8),
+        down_block_types=("LTX2VideoDownBlock3D",) * 2,
+        layers_per_block=(1,) * 3,
+        spatio_temporal_scaling=(True, True),
+        downsample_type=("spatial", "temporal"),
+        decoder_block_out_channels=(8, 16),
+        decoder_layers_per_block=(2,) * 3,
+        decoder_spatio_temporal_scaling=(True, True),
+        decoder_inject_noise=(False,) * 3,
+        upsample_residual=(True, True),
+        upsample_factor=(2, 2),
+        patch_size=2,
+        **{"upsample_type": ("spatiotemporal", "spatial"), **config},
+    )
+
+
+def dc_vae(**config: Any) -> AutoencoderDC:
+    """Two blocks of linear attention, at the latents' size."""
+    both = {
+        "block_types": ("ResBlock", "ResBlock", "EfficientViTBlock"),
+        "block_out_channels": (8, 16, 16),
+        "layers_per_block": (2, 2, 2),
+        "qkv_multiscales": ((), (), (5,)),
+    }
+    sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in both.items()}
+    return AutoencoderDC(latent_channels=4, attention_head_dim=8, **sides, **config)
+
+
 KINDS: dict[str, Callable[[], Any]] = {
     "sd": image_vae,
     "flux": lambda: image_vae(use_quant_conv=False, use_post_quant_conv=False),
+    "flux2": lambda: image_vae(AutoencoderKLFlux2, decoder_block_out_channels=(8, 8, 16)),
     "no attention": lambda: image_vae(mid_block_add_attention=False),
     "qwen": lambda: AutoencoderKLQwenImage(z_dim=4, **SMALL),
     "wan": wan_vae,
@@ -56,6 +112,30 @@ KINDS: dict[str, Callable[[], Any]] = {
     "wan22": lambda: wan_vae(is_residual=True, patch_size=2, in_channels=12, out_channels=12, decoder_base_dim=12),
     "hunyuan": lambda: AutoencoderKLHunyuanVideo(
         latent_channels=4, block_out_channels=(8, 8, 16, 16), layers_per_block=1, norm_num_groups=4
+    ),
+    "hunyuan15": lambda: AutoencoderKLHunyuanVideo15(
+        latent_channels=4,
+        block_out_channels=(8, 8, 16),
+        layers_per_block=1,
+        spatial_compression_ratio=4,
+        temporal_compression_ratio=2,
+    ),
+    "qwen21": lambda: AutoencoderKLQwenImage21(
+        z_dim=4, **SMALL, decoder_base_dim=8, latents_mean=[0.0] * 4, latents_std=[1.0] * 4, scale_factor_spatial=4
+    ),
+    "ltx": ltx_vae,
+    # as in LTX-Video 0.9.5 and later: what is doubled is added, and the time is an input
+    "ltx 0.9.5": lambda: ltx_vae(
+        upsample_residual=(True, True, False), upsample_factor=(2, 2, 1), timestep_conditioning=True
+    ),
+    "ltx2": ltx2_vae,
+    "ltx2 zeros": lambda: ltx2_vae(
+        decoder_spatial_padding_mode="zeros", decoder_causal=False, timestep_conditioning=True
+    ),
+    "dc": dc_vae,
+    # as of the first of the class: moments that were learned, no doubled pixels
+    "dc interpolated": lambda: dc_vae(
+        decoder_norm_types="batch_norm", decoder_act_fns="relu", upsample_block_type="interpolate"
     ),
 }
 
@@ -74,8 +154,9 @@ def group_of(degree: int) -> Group | None:
 
 
 def decode(model: Any, z: Tensor) -> Tensor:
+    time = (torch.full(z.shape[:1], 0.05),) if getattr(model.config, "timestep_conditioning", False) else ()
     with torch.no_grad():
-        return model.decode(z).sample
+        return model.decode(z, *time).sample
 
 
 def untiled(model: Any, z: Tensor) -> Tensor:
@@ -115,7 +196,7 @@ def alone(rank: int, kind: str, what: str) -> float | None:
     group = group_of(2)
     if group is None:
         return None
-    model, z = vae(kind), latents((1, 4, 8, 4) if kind == "sd" else (1, 4, 3, 8, 4))
+    model, z = vae(kind), latents((1, 4, 8, 5) if kind in ("sd", "dc") else (1, 4, 3, 8, 4))
     whole = untiled(model, z)
     local = {what: lambda parts, func, args, kwargs: parts.mark(func(*args, **kwargs), parts.of(args[0]))}
     edges = patch.object(convolution, "start_edges", lambda *_, **__: lambda: (None, None))
@@ -182,6 +263,8 @@ def failures(rank: int) -> list[str]:
         lambda: _within(vae("sd"), group, latents((1, 4, 8, 4)) + rank),
         lambda: _within(vae("flux"), group, latents((1, 4, 8, 4)), act=lambda x: x.softmax(2)),
         lambda: _within(vae("flux"), group, latents((1, 4, 8, 4)), act=lambda x: torch.from_numpy(x.numpy())),
+        lambda: _within(ltx_vae(decoder_inject_noise=(True, False, False, False)), group),
+        lambda: _within(vae("dc"), group, latents((1, 4, 8, 4))),
     ):
         said.append(message(make))
     return said

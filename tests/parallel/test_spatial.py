@@ -30,6 +30,12 @@ MOVED: dict[str, tuple[Function, Part]] = {
     "a new last dim": (lambda x: torch.stack((x, x), -1), Part(2)),
     "rows from channels": (lambda x: x.view(2, 3, 2, 2, 3).permute(0, 1, 2, 4, 3).reshape(2, 3, 4, 3), Part(2)),
     "other dims join": (lambda x: torch.cat([x, x * 2], 1).sigmoid(), Part(2)),
+    "a dim to the end": (lambda x: x.movedim(1, -1), Part(1)),
+    "a dim in front": (lambda x: x.repeat(2, 1, 2, 1, 1), Part(3)),
+    "a dim less": (lambda x: x.mean(1) + x.unbind(1)[0], Part(1)),
+    "a dim of one": (lambda x: (x**2).sum((1, 3), keepdim=True), Part(2)),
+    "each place by its channels": (lambda x: F.layer_norm(x.movedim(1, -1), (3,)), Part(1)),
+    "a matrix for each place": (lambda x: torch.ones(2, 3, 7, 6) @ x.transpose(2, 3), Part(3)),
     "a whole tensor with one row": (lambda x: x + torch.ones(3, 1, 6), Part(2)),
 }
 
@@ -42,7 +48,13 @@ def test_rows_are_followed(name: str) -> None:
 
 REFUSED: dict[str, Function] = {
     "softmax is not known": lambda x: x.softmax(2),
-    "mean is not known": lambda x: x.mean(),
+    "mean over the dim of the rows": lambda x: x.mean(),
+    "unbind along dim 2": lambda x: x.unbind(2),
+    "repeat along the dim": lambda x: x.repeat(1, 1, 2, 1),
+    "layer_norm over the dim": lambda x: F.layer_norm(x, (4, 6)),
+    "batch_norm takes moments": lambda x: F.batch_norm(x, None, None, training=True),
+    "pixel_shuffle takes rows of pixels": lambda x: F.pixel_shuffle(x.transpose(1, 2), 1),
+    "matmul of .* mixes rows": lambda x: x.transpose(2, 3) @ torch.ones(2, 3, 2, 2),
     "flip is not known": lambda x: x.flip(2),
     "max_pool2d is not known": lambda x: F.max_pool2d(x, 3, 1, 1),
     "bmm is not known": lambda x: torch.bmm(x[0], x[0]),
@@ -58,7 +70,7 @@ REFUSED: dict[str, Function] = {
     "linear along the dim": lambda x: F.linear(x.transpose(2, 3), torch.ones(2, 2)),
     "dropout is random": lambda x: F.dropout(x, 0.5),
     "padded for a convolution": lambda x: F.pad(x, (1, 1, 1, 1)) * 2,
-    "mode reflect": lambda x: F.pad(x, (1, 1, 1, 1), "reflect"),
+    "mode circular": lambda x: F.pad(x, (1, 1, 1, 1), "circular"),
     "interpolate to 1.5 times": lambda x: F.interpolate(x, scale_factor=1.5),
     "by bilinear": lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
     "conv2d changes the number": lambda x: F.conv2d(x, torch.ones(1, 3, 3, 3)),

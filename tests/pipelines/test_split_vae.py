@@ -18,6 +18,10 @@ SHAPES = {
     **{(kind, rows): (2, 4, 3, rows, 5) for kind in VIDEOS for rows in (8, 9)},
     ("qwen", 10): (1, 4, 1, 10, 4),
     ("hunyuan", 10): (1, 4, 6, 10, 3),  # more frames than diffusers decodes at once
+    **{(kind, 11): (2, 4, 11, 5) for kind in ("flux2", "dc", "dc interpolated")},
+    **{(kind, 9): (2, 4, 3, 9, 5) for kind in ("ltx", "ltx 0.9.5", "ltx2", "ltx2 zeros")},
+    ("hunyuan15", 9): (1, 4, 3, 9, 5),  # diffusers' mask is for one video
+    ("qwen21", 11): (2, 4, 1, 11, 5),
 }
 
 
@@ -47,6 +51,8 @@ def test_a_split_decode_equals_the_untiled_one(ranks: Ranks, kind: str, rows: in
         ("wan", "scaled_dot_product_attention"),
         ("hunyuan", "edges"),
         ("hunyuan", "group_norm"),
+        ("ltx2", "edges"),
+        ("dc", "matmul"),
     ],
 )
 def test_without_an_exchange_it_would_be_wrong(ranks: Ranks, kind: str, what: str) -> None:
@@ -82,12 +88,16 @@ def test_the_vae_is_as_it_was_after_decodes_that_worked_and_failed(ranks: Ranks,
 def test_refusals_are_the_same_on_all_ranks(ranks: Ranks) -> None:
     found = ranks.run("bodies.vae:failures")
     assert found == [found[0]] * 4
-    other, few, differing, unknown, unseen = found[0]
+    other, few, differing, unknown, unseen, noise, places = found[0]
     assert "Conv2d cannot be split over ranks, only AutoencoderKL, " in other
     assert "latents of 7 rows cannot be split over 4 ranks, because each needs 2; split them over 3" in few
     assert "AutoencoderKL: z differs between the ranks" in differing
     assert "AutoencoderKL: softmax is not known to keep the rows of a picture apart" in unknown
     assert "AutoencoderKL: numpy is not known" in unseen
+    assert "with decoder_inject_noise cannot be split over ranks, because noise is drawn for each place" in noise
+    assert (
+        "latents of 8 rows and 4 columns cannot be split over 4 ranks, because it attends in another way to 8" in places
+    )
 
 
 def test_a_class_that_is_not_known_is_refused_with_the_nearest() -> None:

@@ -85,7 +85,7 @@ def _call(**changed: Any) -> dict[str, Any]:
 
 
 def _config(in_channels: int = 16, **changed: Any) -> dict[str, Any]:
-    """Without the padding mask beside the latents: it is resized with torchvision."""
+    """Without the padding mask, which is resized with torchvision."""
     shared = {
         "in_channels": in_channels,
         "out_channels": 16,
@@ -126,11 +126,7 @@ def _cosmos2(kind: Any, in_channels: int) -> Any:
     return kind(**_t5_parts(), transformer=transformer, vae=wan_vae(), scheduler=scheduler)
 
 
-QWEN = {
-    "use_crossattn_projection": True,
-    "crossattn_proj_in_channels": 64,
-    "encoder_hidden_states_channels": 32,
-}
+QWEN = {"use_crossattn_projection": True, "crossattn_proj_in_channels": 64, "encoder_hidden_states_channels": 32}
 """All layers of the text encoder, side by side."""
 
 
@@ -173,8 +169,8 @@ def transfer() -> Cosmos2_5_TransferPipeline:
 
 def controlled() -> dict[str, Any]:
     """Two chunks: the second goes on from the last frame of the first."""
-    call = _call(controls=frames(17, WIDTH, HEIGHT), num_frames=17, num_frames_per_chunk=9)
-    return {**call, "max_sequence_length": 64}
+    chunks = {"num_frames": 17, "num_frames_per_chunk": 9}
+    return _call(controls=frames(17, WIDTH, HEIGHT), **chunks, max_sequence_length=64)
 
 
 def omni() -> Cosmos3OmniPipeline:
@@ -203,8 +199,9 @@ def omni() -> Cosmos3OmniPipeline:
 
 
 def omni_call(**changed: Any) -> dict[str, Any]:
-    call = _call(fps=24.0, enable_safety_check=False, **changed)
-    return {name: value for name, value in call.items() if name != "max_sequence_length"}
+    call = {**_call(**changed), "fps": 24.0, "enable_safety_check": False}
+    del call["max_sequence_length"]
+    return call
 
 
 def _kandinsky_parts(tokenizer_kind: Any) -> dict[str, Any]:
@@ -269,10 +266,9 @@ def kandinsky6() -> Kandinsky6TI2VAPipeline:
 
 def kandinsky6_sr() -> Kandinsky6SRPipeline:
     """Attention over blocks of 8 x 8 tokens, some of which are left out; each step has a policy for its way."""
-    grid = 4
     transformer = Kandinsky6SRTransformer3DModel(
         in_visual_dim=4,
-        out_visual_dim=4 * grid,
+        out_visual_dim=4 * 4,
         time_dim=16,
         model_dim=16 * HEADS,
         ff_dim=32,
@@ -282,14 +278,10 @@ def kandinsky6_sr() -> Kandinsky6SRPipeline:
         nabla_threshold=0.4,
         tile_sizes=((128, 128),),
     )
-    vae = Kandinsky6SRVAE(
-        latent_channels=4,
-        encoder_block_out_channels=(8, 8, 8, 8, 8),
-        decoder_block_out_channels=(8, 8, 8, 8, 8),
-        layers_per_block=1,
-    )
+    widths = {"encoder_block_out_channels": (8, 8, 8, 8, 8), "decoder_block_out_channels": (8, 8, 8, 8, 8)}
+    vae = Kandinsky6SRVAE(latent_channels=4, layers_per_block=1, **widths)
     return Kandinsky6SRPipeline(
-        transformer=transformer, vae=vae, scheduler=PiflowScheduler(n_grid=grid, num_policy_substeps=8)
+        transformer=transformer, vae=vae, scheduler=PiflowScheduler(n_grid=4, num_policy_substeps=8)
     )
 
 

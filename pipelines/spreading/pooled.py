@@ -1,0 +1,146 @@
+"""A pipeline on ranks that this process starts itself: `latentloom.Pool("cuda*4").spread("org/model")(prompt="...")`.
+
+Each rank loads the pipeline from its folder, spreads it (`pipeline.py`) and keeps it; arguments go there and results
+come back as plain data. A dead rank is replaced, and the run tried once more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+from ...parallel.errors import Cancelled
+from ...parallel.machine.machine import parse_devices
+from ...parallel.plan import ParallelPlan
+from ...parallel.pool.pool import Pool as Ranks
+from ...parallel.progress import Preview, Progress
+from ...parallel.ranks.seat import Seat
+from ..doors import follow, order
+from ..models.folder import components_of, read_index
+from ..models.source import resolve_source
+from ..values import Dtype
+from .wire import from_wire, to_wire
+
+OnStep = Callable[[int, int], None]
+
+
+class Pool:
+    """Devices that work together: `cuda*4`, `cpu*2`, or `cuda:0,cuda:2`. Close it, or use it as a context."""
+
+    def __init__(self, devices: str = "all") -> None:
+        self.devices = parse_devices(devices)
+        self._ranks: Ranks | None = None
+        self._lock = threading.Lock()
+
+    def spread(self, source: Path | str, plan: ParallelPlan | str = "", *, dtype: str = "auto") -> PooledPipeline:
+        """The pipeline of a model folder or pulled hub id, on all devices of the pool.
+
+        `plan` is one for as many ranks as there are devices; without it the heads are shared out as far as they
+        divide, and keys and values for the rest. `dtype` is fp32, bf16, fp16, or auto: fp32 on a CPU, else bf16.
+        Raises ValueError for what is no pipeline of diffusers'.
+        """
+        found = resolve_source(str(source))
+        index = read_index(found.folder)
+        number = dtype if dtype != "auto" else "fp32" if self.devices[0] == "cpu" else "bf16"
+        if number not in get_args(Dtype):
+            raise ValueError(f"dtype is {dtype!r}; choose one of auto, {', '.join(get_args(Dtype))}")
+        text = str(ParallelPlan.parse(plan)) if isinstance(plan, str) and plan else str(plan)
+        if text and ParallelPlan.parse(text).num_ranks != len(self.devices):
+            raise ValueError(
+                f"plan {text} uses {ParallelPlan.parse(text).num_ranks} ranks, but the pool has "
+                f"{len(self.devices)} devices; give a plan for {len(self.devices)}, or none"
+            )
+        classes = [f"{library}:{name}" for library, name in components_of(index).values() if library != "transformers"]
+        return PooledPipeline(self, {"source": found.id, "plan": text, "dtype": number}, [*classes, *PRELOADED])
+
+    def close(self) -> None:
+        """End the ranks."""
+        with self._lock:
+            if self._ranks is not None:
+                self._ranks.close()
+            self._ranks = None
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _started(self, preload: list[str]) -> Ranks:
+        with self._lock:
+            if self._ranks is None or self._ranks.is_closed:
+                self._ranks = Ranks(self.devices, preload=preload)
+            return self._ranks
+
+
+PRELOADED = (".pipelines.spreading.pipeline", ".pipelines.components.assembled")
+"""What ranks import once, before they are forked."""
+
+
+class PooledPipeline:
+    """Called as the pipeline itself is; what comes back has the names of its output class."""
+
+    def __init__(self, pool: Pool, order: Mapping[str, Any], preload: list[str]) -> None:
+        self.pool, self._order, self._preload = pool, order, preload
+        self._wish = threading.Event()
+
+    def __call__(self, *, on_step: OnStep | None = None, **arguments: Any) -> SimpleNamespace:
+        """Arguments by name: texts, numbers, pictures, tensors, arrays, lists of them, and a generator on the CPU, of
+        which each rank draws the same numbers. Raises ValueError for what the pipeline refuses, `RankFailed`,
+        `OutOfMemory`, and `Cancelled` after `cancel`.
+        """
+        self._wish.clear()
+        request = {**self._order, "arguments": to_wire(arguments), "doors": order()}
+        ranks = self.pool._started(self._preload)
+        found = ranks.call(
+            ".pipelines.spreading.pooled:on_rank",
+            request,
+            _Watched(on_step, self._wish),
+            num_ranks=len(self.pool.devices),
+        )
+        return SimpleNamespace(**from_wire(found))
+
+    def cancel(self) -> None:
+        """From any thread: the run under way ends at its next step."""
+        self._wish.set()
+
+
+class _Watched(Progress):
+    def __init__(self, on_step: OnStep | None, wish: threading.Event) -> None:
+        self._on_step, self._wish = on_step, wish
+
+    def step(self, done: int, total: int, preview: Preview | None = None) -> None:
+        if self._on_step is not None:
+            self._on_step(done, total)
+
+    def check(self) -> None:
+        if self._wish.is_set():
+            raise Cancelled
+
+
+_kept: dict[tuple[str, str], Any] = {}
+"""The pipeline that this rank has loaded, by source and number format."""
+
+
+def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
+    """Collective: what each rank does."""
+    from ..components.assembled import load_pipeline
+    from .pipeline import spread
+
+    follow(request["doors"])
+    key = (request["source"], request["dtype"])
+    if key not in _kept:
+        _kept.clear()  # before the next takes its place
+        progress.phase("loading the pipeline", is_loading=True)
+        _kept[key] = load_pipeline(request["source"], dtype=request["dtype"], device=seat.device)
+        _kept[key].set_progress_bar_config(disable=True)
+    arguments = from_wire(request["arguments"])
+    with spread(_kept[key], request["plan"] or seat.num_ranks, on_step=progress.step):
+        try:
+            made = _kept[key](**arguments)
+        except TypeError as error:
+            raise ValueError(f"{type(_kept[key]).__name__}: {error}") from error
+    return to_wire(dict(made.items() if hasattr(made, "items") else {"value": made}))

@@ -1,0 +1,103 @@
+"""`latentloom.Pool(...).spread(...)`: a folder's pipeline on ranks that this process starts."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import latentloom
+from latentloom.parallel.errors import Cancelled
+from latentloom.pipelines.components.assembled import load_pipeline
+from zoo.pipelines import TINY
+from zoo.pipelines.tiny import build, picture
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Any]:
+    with latentloom.Pool("cpu*2") as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The folder of a tiny pipeline."""
+    root = tmp_path_factory.mktemp("saved")
+
+    def folder(name: str) -> Path:
+        if not (root / name).exists():
+            build(TINY[name]).save_pretrained(root / name)
+        return root / name
+
+    return folder
+
+
+def called(name: str) -> dict[str, Any]:
+    return {**TINY[name].call(), "generator": torch.Generator().manual_seed(0), "output_type": "np"}
+
+
+@pytest.mark.parametrize("name", ["LTX2Pipeline:2.0", "HunyuanVideo15Pipeline", "FluxFillPipeline"])
+def test_ranks_that_load_by_themselves_make_what_one_process_makes(pool: Any, saved: Any, name: str) -> None:
+    alone = build(TINY[name])(**called(name))
+    steps: list[tuple[int, int]] = []
+    found = pool.spread(saved(name))(**called(name), on_step=lambda done, total: steps.append((done, total)))
+    assert steps[-1][0] == steps[-1][1] == 4 and vars(found).keys() == dict(alone).keys()
+    for key, value in alone.items():
+        assert np.abs(np.asarray(getattr(found, key)) - np.asarray(value)).max() <= 1e-4
+
+
+def test_guidance_is_shared_out_by_a_plan_and_pictures_come_back_as_pictures(pool: Any, saved: Any) -> None:
+    name = "FluxImg2ImgPipeline"
+    given = {**called(name), "image": picture(80, 48), "output_type": "pil"}
+    alone = build(TINY[name])(**given)
+    given["generator"] = torch.Generator().manual_seed(0)
+    found = pool.spread(saved(name), "cfg=2")(**given)
+    one, other = (np.asarray(each.images[0], dtype=int) for each in (alone, found))
+    assert np.abs(one - other).max() <= 1
+
+
+def test_a_run_is_cancelled_and_the_next_one_works(pool: Any, saved: Any) -> None:
+    name = "FluxFillPipeline"
+    pipe = pool.spread(saved(name))
+    with pytest.raises(Cancelled):
+        pipe(**called(name), on_step=lambda done, total: pipe.cancel())
+    assert len(pipe(**called(name)).images) == 1
+
+
+def test_what_a_pipeline_or_a_pool_cannot_take_is_one_sentence(pool: Any, saved: Any) -> None:
+    name = "FluxFillPipeline"
+    pipe = pool.spread(saved(name))
+    with pytest.raises(ValueError, match="unexpected keyword argument 'colour'"):
+        pipe(**called(name), colour="red")
+    with pytest.raises(ValueError, match="a object cannot be given to ranks; give texts"):
+        pipe(**called(name), callback_on_step_end=object())
+    with pytest.raises(ValueError, match="plan ulysses=4 uses 4 ranks, but the pool has 2 devices"):
+        pool.spread(saved(name), "ulysses=4")
+    with pytest.raises(ValueError, match="does not exist"):
+        pool.spread("no/such/folder")
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"_class_name": "FluxFilPipeline"}, "has no pipeline 'FluxFilPipeline'; the nearest is FluxFillPipeline"),
+        ({"_class_name": "DiffusionPipeline"}, "has no pipeline 'DiffusionPipeline'"),
+        ({"vae": ["os", "System"]}, "component vae comes from 'os', which would run code of the model's own"),
+        ({"vae": ["ltx2", "LTX2TextConnectors"]}, "component vae"),
+        ({"vae": ["flux", "FluxPipeline"]}, "diffusers-FluxPipeline|has no model class FluxPipeline that works here"),
+        ({"vae": None}, "lacks vae, which FluxFillPipeline needs; copy or pull it again"),
+    ],
+)
+def test_folders_that_are_no_pipeline_of_diffusers_are_refused(
+    saved: Any, tmp_path: Path, entry: dict[str, Any], words: str
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(saved("FluxFillPipeline"), folder)
+    index = json.loads((folder / "model_index.json").read_text())
+    (folder / "model_index.json").write_text(json.dumps({**index, **entry}))
+    with pytest.raises(ValueError, match=words):
+        load_pipeline(str(folder), dtype="fp32")
