@@ -199,11 +199,13 @@ def _leaving(module: nn.Module, session: Session) -> Remove:
 
 def _around_block(block: nn.Module, session: Session) -> list[Remove]:
     def before(_: nn.Module, args: Any) -> None:
-        session.depth += 1
-        session.calls = (0,)
+        if session.is_entered:
+            session.depth += 1
+            session.calls = (0,)
 
     def after(_: nn.Module, args: Any, output: Any) -> None:
-        session.depth -= 1
+        if session.is_entered:
+            session.depth -= 1
 
     return [
         block.register_forward_pre_hook(before).remove,
@@ -244,6 +246,8 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
         )
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if not session.is_entered:
+            return args, kwargs
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         meet(given, specs, session)
         cut = {
@@ -261,6 +265,8 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
 
 def _gathering(module: nn.Module, spec: Spec, session: Session, path: str) -> Remove:
     def after(_: nn.Module, args: Any, output: Any) -> Any:
+        if not session.is_entered:
+            return output
         session.num_gathered += 1
         return whole_of(output, spec, session)
 
