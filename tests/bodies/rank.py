@@ -303,6 +303,29 @@ def with_processors_of_others(rank: int, variant: str, processor: str) -> list[s
     return [replaced, back, str(all(each.processor is kept for each, kept in own.items()))]
 
 
+def block_of_two_models(rank: int) -> list[bool] | None:
+    """Whether the first block gives its own bits where another model calls it, before and after a sharded forward."""
+    mesh = group_mesh("ulysses=2,text=sharded")
+    if mesh is None:
+        return None
+    model, inputs, _ = built("flux", "both_odd")
+    block: Any = model.get_submodule("transformer_blocks.0")
+    given: dict[str, Any] = {}
+    seen = block.register_forward_pre_hook(lambda _, args, kwargs: given.update(kwargs), with_kwargs=True)
+    outputs(model, inputs)
+    seen.remove()
+
+    def called() -> Any:
+        with torch.no_grad():
+            return bits(list(block(**given)))
+
+    own = called()
+    with sharded(model, mesh):
+        before = called()
+        outputs(model, inputs)
+        return [before == own, called() == own]
+
+
 def _attention(model: nn.Module) -> list[Any]:
     return [each for name, each in model.named_modules() if name.endswith("attn1")]
 
