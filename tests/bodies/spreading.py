@@ -189,6 +189,7 @@ def run(pipe: Any, tiny: Tiny, seed: int = 0) -> dict[str, Tensor]:
     """The result of one run, by what the pipeline calls it. `seed` is the default generator's, which some draw from."""
     torch.manual_seed(seed)
     made = pipe(**tiny.call(), **{"generator": torch.Generator().manual_seed(0), "output_type": "np", **tiny.options})
+    made = made if isinstance(made, Mapping) else {"result": made}  # SANA-WM's refiner gives frames alone
     found = {name: value for name, value in made.items() if _is_media(value)}
     return {name: torch.as_tensor(np.asarray(value, dtype=np.float32)) for name, value in found.items()}
 
