@@ -39,24 +39,27 @@ def install(module: nn.Module, session: Session) -> list[Remove]:
 def _install(module: nn.Module, session: Session, undo: list[Remove]) -> None:
     below: list[Remove] = []
     places: list[tuple[nn.Module, str, nn.Module]] = []  # where each hooked module hangs: parent, name, module
+    processors = dict[nn.Module, Any]()  # those that are ours
 
     def detach() -> None:
         while below:
             below.pop()()
+        processors.clear()
 
     def follow() -> None:
         """Move the hooks if modules were exchanged since, as adapters do that wrap a layer or give it back."""
+        _check_processors(module, processors, session.title)
         if all(parent._modules.get(name) is each for parent, name, each in places):
             return
         detach()
-        places[:] = _attach(module, session, below)
+        places[:] = _attach(module, session, below, processors)
 
     # Undone last to first. At the root the order of hooks matters: `_at_root` is prepended and so begins the forward
     # before the root's own arguments are cut; `_leaving` is the last and so sees the output that was gathered.
     undo.append(session.leave)  # in case the last forward was interrupted
     undo.append(_at_root(module, session, follow))
     undo.append(detach)
-    places += _attach(module, session, below)
+    places += _attach(module, session, below, processors)
     if "" in session.split.inputs:
         undo.append(_cutting(module, session.split.inputs[""], session, ""))
     if "" in session.split.outputs:
@@ -64,8 +67,22 @@ def _install(module: nn.Module, session: Session, undo: list[Remove]) -> None:
     undo.append(_leaving(module, session))
 
 
-def _attach(module: nn.Module, session: Session, undo: list[Remove]) -> list[tuple[nn.Module, str, nn.Module]]:
-    """Hook what is below the root; where each hooked module hangs."""
+def _check_processors(module: nn.Module, processors: Mapping[nn.Module, Any], title: str) -> None:
+    """ValueError where another was put in the place of one of ours, as perturbed attention guidance does in a call."""
+    for holder, ours in processors.items():
+        found: Any = holder.processor
+        if found is not ours:
+            path = next((name for name, each in module.named_modules() if each is holder), type(holder).__name__)
+            raise ValueError(
+                f"{title}: its {path} was given the attention processor {type(found).__name__} after it was sharded, "
+                "by which tokens of other ranks would be left out; do without it, or split guidance alone (cfg)"
+            )
+
+
+def _attach(
+    module: nn.Module, session: Session, undo: list[Remove], processors: dict[nn.Module, Any]
+) -> list[tuple[nn.Module, str, nn.Module]]:
+    """Hook what is below the root; where each hooked module hangs. `processors` is told which are ours."""
     split = session.split
     found = {path: modules_at(module, path, session.title) for path in {*split.inputs, *split.outputs, *split.blocks}}
     hooked = {each for path, modules in found.items() if path for each in modules}
@@ -89,7 +106,7 @@ def _attach(module: nn.Module, session: Session, undo: list[Remove]) -> list[tup
     for end, make in split.processors.items():
         for name, each in inside.items():
             if _ends(name, end):
-                undo.append(_with_processor(each, make, session))  # one by one: a processor may refuse
+                undo.append(_with_processor(each, make, session, processors))  # one by one: a processor may refuse
     ends = (*split.attention, *split.halos, *split.processors)
     hooked |= {each for name, each in inside.items() if any(_ends(name, end) for end in ends)}
     return [
@@ -182,11 +199,13 @@ def _leaving(module: nn.Module, session: Session) -> Remove:
 
 def _around_block(block: nn.Module, session: Session) -> list[Remove]:
     def before(_: nn.Module, args: Any) -> None:
-        session.depth += 1
-        session.calls = (0,)
+        if session.is_entered:
+            session.depth += 1
+            session.calls = (0,)
 
     def after(_: nn.Module, args: Any, output: Any) -> None:
-        session.depth -= 1
+        if session.is_entered:
+            session.depth -= 1
 
     return [
         block.register_forward_pre_hook(before).remove,
@@ -227,6 +246,8 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
         )
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if not session.is_entered:
+            return args, kwargs
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         meet(given, specs, session)
         cut = {
@@ -244,6 +265,8 @@ def _cutting(module: nn.Module, specs: Mapping[str, Spec], session: Session, pat
 
 def _gathering(module: nn.Module, spec: Spec, session: Session, path: str) -> Remove:
     def after(_: nn.Module, args: Any, output: Any) -> Any:
+        if not session.is_entered:
+            return output
         session.num_gathered += 1
         return whole_of(output, spec, session)
 
@@ -262,12 +285,14 @@ def _with_halo(module: nn.Module, halo: Halo, session: Session) -> list[Remove]:
     return [module.register_forward_pre_hook(before).remove, module.register_forward_hook(after).remove]
 
 
-def _with_processor(module: nn.Module, make: Callable[[Any, Any], Any], session: Session) -> Remove:
+def _with_processor(
+    module: nn.Module, make: Callable[[Any, Any], Any], session: Session, processors: dict[nn.Module, Any]
+) -> Remove:
     holder: Any = module
     if not hasattr(module, "processor"):
         return _with_forward(holder, make, session)
     old = holder.processor
-    holder.processor = make(old, session)
+    holder.processor = processors[module] = make(old, session)
 
     def remove() -> None:
         holder.processor = old

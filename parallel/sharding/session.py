@@ -54,7 +54,8 @@ class Session(TorchFunctionMode):
         self._attend = compose(mesh.plan)
         self.is_agreed = mesh[Axis.SEQUENCE].size == 1
         self.is_cached = False  # a step cache may leave out every block
-        self._is_entered = False
+        self.is_entered = False
+        """The transformer's own forward runs: another model may share its modules, as Z-Image's ControlNet does."""
         self.begin()
 
     def _kinds(self) -> tuple[Attend, ...]:
@@ -77,12 +78,12 @@ class Session(TorchFunctionMode):
         """See the attention calls of this thread from now on."""
         self.leave()  # Ctrl-C ends a forward without its always-called hooks
         self.__enter__()
-        self._is_entered = True
+        self.is_entered = True
 
     def leave(self) -> None:
         """See them no more; nothing happens if a forward failed before it was entered."""
-        if self._is_entered:
-            self._is_entered = False
+        if self.is_entered:
+            self.is_entered = False
             _take_off(self)
 
     @property

@@ -37,6 +37,7 @@ RULES: dict[str, shapes.Rule] = {
     "transpose": shapes.transposed,
     "movedim": shapes.moved,
     "__getitem__": shapes.indexed,
+    "__setitem__": shapes.written,
     "cat": shapes.along(1, 0),
     "concatenate": shapes.along(1, 0),
     "chunk": shapes.along(2, 0),

@@ -177,6 +177,15 @@ def dropout(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, A
     return parts.mark(func(*args, **kwargs), part)
 
 
+def written(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Into some frames, say, what has the same rows: as overlapping frames are blended."""
+    x, index, value = args
+    place = indexed(parts, Tensor.__getitem__, (x, index), {})
+    if isinstance(value, Tensor) and shared(parts, func, [place, value]) != parts.of(place):
+        raise parts.refusal(func, "is given tensors whose rows are in different dims")
+    func(*args, **kwargs)
+
+
 def interpolated(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
     """Nearest neighbours at whole factors: every row becomes as many."""
     _, part = _of_first(parts, args)

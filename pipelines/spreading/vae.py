@@ -33,7 +33,6 @@ DECODERS = (
 """Classes whose decoders are known to compute nothing across rows but what `parallel.spatial` shares out."""
 INEXACT = {"decoder_inject_noise": "noise is drawn for each place of the picture"}
 """Options of a VAE's config that no split decode can follow: what they do."""
-TILINGS = ("use_tiling", "use_framewise_decoding")
 HEIGHT = -2
 
 
@@ -53,10 +52,9 @@ def split_vae(vae: Any, group: Group, *, refuses_few_rows: bool = True) -> Itera
     if group.size == 1:
         yield
         return
-    tilings = {name: getattr(vae, name) for name in TILINGS if hasattr(vae, name)}
+    is_tiled = vae.use_tiling
     whole_decode = vae._decode
-    for name in tilings:
-        setattr(vae, name, False)
+    vae.use_tiling = False
 
     def decode(z: Tensor, *args: Any, **kwargs: Any) -> Any:
         if not refuses_few_rows and _is_small(vae, z, group.size):
@@ -68,8 +66,7 @@ def split_vae(vae: Any, group: Group, *, refuses_few_rows: bool = True) -> Itera
         yield
     finally:
         del vae._decode
-        for name, value in tilings.items():
-            setattr(vae, name, value)
+        vae.use_tiling = is_tiled
 
 
 @torch.no_grad()

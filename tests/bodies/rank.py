@@ -280,6 +280,56 @@ def neighbour(rank: int) -> dict[str, Any] | None:
 TARGETS = ["to_q", "to_v", "add_k_proj", "to_out.0", "proj_out", "proj_mlp", "x_embedder", "context_embedder"]
 
 
+def with_processors_of_others(rank: int, variant: str, processor: str) -> list[str] | None:
+    """What is said when somebody replaces the attention processors of a sharded model, and after ours are back."""
+    from diffusers.models import attention_processor
+
+    mesh = group_mesh("ulysses=2")
+    if mesh is None:
+        return None
+    model, inputs, _ = built(variant, "both_odd")
+    model = copy.deepcopy(model)
+    own = {each: each.processor for each in _attention(model)}
+    with sharded(model, mesh):
+        ours = {each: each.processor for each in own}
+        for each in ours:
+            each.processor = getattr(attention_processor, processor)()
+        replaced = message(lambda: outputs(model, inputs))
+        for each, kept in ours.items():
+            each.processor = kept
+        back = message(lambda: outputs(model, inputs))
+        for each in ours:
+            each.processor = getattr(attention_processor, processor)()
+    return [replaced, back, str(all(each.processor is kept for each, kept in own.items()))]
+
+
+def block_of_two_models(rank: int) -> list[bool] | None:
+    """Whether the first block gives its own bits where another model calls it, before and after a sharded forward."""
+    mesh = group_mesh("ulysses=2,text=sharded")
+    if mesh is None:
+        return None
+    model, inputs, _ = built("flux", "both_odd")
+    block: Any = model.get_submodule("transformer_blocks.0")
+    given: dict[str, Any] = {}
+    seen = block.register_forward_pre_hook(lambda _, args, kwargs: given.update(kwargs), with_kwargs=True)
+    outputs(model, inputs)
+    seen.remove()
+
+    def called() -> Any:
+        with torch.no_grad():
+            return bits(list(block(**given)))
+
+    own = called()
+    with sharded(model, mesh):
+        before = called()
+        outputs(model, inputs)
+        return [before == own, called() == own]
+
+
+def _attention(model: nn.Module) -> list[Any]:
+    return [each for name, each in model.named_modules() if name.endswith("attn1")]
+
+
 def with_lora(rank: int, plan: str, moment: str) -> dict[str, float] | None:
     """A LoRA put on before or after sharding, in every place where Flux takes one: differences to one process."""
     from peft import LoraConfig, get_peft_model_state_dict

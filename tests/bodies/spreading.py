@@ -6,6 +6,7 @@ import copy
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,13 +61,26 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
         "why": handle.why_whole(),
         "steps": [len(steps) // 2, *steps[-1]] if steps else [],
         "sent": mesh_for(ParallelPlan.parse(plan)).sent.sent_bytes - before,
-        "difference": max(apart(asked.again(each), each[2]) for each in alone),
+        "difference": max(apart(asked.again(each), each.output) for each in alone),
         "first": first_step(free, alone, max(1, len(steps) // 2)),
     }
     handle.remove()
     found["is_restored"] = marked(run(pipe, tiny)) == marked(whole)
     found["cancelled"] = cancelled(pipe, tiny, plan, rank)
     return found
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a transformer."""
+
+    part: str
+    inputs: Any
+    """Positional and named; None where they wait."""
+    output: Any
+    """What the pipeline was given, which may wait."""
+    processors: dict[nn.Module, Any]
+    """Attention processors of the pipeline's own, as in perturbed attention guidance."""
 
 
 class Asked:
@@ -78,15 +92,15 @@ class Asked:
             for name, part in pipe.components.items()
             if isinstance(part, nn.Module) and name.partition("_")[0] in ("transformer", "unconditional")
         }
+        self.processors = {each: found for part in self.parts.values() for each, found in _processors(part).items()}
 
     @contextmanager
-    def recorded(self, *, nudge: float = 0.0) -> Iterator[list[tuple[str, Any, Any]]]:
-        """Which transformer, with what, and what the pipeline was given for it, which may wait; `nudge` changes the
-        first call's latents by that factor."""
-        seen: list[tuple[str, Any, Any]] = []
+    def recorded(self, *, nudge: float = 0.0) -> Iterator[list[Call]]:
+        """The calls within it; `nudge` changes the first one's latents by that factor."""
+        seen: list[Call] = []
         kinds = {name: type(part) for name, part in self.parts.items()}
         for name, part in self.parts.items():
-            part.__class__ = _recording(name, kinds[name], seen, nudge)
+            part.__class__ = _recording(name, kinds[name], seen, nudge, self.processors)
         try:
             yield seen
         finally:
@@ -106,32 +120,49 @@ class Asked:
             for hook in hooks:
                 hook.remove()
 
-    def again(self, call: tuple[str, Any, Any]) -> Any:
+    def again(self, call: Call) -> Any:
         """Collective: the same call of the transformer as it is now, computed by every group of guidance."""
-        args, kwargs = _copy(call[1])
-        with torch.no_grad():
-            return nn.Module.__call__(self.parts[call[0]], *args, **kwargs)
+        args, kwargs = _copy(call.inputs)
+        with torch.no_grad(), _with_processors(call.processors):
+            return nn.Module.__call__(self.parts[call.part], *args, **kwargs)
 
 
-def _recording(name: str, kind: type, seen: list[tuple[str, Any, Any]], nudge: float) -> type:
+def _processors(part: nn.Module) -> dict[nn.Module, Any]:
+    return {each: each.processor for each in part.modules() if hasattr(each, "processor")}
+
+
+@contextmanager
+def _with_processors(processors: Mapping[nn.Module, Any]) -> Iterator[None]:
+    before: dict[Any, Any] = {each: each.processor for each in processors}
+    try:
+        for each in before:
+            each.processor = processors[each]
+        yield
+    finally:
+        for each, processor in before.items():
+            each.processor = processor
+
+
+def _recording(name: str, kind: type, seen: list[Call], nudge: float, usual: Mapping[nn.Module, Any]) -> type:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if nudge and not seen:
             args, kwargs = pytree.tree_map(lambda each: each * (1 + nudge) if _is_value(each) else each, (args, kwargs))
         given = None if _waits((args, kwargs)) else _copy((args, kwargs))
         output = kind.__call__(self, *args, **kwargs)
-        seen.append((name, given, output if _waits(output) else _copy(output)))
+        own = {each: found for each, found in _processors(self).items() if found is not usual.get(each)}
+        seen.append(Call(name, given, output if _waits(output) else _copy(output), own))
         return output
 
     return type(kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__})
 
 
-def first_step(free: list[Any], alone: list[Any], num_steps: int) -> float:
+def first_step(free: list[Call], alone: list[Call], num_steps: int) -> float:
     """How far apart the calls of the first step are: as many as a step has on average.
 
     A guider asks on each rank for its own branches only: then the first is compared with that which is nearest.
     """
-    wanted = [output for _, _, output in alone[: max(1, len(alone) // num_steps)]]
-    found = [finished(output) for _, _, output in free[: len(wanted)]]
+    wanted = [call.output for call in alone[: max(1, len(alone) // num_steps)]]
+    found = [finished(call.output) for call in free[: len(wanted)]]
     if len(free) < len(alone):
         return min(apart(found[0], each) for each in wanted)
     return max(apart(one, other) for one, other in zip(found, wanted, strict=True))
@@ -158,6 +189,7 @@ def run(pipe: Any, tiny: Tiny, seed: int = 0) -> dict[str, Tensor]:
     """The result of one run, by what the pipeline calls it. `seed` is the default generator's, which some draw from."""
     torch.manual_seed(seed)
     made = pipe(**tiny.call(), **{"generator": torch.Generator().manual_seed(0), "output_type": "np", **tiny.options})
+    made = made if isinstance(made, Mapping) else {"result": made}  # SANA-WM's refiner gives frames alone
     found = {name: value for name, value in made.items() if _is_media(value)}
     return {name: torch.as_tensor(np.asarray(value, dtype=np.float32)) for name, value in found.items()}
 

@@ -160,15 +160,9 @@ def decode(model: Any, z: Tensor) -> Tensor:
 
 
 def untiled(model: Any, z: Tensor) -> Tensor:
-    """The decode of one process that a split one has to equal."""
-    framewise = getattr(model, "use_framewise_decoding", None)
-    if framewise is not None:
-        model.use_framewise_decoding = False
-    try:
-        return decode(model, z)
-    finally:
-        if framewise is not None:
-            model.use_framewise_decoding = framewise
+    """The decode of one process that a split one has to equal: many frames in overlapping parts, pictures whole."""
+    assert not model.use_tiling
+    return decode(model, z)
 
 
 def equality(rank: int, kind: str, degree: int, shape: Sequence[int]) -> dict[str, Any] | None:

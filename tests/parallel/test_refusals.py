@@ -29,6 +29,17 @@ def test_a_plan_that_splits_guidance_is_refused_until_a_guider_asks(ranks: Any, 
         assert "handle.guider(its guider), or leave cfg out of the plan" in said[0]
 
 
+def test_a_processor_put_in_the_place_of_one_that_knows_other_ranks_is_refused_by_name(ranks: Any) -> None:
+    for said in filter(None, ranks.run("bodies.rank:with_processors_of_others", "sana", "SanaLinearAttnProcessor2_0")):
+        assert "its transformer_blocks.0.attn1 was given the attention processor SanaLinearAttnProcessor2_0" in said[0]
+        assert "do without it" in said[0] and said[1:] == ["nothing was raised", "True"]
+
+
+def test_a_processor_put_in_the_place_of_a_models_own_is_followed(ranks: Any) -> None:
+    for said in filter(None, ranks.run("bodies.rank:with_processors_of_others", "pixart", "AttnProcessor2_0")):
+        assert said[:2] == ["nothing was raised"] * 2
+
+
 def test_a_cache_that_skips_blocks_is_refused_with_shared_weights() -> None:
     model, _, _ = built("flux", "even")
     model.enable_cache(FirstBlockCacheConfig())

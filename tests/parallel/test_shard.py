@@ -26,6 +26,10 @@ def test_a_forward_that_fails_leaves_the_modes_of_others_alone(ranks: Ranks) -> 
         assert num_modes == 1
 
 
+def test_a_block_that_another_model_shares_is_left_alone_there(ranks: Ranks) -> None:
+    assert ranks.run("bodies.rank:block_of_two_models")[:2] == [[True, True]] * 2
+
+
 def test_after_an_interrupt_the_next_forward_is_right_and_removing_cleans_up(ranks: Ranks) -> None:
     for found in ranks.run("bodies.rank:failing", "interrupt")[:2]:
         assert (found["inside"], found["after"]) == (0, 0)

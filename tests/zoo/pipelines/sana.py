@@ -207,7 +207,12 @@ def _refined() -> dict[str, Any]:
 
 TINY = {
     "SanaPipeline": Tiny(sana, _guided, branches=2),
-    "SanaPAGPipeline": Tiny(partial(sana, SanaPAGPipeline), _perturbed, branches=3),
+    "SanaPAGPipeline": Tiny(
+        partial(sana, SanaPAGPipeline),
+        _perturbed,
+        branches=3,
+        refused="was given the attention processor PAGCFGSanaLinearAttnProcessor2_0",
+    ),
     "SanaControlNetPipeline": Tiny(controlnet, _controlled, branches=2),
     "SanaSprintPipeline": Tiny(partial(sprint, SanaSprintPipeline), _sprint),
     "SanaSprintImg2ImgPipeline": Tiny(partial(sprint, SanaSprintImg2ImgPipeline), _sprint_image),

@@ -138,6 +138,9 @@ def hidream() -> HiDreamImagePipeline:
 
 TEXT: dict[str, Any] = {"prompt": PROMPT, **GUIDED, **SIZED, "max_sequence_length": 32}
 
+PERTURBED = "is none that its split plan describes"
+"""A second call, in which no part of the picture sees another, by a mask of the tokens that one process has."""
+
 
 TINY = {
     "StableDiffusion3Pipeline": Tiny(sd3, lambda: TEXT, branches=2),
@@ -163,9 +166,14 @@ TINY = {
         lambda: seeded(**TEXT, **wide("control_image"), control_mask=mask(80, 48)),
         branches=2,
     ),
-    "StableDiffusion3PAGPipeline": Tiny(lambda: made(StableDiffusion3PAGPipeline), lambda: TEXT, branches=3),
+    "StableDiffusion3PAGPipeline": Tiny(
+        lambda: made(StableDiffusion3PAGPipeline), lambda: TEXT, branches=3, refused=PERTURBED
+    ),
     "StableDiffusion3PAGImg2ImgPipeline": Tiny(
-        lambda: made(StableDiffusion3PAGImg2ImgPipeline), lambda: {**TEXT, **FEWER, **wide("image")}, branches=3
+        lambda: made(StableDiffusion3PAGImg2ImgPipeline),
+        lambda: {**TEXT, **FEWER, **wide("image")},
+        branches=3,
+        refused=PERTURBED,
     ),
     "CogView3PlusPipeline": Tiny(cogview3, lambda: TEXT, branches=2),
     "CogView4Pipeline": Tiny(lambda: cogview4(CogView4Pipeline, in_channels=16), lambda: TEXT, branches=2),

@@ -27,6 +27,8 @@ class Tiny:
     """What its call takes in place of a generator with seed 0 and `output_type="np"`."""
     embeds: str = ""
     """Why `prompt_embeds` stand in for what a text encoder would make; empty where the encoder works."""
+    refused: str = ""
+    """Words by which plans that split tokens are refused in its first run; empty where they are not."""
 
 
 def build(tiny: Tiny) -> DiffusionPipeline:
