@@ -44,6 +44,8 @@ def is_in_rendezvous() -> bool:
 
 _made: weakref.WeakKeyDictionary[Any, dict[tuple[int, ...], ProcessGroup]] = weakref.WeakKeyDictionary()
 """The groups made so far, of each process group that holds all ranks; every rank has made the same ones."""
+_ballots: weakref.WeakKeyDictionary[Any, ProcessGroup] = weakref.WeakKeyDictionary()
+"""What `ballot` has given, likewise."""
 _kept: weakref.WeakKeyDictionary[Any, dict[ParallelPlan, Mesh]] = weakref.WeakKeyDictionary()
 """What `mesh_for` has given, of each process group that holds all ranks."""
 
@@ -109,6 +111,23 @@ def is_current(mesh: Mesh) -> bool:
     import torch.distributed as dist
 
     return dist.is_initialized() and _kept.get(dist.group.WORLD, {}).get(mesh.plan) is mesh
+
+
+def everyone(mesh: Mesh) -> Group:
+    """All ranks of a mesh over the whole process group."""
+    import torch.distributed as dist
+
+    return Group(range(mesh.plan.num_ranks), mesh.rank, dist.group.WORLD if mesh.plan.num_ranks > 1 else None)
+
+
+def ballot() -> ProcessGroup:
+    """Collective the first time: a group on the CPU, on which all ranks of the process group vote."""
+    import torch.distributed as dist
+
+    world = dist.group.WORLD
+    if world not in _ballots:
+        _ballots[world] = cast("ProcessGroup", dist.new_group(backend="gloo"))
+    return _ballots[world]
 
 
 def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:

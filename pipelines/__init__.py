@@ -24,7 +24,8 @@ families/: The families of models: literal data, one module each. Importing this
 models/: What a model is, read from its files and never from their weights: nothing here loads torch modules.
 planning/: Which plans a model and a machine allow, what memory each needs, and which is taken.
 split_plans/: How each transformer class of diffusers is split: literal data, a row for each class.
-spreading/: The adapters to `parallel`: a transformer, its guidance and a VAE spread over the ranks of a plan.
+spreading/: The adapters to `parallel`: transformers, guidance, VAEs and whole pipelines spread over a plan's ranks.
+whole/: Whole pipelines of diffusers, of any class: put together from a folder, and run on ranks.
 """
 
 import os

@@ -16,8 +16,8 @@ from support.toy_server import settings_in
 TESTS = Path(__file__).parent
 
 ROOT_NAMES = {
-    *("NODE_CLASS_MAPPINGS", "NODE_DISPLAY_NAME_MAPPINGS", "ParallelPlan", "Socket", "SplitPlan"),
-    *("load_sharded", "open_doors", "read_spec", "shard", "stages"),
+    *("NODE_CLASS_MAPPINGS", "NODE_DISPLAY_NAME_MAPPINGS", "ParallelPlan", "Pool", "Socket", "SplitPlan"),
+    *("load_sharded", "open_doors", "read_spec", "shard", "spread", "stages"),
 }
 """Of `latentloom`."""
 

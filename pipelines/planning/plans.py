@@ -6,7 +6,6 @@ A rule, not a measurement: exact for every model, and near the fastest where lin
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +14,7 @@ from ...parallel.plan import ParallelPlan
 from ..models.checks import check_shareable
 from ..models.folder import components_of, read_config, read_index
 from ..split_plans import REFUSED, SPLIT_PLANS
+from ..split_plans.heads import heads_of
 from ..values import Model
 
 
@@ -60,10 +60,6 @@ def _exchanges(degree: int) -> tuple[tuple[int, int], ...]:
 
 def _divisors(number: int) -> list[int]:
     return [each for each in range(1, number + 1) if number % each == 0]
-
-
-HEADS = ("num_attention_heads", "audio_num_attention_heads", "num_heads", "n_heads", "dit_heads")
-"""What configs call the heads of attention between tokens; a model with several kinds is split by what divides all."""
 
 
 def auto_plan(model: Model, num_devices: int, *, is_guided: bool) -> tuple[ParallelPlan, str]:
@@ -146,15 +142,6 @@ def transformers(folder: Path) -> dict[str, str]:
 def num_heads(folder: Path) -> int:
     """What divides this divides the heads of all transformers; 1 where a config does not tell."""
     return math.gcd(*(heads_of(read_config(folder, name)) for name in transformers(folder))) or 1
-
-
-def heads_of(config: Mapping[str, Any]) -> int:
-    """The greatest number that divides all of a transformer's counts of heads; 1 where its config tells none."""
-    counts = [value for name in HEADS if type(value := config.get(name)) is int and value > 0]
-    width, axes = config.get("model_dim"), config.get("axes_dims")
-    if not counts and type(width) is int and isinstance(axes, list):  # Kandinsky: the head width is that of its RoPE
-        counts = [width // max(1, sum(axis for axis in axes if type(axis) is int))]
-    return math.gcd(*counts) or 1
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""The adapters to `parallel`: transformers, guidance, VAEs and whole pipelines spread over the ranks of a plan.
+"""The adapters to `parallel`: transformers, guidance, VAEs and whole pipelines spread over a plan's ranks.
 
 branches: The branches of guidance of any pipeline: calls of its transformers, shared out over the groups of the cfg
     axis.

@@ -23,16 +23,15 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-import torch.distributed as dist
 from torch import nn
 
 from ...parallel.collectives import highest
 from ...parallel.errors import Cancelled
-from ...parallel.group import Axis, Group
-from ...parallel.mesh import Mesh, mesh_for
+from ...parallel.group import Axis
+from ...parallel.mesh import Mesh, ballot, everyone, mesh_for
 from ...parallel.plan import ParallelPlan
-from ..planning.plans import heads_of
 from ..split_plans import SPLIT_PLANS
+from ..split_plans.heads import heads_of
 from .branches import Branches
 from .guidance import lift_refusal, split_guider
 from .handed import are_alike, once, same_random_numbers
@@ -48,8 +47,6 @@ OnStep = Callable[[int, int], None]
 OPTION = re.compile("guidance|cfg|negative|stg|modality|pag")
 """Arguments of a pipeline's call that decide how many branches a step has."""
 _spread: weakref.WeakSet[Any] = weakref.WeakSet()
-_ballots: weakref.WeakKeyDictionary[Any, dist.ProcessGroup] = weakref.WeakKeyDictionary()
-"""The CPU group on which the ranks of each process group vote."""
 
 
 def spread(
@@ -100,8 +97,7 @@ class Spread:
         self._wish = threading.Event()
         self._done = self._total = 0
         """Of the progress bars that the run has closed."""
-        world = dist.group.WORLD if mesh.plan.num_ranks > 1 else None
-        self._all = Group(range(mesh.plan.num_ranks), mesh.rank, world)
+        self._all = everyone(mesh)
 
     @property
     def plan(self) -> ParallelPlan:
@@ -272,7 +268,7 @@ class Spread:
             error = problem
         wish = self._wish.is_set() or error is not None
         if self._all.size > 1:
-            wish = bool(highest(int(wish), _ballot()))
+            wish = bool(highest(int(wish), ballot()))
         if error is not None:
             raise error
         if wish:
@@ -371,11 +367,3 @@ def _plan(given: ParallelPlan | str | int, parts: Mapping[str, nn.Module]) -> Pa
     configs = [cast("Any", part).config for name, part in parts.items() if _is_denoiser(name, part)]
     ulysses = math.gcd(given, *(heads_of(config) for config in configs))
     return ParallelPlan(ulysses=ulysses, allgather=given // ulysses)
-
-
-def _ballot() -> dist.ProcessGroup:
-    """Collective the first time."""
-    world = cast("dist.ProcessGroup", dist.group.WORLD)
-    if world not in _ballots:
-        _ballots[world] = cast("dist.ProcessGroup", dist.new_group(backend="gloo"))
-    return _ballots[world]
