@@ -170,6 +170,15 @@ def test_python_of_the_readme_makes_a_picture(folder: Path, capsys: pytest.Captu
     assert "ring.png" in capsys.readouterr().out
 
 
+def test_any_pipeline_on_two_devices_makes_a_picture(tmp_path: Path) -> None:
+    (code,) = blocks("pipelines/README.md", "python")
+    (tmp_path / "star.py").write_text(
+        f"import runpy; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n{code}"
+    )
+    done = subprocess.run([sys.executable, "star.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert (tmp_path / "star.png").is_file(), done.stderr
+
+
 def test_the_node_of_its_readme_is_one_in_a_folder(tmp_path: Path) -> None:
     """As a stranger does it: the code, the workflow and the commands, as they stand."""
     (code,) = blocks("nodes/README.md", "python")
