@@ -57,11 +57,11 @@ def split_vae(vae: Any, group: Group, *, refuses_few_rows: bool = True) -> Itera
 
     Each rank computes its share of the rows, from the latents to the pixels, which are gathered once; keys and values
     of the middle block's attention are whole on each. Tiling is off meanwhile, because tiles are not exact. Frames are
-    not split. Without gradients. The latents need two rows for each rank: fewer, and what
-    `unfit` names, are refused, or decoded whole on each where `refuses_few_rows` is off. A group of one changes nothing.
+    not split. Without gradients. The latents need two rows for each rank: fewer, and what `unfit` names, are refused,
+    or decoded whole on each where `refuses_few_rows` is off. A group of one changes nothing.
 
-    Raises ValueError for what `why_not` names, then nothing was changed. The VAE is as it was
-    afterwards, also if a decode failed.
+    Raises ValueError for what `why_not` names; then nothing was changed. The VAE is as it was afterwards, also if a
+    decode failed.
     """
     _check(vae)
     if group.size == 1:
@@ -103,9 +103,10 @@ def _decoded(vae: Any, whole_decode: Callable[..., Any], z: Tensor, *args: Any, 
         # A compiled decoder runs uncompiled: torch.compile would trace the interception, and the collectives in it.
         with torch.compiler.set_stance("force_eager"), mode:
             found = whole_decode(rows, *args)
-    finally:
-        for clear in ("clear_cache", "_clear_conv_cache"):  # of the frames before, which an error leaves
+    except BaseException:
+        for clear in ("clear_cache", "_clear_conv_cache"):  # of the frames before
             getattr(vae, clear, lambda: None)()
+        raise
     if isinstance(found, Tensor):
         return mode.whole(found, HEIGHT)
     pixels = mode.whole(found[0], HEIGHT)
