@@ -156,10 +156,13 @@ def _ranks_to_decode(request: Decode) -> int:
     if num_ranks == 1 or num_pixels < SPLIT_PIXELS or latents.tensor is None:
         return 1
     from ..parallel.spatial.part import LEAST_ROWS
-    from .spreading.vae import why_not
+    from .spreading.vae import unfit, why_not
 
-    has_rows = latents.tensor.shape[-2] >= LEAST_ROWS * num_ranks
-    return num_ranks if has_rows and why_not(*_vae(model)) is None else 1
+    name, config = _vae(model)
+    shape = latents.tensor.shape
+    if shape[-2] < LEAST_ROWS * num_ranks or why_not(name, config) or unfit(name, config, shape, num_ranks):
+        return 1
+    return num_ranks
 
 
 def _vae(model: Model) -> tuple[str, dict[str, Any]]:

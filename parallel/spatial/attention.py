@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..collectives import add
 from .part import Part, Parts
+from .shapes import shared
 
 
 def attend(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
@@ -37,6 +38,10 @@ def _attend(
 ) -> Tensor:
     part = parts.of(query)
     alike = {parts.of(x) for x in (query, key, value)}
+    if part and len(alike) == 1 and part.dim < query.ndim - 2 and not dropout_p:  # each place by itself
+        shared(parts, func, [query] if attn_mask is None else [query, attn_mask])
+        out = func(query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+        return parts.mark(out, part)
     if part is None or len(alike) > 1 or part.dim != query.ndim - 2 or key.shape != value.shape:
         raise parts.refusal(func, "is not of rows of the picture to each other")
     if dropout_p or is_causal:

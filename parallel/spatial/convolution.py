@@ -134,3 +134,30 @@ def _with_edges(parts: Parts, x: Tensor, dim: int, reach: int, apply: Any) -> Te
 
 def _each(value: Any, count: int) -> list[int]:
     return [value] * count if isinstance(value, int) else list(value)
+
+
+def convolve_transposed(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """`F.conv_transpose2d` or 3d whose kernel is as high as its stride: every row becomes as many, none overlap."""
+    return _convolve_transposed(parts, func, *args, **kwargs)
+
+
+def _convolve_transposed(
+    parts: Parts,
+    func: Any,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Tensor:
+    part = parts.of(input)
+    if part is None or part.outer > 1 or part.dim < 2 or input.ndim != weight.ndim:
+        raise parts.refusal(func, f"of {tuple(input.shape)} is not known to keep rows apart")
+    options = [_each(value, input.ndim - 2) for value in (stride, padding, output_padding, dilation)]
+    if [each[part.dim - 2] for each in options] != [weight.shape[part.dim], 0, 0, 1]:
+        raise parts.refusal(func, "with a kernel that is not as high as its stride mixes rows")
+    strides, paddings, more, dilations = options
+    return parts.mark(func(input, weight, bias, strides, paddings, more, groups, dilations), part)

@@ -15,13 +15,13 @@ from torch.overrides import TorchFunctionMode
 
 from . import shapes
 from .attention import attend, multiply
-from .convolution import convolve, pad
+from .convolution import convolve, convolve_transposed, pad
 from .group_norm import normalise
 from .part import Part, Parts, tensors_in
 
 POINTWISE = """
     add sub mul div true_divide neg clamp pow square sqrt rsqrt tanh sigmoid silu relu gelu mish eq ne __eq__ __ne__
-    zeros_like clone contiguous detach to type_as float
+    zeros_like clone contiguous detach to float
 """
 RESHAPES = "view reshape flatten unflatten squeeze unsqueeze"
 NORMS = "layer_norm rms_norm"
@@ -33,12 +33,14 @@ RULES: dict[str, shapes.Rule] = {
     **dict.fromkeys(POINTWISE.split(), shapes.pointwise),
     **dict.fromkeys(RESHAPES.split(), shapes.reshaped),
     **dict.fromkeys(NORMS.split(), shapes.normalised),
+    "type_as": shapes.kept,
     "permute": shapes.permuted,
     "transpose": shapes.transposed,
     "movedim": shapes.moved,
     "__getitem__": shapes.indexed,
     "__setitem__": shapes.written,
     "cat": shapes.along(1, 0),
+    "concat": shapes.along(1, 0),
     "concatenate": shapes.along(1, 0),
     "chunk": shapes.along(2, 0),
     "split": shapes.along(2, 0),
@@ -56,12 +58,17 @@ RULES: dict[str, shapes.Rule] = {
     "pad": pad,
     "conv2d": convolve,
     "conv3d": convolve,
+    "conv_transpose2d": convolve_transposed,
+    "conv_transpose3d": convolve_transposed,
     "group_norm": normalise,
     "batch_norm": shapes.batch_normed,
     "scaled_dot_product_attention": attend,
     "matmul": multiply,
+    "new_ones": lambda parts, func, args, kwargs: func(*args, **kwargs),  # whole: of that size on every rank
 }
 """How a torch function is called on parts, by its name; any other is refused by it."""
+TO_PADDED = ("cat", "chunk", "__getitem__", "conv2d", "conv3d")
+"""What may be done with rows that were padded: convolutions, of some frames after the others too."""
 
 
 class ByRows(TorchFunctionMode):
@@ -94,7 +101,7 @@ class ByRows(TorchFunctionMode):
             return func(*args, **kwargs)
         if func.__name__ in READS:
             return self._read(func(*args, **kwargs), func)
-        if any(part.has_halo for part in known) and RULES.get(func.__name__) is not convolve:
+        if any(part.has_halo for part in known) and func.__name__ not in TO_PADDED:
             raise self.parts.refusal(func, "is given rows padded for a convolution, which would have to come next")
         if func.__name__ not in RULES:
             raise self.parts.refusal(func, "is not known to keep the rows of a picture apart")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -30,14 +31,14 @@ def shared(parts: Parts, func: Any, tensors: Iterable[Tensor]) -> Part:
     """The part that tensors have in common when they are broadcast together."""
     tensors = list(tensors)
     known = [(x, part) for x in tensors if (part := parts.of(x)) is not None]
-    found = {(part.dim - x.ndim, part.outer) for x, part in known}
+    found = {(part.dim - x.ndim, replace(part, dim=0)) for x, part in known}
     if len(found) > 1:
         raise parts.refusal(func, "is given tensors whose rows are in different dims")
-    from_last, outer = found.pop()
+    from_last, part = found.pop()
     for x in tensors:
         if parts.of(x) is None and x.ndim >= -from_last and x.shape[from_last] != 1:
             raise parts.refusal(func, f"is given rows of the picture and a whole tensor of {tuple(x.shape)}")
-    return Part(max(x.ndim for x in tensors) + from_last, outer)
+    return replace(part, dim=max(x.ndim for x in tensors) + from_last)
 
 
 def reshaped(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
@@ -52,6 +53,12 @@ def reshaped(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, 
             return parts.mark(out, Part(dim, outer))
         prefix *= size
     raise parts.refusal(func, f"from {tuple(x.shape)} to {tuple(out.shape)} mixes rows")
+
+
+def kept(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """What the other arguments hold does not matter."""
+    _, part = _of_first(parts, args)
+    return parts.mark(func(*args, **kwargs), part)
 
 
 def permuted(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
@@ -101,19 +108,20 @@ def stacked(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, A
 
 
 def indexed(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """Numbers and slices of the other dims."""
+    """Numbers and slices of the other dims, and new dims."""
     x, part = _of_first(parts, args)
     index = args[1] if isinstance(args[1], tuple) else (args[1],)
-    if any(item is not Ellipsis and type(item) not in (int, slice) for item in index):
+    if any(item not in (None, Ellipsis) and type(item) not in (int, slice) for item in index):
         raise parts.refusal(func, "takes numbers and slices only when a picture is split")
-    if Ellipsis in index:
-        at = index.index(Ellipsis)
-        index = (*index[:at], *[slice(None)] * (x.ndim - len(index) + 1), *index[at + 1 :])
-    index = (*index, *[slice(None)] * (x.ndim - len(index)))
-    if index[part.dim] != slice(None):
+    if Ellipsis not in index:
+        index = (*index, Ellipsis)
+    at, taken = index.index(Ellipsis), sum(item is not None for item in index) - 1
+    index = (*index[:at], *[slice(None)] * (x.ndim - taken), *index[at + 1 :])
+    rows = [place for place, item in enumerate(index) if item is not None][part.dim]
+    if index[rows] != slice(None):
         raise parts.refusal(func, "takes some rows of a picture that is split")
-    dropped = sum(isinstance(item, int) for item in index[: part.dim])
-    return parts.mark(func(*args, **kwargs), Part(part.dim - dropped, part.outer))
+    dropped = sum(isinstance(item, int) for item in index[:rows])
+    return parts.mark(func(*args, **kwargs), replace(part, dim=rows - dropped))
 
 
 def repeated(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
@@ -187,11 +195,14 @@ def written(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, A
 
 
 def interpolated(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    """Nearest neighbours at whole factors: every row becomes as many."""
-    _, part = _of_first(parts, args)
-    factor, mode = kwargs["scale_factor"], kwargs["mode"]
+    """Nearest neighbours at whole factors: every row becomes as many. Any weights where each row stays one."""
+    x, part = _of_first(parts, args)
+    factor, size, mode = kwargs["scale_factor"], kwargs["size"], kwargs["mode"]
+    if size is not None:  # of this rank's part
+        factor = [each / old for each, old in zip(size, x.shape[2:], strict=True)]
     rows = factor[part.dim - 2] if isinstance(factor, (list, tuple)) else factor
-    if rows is None or rows != int(rows) or mode not in ("nearest", "nearest-exact") or part.outer > 1 or part.dim < 2:
+    keeps = rows is not None and (rows == 1 or (rows == int(rows) and mode in ("nearest", "nearest-exact")))
+    if not keeps or part.outer > 1 or part.dim < 2:
         raise parts.refusal(func, f"to {rows} times the rows by {mode} mixes rows")
     return parts.mark(func(*args, **kwargs), part)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,16 +21,30 @@ from ...parallel.spatial.part import LEAST_ROWS, Parts, check_rows
 DECODERS = (
     "AutoencoderKL",
     "AutoencoderDC",
+    "AutoencoderKLCogVideoX",
+    "AutoencoderKLCosmos",
     "AutoencoderKLFlux2",
+    "AutoencoderKLHunyuanImage",
+    "AutoencoderKLHunyuanImageRefiner",
     "AutoencoderKLHunyuanVideo",
     "AutoencoderKLHunyuanVideo15",
+    "AutoencoderKLKVAE",
     "AutoencoderKLLTX2Video",
     "AutoencoderKLLTXVideo",
+    "AutoencoderKLMagvit",
+    "AutoencoderKLMochi",
     "AutoencoderKLQwenImage",
     "AutoencoderKLQwenImage21",
     "AutoencoderKLWan",
 )
-"""Classes whose decoders are known to compute nothing across rows but what `parallel.spatial` shares out."""
+"""Classes whose decoders are known to compute nothing across rows but what `parallel.spatial` shares out.
+
+Not among them: AutoencoderKLMiniMaxH3, whose published pictures are those of its tiles, and whose decoder attends to
+tokens besides the picture's; AutoencoderKLAllegro, which decodes tiles only; AutoencoderKLKVAEVideo, which writes
+frames into tensors that it makes of a rank's size; those without `_decode`, such as AutoencoderTiny.
+"""
+EVEN = ("AutoencoderKLCogVideoX",)
+"""Those that take large frames in pieces by their size: ranks with more rows than others could take other pieces."""
 INEXACT = {"decoder_inject_noise": "noise is drawn for each place of the picture"}
 """Options of a VAE's config that no split decode can follow: what they do."""
 HEIGHT = -2
@@ -42,22 +56,24 @@ def split_vae(vae: Any, group: Group, *, refuses_few_rows: bool = True) -> Itera
 
     Each rank computes its share of the rows, from the latents to the pixels, which are gathered once; keys and values
     of the middle block's attention are whole on each. Tiling is off meanwhile, because tiles are not exact. Frames are
-    not split. Without gradients. The latents need two rows for each rank: fewer are refused, or decoded whole on each
-    where `refuses_few_rows` is off. A group of one changes nothing.
+    not split. Without gradients. The latents need two rows for each rank: fewer, and what `unfit` names, are refused,
+    or decoded whole on each where `refuses_few_rows` is off. A group of one changes nothing.
 
-    Raises ValueError for a class of VAE that is not known to be exact; then nothing was changed. The VAE is as it was
-    afterwards, also if a decode failed.
+    Raises ValueError for what `why_not` names; then nothing was changed. The VAE is as it was afterwards, also if a
+    decode failed.
     """
     _check(vae)
     if group.size == 1:
         yield
         return
-    is_tiled = vae.use_tiling
-    whole_decode = vae._decode
-    vae.use_tiling = False
+    is_tiled = getattr(vae, "use_tiling", None)
+    name, whole_decode = type(vae).__name__, vae._decode
+    if is_tiled is not None:
+        vae.use_tiling = False
 
     def decode(z: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if not refuses_few_rows and _is_small(vae, z, group.size):
+        has_rows = z.shape[HEIGHT] >= LEAST_ROWS * group.size
+        if not refuses_few_rows and not (has_rows and unfit(name, vae.config, z.shape, group.size) is None):
             return whole_decode(z, *args, **kwargs)
         return _decoded(vae, functools.partial(whole_decode, **kwargs), z, *args, group=group)
 
@@ -66,7 +82,8 @@ def split_vae(vae: Any, group: Group, *, refuses_few_rows: bool = True) -> Itera
         yield
     finally:
         del vae._decode
-        vae.use_tiling = is_tiled
+        if is_tiled is not None:
+            vae.use_tiling = is_tiled
 
 
 @torch.no_grad()
@@ -78,20 +95,17 @@ def _decoded(vae: Any, whole_decode: Callable[..., Any], z: Tensor, *args: Any, 
         {"z": z, **{f"argument {place}": arg for place, arg in enumerate(args, 2)}}, group, title=title, around=group
     )
     mode = ByRows(Parts(z.shape[HEIGHT], group=group, title=title))
-    if _is_small(vae, z, group.size):
-        raise ValueError(
-            f"{title}: latents of {z.shape[HEIGHT]} rows and {z.shape[-1]} columns cannot be split over {group.size} "
-            f"ranks, because it attends in another way to {_fewest_places(vae)} places and fewer; split them over "
-            "less, or make the picture larger"
-        )
+    if reason := unfit(title, vae.config, z.shape, group.size):
+        raise ValueError(f"{title}: latents of {z.shape[HEIGHT]} rows and {z.shape[-1]} columns {reason}")
     rows = mode.cut(z, HEIGHT)
     try:
         # A compiled decoder runs uncompiled: torch.compile would trace the interception, and the collectives in it.
         with torch.compiler.set_stance("force_eager"), mode:
             found = whole_decode(rows, *args)
-    finally:
-        if hasattr(vae, "clear_cache"):  # of the frames before, which an error leaves
-            vae.clear_cache()
+    except BaseException:
+        for clear in ("clear_cache", "_clear_conv_cache"):  # of the frames before
+            getattr(vae, clear, lambda: None)()
+        raise
     if isinstance(found, Tensor):
         return mode.whole(found, HEIGHT)
     pixels = mode.whole(found[0], HEIGHT)
@@ -130,12 +144,18 @@ def _check(vae: Any) -> None:
         raise ValueError(f"this {name} is split already, or its _decode was replaced; split it once")
 
 
-def _is_small(vae: Any, z: Tensor, num_ranks: int) -> bool:
-    """Whether a rank would have too few rows, or too few places for the linear attention that all have together."""
-    rows = z.shape[HEIGHT] // num_ranks
-    return rows < LEAST_ROWS or rows * z.shape[-1] <= _fewest_places(vae)
+def unfit(name: str, config: Mapping[str, Any], shape: Sequence[int], num_ranks: int) -> str | None:
+    """Why latents that have rows enough would be decoded in another way by a rank than whole; None if they would not.
 
-
-def _fewest_places(vae: Any) -> int:
-    """Diffusers' linear attention multiplies in another order for as many places as a head is wide, and for fewer."""
-    return vae.config.get("attention_head_dim", 0)
+    Diffusers' linear attention multiplies in another order for as many places as a head is wide, and for fewer.
+    """
+    rows, columns = shape[HEIGHT:]
+    places = config.get("attention_head_dim", 0)
+    if rows // num_ranks * columns <= places:
+        return (
+            f"cannot be split over {num_ranks} ranks, because it attends in another way to {places} places and fewer; "
+            "split them over less, or make the picture larger"
+        )
+    if name in EVEN and rows % num_ranks:
+        return f"cannot be split over {num_ranks} ranks, which need as many each; use a number that divides {rows}"
+    return None

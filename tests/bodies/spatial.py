@@ -38,6 +38,13 @@ def _seen_by_later_frames(x: Tensor) -> Tensor:
     return out.view(len(x), -1, x.shape[3], x.shape[1])
 
 
+def _in_pieces(x: Tensor) -> Tensor:
+    """A convolution of two pieces of a padded video, as diffusers does it of large ones."""
+    first, second = F.pad(_video(x.repeat(2, 1, 1, 1)), (1, 1, 1, 1, 2, 0), mode="replicate").chunk(2, 2)
+    weight = latents((6, 8, 3, 3, 3))
+    return torch.cat([F.conv3d(each, weight) for each in (first, torch.cat([first[:, :, -2:], second], 2))], 2)
+
+
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "conv2d": lambda x: F.conv2d(x, latents((6, 8, 3, 3)), latents((6,)), padding=1),
     "conv2d in groups": lambda x: F.conv2d(x, latents((8, 4, 3, 5)), padding=(1, 2), groups=2),
@@ -46,9 +53,14 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "pad a video": lambda x: F.conv3d(F.pad(_video(x), (1, 1, 1, 1, 2, 0), mode="replicate"), latents((6, 8, 3, 3, 3))),
     "pad by reflection": lambda x: F.conv2d(F.pad(x, (1, 1, 1, 1), mode="reflect"), latents((6, 8, 3, 3))),
     "conv2d over few rows": lambda x: F.conv2d(x, latents((6, 8, 5, 5)), padding=2),
+    "convolve in pieces": _in_pieces,
+    "conv_transpose3d": lambda x: F.conv_transpose3d(_video(x), latents((8, 6, 1, 2, 3)), stride=(1, 2, 2)),
     "group_norm": lambda x: F.group_norm(x, 4, latents((8,)), latents((8,))),
     "group_norm of a video": lambda x: F.group_norm(_video(x), 2),
     "interpolate": lambda x: F.interpolate(x, scale_factor=(2, 3)),
+    "interpolate to a size": lambda x: F.interpolate(x, size=(3 * x.shape[2], 7)),
+    "interpolate columns": lambda x: F.interpolate(x, scale_factor=(1, 2), mode="bilinear"),
+    "attention of each row": lambda x: F.scaled_dot_product_attention(*[x.transpose(1, 2).transpose(2, 3)] * 3),
     "pixel_shuffle": lambda x: F.pixel_shuffle(x, 2),
     "linear attention": lambda x: x.flatten(2) @ x.flatten(2).transpose(1, 2) @ x.flatten(2),
     "attention": lambda x: F.scaled_dot_product_attention(*[x.flatten(2).transpose(1, 2)] * 3).view(2, -1, 5, 8),

@@ -15,11 +15,18 @@ import torch
 from diffusers import (
     AutoencoderDC,
     AutoencoderKL,
+    AutoencoderKLCogVideoX,
+    AutoencoderKLCosmos,
     AutoencoderKLFlux2,
+    AutoencoderKLHunyuanImage,
+    AutoencoderKLHunyuanImageRefiner,
     AutoencoderKLHunyuanVideo,
     AutoencoderKLHunyuanVideo15,
+    AutoencoderKLKVAE,
     AutoencoderKLLTX2Video,
     AutoencoderKLLTXVideo,
+    AutoencoderKLMagvit,
+    AutoencoderKLMochi,
     AutoencoderKLQwenImage,
     AutoencoderKLQwenImage21,
     AutoencoderKLWan,
@@ -101,6 +108,59 @@ def dc_vae(**config: Any) -> AutoencoderDC:
     return AutoencoderDC(latent_channels=4, attention_head_dim=8, **sides, **config)
 
 
+def cosmos_vae(**config: Any) -> AutoencoderKLCosmos:
+    """Attention in one of the blocks that double rows, and wavelets at the end."""
+    return AutoencoderKLCosmos(
+        latent_channels=4,
+        encoder_block_out_channels=(8, 8, 16),
+        decode_block_out_channels=(8, 8, 16),
+        attention_resolutions=(8,),
+        resolution=32,
+        num_layers=1,
+        patch_size=2,
+        spatial_compression_ratio=4,
+        temporal_compression_ratio=4,
+        **config,
+    )
+
+
+def mochi_vae() -> AutoencoderKLMochi:
+    """Diffusers makes its norms of 32 groups."""
+    return AutoencoderKLMochi(
+        latent_channels=4,
+        encoder_block_out_channels=(32,) * 4,
+        decoder_block_out_channels=(32,) * 4,
+        layers_per_block=(2, 1, 1, 1, 2),
+        latents_mean=(0.0,) * 4,
+        latents_std=(1.0,) * 4,
+    )
+
+
+def cogvideox_vae(**config: Any) -> AutoencoderKLCogVideoX:
+    return AutoencoderKLCogVideoX(
+        latent_channels=4,
+        down_block_types=("CogVideoXDownBlock3D",) * 3,
+        up_block_types=("CogVideoXUpBlock3D",) * 3,
+        block_out_channels=(8, 8, 16),
+        layers_per_block=1,
+        norm_num_groups=4,
+        temporal_compression_ratio=2,
+        **config,
+    )
+
+
+def magvit_vae(**config: Any) -> AutoencoderKLMagvit:
+    return AutoencoderKLMagvit(
+        latent_channels=4,
+        block_out_channels=(8, 8, 16),
+        down_block_types=("SpatialDownBlock3D", "SpatialTemporalDownBlock3D", "SpatialTemporalDownBlock3D"),
+        up_block_types=("SpatialUpBlock3D", "SpatialTemporalUpBlock3D", "SpatialTemporalUpBlock3D"),
+        layers_per_block=1,
+        norm_num_groups=4,
+        **config,
+    )
+
+
 KINDS: dict[str, Callable[[], Any]] = {
     "sd": image_vae,
     "flux": lambda: image_vae(use_quant_conv=False, use_post_quant_conv=False),
@@ -133,10 +193,29 @@ KINDS: dict[str, Callable[[], Any]] = {
         decoder_spatial_padding_mode="zeros", decoder_causal=False, timestep_conditioning=True
     ),
     "dc": dc_vae,
-    # as of the first of the class: moments that were learned, no doubled pixels
-    "dc interpolated": lambda: dc_vae(
-        decoder_norm_types="batch_norm", decoder_act_fns="relu", upsample_block_type="interpolate"
+    "cosmos": cosmos_vae,
+    "cosmos rearranged": lambda: cosmos_vae(patch_type="rearrange"),
+    "mochi": mochi_vae,
+    "cogvideox": cogvideox_vae,
+    "magvit": magvit_vae,
+    "magvit by video": lambda: magvit_vae(spatial_group_norm=False),
+    "hunyuan image": lambda: AutoencoderKLHunyuanImage(
+        in_channels=3,
+        out_channels=3,
+        latent_channels=4,
+        block_out_channels=(32, 32, 32),
+        layers_per_block=1,
+        spatial_compression_ratio=4,
+        sample_size=32,
     ),
+    "hunyuan refiner": lambda: AutoencoderKLHunyuanImageRefiner(
+        latent_channels=4,
+        block_out_channels=(8, 8, 16),
+        layers_per_block=1,
+        spatial_compression_ratio=4,
+        temporal_compression_ratio=2,
+    ),
+    "kvae": lambda: AutoencoderKLKVAE(channels=32, num_enc_blocks=1, num_dec_blocks=1, z_channels=4, ch_mult=(1, 1, 1)),
 }
 
 
@@ -259,6 +338,7 @@ def failures(rank: int) -> list[str]:
         lambda: _within(vae("flux"), group, latents((1, 4, 8, 4)), act=lambda x: torch.from_numpy(x.numpy())),
         lambda: _within(ltx_vae(decoder_inject_noise=(True, False, False, False)), group),
         lambda: _within(vae("dc"), group, latents((1, 4, 8, 4))),
+        lambda: _within(vae("cogvideox"), group, latents((1, 4, 1, 9, 4))),
     ):
         said.append(message(make))
     return said

@@ -22,6 +22,11 @@ SHAPES = {
     **{(kind, 9): (2, 4, 3, 9, 5) for kind in ("ltx", "ltx 0.9.5", "ltx2", "ltx2 zeros")},
     ("hunyuan15", 9): (1, 4, 3, 9, 5),  # diffusers' mask is for one video
     ("qwen21", 11): (2, 4, 1, 11, 5),
+    **{(kind, 9): (2, 4, 9, 5) for kind in ("hunyuan image", "kvae")},
+    **{(kind, 9): (2, 4, 3, 9, 4) for kind in ("cosmos", "cosmos rearranged", "magvit", "magvit by video")},
+    ("mochi", 9): (1, 4, 2, 9, 2),
+    ("hunyuan refiner", 9): (1, 4, 3, 9, 5),
+    ("cogvideox", 8): (1, 4, 5, 8, 4),
 }
 
 
@@ -88,16 +93,15 @@ def test_the_vae_is_as_it_was_after_decodes_that_worked_and_failed(ranks: Ranks,
 def test_refusals_are_the_same_on_all_ranks(ranks: Ranks) -> None:
     found = ranks.run("bodies.vae:failures")
     assert found == [found[0]] * 4
-    other, few, differing, unknown, unseen, noise, places = found[0]
+    other, few, differing, unknown, unseen, noise, places, uneven = found[0]
     assert "Conv2d cannot be split over ranks, only AutoencoderKL, " in other
     assert "latents of 7 rows cannot be split over 4 ranks, because each needs 2; split them over 3" in few
     assert "AutoencoderKL: z differs between the ranks" in differing
     assert "AutoencoderKL: softmax is not known to keep the rows of a picture apart" in unknown
     assert "AutoencoderKL: numpy is not known" in unseen
     assert "with decoder_inject_noise cannot be split over ranks, because noise is drawn for each place" in noise
-    assert (
-        "latents of 8 rows and 4 columns cannot be split over 4 ranks, because it attends in another way to 8" in places
-    )
+    assert "8 rows and 4 columns cannot be split over 4 ranks, because it attends in another way to 8" in places
+    assert "9 rows and 4 columns cannot be split over 4 ranks, which need as many each; use a number that" in uneven
 
 
 def test_a_class_that_is_not_known_is_refused_with_the_nearest() -> None:
