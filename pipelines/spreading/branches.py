@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import zlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Set
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -37,10 +37,6 @@ Mode = Literal["whole", "rows", "turns"]
 CACHES = dict.fromkeys(("Flux2KVCache", "QwenImage21KVCache"), ("kv_cache_mode", "cached"))
 """Objects that calls take and fill, by class: the argument that says what a call does, and its value in one that only
 reads. All ranks compute the calls that fill it, so all have it."""
-
-
-class Opaque(Exception):
-    """A value of which nobody knows whether it is changed by a call."""
 
 
 @dataclass(frozen=True)
@@ -278,12 +274,12 @@ class Branches:
         self._seen.append(Asked(name, signature, outlines, mode))
 
     def _signature(self, tree: Any) -> Hashable:
-        try:
-            reads = {name for name, (argument, value) in CACHES.items() if tree[1].get(argument) == value}
-            return _signature(tree, reads)
-        except Opaque as what:
-            self.reasons[f"a call takes {what}, which it may change"] = None
+        reads = {name for name, (argument, value) in CACHES.items() if tree[1].get(argument) == value}
+        opaque = next((kind for each in pytree.tree_leaves(tree) if (kind := _opaque(each)) not in {"", *reads}), "")
+        if opaque:
+            self.reasons[f"a call takes {opaque}, which it may change"] = None
             return None
+        return _signature(tree)
 
     def _check_first(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Collective in the first call of a run: ValueError on every rank where groups were given different things."""
@@ -305,8 +301,13 @@ class Branches:
         self._waiting: Waiting | None = None
 
 
-def _signature(value: Any, reads: Set[str]) -> Hashable:
-    """`reads` are the classes of what a call takes and does not change."""
+def _opaque(value: Any) -> str:
+    """The class of a value of which nobody knows whether a call changes it; "" for others."""
+    known = Tensor | bool | int | float | str | torch.dtype | torch.device | None
+    return "" if isinstance(value, known) else type(value).__name__
+
+
+def _signature(value: Any) -> Hashable:
     if isinstance(value, Tensor):
         return "tensor", tuple(value.shape), value.dtype, value.device.type
     if isinstance(value, torch.device):
@@ -316,12 +317,10 @@ def _signature(value: Any, reads: Set[str]) -> Hashable:
     if isinstance(value, int | float):
         return type(value).__name__  # such as the time of a step
     if isinstance(value, list | tuple):
-        return type(value).__name__, tuple(_signature(each, reads) for each in value)
+        return type(value).__name__, tuple(map(_signature, value))
     if isinstance(value, dict):
-        return "dict", tuple((str(name), _signature(each, reads)) for name, each in value.items())
-    if type(value).__name__ in reads:
-        return type(value).__name__
-    raise Opaque(type(value).__name__)
+        return "dict", tuple((str(name), _signature(each)) for name, each in value.items())
+    return type(value).__name__
 
 
 def _plain(outline: Outline) -> Outline:

@@ -15,10 +15,6 @@ from ...parallel.group import Group
 KIND, ITEMS = "kind", "items"
 
 
-class NotPlain(Exception):
-    """A value that cannot be handed on as bytes."""
-
-
 def once(work: Callable[[], Any], group: Group, device: torch.device, *, is_all: Callable[[], bool]) -> Any:
     """Collective: what `work` gives on the first rank, on every one.
 
@@ -33,14 +29,11 @@ def once(work: Callable[[], Any], group: Group, device: torch.device, *, is_all:
         error: Exception | None = None
         try:
             found = work()
-            tensors = []
-            plain = _described(found, tensors)
-            if not is_all():
-                raise NotPlain
-            found = _rebuilt(plain, iter(tensors))
-            text = json.dumps({"plain": plain})
-        except NotPlain:
             text, tensors = json.dumps({"own": True}), []
+            if is_all() and _is_plain(found):
+                plain = _described(found, tensors)
+                found = _rebuilt(plain, iter(tensors))
+                text = json.dumps({"plain": plain})
         except Exception as problem:
             error = problem
             text, tensors = json.dumps({"error": str(problem), "refused": isinstance(problem, ValueError)}), []
@@ -112,6 +105,15 @@ def _on_wire(block: Tensor, group: Group, device: torch.device) -> Tensor:
     return block.to(device) if backend(group) == "nccl" else block
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether it can be handed on as bytes."""
+    if type(value) in (list, tuple):
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(isinstance(name, str) and _is_plain(each) for name, each in value.items())
+    return value is None or isinstance(value, bool | int | float | str | Tensor)
+
+
 def _described(value: Any, tensors: list[Tensor]) -> Any:
     """As JSON, copies of its tensors put into the list.
 
@@ -124,9 +126,7 @@ def _described(value: Any, tensors: list[Tensor]) -> Any:
         return {KIND: "tensor"}
     if type(value) in (list, tuple):
         return {KIND: type(value).__name__, ITEMS: [_described(each, tensors) for each in value]}
-    if type(value) is dict and all(isinstance(name, str) for name in value):
-        return {KIND: "dict", ITEMS: [[name, _described(each, tensors)] for name, each in value.items()]}
-    raise NotPlain(type(value).__name__)
+    return {KIND: "dict", ITEMS: [[name, _described(each, tensors)] for name, each in value.items()]}
 
 
 def _rebuilt(plain: Any, tensors: Any) -> Any:
