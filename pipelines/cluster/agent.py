@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import threading
 import time
@@ -33,6 +34,10 @@ HOST_SILENCE_S = 60.0
 UNKNOWN_S = 0.01
 RANKS_S = 90.0
 """For ranks to start before they are counted as there."""
+
+MEETING_PORTS = range(20000, 32768)
+"""Below those that Linux gives to connections by default (`ip_local_port_range`)."""
+TRIES = 64
 
 
 class Agent:
@@ -86,10 +91,14 @@ class Agent:
         """HOST:PORT at which ranks of several machines can meet for one job.
 
         Its first rank listens there: torch's TCPStore does so on all interfaces of its machine, and asks nobody for a
-        password, so the machine's network must be trusted.
+        password, so the machine's network must be trusted. Until it listens nobody holds the port: it is one that
+        no system gives away of itself.
         """
-        with socket.create_server((self._address, 0)) as server:
-            return pack(f"{self._address}:{server.getsockname()[1]}")
+        ports = random.SystemRandom().sample(MEETING_PORTS, TRIES)
+        port = next((port for port in ports if _is_free(port)), None)
+        if port is None:
+            raise RuntimeError(f"none of {TRIES} ports from {MEETING_PORTS[0]} to {MEETING_PORTS[-1]} is free")
+        return pack(f"{self._address}:{port}")
 
     def _end(self, order: Mapping[str, Any], request: bytes, progress: AgentProgress) -> dict[str, Any]:
         try:
@@ -118,6 +127,15 @@ class Agent:
             rank=order["rank"],
             world=world,
         )
+
+
+def _is_free(port: int) -> bool:
+    """Whether a process could listen there on all interfaces now."""
+    try:
+        socket.create_server(("", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 class AgentProgress(Progress):
