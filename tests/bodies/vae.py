@@ -193,6 +193,10 @@ KINDS: dict[str, Callable[[], Any]] = {
         decoder_spatial_padding_mode="zeros", decoder_causal=False, timestep_conditioning=True
     ),
     "dc": dc_vae,
+    # as of the first of the class: moments that were learned, no doubled pixels
+    "dc interpolated": lambda: dc_vae(
+        decoder_norm_types="batch_norm", decoder_act_fns="relu", upsample_block_type="interpolate"
+    ),
     "cosmos": cosmos_vae,
     "cosmos rearranged": lambda: cosmos_vae(patch_type="rearrange"),
     "mochi": mochi_vae,
