@@ -73,6 +73,8 @@ def test_without_an_exchange_it_would_be_wrong(ranks: Ranks, kind: str, what: st
         ("wan", (1, 4, 3, 16, 8)),
         ("wan22", (1, 4, 2, 16, 8)),
         ("hunyuan", (1, 4, 3, 8, 8)),
+        ("hunyuan15", (1, 4, 2, 16, 8)),
+        ("cogvideox", (1, 4, 3, 16, 8)),
     ],
 )
 def test_memory_falls_with_the_ranks(ranks: Ranks, kind: str, shape: tuple[int, ...]) -> None:
