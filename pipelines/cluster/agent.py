@@ -29,12 +29,9 @@ SAME_EVERYWHERE = ("torch", "diffusers", "transformers")
 """Packages of which other versions may draw another picture."""
 HOST_SILENCE_S = 60.0
 """A job whose host has not listened for so long ends: the host is gone, or cannot reach us."""
-
-
 UNKNOWN_S = 0.01
 RANKS_S = 90.0
 """For ranks to start before they are counted as there."""
-
 MEETING_PORTS = range(20000, 32768)
 """Below those that Linux gives to connections by default (`ip_local_port_range`)."""
 TRIES = 64
