@@ -126,7 +126,8 @@ def ballot() -> ProcessGroup:
 
     world = dist.group.WORLD
     if world not in _ballots:
-        _ballots[world] = cast("ProcessGroup", dist.new_group(backend="gloo"))
+        with rendezvous():
+            _ballots[world] = cast("ProcessGroup", dist.new_group(backend="gloo"))
     return _ballots[world]
 
 

@@ -155,14 +155,11 @@ def _ranks_to_decode(request: Decode) -> int:
     num_pixels = latents.batch * latents.frames * latents.width * latents.height
     if num_ranks == 1 or num_pixels < SPLIT_PIXELS or latents.tensor is None:
         return 1
-    from ..parallel.spatial.part import LEAST_ROWS
-    from .spreading.vae import unfit, why_not
+    from .spreading.vae import has_rows, why_not
 
     name, config = _vae(model)
-    shape = latents.tensor.shape
-    if shape[-2] < LEAST_ROWS * num_ranks or why_not(name, config) or unfit(name, config, shape, num_ranks):
-        return 1
-    return num_ranks
+    can_split = why_not(name, config) is None and has_rows(name, config, latents.tensor.shape, num_ranks)
+    return num_ranks if can_split else 1
 
 
 def _vae(model: Model) -> tuple[str, dict[str, Any]]:

@@ -22,6 +22,8 @@ from latentloom.ui import command as page
 from support.outside import latentloom
 
 ROOT = Path(__file__).resolve().parent.parent
+FROM_HERE = f"import runpy; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n"
+"""Before a script of the documents: it takes the package from this checkout."""
 WINGS = ("parallel", "pipelines", "nodes", "ui")
 DOCUMENTS = {
     path.relative_to(ROOT).as_posix(): path.read_text()
@@ -172,9 +174,7 @@ def test_python_of_the_readme_makes_a_picture(folder: Path, capsys: pytest.Captu
 
 def test_any_pipeline_on_two_devices_makes_a_picture(tmp_path: Path) -> None:
     (code,) = blocks("pipelines/README.md", "python")
-    (tmp_path / "star.py").write_text(
-        f"import runpy; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n{code}"
-    )
+    (tmp_path / "star.py").write_text(FROM_HERE + code)
     done = subprocess.run([sys.executable, "star.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert (tmp_path / "star.png").is_file(), done.stderr
 
@@ -216,9 +216,7 @@ def test_the_torchrun_script_makes_the_picture_of_one_process(tmp_path: Path) ->
         "whole = pipeline('a lighthouse at dusk', num_inference_steps=2, height=64, width=64, max_sequence_length=32,"
     )
     code += " generator=torch.Generator('cpu').manual_seed(0)).images[0]\nassert picture.tobytes() == whole.tobytes()\n"
-    (tmp_path / "spread.py").write_text(
-        f"import runpy; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r})\n{code}"
-    )
+    (tmp_path / "spread.py").write_text(FROM_HERE + code)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "spread.py"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240)
     assert result.returncode == 0, result.stderr

@@ -32,8 +32,6 @@ from .waiting import Outline, Waiting, finished, is_waited_for
 
 Call = Callable[[Any], Any]
 Mode = Literal["whole", "rows", "turns"]
-
-
 CACHES = dict.fromkeys(("Flux2KVCache", "QwenImage21KVCache"), ("kv_cache_mode", "cached"))
 """Objects that calls take and fill, by class: the argument that says what a call does, and its value in one that only
 reads. All ranks compute the calls that fill it, so all have it."""
@@ -57,9 +55,9 @@ class Asked:
 
 @dataclass
 class Turn:
-    """A call that one group computes, or all."""
+    """A call that one group computes for all."""
 
-    owner: int | None
+    owner: int
     outlines: tuple[Outline, ...]
     found: list[Tensor] = field(default_factory=list[Tensor])
     spec: Any = None
@@ -108,7 +106,7 @@ class Branches:
         self._clear_step()
 
     def begin(self, options: Hashable) -> None:
-        """A run begins; `options` are those of guidance. Collective: ranks that know different things know nothing."""
+        """A run begins; `options` are those of guidance, `known` is the same on every rank."""
         self._options, self._is_checked = options, False
         self.num_calls.clear()
         self.reasons.clear()

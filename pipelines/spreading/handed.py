@@ -47,6 +47,25 @@ def once(work: Callable[[], Any], group: Group, device: torch.device, *, is_all:
     return work() if "own" in told else _rebuilt(told["plain"], iter(tensors))
 
 
+def unchanged(pipe: Any) -> Callable[[], bool]:
+    """Tells later whether the attributes of the pipeline and of its parts are those of now: LTX-2's way to encode a
+    text sets its tokenizer's padding side, and asks it later.
+    """
+    before = [(each, dict(vars(each))) for each in (pipe, *pipe.components.values()) if hasattr(each, "__dict__")]
+
+    def is_unchanged() -> bool:
+        return all(
+            vars(each).keys() == kept.keys() and all(_is_same(vars(each)[name], kept[name]) for name in kept)
+            for each, kept in before
+        )
+
+    return is_unchanged
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return one is other or (isinstance(one, bool | int | float | str) and type(one) is type(other) and one == other)
+
+
 def same_random_numbers(group: Group, device: torch.device) -> None:
     """Collective: every rank's default generators go on from where the first rank's are."""
     states = [torch.get_rng_state()]

@@ -34,7 +34,7 @@ from ..split_plans import SPLIT_PLANS
 from ..split_plans.heads import heads_of
 from .branches import Branches
 from .guidance import lift_refusal, split_guider
-from .handed import are_alike, once, same_random_numbers
+from .handed import are_alike, once, same_random_numbers, unchanged
 from .transformer import shard, split_plan_of
 from .vae import split_vae, why_not
 from .waiting import finished
@@ -68,11 +68,11 @@ def spread(
         raise ValueError(f"this {type(pipe).__name__} is spread already; call remove() on its handle first")
     if plan.weights > 1:
         raise ValueError(f"plan {plan}: spread keeps whole weights in each rank; leave weights out of the plan")
-    denoisers = {name: part for name, part in parts.items() if _is_denoiser(name, part)}
+    denoisers = {part: name for name, part in parts.items() if _is_denoiser(name, part)}
     if not denoisers:
         raise ValueError(f"{type(pipe).__name__} has no transformer; give a pipeline that has one, or run it as it is")
     if plan.sequence > 1:
-        for part in denoisers.values():
+        for part in denoisers:
             split_plan_of(part)
     handle = Spread(pipe, mesh_for(plan), on_step)
     try:
@@ -92,11 +92,10 @@ class Spread:
         self._on_step = on_step
         self._undo = contextlib.ExitStack()
         self._branches: Branches | None = None
-        self._has_guider = False
         self._is_encoding = False
         self._wish = threading.Event()
-        self._done = self._total = 0
-        """Of the progress bars that the run has closed."""
+        self._total = 0
+        """Of the steps of all progress bars that the run has opened."""
         self._all = everyone(mesh)
 
     @property
@@ -134,12 +133,12 @@ class Spread:
 
     # Putting it on
 
-    def _install(self, parts: Mapping[str, nn.Module], denoisers: Mapping[str, nn.Module], kernel: str) -> None:
+    def _install(self, parts: Mapping[str, nn.Module], denoisers: Mapping[nn.Module, str], kernel: str) -> None:
         _spread.add(self.pipe)
-        self.device = next((each.device for part in denoisers.values() for each in part.parameters()), self.device)
+        self.device = next((each.device for part in denoisers for each in part.parameters()), self.device)
         self._rest(parts)
-        for part in {id(part): part for part in denoisers.values()}.values():
-            if self.plan.num_ranks > 1:
+        if self.plan.num_ranks > 1:
+            for part in denoisers:
                 self._undo.callback(shard(part, self.plan, self.mesh, kernel=kernel).remove)
                 lift_refusal(part)
         if self.plan.cfg > 1:
@@ -149,9 +148,8 @@ class Spread:
                 self._undo.enter_context(split_vae(part, self._all, refuses_few_rows=False))
         self._derive(self.pipe, __call__=self._call)
         for pipe in self._pipes():
-            self._derive(pipe, progress_bar=self._bar)
-            if hasattr(pipe, "encode_prompt") and self._all.size > 1:
-                self._derive(pipe, encode_prompt=self._encode)
+            encodes = hasattr(pipe, "encode_prompt") and self._all.size > 1
+            self._derive(pipe, progress_bar=self._bar, **({"encode_prompt": self._encode} if encodes else {}))
 
     def _pipes(self) -> list[Any]:
         """The pipeline, and those that it is put together from."""
@@ -164,7 +162,7 @@ class Spread:
             module.training = False
             self._undo.callback(setattr, module, "training", True)
 
-    def _share_guidance(self, denoisers: Mapping[str, nn.Module]) -> None:
+    def _share_guidance(self, denoisers: Mapping[nn.Module, str]) -> None:
         guiders = {
             name: part
             for name, part in self.pipe.components.items()
@@ -173,17 +171,15 @@ class Spread:
         for name, guider in guiders.items():
             setattr(self.pipe, name, split_guider(guider, self.mesh))
             self._undo.callback(setattr, self.pipe, name, guider)
-            self._has_guider = True
         if guiders:
             return
         self._branches = branches = Branches(self.mesh[Axis.CFG], type(self.pipe).__name__)
-        for name, part in {id(part): (name, part) for name, part in denoisers.items()}.values():
+        for part, name in denoisers.items():
             self._derive(part, __call__=functools.partial(self._ask, branches, name))
         solvers = [solver for pipe in self._pipes() if (solver := getattr(pipe, "scheduler", None)) is not None]
         for solver in {id(solver): solver for solver in solvers}.values():
-            solver.step = types.MethodType(
-                _bordered(type(solver).step, branches), solver
-            )  # a copy's is bound to the copy
+            step = _bordered(type(solver).step, branches)
+            solver.step = types.MethodType(step, solver)  # bound, so that a copy's is bound to the copy
             self._undo.callback(solver.__dict__.pop, "step")
 
     def _derive(self, thing: Any, **methods: Callable[..., Any]) -> None:
@@ -207,7 +203,7 @@ class Spread:
 
     def _call(self, run: Callable[..., Any], pipe: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._wish.clear()
-        self._done = self._total = 0
+        self._total = 0
         if self._all.size > 1:
             same_random_numbers(self._all, self.device)
         if self._branches is not None:
@@ -235,7 +231,7 @@ class Spread:
             return run(*args, **kwargs)
         self._is_encoding = True
         try:
-            return once(functools.partial(run, *args, **kwargs), self._all, self.device, is_all=_unchanged(pipe))
+            return once(functools.partial(run, *args, **kwargs), self._all, self.device, is_all=unchanged(pipe))
         finally:
             self._is_encoding = False
 
@@ -317,25 +313,6 @@ def _bordered(step: Callable[..., Any], branches: Branches) -> Callable[..., Any
 
 def _with_values(callback: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **kwargs: callback(*finished(args), **finished(kwargs))
-
-
-def _unchanged(pipe: Any) -> Callable[[], bool]:
-    """Tells later whether the attributes of the pipeline and of its parts are those of now: LTX-2's way to encode a
-    text sets its tokenizer's padding side, and asks it later.
-    """
-    before = [(each, dict(vars(each))) for each in (pipe, *pipe.components.values()) if hasattr(each, "__dict__")]
-
-    def is_unchanged() -> bool:
-        return all(
-            vars(each).keys() == kept.keys() and all(_is_same(vars(each)[name], kept[name]) for name in kept)
-            for each, kept in before
-        )
-
-    return is_unchanged
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    return one is other or (isinstance(one, bool | int | float | str) and type(one) is type(other) and one == other)
 
 
 def _options(run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:

@@ -72,8 +72,7 @@ def split_vae(vae: Any, group: Group, *, refuses_few_rows: bool = True) -> Itera
         vae.use_tiling = False
 
     def decode(z: Tensor, *args: Any, **kwargs: Any) -> Any:
-        has_rows = z.shape[HEIGHT] >= LEAST_ROWS * group.size
-        if not refuses_few_rows and not (has_rows and unfit(name, vae.config, z.shape, group.size) is None):
+        if not refuses_few_rows and not has_rows(name, vae.config, z.shape, group.size):
             return whole_decode(z, *args, **kwargs)
         return _decoded(vae, functools.partial(whole_decode, **kwargs), z, *args, group=group)
 
@@ -142,6 +141,11 @@ def _check(vae: Any) -> None:
         raise ValueError(f"{reason}; decode it on one device")
     if "_decode" in vars(vae):
         raise ValueError(f"this {name} is split already, or its _decode was replaced; split it once")
+
+
+def has_rows(name: str, config: Mapping[str, Any], shape: Sequence[int], num_ranks: int) -> bool:
+    """Whether latents of this shape have rows enough for the ranks, and are decoded by each as they are whole."""
+    return shape[HEIGHT] >= LEAST_ROWS * num_ranks and unfit(name, config, shape, num_ranks) is None
 
 
 def unfit(name: str, config: Mapping[str, Any], shape: Sequence[int], num_ranks: int) -> str | None:

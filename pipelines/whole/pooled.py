@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any
 
 from ...parallel.errors import Cancelled
 from ...parallel.machine.machine import parse_devices
@@ -19,9 +19,9 @@ from ...parallel.pool.pool import Pool as Ranks
 from ...parallel.progress import Preview, Progress
 from ...parallel.ranks.seat import Seat
 from ..doors import follow, order
+from ..models.describe import pick_dtype
 from ..models.folder import components_of, read_index
 from ..models.source import resolve_source
-from ..values import Dtype
 from .wire import from_wire, to_wire
 
 OnStep = Callable[[int, int], None]
@@ -44,17 +44,16 @@ class Pool:
         """
         found = resolve_source(str(source))
         index = read_index(found.folder)
-        number = dtype if dtype != "auto" else "fp32" if self.devices[0] == "cpu" else "bf16"
-        if number not in get_args(Dtype):
-            raise ValueError(f"dtype is {dtype!r}; choose one of auto, {', '.join(get_args(Dtype))}")
-        text = str(ParallelPlan.parse(plan)) if isinstance(plan, str) and plan else str(plan)
-        if text and ParallelPlan.parse(text).num_ranks != len(self.devices):
+        number = pick_dtype(dtype, device=self.devices[0])
+        named = ParallelPlan.parse(plan) if isinstance(plan, str) and plan else plan
+        if named and named.num_ranks != len(self.devices):
             raise ValueError(
-                f"plan {text} uses {ParallelPlan.parse(text).num_ranks} ranks, but the pool has "
-                f"{len(self.devices)} devices; give a plan for {len(self.devices)}, or none"
+                f"plan {named} uses {named.num_ranks} ranks, but the pool has {len(self.devices)} devices; "
+                f"give a plan for {len(self.devices)}, or none"
             )
         classes = [f"{library}:{name}" for library, name in components_of(index).values() if library != "transformers"]
-        return PooledPipeline(self, {"source": found.id, "plan": text, "dtype": number}, [*classes, *PRELOADED])
+        asked = {"source": found.id, "plan": str(named), "dtype": number}
+        return PooledPipeline(self, asked, [*classes, *PRELOADED])
 
     def close(self) -> None:
         """End the ranks."""
@@ -83,8 +82,8 @@ PRELOADED = (".pipelines.spreading.pipeline", ".pipelines.whole.assembled")
 class PooledPipeline:
     """Called as the pipeline itself is; what comes back has the names of its output class."""
 
-    def __init__(self, pool: Pool, order: Mapping[str, Any], preload: list[str]) -> None:
-        self.pool, self._order, self._preload = pool, order, preload
+    def __init__(self, pool: Pool, asked: Mapping[str, Any], preload: list[str]) -> None:
+        self.pool, self._asked, self._preload = pool, asked, preload
         self._wish = threading.Event()
 
     def __call__(self, *, on_step: OnStep | None = None, **arguments: Any) -> SimpleNamespace:
@@ -93,7 +92,7 @@ class PooledPipeline:
         `OutOfMemory`, and `Cancelled` after `cancel`.
         """
         self._wish.clear()
-        request = {**self._order, "arguments": to_wire(arguments), "doors": order()}
+        request = {**self._asked, "arguments": to_wire(arguments), "doors": order()}
         ranks = self.pool._started(self._preload)
         found = ranks.call(
             ".pipelines.whole.pooled:on_rank",

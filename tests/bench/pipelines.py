@@ -75,10 +75,16 @@ def _compared(names: list[str], plans: list[str], size: int) -> Iterator[tuple[s
                     is_known = bool(TINY[name].refused) and TINY[name].refused in said
                     yield name, plan, {"refused" if is_known else "error": said}
                 else:
-                    found = each[0]
-                    found["is_alike"] = len({one.pop("mark") for one in each}) == 1
-                    found["cancelled"] = all(one["cancelled"] for one in each)
-                    yield name, plan, found
+                    yield name, plan, of_all(each)
+
+
+def of_all(each: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the first rank found, and whether all found the same."""
+    return {
+        **{name: value for name, value in each[0].items() if name != "mark"},
+        "is_alike": len({one["mark"] for one in each}) == 1,
+        "cancelled": all(one["cancelled"] for one in each),
+    }
 
 
 def problems(found: dict[str, Any]) -> list[str]:

@@ -1,7 +1,7 @@
 """The tiny models of these tests as plain data, the stages over them, and the stock pipelines to compare with."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,15 @@ def picture() -> torch.Tensor:
     pixels = torch.linspace(0, 1, 64).repeat(64, 1)[None, :, :, None].repeat(1, 1, 1, 3)
     pixels[:, 16:40, 20:50] = torch.tensor([0.9, 0.2, 0.1])
     return pixels
+
+
+@pytest.fixture(scope="session")
+def pair() -> Iterator[Any]:
+    """Two warm ranks, for what takes all ranks there are."""
+    from support.ranks import Ranks
+
+    with Ranks(2) as pair:
+        yield pair
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """VAEs that decode by rows on several ranks equal their untiled decode, and need less memory on each."""
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,13 +27,6 @@ SHAPES = {
     ("hunyuan refiner", 9): (1, 4, 3, 9, 5),
     ("cogvideox", 8): (1, 4, 5, 8, 4),
 }
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[Ranks]:
-    """Two ranks, for what takes all ranks there are."""
-    with Ranks(2) as pair:
-        yield pair
 
 
 @pytest.mark.parametrize("degree", [2, 4])

@@ -1,31 +1,18 @@
 """`latentloom.spread`: a diffusers pipeline gives on several ranks what it gives on one; bench/pipelines.py has all."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bench.pipelines import problems
+from bench.pipelines import of_all, problems
 from support.ranks import RankError, Ranks
 from zoo.pipelines import TINY
 
 
-@pytest.fixture(scope="module")
-def pair() -> Iterator[Ranks]:
-    """Two ranks, for what takes all ranks there are."""
-    with Ranks(2) as pair:
-        yield pair
-
-
 def held(ranks: Ranks, name: str, plan: str) -> dict[str, Any]:
     """What one rank found, after it was seen to be right on all."""
-    each = ranks.run("bodies.spreading:compare", name, plan)
-    found = {
-        **each[0],
-        "is_alike": len({one["mark"] for one in each}) == 1,
-        "cancelled": all(one["cancelled"] for one in each),
-    }
+    found = of_all(ranks.run("bodies.spreading:compare", name, plan))
     assert not problems(found)
     return found
 

@@ -1,6 +1,5 @@
 """Branches of guidance that other ranks compute: what a pipeline does with them meanwhile gives the same values."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,13 +7,6 @@ import pytest
 from support.ranks import Ranks
 
 STEPS = 4
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[Ranks]:
-    """Two ranks, for what takes all ranks there are."""
-    with Ranks(2) as pair:
-        yield pair
 
 
 def compared(pair: Ranks, script: str, *, rows: int = 1, sizes: tuple[int, ...] = (0, 0)) -> list[dict[str, Any]]:

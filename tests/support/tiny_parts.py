@@ -194,12 +194,26 @@ def qwen_processor(tokenizer: Any, kind: Any = Qwen2_5_VLProcessor, *, patch: in
     return processor(kind, Qwen2VLImageProcessorPil(size=size, patch_size=patch), tokenizer)
 
 
-def qwen3_vl(tokenizer: Any, kind: Any, *, layers: int = 2) -> Any:
+def small_language(tokenizer: Any) -> dict[str, Any]:
+    """What configs of language models have in common, 16 wide."""
+    return {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "pad_token_id": tokenizer.pad_token_id,
+        "bos_token_id": tokenizer.pad_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+    }
+
+
+def qwen3_vl(tokenizer: Any, kind: Any, *, layers: int = 2, width: int = 32, patch: int = 16) -> Any:
     ids = tokenizer.convert_tokens_to_ids
     text = {
         "vocab_size": len(tokenizer),
-        "hidden_size": 32,
-        "intermediate_size": 64,
+        "hidden_size": width,
+        "intermediate_size": 2 * width,
         "num_hidden_layers": layers,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
@@ -212,8 +226,8 @@ def qwen3_vl(tokenizer: Any, kind: Any, *, layers: int = 2) -> Any:
         "hidden_size": 16,
         "intermediate_size": 32,
         "num_heads": 2,
-        "out_hidden_size": 32,
-        "patch_size": 16,
+        "out_hidden_size": width,
+        "patch_size": patch,
         "num_position_embeddings": 16,
         "deepstack_visual_indexes": [0],
     }

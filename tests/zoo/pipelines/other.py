@@ -39,7 +39,7 @@ from transformers import (
 )
 from transformers.models.t5gemma.modeling_t5gemma import T5GemmaEncoder
 
-from support.tiny_parts import euler, image_vae, t5
+from support.tiny_parts import euler, image_vae, small_language, t5
 from support.tiny_tokenizers import qwen_tokenizer, t5_tokenizer
 from zoo import cross, hunyuan, image_joint, single_stream
 from zoo.cases import tiny_transformer
@@ -71,7 +71,7 @@ def bria() -> DiffusionPipeline:
 def fibo(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
     """The last layers of its text encoder feed one block of the transformer each."""
     tokenizer = qwen_tokenizer()
-    config = SmolLM3Config(**_language(tokenizer), num_hidden_layers=4)
+    config = SmolLM3Config(**small_language(tokenizer), num_hidden_layers=4)
     transformer = tiny_transformer(image_joint.bria_fibo, in_channels=16, text_encoder_dim=16)
     return pipeline(
         tokenizer=tokenizer,
@@ -133,7 +133,7 @@ def hunyuan_dit_controlnet() -> DiffusionPipeline:
 
 def lumina() -> DiffusionPipeline:
     tokenizer = qwen_tokenizer()
-    config = GemmaConfig(**_language(tokenizer), num_hidden_layers=2, head_dim=4)
+    config = GemmaConfig(**small_language(tokenizer), num_hidden_layers=2, head_dim=4)
     return LuminaPipeline(
         tokenizer=tokenizer,
         text_encoder=GemmaModel(config),
@@ -191,27 +191,14 @@ def _umt5() -> dict[str, Any]:
 
 def _t5_gemma() -> dict[str, Any]:
     tokenizer = qwen_tokenizer(31)
-    config = T5GemmaModuleConfig(**_language(tokenizer), num_hidden_layers=2, head_dim=4, dropout_rate=0.0)
+    config = T5GemmaModuleConfig(**small_language(tokenizer), num_hidden_layers=2, head_dim=4, dropout_rate=0.0)
     return {"tokenizer": tokenizer, "text_encoder": T5GemmaEncoder(config)}
 
 
 def _qwen3() -> dict[str, Any]:
     tokenizer = qwen_tokenizer()
-    config = Qwen3Config(**_language(tokenizer), num_hidden_layers=2, head_dim=4)
+    config = Qwen3Config(**small_language(tokenizer), num_hidden_layers=2, head_dim=4)
     return {"tokenizer": tokenizer, "text_encoder": Qwen3Model(config)}
-
-
-def _language(tokenizer: Any) -> dict[str, Any]:
-    return {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "pad_token_id": tokenizer.pad_token_id,
-        "bos_token_id": tokenizer.pad_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-    }
 
 
 def _picture() -> dict[str, Any]:

@@ -13,9 +13,9 @@ from diffusers import (
     JoyImageEditPlusPipeline,
     NucleusMoEImagePipeline,
 )
-from transformers import Qwen2VLImageProcessorPil, Qwen3VLConfig, Qwen3VLForConditionalGeneration, Qwen3VLProcessor
+from transformers import Qwen2VLImageProcessorPil, Qwen3VLForConditionalGeneration, Qwen3VLProcessor
 
-from support.tiny_parts import euler
+from support.tiny_parts import euler, qwen3_vl
 from support.tiny_tokenizers import qwen_tokenizer
 from zoo import image_joint, kandinsky, single_stream
 from zoo.cases import Built, Case, tiny_transformer
@@ -82,35 +82,7 @@ def nucleus() -> DiffusionPipeline:
 
 
 def encoder(tokenizer: Any, *, layers: int = 2) -> Qwen3VLForConditionalGeneration:
-    ids = tokenizer.convert_tokens_to_ids
-    text = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "num_hidden_layers": layers,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-        "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e6},
-    }
-    vision = {
-        "depth": 2,
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "num_heads": 2,
-        "out_hidden_size": 16,
-        "patch_size": 14,
-        "deepstack_visual_indexes": [0],
-    }
-    config = Qwen3VLConfig(
-        text_config=text,
-        vision_config=vision,
-        image_token_id=ids("<|image_pad|>"),
-        video_token_id=ids("<|video_pad|>"),
-        vision_start_token_id=ids("<|vision_start|>"),
-        vision_end_token_id=ids("<|vision_end|>"),
-    )
-    return Qwen3VLForConditionalGeneration(config)
+    return qwen3_vl(tokenizer, Qwen3VLForConditionalGeneration, layers=layers, width=16, patch=14)
 
 
 def processor(tokenizer: Any) -> Qwen3VLProcessor:

@@ -31,7 +31,7 @@ from transformers import (
     UMT5EncoderModel,
 )
 
-from support.tiny_parts import t5
+from support.tiny_parts import small_language, t5
 from support.tiny_tokenizers import qwen_tokenizer, t5_tokenizer
 from zoo import audio
 from zoo.cases import tiny_transformer
@@ -43,7 +43,7 @@ def ace_step() -> DiffusionPipeline:
     tokenizer = qwen_tokenizer()
     return AceStepPipeline(
         tokenizer=tokenizer,
-        text_encoder=Qwen3Model(Qwen3Config(**_language(tokenizer), num_hidden_layers=2, head_dim=4)),
+        text_encoder=Qwen3Model(Qwen3Config(**small_language(tokenizer), num_hidden_layers=2, head_dim=4)),
         vae=_oobleck(160),
         condition_encoder=AceStepConditionEncoder(
             hidden_size=16,
@@ -98,7 +98,7 @@ def stable_audio() -> DiffusionPipeline:
 def stable_audio3(pipeline: type[DiffusionPipeline]) -> DiffusionPipeline:
     """128 samples and 16 latents a second."""
     tokenizer = qwen_tokenizer(31)
-    module = T5GemmaModuleConfig(**_language(tokenizer), num_hidden_layers=2, head_dim=4)
+    module = T5GemmaModuleConfig(**small_language(tokenizer), num_hidden_layers=2, head_dim=4)
     config = T5GemmaConfig(encoder=module, decoder=module, is_encoder_decoder=False, vocab_size=len(tokenizer))
     return pipeline(
         vae=AutoencoderSAME(
@@ -129,19 +129,6 @@ def _oobleck(rate: int) -> AutoencoderOobleck:
         decoder_input_channels=4,
         sampling_rate=rate,
     )
-
-
-def _language(tokenizer: Any) -> dict[str, Any]:
-    return {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "pad_token_id": tokenizer.pad_token_id,
-        "bos_token_id": tokenizer.pad_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-    }
 
 
 def _song() -> dict[str, Any]:
