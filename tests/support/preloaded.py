@@ -7,7 +7,12 @@ import torch.distributed  # noqa: F401
 
 import support.checkout  # noqa: F401
 
-OURS = ("support.cells", "bodies.spreading", "bodies.compiled")
+OURS = (
+    "latentloom.pipelines.stages",
+    "latentloom.pipelines.components.adapting",
+    "support.cells",
+    *(f"bodies.{name}" for name in ("cache", "compiled", "guided", "spreading", "vae")),
+)
 PIPELINES = (
     "ChromaPipeline",
     "Flux2Pipeline",
