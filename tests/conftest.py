@@ -1,10 +1,13 @@
 """Tiny model folders and warm ranks for all tests."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests have more processes than there are cores; read by torch
 
 GROUPS = {
     "ranks": [
@@ -16,7 +19,7 @@ GROUPS = {
             f"tests/pipelines/test_{name}.py"
             for name in ("cluster", "drills", "loaded", "placement", "rank_work", "shared_pages", "split_vae")
         ),
-        *(f"tests/pipelines/test_{name}.py" for name in ("step_cache", "stored_shares", "verify")),
+        *(f"tests/pipelines/test_{name}.py" for name in ("spread", "step_cache", "stored_shares", "verify")),
     ],
     "page": ["tests/ui/test_page_", "tests/ui/test_bundle.py"],
 }

@@ -12,7 +12,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -21,12 +21,6 @@ from typing import Any
 TESTS = Path(__file__).resolve().parents[1]
 DEADLINE_S = 120.0
 COLLECTIVE_S = 20.0
-PRELOADED = (
-    "torch.distributed",
-    "diffusers.models.autoencoders",
-    "diffusers.models.transformers",
-)
-"""What is imported once, in the process that ranks are forked from, and not by each of them: seconds each time."""
 GRACE_S = 5.0  # for the other ranks to raise too, once one has
 
 
@@ -48,7 +42,7 @@ class Ranks:
 
     def _start(self) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([*PRELOADED])
+        context.set_forkserver_preload(["support.preloaded"])
         self._store = tempfile.mkdtemp(prefix="ranks")
         for rank in range(self.num_ranks):
             mine, theirs = context.Pipe()
@@ -57,7 +51,8 @@ class Ranks:
                 args=(theirs, rank, self.num_ranks, f"{self._store}/store", [str(TESTS), *sys.path]),
                 daemon=True,
             )
-            process.start()
+            with _tests_on_path():
+                process.start()
             theirs.close()
             self._processes.append(process)
             self._pipes.append(mine)
@@ -105,6 +100,20 @@ class Ranks:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextlib.contextmanager
+def _tests_on_path() -> Iterator[None]:
+    """Where the fork server, which starts with the first rank, finds what it imports."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS), *([before] if before else [])])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 def _received(pipe: Connection) -> tuple[bool, Any]:
