@@ -18,7 +18,7 @@ from zoo.pipelines.tiny import build, picture
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[Any]:
+def pool(warm_pools: None) -> Iterator[Any]:
     with latentloom.Pool("cpu*2") as pool:
         yield pool
 
