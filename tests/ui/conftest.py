@@ -17,7 +17,15 @@ from typing import Any
 
 import pytest
 
-from support.browser import chromium, need, new_profile, open_page, watch  # noqa: F401  (fixtures of the tests in a browser)
+from support.browser import (  # noqa: F401  (fixtures of the tests in a browser)
+    chromium,
+    kept_profile,
+    need,
+    new_profile,
+    open_page,
+    profile_folder,
+    watch,
+)
 from support.page_processes import Forked, Nursery
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -207,7 +215,7 @@ def start_page(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> It
 @pytest.fixture(scope="session")
 def page_server(start_page: Callable[..., Page]) -> Page:
     """The real page without a login, shared by the tests of this session."""
-    return start_page(is_forked=False)
+    return start_page()
 
 
 def free_port() -> int:
