@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,15 +144,12 @@ def new_profile(
     with ExitStack() as stack:
 
         def make(**options: Any) -> BrowserContext:
-            if made or options:
-                context = chromium.new_context(**{**USUAL, **options})
-                stack.callback(context.close)
-            else:
-                context = kept_profile
-                stack.enter_context(_forgotten(context))
+            is_kept = not (made or options)
+            context = kept_profile if is_kept else chromium.new_context(**{**USUAL, **options})
             made.append(context)
             context.set_default_timeout(WAIT_MS)
-            stack.enter_context(watch.listening(context))
+            stack.enter_context(watch.listening(context))  # until after all else, for what is told late
+            stack.enter_context(_forgotten(context) if is_kept else closing(context))
             return context
 
         yield make
@@ -179,6 +176,7 @@ def _forgotten(context: BrowserContext) -> Iterator[None]:
         devtools.detach()
         context.clear_cookies()
         context.clear_permissions()
+        context.set_offline(False)
 
 
 @pytest.fixture
