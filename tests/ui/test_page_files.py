@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable
 from io import BytesIO
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
     from support.browser import Watch
+    from support.page_processes import Nursery
 
 FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 SCRIPT = '<img src=x onerror="window.wasRun = 1"><script>window.wasRun = 1</script>${window.wasRun = 1}{{7*7}}'
@@ -43,7 +42,7 @@ def drop(page: Page, content: bytes, name: str = "workflow.json", media_type: st
 
 
 def test_the_saved_file_makes_the_same_pixels_on_the_command_line(
-    page_server: Any, open_page: Callable[..., Page], tmp_path: Path
+    page_server: Any, open_page: Callable[..., Page], nursery: Nursery, tmp_path: Path
 ) -> None:
     page = open_page(page_server.url, graph=small(name="same_pixels"))
     page.get_by_role("button", name="Run", exact=True).click()
@@ -53,10 +52,11 @@ def test_the_saved_file_makes_the_same_pixels_on_the_command_line(
     with urllib.request.urlopen(f"{page_server.url}loom/files/{result['id']}", timeout=30) as answer:
         shown = pixels(answer.read())
 
-    command = [sys.executable, "-m", "latentloom", "run", "saved.json", "--out", "made"]
     env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
-    ended = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200, check=False)
-    assert ended.returncode == 0, ended.stderr
+    log = tmp_path / "log.txt"
+    with nursery.start("run", "saved.json", "--out", "made", cwd=tmp_path, env=env, log=log) as process:
+        process.stdout.read()
+        assert process.wait(200) == 0, log.read_text()
     made = list((tmp_path / "made").rglob("*.png"))
     assert [pixels(path.read_bytes()) for path in made] == [shown]
 
