@@ -26,7 +26,12 @@ GROUPS = {
             for name in ("pooled", "requests", "spread", "step_cache", "stored_shares", "verify")
         ),
     ],
-    "page": ["tests/ui/test_page_", "tests/ui/test_bundle.py"],
+    "page": [
+        *(
+            f"tests/ui/test_{name}"
+            for name in ("page_", "bundle.py", "ui_command.py", "gradio_client.py", "readme_example")
+        )
+    ],
 }
 """What shares warm processes, by how its path begins: ranks and other forks, or a browser. These take longest."""
 
