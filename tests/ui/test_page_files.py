@@ -12,9 +12,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from PIL import Image
 from playwright.sync_api import expect
 
+from latentloom.nodes.files.audio_files import write_audio
 from support.browser import MODEL_MS, call, card, choose, drop_file, file_graph, file_text, say, tab, toolbar
 from support.checkout import ROOT
 
@@ -121,6 +123,31 @@ def test_a_plain_picture_may_become_a_node(page_server: Any, open_page: Callable
     page.get_by_role("dialog", name="Use this picture?").get_by_role("button", name="Add a Load Image node").click()
     expect(card(page, "load_image")).to_be_visible()
     assert file_graph(page)["nodes"]["load_image"]["inputs"]["path"].endswith(".png")
+
+
+def test_a_sound_is_dropped_cut_saved_and_played(
+    page_server: Any, open_page: Callable[..., Page], watch: Watch, tmp_path: Path
+) -> None:
+    watch.foresee("400 .*loom/open")  # it is no workflow
+    write_audio(torch.rand(1, 16000) - 0.5, tmp_path / "bell.wav", rate=8000, metadata={})
+    save = {"type": "LoomSaveAudio", "inputs": {"audio": {"from": "load_audio.audio"}, "name": "half"}}
+    page = open_page(page_server.url, graph={"format": 1, "name": "bell", "nodes": {}})
+    drop(page, (tmp_path / "bell.wav").read_bytes(), "bell.wav", "audio/wav")
+    page.get_by_role("dialog", name="Use this sound?").get_by_role("button", name="Add a Load Audio node").click()
+    field = card(page, "load_audio").locator("audio")
+    expect(field).to_have_js_property("duration", 2)  # the upload itself
+    graph = file_graph(page)
+    graph["nodes"] |= {"save": save}
+    graph["nodes"]["load_audio"]["inputs"]["start"] = 1.5
+    page = open_page(page_server.url, graph=graph)
+    page.get_by_role("button", name="Run", exact=True).click()
+    made = card(page, "save").get_by_label("Sound of Save Audio")
+    expect(made).to_have_js_property("duration", 0.5, timeout=MODEL_MS)
+    card(page, "save").get_by_role("button", name="Open the result of Save Audio").click()
+    shown = page.get_by_role("dialog").get_by_label("Sound: half.flac")
+    shown.evaluate("(sound) => sound.play()")
+    expect(shown).to_have_js_property("ended", True)
+    expect(page.get_by_role("dialog")).to_contain_text("8,000 Hz")
 
 
 def test_earlier_pictures_are_chosen_again_and_deleted(page_server: Any, open_page: Callable[..., Page]) -> None:
