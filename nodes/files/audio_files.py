@@ -123,17 +123,15 @@ class Track:
         self._stream.codec_context.thread_count = 1  # as the picture's
         self._done = 0
 
-    def until(self, time_s: Fraction) -> Iterator[Packet]:
-        """What plays up to this time and was not given before."""
-        end = round(time_s * self._rate)
-        if end > self._done:
-            block = self._waveform[:, self._done : end]
-            yield from self._stream.encode(_frame(block, format="flt", rate=self._rate, start=self._done))
-            self._done = end
+    def until(self, time_s: Fraction) -> list[Packet]:
+        """What plays up to this time and was not given before, as far as the coder gives it."""
+        start, self._done = self._done, round(time_s * self._rate)
+        block = self._waveform[:, start : self._done]
+        return self._stream.encode(_frame(block, format="flt", rate=self._rate, start=start)) if block.numel() else []
 
-    def rest(self) -> Iterator[Packet]:
+    def rest(self) -> list[Packet]:
         """What the coder has kept back."""
-        yield from self._stream.encode()
+        return self._stream.encode()
 
 
 def track_rate(rate: int) -> int:

@@ -20,7 +20,11 @@ export const Tile = memo(function Tile({ result, isChosen, isChoosing, onOpen, o
   const name = describe(result);
   const varied = heading(result.varied);
   return (
-    <li className="ll-tile" data-testid={`result-${result.id}`} data-chosen={isChosen || undefined}>
+    <li
+      className={`ll-tile ${result.kind === "audio" ? "ll-tile-sound" : ""}`}
+      data-testid={`result-${result.id}`}
+      data-chosen={isChosen || undefined}
+    >
       <button
         type="button"
         className="ll-tile-open"
