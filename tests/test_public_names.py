@@ -34,6 +34,7 @@ NODES = {
     "LoomEncodeText": "encode_text",
     "LoomImageGrid": "image_grid",
     "LoomJoinText": "join_text",
+    "LoomLoadAudio": "load_audio",
     "LoomLoadImage": "load_image",
     "LoomLoadLora": "load_lora",
     "LoomLoadModel": "load_model",
@@ -41,6 +42,7 @@ NODES = {
     "LoomParallelPlan": "parallel_plan",
     "LoomResizeImage": "resize_image",
     "LoomSamplerOptions": "sampler_options",
+    "LoomSaveAudio": "save_audio",
     "LoomSaveImage": "save_image",
     "LoomSaveVideo": "save_video",
     "LoomSeed": "seed",
@@ -86,6 +88,7 @@ POST /text
 GET /uploads
 POST /uploads
 DELETE /uploads/{path}
+GET /uploads/{path}
 GET /uploads/{path}/thumb
 GET /workflows
 POST /workflows

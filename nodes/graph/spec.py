@@ -19,7 +19,7 @@ from ...pipelines.requests import NUM_SEEDS
 from ..files.workspace import Workspace, content_hash
 from .sketch import Denoises, Sketch
 
-Widget = Literal["", "seed", "multiline", "model", "lora", "picture"]
+Widget = Literal["", "seed", "multiline", "model", "lora", "picture", "audio"]
 
 
 MAX_SEED = NUM_SEEDS - 1
@@ -29,7 +29,8 @@ MAX_SEED = NUM_SEEDS - 1
 class Socket:
     """Goes into `Annotated[...]` beside a parameter's or the result's type.
 
-    `widget` tells a page how to draw the value: a "picture" is a path of an input file, a "model" a source.
+    `widget` tells a page how to draw the value: a "picture" or "audio" is a path of an input file, a "model" a
+    source.
     """
 
     help: str = ""
@@ -65,7 +66,10 @@ class Saved:
 
 VALUE_TYPES: dict[str, type] = {
     t.__name__: t
-    for t in (values.Model, values.Conditioning, values.Latents, values.Image, values.Video, values.Sampling, Saved)
+    for t in (
+        *(values.Model, values.Conditioning, values.Latents, values.Image, values.Video, values.Audio),
+        *(values.Sampling, Saved),
+    )
 }
 """Ours by name; those of packages from outside, found in the signatures of their nodes, as `package_Name`."""
 

@@ -1,6 +1,6 @@
 /** The bodies that page and server exchange, as the server defines them, and the graph as the editor holds it. */
 
-import type { LiveRun, NodeState, PlanBody, RunBody } from "./generated/contract";
+import type { LiveRun, NodeState, PlanBody, RunBody, UploadRow } from "./generated/contract";
 import type { Json } from "./types/values";
 
 export type {
@@ -37,6 +37,7 @@ export type {
   WorkflowVersion,
   WorkflowWithGraph,
 } from "./generated/contract";
+export type UploadKind = UploadRow["kind"];
 export type RunState = LiveRun["state"];
 export type NodeRunState = NodeState["state"];
 

@@ -111,7 +111,7 @@ export interface CatalogInput {
   /**
    * The widget that draws the input; "" is the type's own.
    */
-  widget: "" | "seed" | "multiline" | "model" | "lora" | "picture";
+  widget: "" | "seed" | "multiline" | "model" | "lora" | "picture" | "audio";
   advanced: boolean;
   help: string;
 }
@@ -335,6 +335,10 @@ export interface NodeState {
    * The ids of the results that the node made.
    */
   files: string[];
+  /**
+   * Those of them that are heard, not seen.
+   */
+  sounds: string[];
 }
 /**
  * What one rank did in one stage, or this process where it works alone.
@@ -384,17 +388,26 @@ export interface LoadedPart {
   bytes: number;
 }
 /**
- * What is kept of a picture or video that a run made, and told of it.
+ * What is kept of a picture, video or sound that a run made, and told of it. A sound has no sides.
  */
 export interface MadeFacts {
   id: string;
   node: string;
-  kind: "image" | "video";
+  kind: "image" | "video" | "audio";
   name: string;
   width: number;
   height: number;
   frames: number;
   fps: number;
+  /**
+   * Samples a second of a sound, or of a video's; 0 is silence.
+   */
+  rate: number;
+  channels: number;
+  /**
+   * Of a sound, in seconds.
+   */
+  length_s: number;
   bytes: number;
   /**
    * Seconds since the epoch.
@@ -527,17 +540,26 @@ export interface RenameBody {
   folder?: string | null;
 }
 /**
- * One picture or video with what made it.
+ * One picture, video or sound with what made it.
  */
 export interface Result {
   id: string;
   node: string;
-  kind: "image" | "video";
+  kind: "image" | "video" | "audio";
   name: string;
   width: number;
   height: number;
   frames: number;
   fps: number;
+  /**
+   * Samples a second of a sound, or of a video's; 0 is silence.
+   */
+  rate: number;
+  channels: number;
+  /**
+   * Of a sound, in seconds.
+   */
+  length_s: number;
   bytes: number;
   /**
    * Seconds since the epoch.
@@ -737,18 +759,24 @@ export interface Token {
 }
 export interface Upload {
   /**
-   * What Load Image takes.
+   * What Load Image or Load Audio takes.
    */
   path: string;
   name: string;
+  kind: "image" | "audio";
   width: number;
   height: number;
+  /**
+   * Of a sound, in seconds; a sound has no sides.
+   */
+  length_s: number;
 }
 export interface UploadRow {
   /**
-   * What Load Image takes.
+   * What Load Image or Load Audio takes.
    */
   path: string;
+  kind: "image" | "audio";
   bytes: number;
   /**
    * Seconds since the epoch.

@@ -8,7 +8,7 @@ import { ModelField } from "./ModelField";
 import { MultilineField } from "./MultilineField";
 import { NumberField } from "./numbers/NumberField";
 import { SeedField } from "./numbers/SeedField";
-import { PictureField } from "./pictures/PictureField";
+import { AudioField, PictureField } from "./pictures/PictureField";
 import { SwitchField } from "./SwitchField";
 import { TextField } from "./TextField";
 import { type Change, type WidgetProps } from "./widget";
@@ -20,6 +20,7 @@ const WIDGETS: Readonly<Record<string, ComponentType<WidgetProps>>> = {
   model: ModelField,
   lora: LoraField,
   picture: PictureField,
+  audio: AudioField,
   int: NumberField,
   float: NumberField,
   bool: SwitchField,
@@ -28,7 +29,7 @@ const WIDGETS: Readonly<Record<string, ComponentType<WidgetProps>>> = {
 };
 
 /** These need the whole width, below their label, even where room is scarce. */
-const TALL = new Set(["multiline", "model", "lora", "picture"]);
+const TALL = new Set(["multiline", "model", "lora", "picture", "audio"]);
 
 interface FieldProps {
   spec: InputSpec;
