@@ -114,6 +114,13 @@ class Image:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Mask:
+    """Where pictures are painted anew: B H W floats in 0..1, on the CPU; 1 is painted, 0 kept (ComfyUI's convention)."""
+
+    pixels: Tensor
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Video:
     """Clips as B F H W C floats in 0..1, on the CPU, played at `fps`."""
 
@@ -136,7 +143,7 @@ class Sampling:
     guidance_rescale: float = 0.0
 
 
-Value = Lora | Model | Conditioning | Latents | Image | Video | Sampling
+Value = Lora | Model | Conditioning | Latents | Image | Mask | Video | Sampling
 V = TypeVar("V")
 
 
