@@ -94,7 +94,7 @@ class Denoise(Request):
     cache_threshold: float = 0.0
     """How much change a step cache overlooks; 0 is the cache's own."""
     mask: Mask | None = None
-    """Where the start picture is painted anew, of the canvas's size in pixels; elsewhere it is kept. None is everywhere."""
+    """Where the start picture is painted anew, as many pixels as the canvas; elsewhere it is kept. None: everywhere."""
     sampling: Sampling = field(default_factory=Sampling)
     plan: ParallelPlan = field(default_factory=ParallelPlan)
     """How all ranks of the process group share the work; each is given the same request. Where the model's place

@@ -115,7 +115,7 @@ class Image:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mask:
-    """Where pictures are painted anew: B H W floats in 0..1, on the CPU; 1 is painted, 0 kept (ComfyUI's convention)."""
+    """Where pictures are painted anew, as B H W floats on the CPU: 1 is painted, 0 kept (ComfyUI's convention)."""
 
     pixels: Tensor
 

@@ -25,6 +25,7 @@ STAGES = {"encode_text", "encode_image", "denoise", "decode"}
 """Of `latentloom.stages`."""
 
 NODES = {
+    "LoomBlurMask": "blur_mask",
     "LoomChooseText": "choose_text",
     "LoomDecode": "decode",
     "LoomDecodeVideo": "decode_video",
@@ -36,8 +37,11 @@ NODES = {
     "LoomJoinText": "join_text",
     "LoomLoadImage": "load_image",
     "LoomLoadLora": "load_lora",
+    "LoomLoadMask": "load_mask",
     "LoomLoadModel": "load_model",
+    "LoomLoadVideo": "load_video",
     "LoomNote": "note",
+    "LoomOutpaint": "outpaint",
     "LoomParallelPlan": "parallel_plan",
     "LoomResizeImage": "resize_image",
     "LoomSamplerOptions": "sampler_options",

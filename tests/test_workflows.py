@@ -25,6 +25,7 @@ NAMES = {
     "upscale_and_refine",
     "several_devices",
     "image_to_image",
+    "inpaint",
     "flux_text_to_image",
     "qwen_image",
     "wan_text_to_video",

@@ -65,7 +65,16 @@ class Saved:
 
 VALUE_TYPES: dict[str, type] = {
     t.__name__: t
-    for t in (values.Model, values.Conditioning, values.Latents, values.Image, values.Video, values.Sampling, Saved)
+    for t in (
+        values.Model,
+        values.Conditioning,
+        values.Latents,
+        values.Image,
+        values.Mask,
+        values.Video,
+        values.Sampling,
+        Saved,
+    )
 }
 """Ours by name; those of packages from outside, found in the signatures of their nodes, as `package_Name`."""
 

@@ -8,24 +8,27 @@ import logging
 import math
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ...parallel.errors import Cancelled
 from ...parallel.progress import Preview, Progress
-from ...pipelines.values import Image
+from ...pipelines.values import Image, Mask
 from ..files.workspace import Workspace
 from ..graph.spec import InputSpec, NodeSpec, Saved, files_of
 from .comfy_file import OURS, without_marks
 
 logger = logging.getLogger("latentloom")
 
-TYPES = {"int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "string": "STRING", "Image": "IMAGE"}
+TYPES = {"int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "string": "STRING", "Image": "IMAGE", "Mask": "MASK"}
 """ComfyUI's own wire types; every other value travels as `LOOM_` and its name."""
 
+TENSORS: Mapping[str, type[Image | Mask]] = {"Image": Image, "Mask": Mask}
+"""What ComfyUI has on its own wires as a bare tensor."""
 
-CORE_TITLES = frozenset({"Load Image", "Load LoRA", "Note", "Save Image", "Save Video", "Seed"})
+
+CORE_TITLES = frozenset({"Load Image", "Load LoRA", "Note", "Save Image", "Save Video", "Seed", "Load Video"})
 """What ComfyUI calls nodes of its own; ours of the same title say there whose they are."""
 
 FINEST = 0.001
@@ -52,7 +55,7 @@ class Node:
             progress.raise_interrupt()
             raise
         parts = made if len(spec.outputs) > 1 else (made,) if spec.outputs else ()
-        result = tuple(part.pixels if isinstance(part, Image) else part for part in parts)
+        result = tuple(part.pixels if isinstance(part, Image | Mask) else part for part in parts)
         if any(isinstance(part, Saved) for part in parts):
             return {"ui": _shown(files_of(made), workspace), "result": result}
         return result
@@ -114,9 +117,11 @@ def _input_type(socket: InputSpec) -> tuple[Any, dict[str, Any]]:
 
 def _from_comfy(spec: NodeSpec, name: str, value: Any) -> Any:
     socket = spec.input(name)
-    if socket is not None and socket.type == "Image":
-        return Image(pixels=value.clone())  # the host runs under inference mode and may reuse the tensor
-    return value
+    kind = TENSORS.get(socket.type) if socket is not None else None
+    if kind is None:
+        return value
+    pixels = value.clone()  # the host runs under inference mode and may reuse the tensor
+    return kind(pixels=pixels.reshape(-1, *pixels.shape[-2:]) if kind is Mask else pixels)  # some give H W
 
 
 def _provenance(prompt: Any, extra: Any) -> dict[str, str]:

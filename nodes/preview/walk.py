@@ -19,6 +19,8 @@ from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.sketch import Denoising, Given, Text
 from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
 
+MAX_DENOISES = 100
+"""How many Denoise nodes are looked at; each takes about 20 ms, and a workflow may be a stranger's."""
 LONGEST_WALK = 100
 """Nodes in a row; a longer way is not followed."""
 
@@ -67,6 +69,9 @@ class Walk:
         if not isinstance(found, Denoising):
             raise ValueError(f"{name} does not say what it would do (it gave a {type(found).__name__})")
         return found, given.problems
+
+    def has(self, name: str, socket: str) -> bool:
+        return self._inputs[name].get(socket) is not None
 
     def value(self, name: str, socket: InputSpec) -> tuple[Any, Sequence[str]]:
         """What a socket would be given, and what cannot be of what was asked for before it."""
@@ -151,6 +156,9 @@ class _Given:
         value, problems = self._walk.value(self._name, found)
         self.problems += tuple(each for each in problems if each not in self.problems)
         return value
+
+    def has(self, socket: str) -> bool:
+        return self._walk.has(self._name, socket)
 
     def number(self, socket: str) -> float:
         try:

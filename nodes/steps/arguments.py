@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from ...pipelines.values import Image, Video
+from ...pipelines.values import Image, Mask, Video
 from ..graph.scalars import SCALAR_TYPES, as_type, fault
 from ..graph.spec import VALUE_TYPES, InputSpec, read_spec
 
@@ -25,14 +25,15 @@ MAKERS = {
     "Conditioning": "encode_text",
     "Latents": "empty_latents, encode_image or denoise",
     "Image": "load_image or decode",
-    "Video": "decode_video",
+    "Mask": "load_mask, blur_mask or outpaint",
+    "Video": "decode_video or load_video",
     "Sampling": "sampler_options",
     "Saved": "save_image",
 }
 """Which nodes make a value, by its type."""
 PATHS = ("model", "lora", "picture")
 """Widgets of texts that name a file, which may be given as a path."""
-DIMS = {"Image": "B H W C", "Video": "B F H W C"}
+DIMS = {"Image": "B H W C", "Mask": "B H W", "Video": "B F H W C"}
 
 
 def checked(call: Callable[P, R]) -> Callable[P, R]:
@@ -68,7 +69,7 @@ def _argument(socket: InputSpec, value: Any) -> Any:
     if not isinstance(value, VALUE_TYPES[socket.type]):
         got, makers = type(value).__name__, MAKERS[socket.type]
         raise ValueError(f"{socket.name} is a {got}; it takes a {socket.type}: give what {makers} returns")
-    if isinstance(value, Image | Video):
+    if isinstance(value, Image | Mask | Video):
         _check_pixels(socket.name, value.pixels, DIMS[socket.type])
     return value
 

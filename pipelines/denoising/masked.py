@@ -2,8 +2,8 @@
 
 After every step what lies outside is replaced by the original, noised to the level that the next step begins with, and
 after the last step by the original itself: as diffusers' FluxInpaintPipeline, StableDiffusion3InpaintPipeline and
-QwenImageInpaintPipeline do, after Blended Latent Diffusion (Avrahami et al., arXiv:2206.02779). They round the mask to 0
-and 1; here a number between mixes the two, so that an edge can be soft.
+QwenImageInpaintPipeline do, after Blended Latent Diffusion (Avrahami et al., arXiv:2206.02779). They round the mask to
+0 and 1; here a number between mixes the two, so that an edge can be soft.
 """
 
 # B pictures, S tokens, C channels, H W latent height and width
