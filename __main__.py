@@ -213,7 +213,7 @@ def check_command(arguments: argparse.Namespace) -> int:
     from .nodes.graph.problems import GraphError
     from .nodes.headless.sweep import check_apart, parse_set
     from .nodes.headless.workflow_files import read_workflow, roots_of
-    from .nodes.preview.refused import refused
+    from .nodes.preview.walk import refused
     from .nodes.registry import SPECS
 
     try:
@@ -221,7 +221,7 @@ def check_command(arguments: argparse.Namespace) -> int:
         overrides = parse_set(graph, SPECS, arguments.set)
         check_apart(graph, overrides, [{}])
         workspace = Workspace(roots=roots_of(arguments.file, overrides.values(), ()), host="command line")
-        problems = check(graph, SPECS, overrides) or list(refused(graph, overrides, workspace))
+        problems = check(graph, SPECS, overrides) or list(refused(graph, SPECS, overrides, workspace))
     except GraphError as error:
         problems = list(error.problems)
     if arguments.json:

@@ -3,8 +3,6 @@
 choices: What a denoise needs by each plan that it could have, on the devices that are there.
 preview: What a run would do with the devices, before it: for each denoise the plan, why, and what every rank needs
     there.
-refused: What the models of a workflow do not take, as far as their files are here: the part of `check` that knows
-    them.
 table: The models on this machine: what each can be split by, and on which plans of these devices it fits.
 walk: What the nodes of a workflow would make, asked from the last to the first; the workflow may be half done.
 """

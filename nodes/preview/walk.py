@@ -6,7 +6,7 @@ Each node answers by the sketch on its spec, without torch: nothing is loaded, c
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from ...pipelines.values import Conditioning
 from ..files.workspace import Workspace
 from ..graph.graph import Graph, Link
 from ..graph.modes import effective
+from ..graph.problems import Problem
 from ..graph.resolve import Overrides, param_values, plain_value, upgrade, with_overrides
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.sketch import Denoising, Given, Text
@@ -135,6 +136,20 @@ class Walk:
             logger.warning("%s failed to say what it would do", name, exc_info=True)
             reason = f"{type(error).__name__}: {error}"
             raise ValueError(f"{name} does not say what it would do ({reason})") from None
+
+
+def refused(
+    graph: Graph, specs: Mapping[str, NodeSpec], overrides: Overrides, workspace: Workspace
+) -> Iterator[Problem]:
+    """What the models of a workflow without other problems do not take. One that is not here refuses nothing."""
+    walk = Walk(graph, specs, overrides, workspace=workspace, accelerators=())
+    for name in walk.denoising()[:MAX_DENOISES]:
+        try:
+            asked, _ = walk.denoise(name)
+        except ValueError:
+            continue
+        if asked.refusal:
+            yield Problem(name, "mask", "not_taken", asked.refusal)
 
 
 def stand_in(kind: str) -> type | None:

@@ -172,13 +172,15 @@ def test_check_and_the_plan_say_that_a_family_takes_no_mask(
 
 
 def test_a_mask_that_a_run_gives_is_shown_as_a_picture(tmp_path: Path) -> None:
-    mask = Mask(pixels=torch.stack([torch.zeros(4, 6), torch.full((4, 6), 0.5)]))
+    made = outpaint(Image(pixels=torch.zeros(1, 4, 6, 3)), right=2)
     record = NodeRecord(key="", state="ok")
-    result = RunResult(run="", state="ok", outputs={"mask": mask}, nodes={"mask": record}, seconds=0.0)
-    found, problem = shown(result, {}, Workspace(output_dir=tmp_path))
+    result = RunResult(run="", state="ok", outputs={"larger": made}, nodes={"larger": record}, seconds=0.0)
+    found, problem = shown(result, {}, Workspace(output_dir=tmp_path, claims={}))
     assert problem is None
-    files = [Pillow.open(file) for file in found.nodes["mask"].files]
-    assert [(file.size, file.getpixel((0, 0))) for file in files] == [((6, 4), (0, 0, 0)), ((6, 4), (128, 128, 128))]
+    picture, mask = map(Path, found.nodes["larger"].files)
+    assert (picture.name, mask.name) == ("larger.png", "larger_2.png")
+    row = np.asarray(Pillow.open(mask))[0]
+    assert row.tolist() == [[0, 0, 0]] * 6 + [[255, 255, 255]] * 2
 
 
 def test_comfyui_gives_and_takes_its_own_masks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
