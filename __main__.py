@@ -208,17 +208,20 @@ def _place(arguments: argparse.Namespace) -> Place:
 
 
 def check_command(arguments: argparse.Namespace) -> int:
+    from .nodes.files.workspace import Workspace
     from .nodes.graph.check import check
     from .nodes.graph.problems import GraphError
     from .nodes.headless.sweep import check_apart, parse_set
-    from .nodes.headless.workflow_files import read_workflow
+    from .nodes.headless.workflow_files import read_workflow, roots_of
+    from .nodes.preview.walk import refused
     from .nodes.registry import SPECS
 
     try:
         graph = read_workflow(arguments.file)
         overrides = parse_set(graph, SPECS, arguments.set)
         check_apart(graph, overrides, [{}])
-        problems = check(graph, SPECS, overrides)
+        workspace = Workspace(roots=roots_of(arguments.file, overrides.values(), ()), host="command line")
+        problems = check(graph, SPECS, overrides) or list(refused(graph, SPECS, overrides, workspace))
     except GraphError as error:
         problems = list(error.problems)
     if arguments.json:

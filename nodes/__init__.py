@@ -22,13 +22,15 @@ from .steps.canvas import empty_latents, upscale_latents
 from .steps.decoding import decode, decode_video, video_frames
 from .steps.denoising import denoise, sampler_options
 from .steps.encoding import encode_image, encode_text
+from .steps.masks import blur_mask, load_mask, outpaint
 from .steps.models import load_lora, load_model
 from .steps.pictures import image_grid, load_image, resize_image, save_image
 from .steps.planning import parallel_plan
 from .steps.text import choose_text, join_text, note, seed
-from .steps.videos import save_video
+from .steps.videos import load_video, save_video
 
 __all__ = [
+    "blur_mask",
     "choose_text",
     "decode",
     "decode_video",
@@ -41,8 +43,11 @@ __all__ = [
     "load_audio",
     "load_image",
     "load_lora",
+    "load_mask",
     "load_model",
+    "load_video",
     "note",
+    "outpaint",
     "parallel_plan",
     "resize_image",
     "sampler_options",

@@ -18,13 +18,13 @@ from .graph.order import in_order
 from .graph.resolve import param_values, plain_value
 from .graph.scalars import SCALAR_TYPES
 from .graph.spec import InputSpec, NodeSpec
-from .headless.workflow_files import shipped_files
+from .headless.workflow_files import SHIPPED, shipped_files
 from .hosts.comfyui import comfy_type
 from .registry import SPECS
 
 EXAMPLES = Path(__file__).parent.parent / "example_workflows"
 SAMPLE = "example.png"
-"""A picture that comes with ComfyUI, in its input folder."""
+"""A picture that comes with ComfyUI, in its input folder: ours, beside a workflow, are not there."""
 
 MODES = {"run": 0, "mute": 2, "bypass": 4}
 WIDTH, GAP = 340, 60
@@ -139,7 +139,7 @@ def _widget_values(graph: Graph, name: str) -> list[Any]:
         entry = node.inputs.get(socket.name, socket.default)
         value = socket.default if isinstance(entry, Link) else plain_value(entry, params)
         if socket.widget == "picture":
-            value = _saved_as(str(value)) if value else SAMPLE
+            value = _saved_as(str(value)) if value and not any(SHIPPED.glob(f"*/{value}")) else SAMPLE
         values += [value, "fixed"] if socket.widget == "seed" else [value]
     return values
 

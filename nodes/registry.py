@@ -11,11 +11,12 @@ from .steps.canvas import empty_latents, empty_sketch, upscale_latents, upscale_
 from .steps.decoding import decode, decode_video, video_frames
 from .steps.denoising import denoise, denoise_sketch, denoises, sampler_options
 from .steps.encoding import encode_image, encode_text, image_sketch, text_sketch
+from .steps.masks import blur_mask, load_mask, outpaint
 from .steps.models import load_lora, load_model, lora_fingerprint, lora_sketch, model_fingerprint, model_sketch
 from .steps.pictures import image_fingerprint, image_grid, load_image, resize_image, save_image
 from .steps.planning import parallel_plan, plan_fingerprint, plan_sketch
 from .steps.text import choose_text, join_text, note, seed
-from .steps.videos import save_video
+from .steps.videos import load_video, save_video, video_fingerprint
 
 NODE_CLASS_MAPPINGS = {
     "LoomLoadModel": node_class(
@@ -75,6 +76,12 @@ NODE_CLASS_MAPPINGS = {
     "LoomSaveImage": node_class(read_spec(save_image, title="Save Image", category="picture", is_output=True)),
     "LoomResizeImage": node_class(read_spec(resize_image, title="Resize Image", category="picture")),
     "LoomImageGrid": node_class(read_spec(image_grid, title="Image Grid", category="picture")),
+    "LoomLoadMask": node_class(read_spec(load_mask, title="Load Mask", category="mask", fingerprint=image_fingerprint)),
+    "LoomBlurMask": node_class(read_spec(blur_mask, title="Grow and Blur Mask", category="mask")),
+    "LoomOutpaint": node_class(read_spec(outpaint, title="Outpaint", category="mask")),
+    "LoomLoadVideo": node_class(
+        read_spec(load_video, title="Load Video", category="picture", fingerprint=video_fingerprint)
+    ),
     "LoomSaveVideo": node_class(read_spec(save_video, title="Save Video", category="picture", is_output=True)),
     "LoomLoadAudio": node_class(
         read_spec(load_audio, title="Load Audio", category="sound", fingerprint=audio_fingerprint)

@@ -14,7 +14,7 @@ from .denoising import schedulers
 from .families import FAMILIES
 from .models.folder import read_index
 from .requests import Denoise
-from .shape import check_frames, check_size
+from .shape import check_frames, check_mask, check_size
 from .values import Model
 
 logger = logging.getLogger("latentloom")
@@ -30,6 +30,7 @@ def check_denoise(request: Denoise) -> None:
     check_family(model, latents.family, what="latents were made")
     check_size(model, latents.width, latents.height)
     check_frames(model, latents.frames)
+    check_mask(model, latents, request.mask)
     schedulers.check(request.sampling)
     guiding.check(request.sampling)
     if guiding.is_guided(guidance) and conditioning.negative is None:

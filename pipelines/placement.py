@@ -28,7 +28,7 @@ from .planning.memory import SPLIT_PIXELS
 from .planning.plans import auto_plan
 from .pools import POOLS, preloads
 from .requests import Decode, Denoise, EncodeImage, EncodeText, Request
-from .shape import check_frames, check_size
+from .shape import check_frames, check_mask, check_size
 from .spreading.measured import reset_peak
 from .values import Conditioning, Image, Latents, Model, Place, Video, from_plain, to_plain
 
@@ -54,6 +54,7 @@ def denoise(request: Denoise, progress: Progress = SILENT) -> Latents:
         return _run(request, Latents, progress)
     check_size(model, request.latents.width, request.latents.height)  # the stage checks all of it, and more;
     check_frames(model, request.latents.frames)  # but what can be refused without ranks starts none
+    check_mask(model, request.latents, request.mask)
     plan = plan_of(model, is_guided=is_guided(model, guidance=request.guidance, guidance_2=request.guidance_2))
     progress.spread(str(plan), ())
     return _run(request.resolved(plan=plan), Latents, progress, num_ranks=plan.num_ranks)

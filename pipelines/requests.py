@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from ..parallel.errors import did_you_mean
 from ..parallel.plan import ParallelPlan
-from .values import Conditioning, Image, Latents, Model, Sampling, StepCache, check_names, field_types, from_plain
+from .values import Conditioning, Image, Latents, Mask, Model, Sampling, StepCache, check_names, field_types, from_plain
 
 Stage = Literal["encode_text", "encode_image", "denoise", "decode"]
 MAX_STEPS = 1000
@@ -93,6 +93,8 @@ class Denoise(Request):
     step_cache: StepCache = "none"
     cache_threshold: float = 0.0
     """How much change a step cache overlooks; 0 is the cache's own."""
+    mask: Mask | None = None
+    """Where the start picture is painted anew, as many pixels as the canvas; elsewhere it is kept. None: everywhere."""
     sampling: Sampling = field(default_factory=Sampling)
     plan: ParallelPlan = field(default_factory=ParallelPlan)
     """How all ranks of the process group share the work; each is given the same request. Where the model's place
@@ -154,8 +156,10 @@ def _choice(choices: tuple[str, ...], name: str, value: Any) -> str:
 
 
 def _value(kind: type, name: str, value: Any) -> Any:
+    """A value of a class, or None where the field may be without one."""
     if not isinstance(value, kind):
-        raise ValueError(f"{name} is a {type(value).__name__}; give a {kind.__name__}")
+        wanted = next((each for each in typing.get_args(kind) if each is not type(None)), kind)
+        raise ValueError(f"{name} is a {type(value).__name__}; give a {wanted.__name__}")
     return value
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .families import FAMILIES
 from .models.facts import family_size_multiple
-from .values import Latents, Model
+from .values import Latents, Mask, Model
 
 
 def size_multiple(model: Model) -> int:
@@ -39,6 +39,37 @@ def check_frames(model: Model, frames: int) -> None:
         raise ValueError(
             f"frames is {frames}; {model.source} makes videos of {multiple}k + 1 frames, "
             f"such as {low} or {low + multiple}"
+        )
+
+
+def why_no_mask(model: Model) -> str:
+    """Why the model cannot keep a part of a picture, as a sentence; empty where it can."""
+    family = FAMILIES[model.family]
+    if family.takes_mask:
+        return ""
+    able = ", ".join(each.title for each in FAMILIES.values() if each.takes_mask)
+    return (
+        f"{family.title} cannot keep a part of a picture and takes no mask; take the mask away, or choose a model of "
+        f"one of these families: {able}"
+    )
+
+
+def check_mask(model: Model, latents: Latents, mask: Mask | None) -> None:
+    """Raises `ValueError` for a mask that the model does not take, or that does not lie over the picture."""
+    if mask is None:
+        return
+    if why := why_no_mask(model):
+        raise ValueError(why)
+    if latents.tensor is None:
+        raise ValueError(
+            "the mask keeps a part of a picture, but the canvas is empty; put a picture on it with Encode Image, or "
+            "take the mask away"
+        )
+    size, shape = (latents.height, latents.width), tuple(mask.pixels.shape)
+    if shape not in ((1, *size), (latents.batch, *size)):
+        got, right = (" x ".join(map(str, each)) for each in (shape, (latents.batch, *size)))
+        raise ValueError(
+            f"the mask is {got}, but the pictures are {right}; give it their size, and one or one for each"
         )
 
 

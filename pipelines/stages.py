@@ -37,7 +37,7 @@ from .shape import check_frames, check_size
 from .spreading.measured import finish, measured
 from .spreading.transformer import sharded_parts
 from .spreading.vae import split_over
-from .values import Conditioning, Image, Latents, Model, Video
+from .values import Conditioning, Image, Latents, Mask, Model, Video
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -154,6 +154,7 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
                 request.resolved(
                     conditioning=_conditioning_on_device(request.conditioning, model),
                     latents=_latents_on_device(latents, model),
+                    mask=_mask_on_device(request.mask, model),
                     distilled_guidance=request.distilled_guidance or card.distilled_guidance,
                 ),
                 generators=generators(seeds),
@@ -251,6 +252,10 @@ def _latents_on_device(latents: Latents, model: Model) -> Latents:
         tensor = _on_device({"tensor": tensor}, model)["tensor"]
         tensor = tensor.expand(latents.batch, *tensor.shape[1:])
     return dataclasses.replace(latents, tensor=tensor, extras=_on_device(latents.extras, model))
+
+
+def _mask_on_device(mask: Mask | None, model: Model) -> Mask | None:
+    return None if mask is None else Mask(pixels=mask.pixels.to(model.device, torch.float32).clamp(0, 1))
 
 
 def _on_device(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]:

@@ -114,6 +114,13 @@ class Image:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Mask:
+    """Where pictures are painted anew, as B H W floats on the CPU: 1 is painted, 0 kept (ComfyUI's convention)."""
+
+    pixels: Tensor
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Video:
     """Clips as B F H W C floats in 0..1, on the CPU, played at `fps`."""
 
@@ -144,7 +151,7 @@ class Sampling:
     guidance_rescale: float = 0.0
 
 
-Value = Lora | Model | Conditioning | Latents | Image | Video | Audio | Sampling
+Value = Lora | Model | Conditioning | Latents | Image | Mask | Video | Audio | Sampling
 V = TypeVar("V")
 
 

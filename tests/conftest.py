@@ -19,7 +19,7 @@ GROUPS = {
         "tests/test_readme.py",
         *(
             f"tests/pipelines/test_{name}.py"
-            for name in ("cluster", "drills", "loaded", "placement", "rank_work", "shared_pages", "split_vae")
+            for name in ("cluster", "drills", "loaded", "masked", "placement", "rank_work", "shared_pages", "split_vae")
         ),
         *(
             f"tests/pipelines/test_{name}.py"

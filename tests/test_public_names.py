@@ -25,6 +25,7 @@ STAGES = {"encode_text", "encode_image", "denoise", "decode"}
 """Of `latentloom.stages`."""
 
 NODES = {
+    "LoomBlurMask": "blur_mask",
     "LoomChooseText": "choose_text",
     "LoomDecode": "decode",
     "LoomDecodeVideo": "decode_video",
@@ -37,8 +38,11 @@ NODES = {
     "LoomLoadAudio": "load_audio",
     "LoomLoadImage": "load_image",
     "LoomLoadLora": "load_lora",
+    "LoomLoadMask": "load_mask",
     "LoomLoadModel": "load_model",
+    "LoomLoadVideo": "load_video",
     "LoomNote": "note",
+    "LoomOutpaint": "outpaint",
     "LoomParallelPlan": "parallel_plan",
     "LoomResizeImage": "resize_image",
     "LoomSamplerOptions": "sampler_options",

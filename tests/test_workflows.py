@@ -5,7 +5,9 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from latentloom.__main__ import main
 from latentloom.nodes.graph.check import check
@@ -25,6 +27,7 @@ NAMES = {
     "upscale_and_refine",
     "several_devices",
     "image_to_image",
+    "inpaint",
     "flux_text_to_image",
     "qwen_image",
     "wan_text_to_video",
@@ -98,6 +101,19 @@ def test_workflow_for_the_built_in_model_makes_its_pictures(
     assert main(["run", str(file), "--no-cache", *options]) == 0
     made = sorted(p.name for p in (tmp_path / "output").iterdir())
     assert made == sorted(["manifest.json", *BUILT_IN[name]])
+
+
+def test_inpainting_paints_inside_the_mask_that_ships_and_keeps_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Image.linear_gradient("L").resize((128, 128)).convert("RGB").save("picture.png")
+    assert main(["run", str(BY_NAME["inpaint"]), "--set", "denoise.steps=2", "--no-cache"]) == 0
+    first, painted = (np.asarray(Image.open(name), float) for name in ("picture.png", "output/inpainted.png"))
+    mask = np.asarray(Image.open(BY_NAME["inpaint"].with_name("middle.png")).convert("L"))
+    moved = abs(painted - first).mean(2)
+    assert painted.shape == (128, 128, 3)
+    assert moved[:6].mean() < 20 < 40 < moved[mask == 255].mean()  # what is kept went through the VAE
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.errors import BadInput, code_of
-from ...pipelines.values import Audio, Image, Place, Video
+from ...pipelines.values import Audio, Image, Mask, Place, Video
 from ..files.picture_files import MAX_PIXELS, WORKFLOW_KEY
 from ..files.workspace import Host, Workspace, numbered
 from ..graph.graph import Graph, graph_text
@@ -31,7 +31,7 @@ from .records import RunResult
 from .run import run
 from .watch import Token
 
-ENDINGS: Mapping[type, str] = {Image: "png", Video: "mp4", Audio: "flac"}
+ENDINGS: Mapping[type, str] = {Image: "png", Mask: "png", Video: "mp4", Audio: "flac"}
 
 
 def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -> tuple[RunResult, BadInput | None]:
@@ -61,6 +61,8 @@ def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -
 
 
 def _written(value: Any, name: str, workspace: Workspace) -> tuple[str, ...]:
+    if isinstance(value, Mask):
+        value = Image(pixels=value.pixels[..., None].expand(-1, -1, -1, 3))
     if isinstance(value, Image):
         return save_image(value, name=name, workspace=workspace).files
     if isinstance(value, Audio):
@@ -150,8 +152,8 @@ def attempt(
 ) -> Attempt:
     """Run a workflow that has its values in it, and write its manifest. Raises as `run` does.
 
-    With `shows`, a run that wrote no file, or was asked for certain nodes, leaves the pictures, videos and sounds
-    among its outputs as files.
+    With `shows`, a run that wrote no file, or was asked for certain nodes, leaves the pictures, masks, videos and
+    sounds among its outputs as files.
     """
     workspace.check_writable()
     result = run(

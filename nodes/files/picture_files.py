@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import math
 import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Literal, get_args
 
 from ...pipelines.models.regular_file import open_regular
 from .atomic import replacing
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     import numpy as np
     from PIL import Image as Pillow
     from torch import Tensor
+
+    Strip = Callable[[Pillow.Image], np.ndarray]
+    """Reads a strip of a picture as H W C, of 8 bits or floats."""
+
+Channel = Literal["red", "green", "blue", "alpha", "luminance"]
+CHANNELS = get_args(Channel)
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP")
 MAX_PIXELS = 64_000_000
@@ -47,15 +54,33 @@ def read_picture(path: Path, *, max_pixels: int = MAX_PIXELS, remedy: str = "mak
 
     `remedy` is what its sentence says of a picture that is too large.
     """
+    pixels = _floats(path, _colours, max_pixels=max_pixels, remedy=remedy)
+    return pixels.repeat(1, 1, 1, 3) if pixels.shape[3] == 1 else pixels
+
+
+def read_channel(
+    path: Path, channel: Channel, *, max_pixels: int = MAX_PIXELS, remedy: str = "make it smaller"
+) -> Tensor:
+    """1 H W floats in 0..1 of one channel, upright; alpha is 1 where the picture is opaque. Raises `ValueError` as
+    `read_picture` does, and for a picture without alpha.
+    """
+    read = functools.partial(_channel, channel=channel)
+    return _floats(path, read, max_pixels=max_pixels, remedy=remedy, has_alpha=channel == "alpha")[..., 0]
+
+
+def _floats(path: Path, read_8_bits: Strip, *, max_pixels: int, remedy: str, has_alpha: bool = False) -> Tensor:
+    """1 H W C floats in 0..1; one channel of a picture of more than 8 bits a pixel, which is grey."""
     import torch
 
     with opened(path, max_pixels=max_pixels, remedy=remedy) as picture:
         load(picture, str(path))
+        if has_alpha and not picture.has_transparency_data:
+            raise ValueError(f"{path} has no alpha channel, so nothing of it is transparent; choose another channel")
         is_grey = picture.mode.startswith(("I", "F"))  # 16 and 32 bits a pixel
-        read, most = (_grey, 65535.0 if picture.mode != "F" else 1.0) if is_grey else (_colours, 255.0)
+        read, most = (_grey, 65535.0 if picture.mode != "F" else 1.0) if is_grey else (read_8_bits, 255.0)
         upright = picture if is_grey else turned(picture)
         width, height = upright.size
-        pixels = torch.empty(1, height, width, 1 if is_grey else 3)
+        pixels = torch.empty(1, height, width, 3 if read is _colours else 1)
         rows = max(1, STRIP_PIXELS // max(1, width))
         for top in range(0, height, rows):
             strip = upright.crop((0, top, width, min(top + rows, height)))
@@ -63,8 +88,7 @@ def read_picture(path: Path, *, max_pixels: int = MAX_PIXELS, remedy: str = "mak
     del upright, picture
     if width * height > LARGE_PIXELS:
         _give_back()
-    pixels.div_(most)
-    return pixels.clamp_(0, 1).repeat(1, 1, 1, 3) if is_grey else pixels
+    return pixels.div_(most).clamp_(0, 1)
 
 
 def _give_back() -> None:
@@ -89,6 +113,16 @@ def _colours(strip: Pillow.Image) -> np.ndarray:
         rgba = strip.convert("RGBA")
         strip = Pillow.alpha_composite(Pillow.new("RGBA", rgba.size, "white"), rgba)
     return np.array(strip if strip.mode == "RGB" else strip.convert("RGB"))
+
+
+def _channel(strip: Pillow.Image, channel: Channel) -> np.ndarray:
+    """H W 1 of any picture of 8 bits; luminance is that of the colours over white."""
+    import numpy as np
+    from PIL import Image as Pillow
+
+    if channel == "luminance":
+        return np.array(Pillow.fromarray(_colours(strip)).convert("L"))[:, :, None]
+    return np.array(strip.convert("RGBA"))[:, :, CHANNELS.index(channel), None]
 
 
 def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from .audio_files import AudioFacts, audio_facts, read_audio
 from .containers import opened_container
 from .picture_files import MAX_PIXELS, load, opened, turned
-from .video_files import opened_video
+from .video_files import opened_video, picture_stream
 
 if TYPE_CHECKING:
     from PIL import Image as Pillow
@@ -79,9 +79,7 @@ def picture_thumbnail(path: Path, *, side: int, name: str = "", format: Format =
 def video_facts(path: Path) -> Facts:
     """Raises `ValueError` for what is no video."""
     with opened_video(path) as container:
-        stream = container.streams.video[0]
-        if stream.codec_context is None:
-            raise ValueError(f"{path} is not a video that can be read (its coding is unknown); use an MP4 file")
+        stream = picture_stream(container, path)
         fps = float(stream.average_rate or 0)
         frames = stream.frames or round(float((stream.duration or 0) * (stream.time_base or 0)) * fps)
         sound = audio_facts(container, str(path)) if container.streams.audio else AudioFacts()

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...pipelines.models.regular_file import open_regular
 from ...pipelines.values import Audio
 from .atomic import replacing
 from .audio_files import Track, track_rate
@@ -17,8 +20,14 @@ from .containers import opened_container
 from .picture_files import check_numbers
 
 if TYPE_CHECKING:
+    from av import VideoFrame
     from av.container import InputContainer
+    from av.video.stream import VideoStream
     from torch import Tensor
+
+MAX_FPS = 1000
+MAX_BYTES = 16 << 30
+"""The longest file that is read."""
 
 
 def write_video(
@@ -64,10 +73,91 @@ def write_video(
             container.mux(track.rest())
 
 
+def check_video_size(path: Path) -> None:
+    """Refuse a file that is longer than any video, before all of it is read. Raises `ValueError`."""
+    try:
+        with open_regular(path) as file:
+            num_bytes = os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise ValueError(f"{path} cannot be opened ({error.strerror}); give the path of a video file") from None
+    if num_bytes > MAX_BYTES:
+        raise ValueError(f"{path} has {num_bytes:,} bytes, and at most {MAX_BYTES:,} are read; cut it shorter")
+
+
 def read_video_metadata(path: Path) -> dict[str, str]:
     """The container's tags. Raises `ValueError` for what is no video."""
     with opened_video(path) as container:
         return dict(container.metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """Which frames of a video are taken: `start`, `start + every` and on, `frames` of them, or all for 0."""
+
+    start: int = 0
+    frames: int = 0
+    every: int = 1
+
+
+def read_video(
+    path: Path, cut: Cut, *, max_pixels: int, remedy: str, check: Callable[[], None]
+) -> tuple[Tensor, float]:
+    """(F H W 3 floats in 0..1, frames a second) of a video, upright. Raises `ValueError` for what is not sound.
+
+    `max_pixels` is of all frames together, and `remedy` what the sentence says of more. `check` is called at each
+    frame, also at those that are passed over.
+    """
+    import numpy as np
+    import torch
+
+    taken: list[np.ndarray] = []
+    with opened_video(path) as container:
+        stream = picture_stream(container, path)
+        fps = float(stream.average_rate or stream.guessed_rate or 0)
+        if not 0 < fps <= MAX_FPS:
+            raise ValueError(f"{path} says that it has {fps:g} frames a second; save it again with a frame rate")
+        most = max_pixels // max(1, stream.width * stream.height)
+        for frame in _cut(container.decode(stream), cut, check):
+            if (frame.width, frame.height) != (stream.width, stream.height):
+                raise ValueError(f"{path} has frames of several sizes; save it again at one size")
+            if len(taken) == most:
+                raise ValueError(_too_many(path, stream, most=most, max_pixels=max_pixels, remedy=remedy))
+            upright = np.rot90(frame.to_ndarray(format="rgb24"), round(frame.rotation / 90))
+            taken.append(np.ascontiguousarray(upright))
+    if len(taken) < max(1, cut.frames):
+        raise ValueError(
+            f"{path} has {len(taken)} frames from frame {cut.start} on, taking one of {cut.every}, but "
+            f"{cut.frames or 'more'} are asked for; ask for fewer, or begin earlier"
+        )
+    pixels = torch.empty(len(taken), *taken[0].shape)
+    for index, frame in enumerate(taken):
+        pixels[index] = torch.from_numpy(frame)
+    return pixels.div_(255), fps / cut.every
+
+
+def _cut(frames: Iterator[VideoFrame], cut: Cut, check: Callable[[], None]) -> Iterator[VideoFrame]:
+    last = cut.start + cut.frames * cut.every if cut.frames else None
+    for index, frame in enumerate(frames):
+        check()
+        if index == last:
+            return
+        if index >= cut.start and (index - cut.start) % cut.every == 0:
+            yield frame
+
+
+def _too_many(path: Path, stream: VideoStream, *, most: int, max_pixels: int, remedy: str) -> str:
+    return (
+        f"{path} has {stream.width} x {stream.height} pixels a frame, and at most {max_pixels:,} are taken, which are "
+        f"{most} frames; {remedy}"
+    )
+
+
+def picture_stream(container: InputContainer, path: Path) -> VideoStream:
+    """The first stream of pictures. Raises `ValueError` where nothing can read it."""
+    stream = container.streams.video[0]
+    if stream.codec_context is None:
+        raise ValueError(f"{path} is not a video that can be read (its coding is unknown); use an MP4 file")
+    return stream
 
 
 def opened_video(path: Path) -> AbstractContextManager[InputContainer]:

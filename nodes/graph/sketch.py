@@ -25,6 +25,10 @@ class Given(Protocol):
         """What stands at a socket, or what the node before it would make. Raises `ValueError` where nobody knows."""
         ...
 
+    def has(self, socket: str) -> bool:
+        """Whether something is linked to a socket, or set there, known or not."""
+        ...
+
     def number(self, socket: str) -> float:
         """A number of which zero means the model's own; zero too where nobody knows it."""
         ...
@@ -59,6 +63,8 @@ class Denoising:
     guidance_2: float = 0.0
     doubt: str = ""
     """Why the latents are not known; their size is then taken to be the model's own."""
+    refusal: str = ""
+    """What of its inputs the model does not take, in one sentence; empty where nothing."""
 
 
 Denoises = Callable[[Given], Denoising]

@@ -67,7 +67,7 @@ class Saved:
 VALUE_TYPES: dict[str, type] = {
     t.__name__: t
     for t in (
-        *(values.Model, values.Conditioning, values.Latents, values.Image, values.Video, values.Audio),
+        *(values.Model, values.Conditioning, values.Latents, values.Image, values.Mask, values.Video, values.Audio),
         *(values.Sampling, Saved),
     )
 }

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from ...parallel.errors import Cancelled
 from ...parallel.progress import Preview, Progress
-from ...pipelines.values import Audio, Image
+from ...pipelines.values import Audio, Image, Mask
 from ..files.audio_files import CODERS
 from ..files.workspace import Workspace
 from ..graph.problems import short
@@ -23,11 +23,18 @@ from .comfy_file import OURS, without_marks
 
 logger = logging.getLogger("latentloom")
 
-TYPES = {"int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "string": "STRING", "Image": "IMAGE", "Audio": "AUDIO"}
+TYPES = {
+    **{"int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "string": "STRING"},
+    **{"Image": "IMAGE", "Mask": "MASK", "Audio": "AUDIO"},
+}
 """ComfyUI's own wire types; every other value travels as `LOOM_` and its name."""
 
+TENSORS: Mapping[str, type[Image | Mask]] = {"Image": Image, "Mask": Mask}
+"""What ComfyUI has on its own wires as a bare tensor."""
 
-CORE_TITLES = frozenset({"Load Audio", "Load Image", "Load LoRA", "Note", "Save Image", "Save Video", "Seed"})
+CORE_TITLES = frozenset(
+    {"Load Audio", "Load Image", "Load LoRA", "Load Video", "Note", "Save Image", "Save Video", "Seed"}
+)
 """What ComfyUI calls nodes of its own; ours of the same title say there whose they are."""
 
 FINEST = 0.001
@@ -116,11 +123,13 @@ def _input_type(socket: InputSpec) -> tuple[Any, dict[str, Any]]:
 
 def _from_comfy(spec: NodeSpec, name: str, value: Any) -> Any:
     socket = spec.input(name)
-    if socket is not None and socket.type == "Image":
-        return Image(pixels=value.clone())  # the host runs under inference mode and may reuse the tensor
     if socket is not None and socket.type == "Audio":
         return _audio(name, value)
-    return value
+    kind = TENSORS.get(socket.type) if socket is not None else None
+    if kind is None:
+        return value
+    pixels = value.clone()  # the host runs under inference mode and may reuse the tensor
+    return kind(pixels=pixels.reshape(-1, *pixels.shape[-2:]) if kind is Mask else pixels)  # some give H W
 
 
 def _audio(name: str, value: Any) -> Audio:
@@ -133,7 +142,7 @@ def _audio(name: str, value: Any) -> Audio:
 def _to_comfy(value: Any) -> Any:
     if isinstance(value, Audio):
         return {"waveform": value.waveform, "sample_rate": value.rate}
-    return value.pixels if isinstance(value, Image) else value
+    return value.pixels if isinstance(value, Image | Mask) else value
 
 
 def _provenance(prompt: Any, extra: Any) -> dict[str, str]:

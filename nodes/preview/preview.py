@@ -23,11 +23,9 @@ from ..graph.graph import Graph
 from ..graph.resolve import Overrides
 from ..registry import SPECS
 from .choices import Choice, Denoise, choices, for_all, memories_of
-from .walk import Walk
+from .walk import MAX_DENOISES, Walk
 
 GIB = 2**30
-MAX_DENOISES = 100
-"""How many Denoise nodes are looked at; each takes about 20 ms, and a workflow may be a stranger's."""
 TOO_MANY = (
     f"its plan is not shown, because only the first {MAX_DENOISES} denoises are looked at; it can run all the same"
 )
@@ -74,7 +72,7 @@ def preview(
 
 def _node(walk: Walk, name: str, *, machine: Sequence[DeviceNow]) -> tuple[NodePlan, list[Choice]]:
     asked, problems = walk.denoise(name)
-    model, problem, doubt = asked.model, next(iter(problems), ""), asked.doubt
+    model, problem, doubt = asked.model, next(iter([*problems, asked.refusal]), ""), asked.doubt
     canvas = own = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
     if asked.latents is not None:
         try:

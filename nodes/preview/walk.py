@@ -6,7 +6,7 @@ Each node answers by the sketch on its spec, without torch: nothing is loaded, c
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,14 @@ from ...pipelines.values import Conditioning
 from ..files.workspace import Workspace
 from ..graph.graph import Graph, Link
 from ..graph.modes import effective
+from ..graph.problems import Problem
 from ..graph.resolve import Overrides, param_values, plain_value, upgrade, with_overrides
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.sketch import Denoising, Given, Text
 from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
 
+MAX_DENOISES = 100
+"""How many Denoise nodes are looked at; each takes about 20 ms, and a workflow may be a stranger's."""
 LONGEST_WALK = 100
 """Nodes in a row; a longer way is not followed."""
 
@@ -67,6 +70,9 @@ class Walk:
         if not isinstance(found, Denoising):
             raise ValueError(f"{name} does not say what it would do (it gave a {type(found).__name__})")
         return found, given.problems
+
+    def has(self, name: str, socket: str) -> bool:
+        return self._inputs[name].get(socket) is not None
 
     def value(self, name: str, socket: InputSpec) -> tuple[Any, Sequence[str]]:
         """What a socket would be given, and what cannot be of what was asked for before it."""
@@ -132,6 +138,20 @@ class Walk:
             raise ValueError(f"{name} does not say what it would do ({reason})") from None
 
 
+def refused(
+    graph: Graph, specs: Mapping[str, NodeSpec], overrides: Overrides, workspace: Workspace
+) -> Iterator[Problem]:
+    """What the models of a workflow without other problems do not take. One that is not here refuses nothing."""
+    walk = Walk(graph, specs, overrides, workspace=workspace, accelerators=())
+    for name in walk.denoising()[:MAX_DENOISES]:
+        try:
+            asked, _ = walk.denoise(name)
+        except ValueError:
+            continue
+        if asked.refusal:
+            yield Problem(name, "mask", "not_taken", asked.refusal)
+
+
 def stand_in(kind: str) -> type | None:
     """The class of what a sketch gives for a wire type; None of a scalar."""
     return Text if kind == Conditioning.__name__ else VALUE_TYPES.get(kind)
@@ -151,6 +171,9 @@ class _Given:
         value, problems = self._walk.value(self._name, found)
         self.problems += tuple(each for each in problems if each not in self.problems)
         return value
+
+    def has(self, socket: str) -> bool:
+        return self._walk.has(self._name, socket)
 
     def number(self, socket: str) -> float:
         try:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from ...pipelines.values import Audio, Image, Video
+from ...pipelines.values import Audio, Image, Mask, Video
 from ..files.audio_files import MAX_CHANNELS, MAX_RATE, MIN_RATE
 from ..graph.scalars import SCALAR_TYPES, as_type, fault
 from ..graph.spec import VALUE_TYPES, InputSpec, read_spec
@@ -26,7 +26,8 @@ MAKERS = {
     "Conditioning": "encode_text",
     "Latents": "empty_latents, encode_image or denoise",
     "Image": "load_image or decode",
-    "Video": "decode_video",
+    "Mask": "load_mask, blur_mask or outpaint",
+    "Video": "decode_video or load_video",
     "Audio": "load_audio",
     "Sampling": "sampler_options",
     "Saved": "save_image",
@@ -34,7 +35,7 @@ MAKERS = {
 """Which nodes make a value, by its type."""
 PATHS = ("model", "lora", "picture", "audio")
 """Widgets of texts that name a file, which may be given as a path."""
-DIMS = {"Image": "B H W C", "Video": "B F H W C"}
+DIMS = {"Image": "B H W C", "Mask": "B H W", "Video": "B F H W C"}
 
 
 def checked(call: Callable[P, R]) -> Callable[P, R]:
@@ -70,7 +71,7 @@ def _argument(socket: InputSpec, value: Any) -> Any:
     if not isinstance(value, VALUE_TYPES[socket.type]):
         got, makers = type(value).__name__, MAKERS[socket.type]
         raise ValueError(f"{socket.name} is a {got}; it takes a {socket.type}: give what {makers} returns")
-    if isinstance(value, Image | Video):
+    if isinstance(value, Image | Mask | Video):
         _check_floats(socket.name, value.pixels, DIMS[socket.type], span="0..1")
     if isinstance(value, Audio):
         _check_audio(socket.name, value)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
-from ...pipelines.values import Conditioning, Latents, Model, Sampling, Scheduler, StepCache
+from ...pipelines.values import Conditioning, Latents, Mask, Model, Sampling, Scheduler, StepCache
 from ..graph.sketch import Denoising, Given, Text
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
@@ -61,6 +61,10 @@ def denoise(
         ),
     ] = 0.0,
     sampling: Sampling | None = None,
+    mask: Annotated[
+        Mask | None,
+        Socket(help="Where a start picture is painted anew; elsewhere it is kept. Scaled as Encode Image scales"),
+    ] = None,
     progress: Progress = SILENT,
 ) -> Latents:
     """Run the diffusion transformer over the canvas."""
@@ -78,6 +82,7 @@ def denoise(
         distilled_guidance=distilled_guidance,
         step_cache=step_cache,
         cache_threshold=cache_threshold,
+        mask=_over(mask, latents),
         sampling=sampling or Sampling(),
     )
     return placement.denoise(request, progress)
@@ -118,12 +123,23 @@ def sampler_options(
     )
 
 
+def _over(mask: Mask | None, latents: Latents) -> Mask | None:
+    """The mask as it lies over the latents' picture, which Encode Image scaled to cover its size."""
+    if mask is None or latents.tensor is None:
+        return mask
+    from ..files.resize import cover
+
+    return Mask(pixels=cover(mask.pixels[..., None], latents.width, latents.height, "bilinear")[..., 0])
+
+
 def denoise_sketch(given: Given) -> Latents:
     return given.value("latents")
 
 
 def denoises(given: Given) -> Denoising:
     """The denoise that the node would do; a prompt that is not known counts as one of the model's own length."""
+    from ...pipelines.shape import why_no_mask
+
     try:
         latents, doubt = given.value("latents"), ""
     except ValueError as error:
@@ -132,11 +148,13 @@ def denoises(given: Given) -> Denoising:
         text = given.value("conditioning")
     except ValueError:
         text = Text(num_tokens=0)
+    model = given.value("model")
     return Denoising(
-        model=given.value("model"),
+        model=model,
         latents=latents,
         num_tokens=text.num_tokens,
         guidance=given.number("guidance"),
         guidance_2=given.number("guidance_2"),
         doubt=doubt,
+        refusal=why_no_mask(model) if given.has("mask") else "",
     )

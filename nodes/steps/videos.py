@@ -1,13 +1,52 @@
-"""Save Video: clips as MP4 files, with sound."""
+"""Load Video and Save Video: clips from files, and as MP4 files, with sound."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
+from ...parallel.progress import SILENT, Progress
 from ...pipelines.values import Audio, Video
-from ..files.workspace import HERE, Workspace
+from ..files.workspace import HERE, SMALLER, Workspace, content_hash
 from ..graph.spec import Saved, Socket
 from .arguments import checked
+
+FRAME_NUMBERS = 10**6
+PICTURES = 4
+"""A video may have the pixels of so many pictures, all frames together."""
+
+
+@checked
+def load_video(
+    path: Annotated[str, Socket(help="MP4, MOV, WebM or MKV")],
+    *,
+    start: Annotated[int, Socket(min=0, max=FRAME_NUMBERS, help="The first frame, from 0")] = 0,
+    frames: Annotated[int, Socket(min=0, max=FRAME_NUMBERS, help="How many are taken; 0 is all that follow")] = 0,
+    every: Annotated[int, Socket(min=1, max=1000, help="Every second frame is taken for 2, and so on")] = 1,
+    workspace: Workspace = HERE,
+    progress: Progress = SILENT,
+) -> tuple[Video, Annotated[float, Socket(name="fps", help="Frames a second of what was taken")]]:
+    """A clip from a file, turned upright, without its sound."""
+    from ..files.video_files import Cut, read_video
+
+    file = workspace.input_path(path, socket="path")
+    pixels, fps = read_video(
+        file,
+        Cut(start=start, frames=frames, every=every),
+        max_pixels=PICTURES * workspace.max_pixels,
+        remedy=f"take fewer frames, or {SMALLER[workspace.host]}",
+        check=progress.check,
+    )
+    return Video(pixels=pixels[None], fps=fps), fps
+
+
+def video_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
+    """The content of the file that Load Video reads."""
+    from ..files.video_files import check_video_size
+
+    file = workspace.input_path(inputs["path"], socket="path")
+    check_video_size(file)
+    return content_hash(file, socket="path")
 
 
 @checked

@@ -111,6 +111,15 @@ def replaced(block: ModularPipelineBlocks, **leaves: ModularPipelineBlocks) -> M
     return block
 
 
+def extended(block: ModularPipelineBlocks, **leaves: ModularPipelineBlocks) -> ModularPipelineBlocks:
+    """A copy of a block with more leaves, by name, at the end of each of its loops."""
+    block = copy.deepcopy(block)
+    for each in _nested(block):
+        if isinstance(each, LoopSequentialPipelineBlocks):
+            each.sub_blocks.update(leaves)
+    return block
+
+
 def _pipeline(block: ModularPipelineBlocks, parts: Parts) -> ModularPipeline:
     # init_pipeline copies the block: diffusers shares some sub-blocks between all pipelines of a process. Parts are set
     # as attributes, because update_components describes each for a file that we do not write.

@@ -109,7 +109,9 @@ class Solver:
         self.inner.set_begin_index(begin_index)
 
     def scale_noise(self, sample: Tensor, timestep: Any, noise: Tensor) -> Tensor:
-        sigma = self.sigmas[self.inner.begin_index or 0].to(sample)
+        """Noised to the level that the next step begins with, as FlowMatchEulerDiscreteScheduler does it."""
+        index = self.inner.begin_index or 0 if self.step_index is None else self.step_index
+        sigma = self.sigmas[index].to(sample)
         return sigma * noise + (1.0 - sigma) * sample
 
     def step(self, model_output: Tensor, timestep: Any, sample: Tensor, return_dict: bool = True, **_: Any) -> Any:

@@ -43,6 +43,8 @@ class Family:
     """Video lengths are a multiple of this plus one; 0 for pictures."""
     takes_image: Literal["start", "first_frame"] = "start"
     """What an input picture is to it: where denoising starts (strength), or the first frame of a video."""
+    takes_mask: bool = False
+    """Whether a part of the start picture can be kept while the rest is painted anew."""
 
 
 class FamilyModule(Protocol):

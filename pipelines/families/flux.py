@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Configs = Callable[[str], Mapping[str, Any]]
 LONGEST_TEXT = 512
+PACKED = 2
+"""The transformer sees squares of 2 x 2 latents."""
 
 
 def _card(index: Mapping[str, Any], config: Configs) -> Card:
@@ -47,7 +49,8 @@ FAMILY = Family(
         "decode": ("vae",),
     },
     card=_card,
-    size_multiple=lambda config: 2 * _factor(config("vae")),  # the transformer sees squares of 2 x 2 latents
+    size_multiple=lambda config: PACKED * _factor(config("vae")),
+    takes_mask=True,
 )
 
 
@@ -90,6 +93,7 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
 
     from ..denoising.blocks import replaced, run
     from ..denoising.guidance import guider, is_guided
+    from ..denoising.masked import masked
     from ..denoising.schedulers import choose
     from .flux_denoiser import GuidedDenoiser, unpack
 
@@ -109,12 +113,12 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
         negative = repeated(request.conditioning.negative, len(generators))
         inputs |= {f"negative_{name}": tensor for name, tensor in negative.items()}
     rows, columns = (side // _factor(parts["vae.config"]) for side in (latents.height, latents.width))
+    shape = (parts["transformer"].config.in_channels // PACKED**2, rows, columns)
     if latents.tensor is not None:
-        channels = parts["transformer"].config.in_channels // 4
-        check_latents(latents.tensor, (channels, rows, columns), title=FAMILY.title)
+        check_latents(latents.tensor, shape, title=FAMILY.title)
         inputs |= {"image_latents": latents.tensor, "strength": request.strength}
     return run(
-        replaced(FluxCoreDenoiseStep(), denoiser=GuidedDenoiser()),
+        masked(replaced(FluxCoreDenoiseStep(), denoiser=GuidedDenoiser()), request.mask, shape, patch=PACKED),
         {**parts, "scheduler": scheduler, "guider": guider(request.guidance, request.sampling, order=scheduler.order)},
         inputs=inputs,
         outputs=("latents",),

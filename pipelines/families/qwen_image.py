@@ -53,6 +53,7 @@ FAMILY = Family(
     },
     card=_card,
     size_multiple=lambda config: PACKED * _factor(config("vae")),
+    takes_mask=True,
 )
 
 
@@ -99,6 +100,7 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
 
     from ..denoising.blocks import run
     from ..denoising.guidance import guider, is_guided
+    from ..denoising.masked import masked
     from ..denoising.schedulers import choose
 
     text_width = parts["transformer"].config.joint_attention_dim
@@ -116,12 +118,13 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
         negative = repeated(request.conditioning.negative, len(generators))
         inputs |= {f"negative_{name}": tensor for name, tensor in negative.items()}
     rows, columns = (side // _factor(parts["vae.config"]) for side in (latents.height, latents.width))
+    shape = (parts["transformer"].config.in_channels // PACKED**2, rows, columns)
     if latents.tensor is not None:
-        channels = parts["transformer"].config.in_channels // PACKED**2
-        check_latents(latents.tensor, (channels, rows, columns), title=FAMILY.title)
+        check_latents(latents.tensor, shape, title=FAMILY.title)
         inputs |= {"image_latents": latents.tensor, "strength": request.strength}
+    block = QwenImageCoreDenoiseStep() if latents.tensor is None else QwenImageImg2ImgCoreDenoiseStep()
     return run(
-        QwenImageCoreDenoiseStep() if latents.tensor is None else QwenImageImg2ImgCoreDenoiseStep(),
+        masked(block, request.mask, shape, patch=PACKED),
         {**parts, "scheduler": scheduler, "guider": guider(request.guidance, request.sampling, order=scheduler.order)},
         inputs=inputs,
         outputs=("latents",),  # B C 1 H W

@@ -58,6 +58,7 @@ FAMILY = Family(
     },
     card=_card,
     size_multiple=lambda config: _factor(config("vae")) * int(config("transformer").get("patch_size", 2)),
+    takes_mask=True,
 )
 
 
@@ -99,6 +100,7 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
 
     from ..denoising.blocks import run
     from ..denoising.guidance import guider, is_guided
+    from ..denoising.masked import masked
     from ..denoising.schedulers import choose
 
     text_width = parts["transformer"].config.joint_attention_dim
@@ -115,13 +117,13 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
     if is_guided(request.guidance) and request.conditioning.negative is not None:
         negative = repeated(request.conditioning.negative, len(generators))
         inputs |= {f"negative_{name}": tensor for name, tensor in negative.items()}
+    rows, columns = (side // _factor(parts["vae.config"]) for side in (latents.height, latents.width))
+    shape = (parts["transformer"].config.in_channels, rows, columns)
     if latents.tensor is not None:
-        factor = _factor(parts["vae.config"])
-        shape = (parts["transformer"].config.in_channels, latents.height // factor, latents.width // factor)
         check_latents(latents.tensor, shape, title=FAMILY.title)
         inputs |= {"image_latents": latents.tensor, "strength": request.strength}
     return run(
-        StableDiffusion3AutoCoreDenoiseStep(),
+        masked(StableDiffusion3AutoCoreDenoiseStep(), request.mask, shape),
         {**parts, "scheduler": scheduler, "guider": guider(request.guidance, request.sampling, order=scheduler.order)},
         inputs=inputs,
         outputs=("latents",),

@@ -126,6 +126,10 @@ def test_ids_are_promises() -> None:
         "LoomChooseText",
         "LoomSeed",
         "LoomNote",
+        "LoomLoadMask",
+        "LoomBlurMask",
+        "LoomOutpaint",
+        "LoomLoadVideo",
     ]
     assert set(promised) <= set(NODE_CLASS_MAPPINGS)
 

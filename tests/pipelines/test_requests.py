@@ -136,7 +136,7 @@ def test_each_socket_that_feeds_a_stage_is_a_field_of_its_request(node: Any) -> 
     for name, socket in sockets.items():
         assert name in fields, f"{kind.__name__} has no {name}"
         factory = fields[name].default_factory
-        if socket.default is None:  # nothing is linked: the field's own
+        if socket.default is None and fields[name].default is not None:  # nothing is linked: the field's own
             assert types[name] == wanted[name] | None and factory is wanted[name]
             continue
         assert types[name] == wanted[name], name

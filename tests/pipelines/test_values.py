@@ -12,6 +12,7 @@ from latentloom.pipelines.values import (
     Image,
     Latents,
     Lora,
+    Mask,
     Model,
     Sampling,
     Video,
@@ -57,11 +58,14 @@ def test_values_in_lists_and_dicts_come_back_as_values() -> None:
         Latents(family="wan", width=64, height=64, frames=5, fps=16.0, extras={"first": torch.ones(2)}),
         Conditioning(family="flux", prompt="a", negative_prompt="", positive={"embeds": torch.ones(1, 2)}),
         Image(pixels=torch.rand(1, 2, 3, 3)),
+        Mask(pixels=torch.rand(1, 2, 3)),
         Video(pixels=torch.rand(1, 2, 3, 4, 3), fps=8.0),
         Audio(waveform=torch.rand(1, 2, 16), rate=44100),
     ],
 )
-def test_value_with_tensors_comes_back_the_same(value: Latents | Conditioning | Image | Video | Audio) -> None:
+def test_value_with_tensors_comes_back_the_same(
+    value: Latents | Conditioning | Image | Mask | Video | Audio,
+) -> None:
     plain = to_plain(value)
     assert_same(plain, to_plain(from_plain(type(value), plain)))
 

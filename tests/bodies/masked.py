@@ -1,0 +1,35 @@
+"""What a rank does to test masked denoising: a whole inpainting, under several plans and alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines import stages
+from latentloom.pipelines.values import Image, Mask
+
+
+def inpaint(rank: int, model: dict[str, Any], plans: list[str]) -> list[tuple[float, float, list[float]]]:
+    """For each plan the largest difference to this rank alone, the largest latent, and what tells the latents' bits."""
+    pixels = torch.linspace(0, 1, 48 * 64 * 3).reshape(1, 64, 48, 3)
+    mask = torch.zeros(1, 64, 48)
+    mask[:, 12:45, 20:] = 0.8
+    text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": 33}
+    request = {
+        "model": model,
+        "conditioning": stages.encode_text(text),
+        "latents": stages.encode_image(model=model, image=Image(pixels=pixels)),
+        "mask": Mask(pixels=mask),
+        "seed": 5,
+        "steps": 4,
+        "strength": 0.75,
+        "guidance": 3.0,
+    }
+    whole = stages.denoise(request).tensor
+    found = []
+    for plan in plans:
+        got = stages.denoise({**request, "plan": ParallelPlan.parse(plan)}).tensor
+        found.append((float((got - whole).abs().max()), float(whole.abs().max()), got.double().flatten().tolist()))
+    return found
