@@ -19,7 +19,7 @@ import re
 import threading
 import types
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -63,12 +63,12 @@ def spread(
     Raises ValueError if the plan does not fit the ranks, or the transformer cannot be split; nothing was changed then.
     """
     parts = {name: part for name, part in pipe.components.items() if isinstance(part, nn.Module)}
-    plan = _plan(plan, parts)
+    denoisers = {part: name for name, part in denoisers_of(pipe).items()}
+    plan = _plan(plan, denoisers)
     if pipe in _spread:
         raise ValueError(f"this {type(pipe).__name__} is spread already; call remove() on its handle first")
     if plan.weights > 1:
         raise ValueError(f"plan {plan}: spread keeps whole weights in each rank; leave weights out of the plan")
-    denoisers = {part: name for name, part in parts.items() if _is_denoiser(name, part)}
     if not denoisers:
         raise ValueError(f"{type(pipe).__name__} has no transformer; give a pipeline that has one, or run it as it is")
     if plan.sequence > 1:
@@ -329,18 +329,23 @@ def _options(run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str
     return tuple(found)
 
 
-def _is_denoiser(name: str, part: nn.Module) -> bool:
-    known = type(part).__name__.removeprefix("FSDP") in SPLIT_PLANS
+def denoisers_of(pipe: Any) -> dict[str, nn.Module]:
+    """The transformers of a pipeline, and its UNet, by name."""
+    parts = {name: part for name, part in pipe.components.items() if isinstance(part, nn.Module)}
+    return {name: part for name, part in parts.items() if is_denoiser(name, type(part).__name__)}
+
+
+def is_denoiser(name: str, class_name: str) -> bool:
+    known = class_name.removeprefix("FSDP") in SPLIT_PLANS
     return known or name.partition("_")[0] in ("transformer", "unet")
 
 
-def _plan(given: ParallelPlan | str | int, parts: Mapping[str, nn.Module]) -> ParallelPlan:
+def _plan(given: ParallelPlan | str | int, denoisers: Iterable[nn.Module]) -> ParallelPlan:
     if isinstance(given, ParallelPlan):
         return given
     if isinstance(given, str):
         return ParallelPlan.parse(given)
     if given < 1:
         raise ValueError(f"{given} ranks: give at least one, or a plan such as ulysses=2")
-    configs = [cast("Any", part).config for name, part in parts.items() if _is_denoiser(name, part)]
-    ulysses = math.gcd(given, *(heads_of(config) for config in configs))
+    ulysses = math.gcd(given, *(heads_of(cast("Any", part).config) for part in denoisers))
     return ParallelPlan(ulysses=ulysses, allgather=given // ulysses)

@@ -1,5 +1,6 @@
 """Whole pipelines of diffusers, of any class: put together from a folder, and run on ranks.
 
+asked: What a pipeline asks its transformers: each call as it was, asked again when they are split, and how far apart.
 assembled: A whole diffusers pipeline, put together from a folder's components as the store loads them one by one.
 pooled: A pipeline on ranks that this process starts itself:
     `latentloom.Pool("cuda*4").spread("org/model")(prompt="...")`.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils import _pytree as pytree
 
 import latentloom
@@ -19,7 +17,7 @@ from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.mesh import mesh_for
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.spreading.branches import KNOWN
-from latentloom.pipelines.spreading.waiting import finished
+from latentloom.pipelines.whole.asked import Asked, apart, farthest, first_step
 from zoo.pipelines import TINY
 from zoo.pipelines.tiny import Tiny, build
 
@@ -43,14 +41,14 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
     asked = Asked(pipe)
     with asked.recorded() as alone:
         whole = run(pipe, tiny)
-    with asked.recorded(nudge=NUDGE):
+    with nudging(asked):
         nudged = run(pipe, tiny)
     steps: list[tuple[int, int]] = []
     before = mesh_for(ParallelPlan.parse(plan)).sent.sent_bytes
     handle = latentloom.spread(pipe, plan, on_step=lambda done, total: steps.append((done, total)))
-    with asked.counted() as first_calls, asked.recorded() as free:
+    with counted(asked) as first_calls, asked.recorded() as free:
         first = run(pipe, tiny, rank)
-    with asked.counted() as calls:
+    with counted(asked) as calls:
         second = run(pipe, tiny, rank)
     found = {
         "drift": max(distance(first, whole), distance(second, whole)),
@@ -61,8 +59,8 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
         "why": handle.why_whole(),
         "steps": [len(steps) // 2, *steps[-1]] if steps else [],
         "sent": mesh_for(ParallelPlan.parse(plan)).sent.sent_bytes - before,
-        "difference": max(apart(asked.again(each), each.output) for each in alone),
-        "first": first_step(free, alone, max(1, len(steps) // 2)),
+        "difference": farthest(apart(asked.again(each), each.output) for each in alone).share,
+        "first": first_step(free, alone, max(1, len(steps) // 2)).share,
     }
     handle.remove()
     found["is_restored"] = marked(run(pipe, tiny)) == marked(whole)
@@ -70,102 +68,37 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
     return found
 
 
-@dataclass(frozen=True)
-class Call:
-    """One call of a transformer."""
-
-    part: str
-    inputs: Any
-    """Positional and named; None where they wait."""
-    output: Any
-    """What the pipeline was given, which may wait."""
-    processors: dict[nn.Module, Any]
-    """Attention processors of the pipeline's own, as in perturbed attention guidance."""
-
-
-class Asked:
-    """What the pipeline asks its transformers."""
-
-    def __init__(self, pipe: Any) -> None:
-        self.parts = {
-            name: part
-            for name, part in pipe.components.items()
-            if isinstance(part, nn.Module) and name.partition("_")[0] in ("transformer", "unconditional")
-        }
-        self.processors = {each: found for part in self.parts.values() for each, found in _processors(part).items()}
-
-    @contextmanager
-    def recorded(self, *, nudge: float = 0.0) -> Iterator[list[Call]]:
-        """The calls within it; `nudge` changes the first one's latents by that factor."""
-        seen: list[Call] = []
-        kinds = {name: type(part) for name, part in self.parts.items()}
-        for name, part in self.parts.items():
-            part.__class__ = _recording(name, kinds[name], seen, nudge, self.processors)
-        try:
-            yield seen
-        finally:
-            for name, part in self.parts.items():
-                part.__class__ = kinds[name]
-
-    @contextmanager
-    def counted(self) -> Iterator[list[str]]:
-        """The calls that this rank computes."""
-        seen: list[str] = []
-        hooks = [
-            part.register_forward_pre_hook(lambda *_, name=name: seen.append(name)) for name, part in self.parts.items()
-        ]
-        try:
-            yield seen
-        finally:
-            for hook in hooks:
-                hook.remove()
-
-    def again(self, call: Call) -> Any:
-        """Collective: the same call of the transformer as it is now, computed by every group of guidance."""
-        args, kwargs = _copy(call.inputs)
-        with torch.no_grad(), _with_processors(call.processors):
-            return nn.Module.__call__(self.parts[call.part], *args, **kwargs)
-
-
-def _processors(part: nn.Module) -> dict[nn.Module, Any]:
-    return {each: each.processor for each in part.modules() if hasattr(each, "processor")}
+@contextmanager
+def counted(asked: Asked) -> Iterator[list[str]]:
+    """The calls that this rank computes."""
+    seen: list[str] = []
+    hooks = [
+        part.register_forward_pre_hook(lambda *_, name=name: seen.append(name)) for name, part in asked.parts.items()
+    ]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 @contextmanager
-def _with_processors(processors: Mapping[nn.Module, Any]) -> Iterator[None]:
-    before: dict[Any, Any] = {each: each.processor for each in processors}
+def nudging(asked: Asked) -> Iterator[None]:
+    """The first call within it is given values that differ by a factor."""
+    seen: list[str] = []
+
+    def before(_: Any, args: Any, kwargs: Any) -> Any:
+        if seen:
+            return None
+        seen.append("nudged")
+        return pytree.tree_map(lambda each: each * (1 + NUDGE) if _is_value(each) else each, (args, kwargs))
+
+    hooks = [part.register_forward_pre_hook(before, with_kwargs=True) for part in asked.parts.values()]
     try:
-        for each in before:
-            each.processor = processors[each]
         yield
     finally:
-        for each, processor in before.items():
-            each.processor = processor
-
-
-def _recording(name: str, kind: type, seen: list[Call], nudge: float, usual: Mapping[nn.Module, Any]) -> type:
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if nudge and not seen:
-            args, kwargs = pytree.tree_map(lambda each: each * (1 + nudge) if _is_value(each) else each, (args, kwargs))
-        given = None if _waits((args, kwargs)) else _copy((args, kwargs))
-        output = kind.__call__(self, *args, **kwargs)
-        own = {each: found for each, found in _processors(self).items() if found is not usual.get(each)}
-        seen.append(Call(name, given, output if _waits(output) else _copy(output), own))
-        return output
-
-    return type(kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__})
-
-
-def first_step(free: list[Call], alone: list[Call], num_steps: int) -> float:
-    """How far apart the calls of the first step are: as many as a step has on average.
-
-    A guider asks on each rank for its own branches only: then the first is compared with that which is nearest.
-    """
-    wanted = [call.output for call in alone[: max(1, len(alone) // num_steps)]]
-    found = [finished(call.output) for call in free[: len(wanted)]]
-    if len(free) < len(alone):
-        return min(apart(found[0], each) for each in wanted)
-    return max(apart(one, other) for one, other in zip(found, wanted, strict=True))
+        for hook in hooks:
+            hook.remove()
 
 
 def cancelled(pipe: Any, tiny: Tiny, plan: str, rank: int) -> bool:
@@ -199,26 +132,11 @@ def distance(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:
     return max(float((one[name] - other[name]).abs().max()) for name in one)
 
 
-def apart(found: Any, wanted: Any) -> float:
-    """The largest difference of two outputs, of the largest value wanted."""
-    pairs = list(zip(pytree.tree_leaves(found), pytree.tree_leaves(wanted), strict=True))
-    pairs = [(a, b) for a, b in pairs if _is_value(b)]
-    return max(float((a - b).abs().max()) / max(1.0, float(b.abs().max())) for a, b in pairs)
-
-
 def marked(tree: Any) -> int:
     found = 0
     for leaf in pytree.tree_leaves(tree):
         found = zlib.crc32(leaf.contiguous().numpy().tobytes(), found)
     return found
-
-
-def _waits(tree: Any) -> bool:
-    return any(type(each) is not Tensor for each in pytree.tree_leaves(tree) if isinstance(each, Tensor))
-
-
-def _copy(tree: Any) -> Any:
-    return pytree.tree_map(copy.deepcopy, tree)
 
 
 def _is_value(value: Any) -> bool:
