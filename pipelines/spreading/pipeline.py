@@ -27,10 +27,10 @@ from torch import nn
 
 from ...parallel.collectives import highest
 from ...parallel.errors import Cancelled
-from ...parallel.group import Axis
+from ...parallel.group import Axis, Count
 from ...parallel.mesh import Mesh, ballot, everyone, mesh_for
 from ...parallel.plan import ParallelPlan
-from ..split_plans import SPLIT_PLANS
+from ..split_plans import is_denoiser
 from ..split_plans.heads import heads_of
 from .branches import Branches
 from .guidance import lift_refusal, split_guider
@@ -101,6 +101,12 @@ class Spread:
     @property
     def plan(self) -> ParallelPlan:
         return self.mesh.plan
+
+    @property
+    def sent(self) -> Count:
+        """What this rank has sent so far: under this plan at any time, and since it was spread in whole results."""
+        parts, whole = self.mesh.sent, self._all.count
+        return Count(parts.sent_bytes + whole.sent_bytes, parts.calls + whole.calls)
 
     @property
     def num_calls(self) -> Mapping[str, int]:
@@ -333,11 +339,6 @@ def denoisers_of(pipe: Any) -> dict[str, nn.Module]:
     """The transformers of a pipeline, and its UNet, by name."""
     parts = {name: part for name, part in pipe.components.items() if isinstance(part, nn.Module)}
     return {name: part for name, part in parts.items() if is_denoiser(name, type(part).__name__)}
-
-
-def is_denoiser(name: str, class_name: str) -> bool:
-    known = class_name.removeprefix("FSDP") in SPLIT_PLANS
-    return known or name.partition("_")[0] in ("transformer", "unet")
 
 
 def _plan(given: ParallelPlan | str | int, denoisers: Iterable[nn.Module]) -> ParallelPlan:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -16,8 +18,16 @@ import latentloom
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.mesh import mesh_for
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.progress import SILENT
+from latentloom.parallel.ranks.seat import Seat
+from latentloom.pipelines.doors import order
+from latentloom.pipelines.models.folder import read_index
 from latentloom.pipelines.spreading.branches import KNOWN
+from latentloom.pipelines.values import to_plain
+from latentloom.pipelines.verify import size_of
+from latentloom.pipelines.whole import verified as verify_whole
 from latentloom.pipelines.whole.asked import Asked, apart, farthest, first_step
+from latentloom.pipelines.whole.assembled import load_pipeline
 from zoo.pipelines import TINY
 from zoo.pipelines.tiny import Tiny, build
 
@@ -197,3 +207,28 @@ def refused_text(rank: int) -> None:
     pipe = build(tiny)
     with latentloom.spread(pipe, "ulysses=2"):
         pipe(**{**tiny.call(), "max_sequence_length": 9000})
+
+
+def verified(rank: int, folder: str, size: str, plans: str, spoilt: bool = False) -> list[dict[str, Any]]:
+    """What `latentloom verify` runs on a rank; `spoilt`: the second one's weights are others."""
+    width, height = size_of(size)
+    kind = read_index(Path(folder))["_class_name"]
+    request = {
+        "doors": order(),
+        "source": folder,
+        "pipeline": kind,
+        "dtype": "fp32",
+        "width": width,
+        "height": height,
+        "plans": to_plain([ParallelPlan.parse(plan) for plan in plans.split()]),
+    }
+
+    def load(*args: Any, **options: Any) -> Any:
+        pipe = load_pipeline(*args, **options)
+        if rank and spoilt:
+            for weight in pipe.transformer.parameters():
+                weight.data = weight.data * 1.01
+        return pipe
+
+    with patch.object(verify_whole, "load_pipeline", load):
+        return verify_whole.on_rank(request, SILENT, Seat(rank=rank, num_ranks=2, device="cpu"))
