@@ -6,5 +6,4 @@ pooled: A pipeline on ranks that this process starts itself:
     `latentloom.Pool("cuda*4").spread("org/model")(prompt="...")`.
 sample: A small call of any pipeline, made of its signature: what `latentloom verify` asks it.
 verified: Does a plan give a pipeline of any class what one process gives? Each call of its transformers, both ways.
-wire: A pipeline's arguments and results as plain data: pictures, arrays, tensors, and generators by their state.
 """

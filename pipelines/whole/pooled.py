@@ -23,7 +23,7 @@ from ..models.describe import pick_dtype
 from ..models.folder import read_index
 from ..models.source import resolve_source
 from ..pools import preloads_of
-from .wire import from_wire, to_wire
+from ..spreading.wire import from_wire, to_wire
 
 OnStep = Callable[[int, int], None]
 
@@ -134,7 +134,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
         _kept[key] = load_pipeline(request["source"], dtype=request["dtype"], device=seat.device)
         _kept[key].set_progress_bar_config(disable=True)
     arguments = from_wire(request["arguments"])
-    with spread(_kept[key], request["plan"] or seat.num_ranks, on_step=progress.step):
+    with spread(_kept[key], request["plan"] or seat.num_ranks, border=progress.step):
         try:
             made = _kept[key](**arguments)
         except TypeError as error:

@@ -17,11 +17,11 @@ from ...parallel.ranks.rank_job import mark
 from ...parallel.ranks.seat import Seat
 from ..doors import follow
 from ..spreading.pipeline import spread
+from ..spreading.wire import to_wire
 from ..values import from_plain
 from .asked import Asked, Call, apart, farthest, first_step
 from .assembled import load_pipeline, pipeline_class
 from .sample import calls_of, named, run
-from .wire import to_wire
 
 
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[dict[str, Any]]:

@@ -15,16 +15,20 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 import latentloom
+from latentloom.parallel.collectives import highest
 from latentloom.parallel.errors import Cancelled
-from latentloom.parallel.mesh import mesh_for
+from latentloom.parallel.mesh import ballot, mesh_for
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import SILENT
+from latentloom.parallel.progress import SILENT, Progress
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines.doors import order
 from latentloom.pipelines.models.folder import read_index
+from latentloom.pipelines.spreading import borders, vae
 from latentloom.pipelines.spreading.branches import KNOWN
+from latentloom.pipelines.spreading.wire import to_wire
 from latentloom.pipelines.values import to_plain
 from latentloom.pipelines.verify import size_of
+from latentloom.pipelines.whole import pooled
 from latentloom.pipelines.whole import verified as verify_whole
 from latentloom.pipelines.whole.asked import Asked, apart, farthest, first_step
 from latentloom.pipelines.whole.assembled import load_pipeline
@@ -207,6 +211,45 @@ def refused_text(rank: int) -> None:
     pipe = build(tiny)
     with latentloom.spread(pipe, "ulysses=2"):
         pipe(**{**tiny.call(), "max_sequence_length": 9000})
+
+
+def voted(rank: int, folder: str) -> tuple[int, tuple[int, int], tuple[int, int]]:
+    """How often a rank of a pool votes in a run, and its first and last step."""
+    steps: list[tuple[int, int]] = []
+    votes: list[int] = []
+
+    def vote(wish: int, group: Any = None) -> int:
+        votes.append(wish)
+        return highest(wish, ballot())
+
+    class Voting(Progress):
+        def step(self, done: int, total: int, preview: Any = None) -> None:
+            vote(0)
+            steps.append((done, total))
+
+    call = {**TINY["FluxFillPipeline"].call(), "output_type": "np"}
+    request = {"doors": order(), "source": folder, "dtype": "fp32", "plan": "ulysses=2", "arguments": to_wire(call)}
+    with patch.object(borders, "highest", vote):
+        pooled.on_rank(request, Voting(), Seat(rank=rank, num_ranks=2, device="cpu"))
+    return len(votes), steps[0], steps[-1]
+
+
+def tiled(rank: int) -> dict[str, Any]:
+    """A picture decoded in tiles, as it is alone and as it is spread, and how often that was told."""
+    tiny = TINY["FluxPipeline"]
+    pipe = build(tiny)
+    untiled = run(pipe, tiny)
+    pipe.vae.tile_latent_min_size, pipe.vae.tile_sample_min_size = 4, 32
+    pipe.vae.enable_tiling()
+    alone = run(pipe, tiny)
+    with patch.object(vae.logger, "warning") as warning, latentloom.spread(pipe, "ulysses=2"):
+        spread = [run(pipe, tiny) for _ in range(2)]
+    return {
+        "tiled": max(distance(each, alone) for each in spread),
+        "untiled": distance(untiled, alone),
+        "told": warning.call_count,
+        "is_restored": pipe.vae.use_tiling,
+    }
 
 
 def verified(rank: int, folder: str, size: str, plans: str, spoilt: bool = False) -> list[dict[str, Any]]:
