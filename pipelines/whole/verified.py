@@ -40,23 +40,23 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[
 
 def _alone(asked: Asked, pipe: Any, calls: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[Call]]:
     """The first of these calls that the pipeline does not refuse, and what it asked its transformers then."""
-    title, problem = type(pipe).__name__, None
+    title, problems = type(pipe).__name__, dict[str, None]()
     for call in calls:
         with asked.recorded() as alone:
             try:
                 run(pipe, call)
             except Exception as error:  # whatever a pipeline raises where an argument is missing
-                if alone or isinstance(error, LoomError) or is_out_of_memory(error):
+                if isinstance(error, LoomError) or is_out_of_memory(error):
                     raise
-                problem = error
+                problems[str(error)] = None
                 continue
         if not alone:
             raise ValueError(f"{title} did not ask its transformer in a call of {', '.join(call)}")
         return call, alone
     raise ValueError(
-        f"{title} refuses a call that is made of its signature alone ({', '.join(calls[-1])}): {problem}; call it from "
-        "Python with and without latentloom.spread, and compare"
-    ) from problem
+        f"{title} refuses a call that is made of its signature alone ({', '.join(calls[-1])}): {'; '.join(problems)}; "
+        "call it from Python with and without latentloom.spread, and compare"
+    )
 
 
 def _under(plan: ParallelPlan, asked: Asked, pipe: Any, call: Mapping[str, Any], alone: list[Call]) -> dict[str, Any]:
