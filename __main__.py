@@ -259,13 +259,18 @@ def show_command(arguments: argparse.Namespace) -> int:
 
 
 def verify_command(arguments: argparse.Namespace) -> int:
-    from .pipelines.models.describe import describe_model
-    from .pipelines.verify import plans_of, size_of, verify
+    from .pipelines.verify import size_of, verify
 
     width, height = size_of(arguments.size)
-    model = describe_model(arguments.model, dtype=arguments.dtype, device=arguments.device)
-    plans = plans_of(model, arguments.plan)
-    verdicts = verify(model, plans, width=width, height=height, timeout_s=arguments.timeout)
+    verdicts = verify(
+        arguments.model,
+        arguments.plan,
+        dtype=arguments.dtype,
+        device=arguments.device,
+        width=width,
+        height=height,
+        timeout_s=arguments.timeout,
+    )
     print(
         json.dumps([each.plain() for each in verdicts], indent=2) if arguments.json else "\n".join(map(str, verdicts))
     )

@@ -14,7 +14,7 @@ requests: What each stage is asked for: made once, checked once, passed as it is
 shape: Which widths, heights and lengths a model can paint; found from its configs, without torch.
 stages: The four stages from prompt to pixels: functions from a request to a value, called by name in any process.
 values: The values on wires: small frozen descriptions, and handles to the tensors that nodes pass on.
-verify: Does a plan give the user's own model the same latents as one process? One small step, done both ways.
+verify: Does a plan give the user's own model what one process gives? A small call, done both ways.
 bobbin/: bobbin: the built-in text-to-image model, tiny, in the FLUX architecture.
 cluster/: Several machines, by Ray: each gives replicas to jobs, or ranks to one job that reaches over all.
 components/: From files to modules: a store that loads, adapts, quantizes, keeps and lends them.

@@ -126,3 +126,9 @@ def preloads(model: Model) -> list[str]:
         blocks,
         *known,
     ]
+
+
+def preloads_of(index: Mapping[str, Any]) -> list[str]:
+    """The same for a whole pipeline of any class, by what `read_index` gave."""
+    known = [f"{library}:{name}" for library, name in components_of(index).values() if library != "transformers"]
+    return [*known, ".pipelines.spreading.pipeline", ".pipelines.whole.assembled"]

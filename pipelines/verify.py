@@ -1,4 +1,4 @@
-"""Does a plan give the user's own model the same latents as one process? One small step, done both ways.
+"""Does a plan give the user's own model what one process gives? A small call, done both ways.
 
 Random weights in a test cannot know every config, LoRA and library version: this asks the model itself, here.
 """
@@ -19,10 +19,13 @@ from ..parallel.progress import Progress
 from ..parallel.ranks.seat import Seat
 from .doors import follow, order
 from .families import FAMILIES
-from .models.folder import read_config
-from .placement import preloads
+from .models.describe import DtypeChoice, describe_model, pick_device, pick_dtype
+from .models.folder import components_of, read_config, read_index
+from .models.source import resolve_source
+from .pools import preloads, preloads_of
 from .requests import Denoise, EncodeImage, EncodeText
 from .shape import size_multiple
+from .split_plans import is_denoiser, plan_named
 from .values import Latents, Model, from_plain, to_plain
 
 if TYPE_CHECKING:
@@ -47,6 +50,8 @@ class Verdict:
     sent_bytes: tuple[int, ...]
     calls: tuple[int, ...]
     is_same_everywhere: bool
+    note: str = ""
+    """What else there is to say."""
 
     @property
     def is_equal(self) -> bool:
@@ -63,6 +68,7 @@ class Verdict:
             f"{self.plan}: {'pass' if self.is_equal else 'FAIL'}, largest difference {self.difference:.2g} of "
             f"{self.largest:.3g} (allowed {self.tolerance:g} of it), {bits}; "
             f"each rank sent {sent:.2f} MB in {max(self.calls)} exchanges"
+            f"{'; ' if self.note else ''}{self.note}"
         )
 
 
@@ -76,12 +82,12 @@ def size_of(text: str) -> tuple[int, int]:
     return int(width), int(height)
 
 
-def plans_of(model: Model, named: Sequence[str]) -> list[ParallelPlan]:
+def plans_of(device: str, named: Sequence[str]) -> list[ParallelPlan]:
     """The plans named, or each strategy over all GPUs of this machine, or over two processes on a CPU."""
     if named:
         return [ParallelPlan.parse(plan) for plan in named]
     num_ranks = 2
-    if model.device.startswith("cuda"):
+    if device.startswith("cuda"):
         import torch
 
         num_ranks = torch.cuda.device_count()
@@ -90,54 +96,73 @@ def plans_of(model: Model, named: Sequence[str]) -> list[ParallelPlan]:
     return [ParallelPlan.parse(f"{name}={num_ranks}") for name in ("ulysses", "ring", "allgather")]
 
 
-def verify(model: Model, plans: list[ParallelPlan], *, width: int, height: int, timeout_s: float) -> list[Verdict]:
-    """One step of the model under each plan on new ranks, against one step on each rank alone.
+def verify(
+    source: str,
+    plans: Sequence[str],
+    *,
+    dtype: DtypeChoice = "auto",
+    device: str = "auto",
+    width: int = 0,
+    height: int = 0,
+    timeout_s: float = 900.0,
+) -> list[Verdict]:
+    """A small call of the model under each plan on new ranks, against the same on each rank alone.
 
-    Width and height are in pixels; 0 stands for a small picture. Raises ValueError for what cannot be split or does not
-    fit this machine, `RankFailed` if a rank died or was silent.
+    Of a family it is one step of a denoise, and its latents are compared; of any other pipeline each call of its
+    transformers. Width and height are in pixels; 0 stands for a small picture. Raises ValueError for what cannot be
+    split or does not fit this machine, `RankFailed` if a rank died or was silent.
     """
-    num_ranks = plans[0].num_ranks
-    if odd := next((plan for plan in plans if plan.num_ranks != num_ranks), None):
-        raise ValueError(
-            f"plan {odd} uses {odd.num_ranks} ranks and {plans[0]} uses {num_ranks}; verify them one by one"
-        )
-    if num_ranks == 1:
-        raise ValueError(f"plan {plans[0]} uses one rank, which always equals itself; verify one of several: ulysses=2")
-    _check_devices(model, plans[0])
-    canvas = _canvas(model, width, height)
-    request = {
-        "model": to_plain(model),
-        "latents": to_plain(canvas),
-        "plans": to_plain(plans),
-        "doors": order(),
-    }
-    with Pool(_devices(model, num_ranks), preload=preloads(model), limits=Limits(work_s=timeout_s)) as pool:
+    found = resolve_source(source)
+    index = read_index(found.folder)
+    chosen = pick_device(device)
+    number = pick_dtype(dtype, device=chosen)
+    parsed = plans_of(chosen, plans)
+    _check_plans(parsed, chosen)
+    if any(index["_class_name"] in family.pipelines for family in FAMILIES.values()):
+        model = describe_model(source, dtype=dtype, device=device)
+        function, preload = ".pipelines.verify:on_rank", preloads(model)
+        asked = {"model": to_plain(model), "latents": to_plain(_canvas(model, width, height))}
+    else:
+        _check_split(index, parsed)
+        function, preload = ".pipelines.whole.verified:on_rank", preloads_of(index)
+        asked = {
+            "source": found.id,
+            "pipeline": index["_class_name"],
+            "dtype": number,
+            "width": width,
+            "height": height,
+        }
+    num_ranks = parsed[0].num_ranks
+    request = {**asked, "plans": to_plain(parsed), "doors": order()}
+    with Pool(_devices(chosen, num_ranks), preload=preload, limits=Limits(work_s=timeout_s)) as pool:
         words = f"the ranks did not answer in {timeout_s:g} s; give them longer with --timeout"
         progress = Deadline(timeout_s, close=pool.close, words=words)
-        answers = pool.call_every(".pipelines.verify:on_rank", request, progress, num_ranks=num_ranks)
+        answers = pool.call_every(function, request, progress, num_ranks=num_ranks)
     return [
         Verdict(
             plan=str(plan),
             difference=max(float(found["difference"]) for found in each),
             largest=float(each[0]["largest"]),
-            tolerance=TOLERANCES[model.dtype],
+            tolerance=TOLERANCES[number],
             sent_bytes=tuple(found["sent_bytes"] for found in each),
             calls=tuple(found["calls"] for found in each),
             is_same_everywhere=len({found["mark"] for found in each}) == 1,
+            note=each[0].get("note", ""),
         )
-        for plan, each in zip(plans, zip(*answers, strict=True), strict=True)
+        for plan, each in zip(parsed, zip(*answers, strict=True), strict=True)
     ]
 
 
-def _devices(model: Model, num_ranks: int) -> list[str]:
-    if not model.device.startswith("cuda"):
-        return [model.device] * num_ranks
+def _devices(device: str, num_ranks: int) -> list[str]:
+    if not device.startswith("cuda"):
+        return [device] * num_ranks
     return [f"cuda:{index}" for index in range(num_ranks)]
 
 
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[dict[str, Any]]:
     """Collective: what `verify` runs on every rank; one dict per plan."""
     from ..parallel.mesh import mesh_for
+    from ..parallel.ranks.rank_job import mark
     from . import stages
 
     follow(request["doors"])
@@ -162,7 +187,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[
             {
                 "difference": float((split - whole).abs().max()),
                 "largest": float(whole.abs().max()),
-                "mark": _mark(split),
+                "mark": mark(split),
                 "sent_bytes": after.sent_bytes - before.sent_bytes,
                 "calls": after.calls - before.calls,
             }
@@ -178,25 +203,33 @@ def _tensor(job: Denoise) -> Tensor:
     return made
 
 
-def _mark(tensor: Any) -> int:
-    import zlib
-
-    import torch
-
-    return zlib.crc32(tensor.contiguous().view(torch.uint8).numpy().tobytes())
-
-
-def _check_devices(model: Model, plan: ParallelPlan) -> None:
-    if not model.device.startswith("cuda"):
+def _check_plans(plans: Sequence[ParallelPlan], device: str) -> None:
+    num_ranks = plans[0].num_ranks
+    if odd := next((plan for plan in plans if plan.num_ranks != num_ranks), None):
+        raise ValueError(
+            f"plan {odd} uses {odd.num_ranks} ranks and {plans[0]} uses {num_ranks}; verify them one by one"
+        )
+    if num_ranks == 1:
+        raise ValueError(f"plan {plans[0]} uses one rank, which always equals itself; verify one of several: ulysses=2")
+    if not device.startswith("cuda"):
         return
     import torch
 
     num_devices = torch.cuda.device_count()
-    if plan.num_ranks > num_devices:
+    if num_ranks > num_devices:
         raise ValueError(
-            f"plan {plan} uses {plan.num_ranks} GPUs, but this machine has {num_devices}; "
+            f"plan {plans[0]} uses {num_ranks} GPUs, but this machine has {num_devices}; "
             "give a smaller plan, or --device cpu to try it on processes"
         )
+
+
+def _check_split(index: Mapping[str, Any], plans: Sequence[ParallelPlan]) -> None:
+    """Refuse a pipeline whose transformers a plan cannot split, before anything of it is loaded."""
+    if all(plan.sequence == 1 for plan in plans):
+        return
+    for component, (_, name) in components_of(index).items():
+        if is_denoiser(component, name):
+            plan_named(name)
 
 
 def _canvas(model: Model, width: int, height: int) -> Latents:

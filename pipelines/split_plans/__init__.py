@@ -28,6 +28,8 @@ processors/: Attention processors and layers that stand in for those of diffuser
 
 from __future__ import annotations
 
+import difflib
+
 from ...parallel.sharding.split_plan import SplitPlan
 from . import (
     audio,
@@ -66,3 +68,19 @@ REFUSED: dict[str, str] = {
     "RFD4ProteinaTransformer": "it designs proteins, and its attention carries a bias for each pair of residues",
 }
 """Class name to the reason why it runs on one device only."""
+
+
+def plan_named(name: str) -> SplitPlan:
+    """The split plan of this class; ValueError with the reason, or the nearest, if there is none."""
+    if name in REFUSED:
+        raise ValueError(f"{name} cannot be split: {REFUSED[name]}; run it on one device, or split guidance by cfg=2")
+    if name not in SPLIT_PLANS:
+        near = difflib.get_close_matches(name, SPLIT_PLANS, n=1)
+        hint = f"; the nearest that has one is {near[0]}" if near else ""
+        raise ValueError(f"there is no split plan for {name}{hint}; run it on one device, or give one with split=")
+    return SPLIT_PLANS[name]
+
+
+def is_denoiser(component: str, name: str) -> bool:
+    """Whether a pipeline's component, of the class `name`, is one that it asks in each step."""
+    return name.removeprefix("FSDP") in SPLIT_PLANS or component.partition("_")[0] in ("transformer", "unet")

@@ -1,5 +1,6 @@
 """The adapters to `parallel`: transformers, guidance, VAEs and whole pipelines spread over a plan's ranks.
 
+borders: The step borders of a pipeline's run: after each step of its progress bars, or of its solver if it opens none.
 branches: The branches of guidance of any pipeline: calls of its transformers, shared out over the groups of the cfg
     axis.
 guidance: Guidance in parallel: each group of the cfg axis runs its share of a guider's branches, then all get all
@@ -11,4 +12,5 @@ rows: Rows of a doubled batch: which arguments of a transformer carry them, cut 
 transformer: Sharding a diffusers transformer by the split plan of its class: what `latentloom.shard` does.
 vae: A VAE that decodes on several ranks, each with some of the rows: exactly the picture of its untiled decode.
 waiting: Values that wait: tensors that other ranks are computing, and what a pipeline makes of them before it looks.
+wire: Values as plain data: texts, numbers, lists and dicts as they are described, and what a leaf makes of the rest.
 """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,8 +12,7 @@ from torch import Tensor
 
 from ...parallel.collectives import backend, gather
 from ...parallel.group import Group
-
-KIND, ITEMS = "kind", "items"
+from .wire import KIND, from_wire, to_wire
 
 
 def once(work: Callable[[], Any], group: Group, device: torch.device, *, is_all: Callable[[], bool]) -> Any:
@@ -30,10 +30,10 @@ def once(work: Callable[[], Any], group: Group, device: torch.device, *, is_all:
         try:
             found = work()
             text, tensors = json.dumps({"own": True}), []
-            if is_all() and _is_plain(found):
-                plain = _described(found, tensors)
-                found = _rebuilt(plain, iter(tensors))
-                text = json.dumps({"plain": plain})
+            if is_all():
+                with contextlib.suppress(TypeError):
+                    plain, tensors = _described(found)
+                    text, found = json.dumps({"plain": plain}), _rebuilt(plain, tensors)
         except Exception as problem:
             error = problem
             text, tensors = json.dumps({"error": str(problem), "refused": isinstance(problem, ValueError)}), []
@@ -44,7 +44,7 @@ def once(work: Callable[[], Any], group: Group, device: torch.device, *, is_all:
     told = json.loads(text)
     if "error" in told:
         raise (ValueError if told["refused"] else RuntimeError)(told["error"])
-    return work() if "own" in told else _rebuilt(told["plain"], iter(tensors))
+    return work() if "own" in told else _rebuilt(told["plain"], tensors)
 
 
 def unchanged(pipe: Any) -> Callable[[], bool]:
@@ -124,36 +124,22 @@ def _on_wire(block: Tensor, group: Group, device: torch.device) -> Tensor:
     return block.to(device) if backend(group) == "nccl" else block
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether it can be handed on as bytes."""
-    if type(value) in (list, tuple):
-        return all(map(_is_plain, value))
-    if type(value) is dict:
-        return all(isinstance(name, str) and _is_plain(each) for name, each in value.items())
-    return value is None or isinstance(value, bool | int | float | str | Tensor)
-
-
-def _described(value: Any, tensors: list[Tensor]) -> Any:
-    """As JSON, copies of its tensors put into the list.
+def _described(value: Any) -> tuple[Any, list[Tensor]]:
+    """As JSON, and copies of its tensors in their order. Raises TypeError for what is no plain data.
 
     CPU kernels round by strides and by where memory begins: all ranks, the first too, work on copies laid out alike.
     """
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Tensor):
-        tensors.append(value.clone())  # dense, with the strides that it had where it was so
+    tensors: list[Tensor] = []
+
+    def leaf(each: Any) -> dict[str, str]:
+        if not isinstance(each, Tensor):
+            raise TypeError(f"a {type(each).__name__} is no plain data")
+        tensors.append(each.clone())  # dense, with the strides that it had where it was so
         return {KIND: "tensor"}
-    if type(value) in (list, tuple):
-        return {KIND: type(value).__name__, ITEMS: [_described(each, tensors) for each in value]}
-    return {KIND: "dict", ITEMS: [[name, _described(each, tensors)] for name, each in value.items()]}
+
+    return to_wire(value, leaf), tensors
 
 
-def _rebuilt(plain: Any, tensors: Any) -> Any:
-    if not isinstance(plain, Mapping):
-        return plain
-    if plain[KIND] == "tensor":
-        return next(tensors)
-    if plain[KIND] == "dict":
-        return {name: _rebuilt(each, tensors) for name, each in plain[ITEMS]}
-    found = [_rebuilt(each, tensors) for each in plain[ITEMS]]
-    return tuple(found) if plain[KIND] == "tuple" else found
+def _rebuilt(plain: Any, tensors: list[Tensor]) -> Any:
+    rest = iter(tensors)
+    return from_wire(plain, lambda _: next(rest))

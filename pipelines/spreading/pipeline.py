@@ -2,10 +2,10 @@
 
 The pipeline itself is not changed, and nothing here knows one: what it consists of is. Transformers are split by the
 split plans of their classes; guidance by its guider, or by the calls that it makes (`branches.py`); texts are encoded
-once; the VAE decodes by rows where its class is known; steps are counted by the pipeline's own progress bar. While it
-is spread, it and its transformers belong to classes derived from their own, of the same names; `remove()` gives them
-their own again. A solver has a `step` of its own meanwhile, as a bound method: pipelines copy their solvers, and ask
-for their type.
+once; the VAE decodes by rows where its class is known, and in tiles where it was told to; steps are counted by the
+pipeline's own progress bar, or by its solver (`borders.py`). While it is spread, it and its transformers belong to
+classes derived from their own, of the same names; `remove()` gives them their own again. A solver has a `step` of its
+own meanwhile, as a bound method: pipelines copy their solvers, and ask for their type.
 """
 
 from __future__ import annotations
@@ -16,22 +16,20 @@ import inspect
 import logging
 import math
 import re
-import threading
 import types
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
 
-from ...parallel.collectives import highest
-from ...parallel.errors import Cancelled
-from ...parallel.group import Axis
-from ...parallel.mesh import Mesh, ballot, everyone, mesh_for
+from ...parallel.group import Axis, Count
+from ...parallel.mesh import Mesh, everyone, mesh_for
 from ...parallel.plan import ParallelPlan
-from ..split_plans import SPLIT_PLANS
+from ..split_plans import is_denoiser
 from ..split_plans.heads import heads_of
+from .borders import Bar, Borders, OnStep
 from .branches import Branches
 from .guidance import lift_refusal, split_guider
 from .handed import are_alike, once, same_random_numbers, unchanged
@@ -43,38 +41,43 @@ if TYPE_CHECKING:
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
 logger = logging.getLogger("latentloom")
-OnStep = Callable[[int, int], None]
 OPTION = re.compile("guidance|cfg|negative|stg|modality|pag")
 """Arguments of a pipeline's call that decide how many branches a step has."""
 _spread: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def spread(
-    pipe: DiffusionPipeline, plan: ParallelPlan | str | int, *, on_step: OnStep | None = None, kernel: str = "auto"
+    pipe: DiffusionPipeline,
+    plan: ParallelPlan | str | int,
+    *,
+    on_step: OnStep | None = None,
+    border: OnStep | None = None,
+    kernel: str = "auto",
 ) -> Spread:
     """Collective: run a diffusers pipeline on every rank of the process group, with the result of one process.
 
     Call it on every rank, with the same pipeline on the rank's device, and then the pipeline as before, with the same
     arguments: each rank gets the whole result. `plan` is a plan, such as `cfg=2,ulysses=2`, or a number of ranks, which
     get ulysses as far as the heads divide and allgather for the rest. `on_step(done, total)` is called after each step,
-    on every rank. Where no generator is given, all ranks draw the first rank's random numbers. Parts are put into eval
-    mode. `kernel` is the attention kernel, as for `latentloom.shard`.
+    on every rank; so is `border`, which takes its place and that of the vote on `cancel()` where it raises on all ranks
+    or on none by itself. Where no generator is given, all ranks draw the first rank's random numbers. Parts are put
+    into eval mode. `kernel` is the attention kernel, as for `latentloom.shard`.
 
     Raises ValueError if the plan does not fit the ranks, or the transformer cannot be split; nothing was changed then.
     """
     parts = {name: part for name, part in pipe.components.items() if isinstance(part, nn.Module)}
-    plan = _plan(plan, parts)
+    denoisers = {part: name for name, part in denoisers_of(pipe).items()}
+    plan = _plan(plan, denoisers)
     if pipe in _spread:
         raise ValueError(f"this {type(pipe).__name__} is spread already; call remove() on its handle first")
     if plan.weights > 1:
         raise ValueError(f"plan {plan}: spread keeps whole weights in each rank; leave weights out of the plan")
-    denoisers = {part: name for name, part in parts.items() if _is_denoiser(name, part)}
     if not denoisers:
         raise ValueError(f"{type(pipe).__name__} has no transformer; give a pipeline that has one, or run it as it is")
     if plan.sequence > 1:
         for part in denoisers:
             split_plan_of(part)
-    handle = Spread(pipe, mesh_for(plan), on_step)
+    handle = Spread(pipe, mesh_for(plan), on_step, border)
     try:
         handle._install(parts, denoisers, kernel)
     except BaseException:
@@ -86,21 +89,24 @@ def spread(
 class Spread:
     """A spread pipeline: `remove()` leaves it as it was, `cancel()` ends its run at the next step."""
 
-    def __init__(self, pipe: Any, mesh: Mesh, on_step: OnStep | None) -> None:
+    def __init__(self, pipe: Any, mesh: Mesh, on_step: OnStep | None, border: OnStep | None) -> None:
         self.pipe, self.mesh = pipe, mesh
         self.device = torch.device("cpu")
-        self._on_step = on_step
         self._undo = contextlib.ExitStack()
         self._branches: Branches | None = None
         self._is_encoding = False
-        self._wish = threading.Event()
-        self._total = 0
-        """Of the steps of all progress bars that the run has opened."""
         self._all = everyone(mesh)
+        self._borders = Borders(self._all.size, on_step=on_step, border=border, step_ends=self._step_ends)
 
     @property
     def plan(self) -> ParallelPlan:
         return self.mesh.plan
+
+    @property
+    def sent(self) -> Count:
+        """What this rank has sent so far: under this plan at any time, and since it was spread in whole results."""
+        parts, whole = self.mesh.sent, self._all.count
+        return Count(parts.sent_bytes + whole.sent_bytes, parts.calls + whole.calls)
 
     @property
     def num_calls(self) -> Mapping[str, int]:
@@ -118,7 +124,7 @@ class Spread:
 
     def cancel(self) -> None:
         """From any thread, of any rank: the run ends on all ranks after the step under way, by `Cancelled`."""
-        self._wish.set()
+        self._borders.cancel()
 
     def remove(self) -> None:
         """Take everything off again; a second call does nothing."""
@@ -145,8 +151,9 @@ class Spread:
             self._share_guidance(denoisers)
         for part in parts.values():
             if self._all.size > 1 and why_not(type(part).__name__, getattr(part, "config", {})) is None:
-                self._undo.enter_context(split_vae(part, self._all, refuses_few_rows=False))
+                self._undo.enter_context(split_vae(part, self._all, is_strict=False))
         self._derive(self.pipe, __call__=self._call)
+        self._follow_solvers()
         for pipe in self._pipes():
             encodes = hasattr(pipe, "encode_prompt") and self._all.size > 1
             self._derive(pipe, progress_bar=self._bar, **({"encode_prompt": self._encode} if encodes else {}))
@@ -176,9 +183,11 @@ class Spread:
         self._branches = branches = Branches(self.mesh[Axis.CFG], type(self.pipe).__name__)
         for part, name in denoisers.items():
             self._derive(part, __call__=functools.partial(self._ask, branches, name))
-        solvers = [solver for pipe in self._pipes() if (solver := getattr(pipe, "scheduler", None)) is not None]
-        for solver in {id(solver): solver for solver in solvers}.values():
-            step = _bordered(type(solver).step, branches)
+
+    def _follow_solvers(self) -> None:
+        found: list[Any] = [getattr(pipe, "scheduler", None) for pipe in self._pipes()]
+        for solver in {id(each): each for each in found if hasattr(each, "step")}.values():
+            step = self._followed(type(solver).step)
             solver.step = types.MethodType(step, solver)  # bound, so that a copy's is bound to the copy
             self._undo.callback(solver.__dict__.pop, "step")
 
@@ -202,8 +211,7 @@ class Spread:
     # While it runs
 
     def _call(self, run: Callable[..., Any], pipe: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._wish.clear()
-        self._total = 0
+        self._borders.begin()
         if self._all.size > 1:
             same_random_numbers(self._all, self.device)
         if self._branches is not None:
@@ -212,7 +220,10 @@ class Spread:
             self._branches.begin(_options(run, args, kwargs))
         if callable(callback := kwargs.get("callback_on_step_end")):
             kwargs["callback_on_step_end"] = _with_values(callback)
-        found = finished(run(*args, **kwargs))
+        try:
+            found = finished(run(*args, **kwargs))
+        finally:
+            self._borders.end()
         if self._branches is not None and not any(self._branches.num_calls[mode] for mode in ("rows", "turns")):
             logger.warning(
                 "plan %s: no guidance was shared out, because %s; leave cfg out of the plan",
@@ -235,7 +246,7 @@ class Spread:
         finally:
             self._is_encoding = False
 
-    def _bar(self, run: Any, pipe: Any, args: tuple[Any, ...], kwargs: Any) -> _Bar:
+    def _bar(self, run: Any, pipe: Any, args: tuple[Any, ...], kwargs: Any) -> Bar:
         settings = getattr(pipe, "_progress_bar_config", {})
         if self.mesh.rank:
             pipe._progress_bar_config = {**settings, "disable": True}  # one rank's bar is enough
@@ -244,71 +255,24 @@ class Spread:
         finally:
             if self.mesh.rank:
                 pipe._progress_bar_config = settings
-        total = int(bar.total or 0)
-        before, self._total = self._total, self._total + total
+        return self._borders.opened(bar)
 
-        def step(done: int) -> None:
-            self._border(before + done, self._total)
-
-        return _Bar(bar, step)
-
-    def _border(self, done: int, total: int) -> None:
-        """Collective: a step has ended. All ranks go on, or none."""
+    def _step_ends(self) -> None:
         if self._branches is not None:
             self._branches.step_ends()
-        error: BaseException | None = None
-        try:
-            if self._on_step is not None:
-                self._on_step(done, total)
-        except BaseException as problem:
-            error = problem
-        wish = self._wish.is_set() or error is not None
-        if self._all.size > 1:
-            wish = bool(highest(int(wish), ballot()))
-        if error is not None:
-            raise error
-        if wish:
-            raise Cancelled
 
+    def _followed(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        """A solver's step, which ends the calls that belong together."""
 
-class _Bar:
-    """The pipeline's own progress bar, which tells of each step."""
+        @functools.wraps(step)
+        def call(solver: Any, *args: Any, **kwargs: Any) -> Any:
+            self._step_ends()
+            args, kwargs = finished((args, kwargs))
+            found = step(solver, *args, **kwargs)
+            self._borders.solved(lambda: getattr(self.pipe, "num_timesteps", 0) or len(solver.timesteps))
+            return found
 
-    def __init__(self, bar: Any, step: Callable[[int], None]) -> None:
-        self._bar, self._step, self._num_done = bar, step, 0
-
-    def __iter__(self) -> Iterator[Any]:
-        for each in self._bar:
-            yield each
-            self._num_done += 1
-            self._step(self._num_done)
-
-    def update(self, n: int = 1) -> None:
-        self._bar.update(n)
-        self._num_done += n
-        self._step(self._num_done)
-
-    def __enter__(self) -> _Bar:
-        self._bar.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> Any:
-        return self._bar.__exit__(*error)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bar, name)
-
-
-def _bordered(step: Callable[..., Any], branches: Branches) -> Callable[..., Any]:
-    """A solver's step, which ends the calls that belong together."""
-
-    @functools.wraps(step)
-    def call(solver: Any, *args: Any, **kwargs: Any) -> Any:
-        branches.step_ends()
-        args, kwargs = finished((args, kwargs))
-        return step(solver, *args, **kwargs)
-
-    return call
+        return call
 
 
 def _with_values(callback: Callable[..., Any]) -> Callable[..., Any]:
@@ -329,18 +293,18 @@ def _options(run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str
     return tuple(found)
 
 
-def _is_denoiser(name: str, part: nn.Module) -> bool:
-    known = type(part).__name__.removeprefix("FSDP") in SPLIT_PLANS
-    return known or name.partition("_")[0] in ("transformer", "unet")
+def denoisers_of(pipe: Any) -> dict[str, nn.Module]:
+    """The transformers of a pipeline, and its UNet, by name."""
+    parts = {name: part for name, part in pipe.components.items() if isinstance(part, nn.Module)}
+    return {name: part for name, part in parts.items() if is_denoiser(name, type(part).__name__)}
 
 
-def _plan(given: ParallelPlan | str | int, parts: Mapping[str, nn.Module]) -> ParallelPlan:
+def _plan(given: ParallelPlan | str | int, denoisers: Iterable[nn.Module]) -> ParallelPlan:
     if isinstance(given, ParallelPlan):
         return given
     if isinstance(given, str):
         return ParallelPlan.parse(given)
     if given < 1:
         raise ValueError(f"{given} ranks: give at least one, or a plan such as ulysses=2")
-    configs = [cast("Any", part).config for name, part in parts.items() if _is_denoiser(name, part)]
-    ulysses = math.gcd(given, *(heads_of(config) for config in configs))
+    ulysses = math.gcd(given, *(heads_of(cast("Any", part).config) for part in denoisers))
     return ParallelPlan(ulysses=ulysses, allgather=given // ulysses)

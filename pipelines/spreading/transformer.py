@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from ...parallel.sharding.shard import Handle as ShardedModule
 from ...parallel.sharding.shard import shard as shard_module
 from ...parallel.sharding.split_plan import SplitPlan
 from ..denoising.cache_decisions import forget_steps, share_decisions
-from ..split_plans import REFUSED, SPLIT_PLANS
+from ..split_plans import plan_named
 from .guidance import lift_refusal, require_guider, split_guider
 
 if TYPE_CHECKING:
@@ -111,13 +110,7 @@ def sharded_parts(parts: Parts, plan: ParallelPlan) -> Iterator[Parts]:
 def split_plan_of(transformer: nn.Module, given: SplitPlan | None = None) -> SplitPlan:
     """How this transformer is split, by the plan given or its class's; ValueError with the reason if it cannot be."""
     name = type(transformer).__name__.removeprefix("FSDP")  # how FSDP names the class when it has the weights
-    if given is None and name in REFUSED:
-        raise ValueError(f"{name} cannot be split: {REFUSED[name]}; run it on one device, or split guidance by cfg=2")
-    if given is None and name not in SPLIT_PLANS:
-        near = difflib.get_close_matches(name, SPLIT_PLANS, n=1)
-        hint = f"; the nearest that has one is {near[0]}" if near else ""
-        raise ValueError(f"there is no split plan for {name}{hint}; run it on one device, or give one with split=")
-    split = given or SPLIT_PLANS[name]
+    split = given or plan_named(name)
     config: Any = getattr(transformer, "config", None)
     for reason, is_refused in split.refused:
         if is_refused(config):

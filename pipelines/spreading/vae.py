@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -48,16 +49,21 @@ EVEN = ("AutoencoderKLCogVideoX",)
 INEXACT = {"decoder_inject_noise": "noise is drawn for each place of the picture"}
 """Options of a VAE's config that no split decode can follow: what they do."""
 HEIGHT = -2
+TILED = "%s decodes in tiles, as it was told to, and so whole on each rank; disable_tiling() shares out its rows"
+logger = logging.getLogger("latentloom")
 
 
 @contextlib.contextmanager
-def split_vae(vae: Any, group: Group, *, refuses_few_rows: bool = True) -> Iterator[None]:
+def split_vae(vae: Any, group: Group, *, is_strict: bool = True) -> Iterator[None]:
     """Collective: within it `vae.decode` is so too, and gives every rank the same whole pixels from the same latents.
 
     Each rank computes its share of the rows, from the latents to the pixels, which are gathered once; keys and values
-    of the middle block's attention are whole on each. Tiling is off meanwhile, because tiles are not exact. Frames are
-    not split. Without gradients. The latents need two rows for each rank: fewer, and what `unfit` names, are refused,
-    or decoded whole on each where `refuses_few_rows` is off. A group of one changes nothing.
+    of the middle block's attention are whole on each. Frames are not split. Without gradients. A group of one changes
+    nothing.
+
+    If it is strict, tiling is off meanwhile, because tiles are not exact, and latents of fewer than two rows for each
+    rank are refused, as is what `unfit` names. If not, the pixels are those of `vae.decode` as it is set: each rank
+    decodes all of such latents, and all tiles of a VAE that decodes in tiles.
 
     Raises ValueError for what `why_not` names; then nothing was changed. The VAE is as it was afterwards, also if a
     decode failed.
@@ -68,11 +74,15 @@ def split_vae(vae: Any, group: Group, *, refuses_few_rows: bool = True) -> Itera
         return
     is_tiled = getattr(vae, "use_tiling", None)
     name, whole_decode = type(vae).__name__, vae._decode
-    if is_tiled is not None:
+    if is_strict and is_tiled is not None:
         vae.use_tiling = False
+    tell_tiles = functools.cache(lambda: logger.warning(TILED, name))  # once
 
     def decode(z: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if not refuses_few_rows and not has_rows(name, vae.config, z.shape, group.size):
+        in_tiles = not is_strict and getattr(vae, "use_tiling", False)
+        if in_tiles:
+            tell_tiles()
+        if in_tiles or not (is_strict or has_rows(name, vae.config, z.shape, group.size)):
             return whole_decode(z, *args, **kwargs)
         return _decoded(vae, functools.partial(whole_decode, **kwargs), z, *args, group=group)
 
@@ -81,7 +91,7 @@ def split_vae(vae: Any, group: Group, *, refuses_few_rows: bool = True) -> Itera
         yield
     finally:
         del vae._decode
-        if is_tiled is not None:
+        if is_strict and is_tiled is not None:
             vae.use_tiling = is_tiled
 
 

@@ -20,9 +20,10 @@ from ...parallel.progress import Preview, Progress
 from ...parallel.ranks.seat import Seat
 from ..doors import follow, order
 from ..models.describe import pick_dtype
-from ..models.folder import components_of, read_index
+from ..models.folder import read_index
 from ..models.source import resolve_source
-from .wire import from_wire, to_wire
+from ..pools import preloads_of
+from ..spreading.wire import from_wire, to_wire
 
 OnStep = Callable[[int, int], None]
 
@@ -51,9 +52,8 @@ class Pool:
                 f"plan {named} uses {named.num_ranks} ranks, but the pool has {len(self.devices)} devices; "
                 f"give a plan for {len(self.devices)}, or none"
             )
-        classes = [f"{library}:{name}" for library, name in components_of(index).values() if library != "transformers"]
         asked = {"source": found.id, "plan": str(named), "dtype": number}
-        return PooledPipeline(self, asked, [*classes, *PRELOADED])
+        return PooledPipeline(self, asked, preloads_of(index))
 
     def close(self) -> None:
         """End the ranks."""
@@ -73,10 +73,6 @@ class Pool:
             if self._ranks is None or self._ranks.is_closed:
                 self._ranks = Ranks(self.devices, preload=preload)
             return self._ranks
-
-
-PRELOADED = (".pipelines.spreading.pipeline", ".pipelines.whole.assembled")
-"""What ranks import once, before they are forked."""
 
 
 class PooledPipeline:
@@ -128,6 +124,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
     """Collective: what each rank does."""
     from ..spreading.pipeline import spread
     from .assembled import load_pipeline
+    from .sample import named
 
     follow(request["doors"])
     key = (request["source"], request["dtype"])
@@ -137,9 +134,9 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
         _kept[key] = load_pipeline(request["source"], dtype=request["dtype"], device=seat.device)
         _kept[key].set_progress_bar_config(disable=True)
     arguments = from_wire(request["arguments"])
-    with spread(_kept[key], request["plan"] or seat.num_ranks, on_step=progress.step):
+    with spread(_kept[key], request["plan"] or seat.num_ranks, border=progress.step):
         try:
             made = _kept[key](**arguments)
         except TypeError as error:
             raise ValueError(f"{type(_kept[key]).__name__}: {error}") from error
-    return to_wire(dict(made.items() if hasattr(made, "items") else {"value": made}))
+    return to_wire(named(made))

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-import copy
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils import _pytree as pytree
 
 import latentloom
+from latentloom.parallel.collectives import highest
 from latentloom.parallel.errors import Cancelled
-from latentloom.parallel.mesh import mesh_for
+from latentloom.parallel.mesh import ballot, mesh_for
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.progress import SILENT, Progress
+from latentloom.parallel.ranks.seat import Seat
+from latentloom.pipelines.doors import order
+from latentloom.pipelines.models.folder import read_index
+from latentloom.pipelines.spreading import borders, vae
 from latentloom.pipelines.spreading.branches import KNOWN
-from latentloom.pipelines.spreading.waiting import finished
+from latentloom.pipelines.spreading.wire import to_wire
+from latentloom.pipelines.values import to_plain
+from latentloom.pipelines.verify import size_of
+from latentloom.pipelines.whole import pooled
+from latentloom.pipelines.whole import verified as verify_whole
+from latentloom.pipelines.whole.asked import Asked, apart, farthest, first_step
+from latentloom.pipelines.whole.assembled import load_pipeline
 from zoo.pipelines import TINY
 from zoo.pipelines.tiny import Tiny, build
 
@@ -45,14 +57,14 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
         whole = run(pipe, tiny)
     nudged: list[dict[str, Tensor]] = []
     for nudge in (NUDGE, -NUDGE):
-        with asked.recorded(nudge=nudge):
+        with nudging(asked, nudge):
             nudged.append(run(pipe, tiny))
     steps: list[tuple[int, int]] = []
     before = mesh_for(ParallelPlan.parse(plan)).sent.sent_bytes
     handle = latentloom.spread(pipe, plan, on_step=lambda done, total: steps.append((done, total)))
-    with asked.counted() as first_calls, asked.recorded() as free:
+    with counted(asked) as first_calls, asked.recorded() as free:
         first = run(pipe, tiny, rank)
-    with asked.counted() as calls:
+    with counted(asked) as calls:
         second = run(pipe, tiny, rank)
     found = {
         "drift": max(distance(first, whole), distance(second, whole)),
@@ -63,8 +75,8 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
         "why": handle.why_whole(),
         "steps": [len(steps) // 2, *steps[-1]] if steps else [],
         "sent": mesh_for(ParallelPlan.parse(plan)).sent.sent_bytes - before,
-        "difference": max(apart(asked.again(each), each.output) for each in alone),
-        "first": first_step(free, alone, max(1, len(steps) // 2)),
+        "difference": farthest(apart(asked.again(each), each.output) for each in alone).share,
+        "first": first_step(free, alone, max(1, len(steps) // 2)).share,
     }
     handle.remove()
     found["is_restored"] = marked(run(pipe, tiny)) == marked(whole)
@@ -72,102 +84,37 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
     return found
 
 
-@dataclass(frozen=True)
-class Call:
-    """One call of a transformer."""
-
-    part: str
-    inputs: Any
-    """Positional and named; None where they wait."""
-    output: Any
-    """What the pipeline was given, which may wait."""
-    processors: dict[nn.Module, Any]
-    """Attention processors of the pipeline's own, as in perturbed attention guidance."""
-
-
-class Asked:
-    """What the pipeline asks its transformers."""
-
-    def __init__(self, pipe: Any) -> None:
-        self.parts = {
-            name: part
-            for name, part in pipe.components.items()
-            if isinstance(part, nn.Module) and name.partition("_")[0] in ("transformer", "unconditional")
-        }
-        self.processors = {each: found for part in self.parts.values() for each, found in _processors(part).items()}
-
-    @contextmanager
-    def recorded(self, *, nudge: float = 0.0) -> Iterator[list[Call]]:
-        """The calls within it; `nudge` changes the first one's latents by that factor."""
-        seen: list[Call] = []
-        kinds = {name: type(part) for name, part in self.parts.items()}
-        for name, part in self.parts.items():
-            part.__class__ = _recording(name, kinds[name], seen, nudge, self.processors)
-        try:
-            yield seen
-        finally:
-            for name, part in self.parts.items():
-                part.__class__ = kinds[name]
-
-    @contextmanager
-    def counted(self) -> Iterator[list[str]]:
-        """The calls that this rank computes."""
-        seen: list[str] = []
-        hooks = [
-            part.register_forward_pre_hook(lambda *_, name=name: seen.append(name)) for name, part in self.parts.items()
-        ]
-        try:
-            yield seen
-        finally:
-            for hook in hooks:
-                hook.remove()
-
-    def again(self, call: Call) -> Any:
-        """Collective: the same call of the transformer as it is now, computed by every group of guidance."""
-        args, kwargs = _copy(call.inputs)
-        with torch.no_grad(), _with_processors(call.processors):
-            return nn.Module.__call__(self.parts[call.part], *args, **kwargs)
-
-
-def _processors(part: nn.Module) -> dict[nn.Module, Any]:
-    return {each: each.processor for each in part.modules() if hasattr(each, "processor")}
+@contextmanager
+def counted(asked: Asked) -> Iterator[list[str]]:
+    """The calls that this rank computes."""
+    seen: list[str] = []
+    hooks = [
+        part.register_forward_pre_hook(lambda *_, name=name: seen.append(name)) for name, part in asked.parts.items()
+    ]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 @contextmanager
-def _with_processors(processors: Mapping[nn.Module, Any]) -> Iterator[None]:
-    before: dict[Any, Any] = {each: each.processor for each in processors}
+def nudging(asked: Asked, nudge: float) -> Iterator[None]:
+    """The first call within it is given values that differ by a factor."""
+    seen: list[str] = []
+
+    def before(_: Any, args: Any, kwargs: Any) -> Any:
+        if seen:
+            return None
+        seen.append("nudged")
+        return pytree.tree_map(lambda each: each * (1 + nudge) if _is_value(each) else each, (args, kwargs))
+
+    hooks = [part.register_forward_pre_hook(before, with_kwargs=True) for part in asked.parts.values()]
     try:
-        for each in before:
-            each.processor = processors[each]
         yield
     finally:
-        for each, processor in before.items():
-            each.processor = processor
-
-
-def _recording(name: str, kind: type, seen: list[Call], nudge: float, usual: Mapping[nn.Module, Any]) -> type:
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if nudge and not seen:
-            args, kwargs = pytree.tree_map(lambda each: each * (1 + nudge) if _is_value(each) else each, (args, kwargs))
-        given = None if _waits((args, kwargs)) else _copy((args, kwargs))
-        output = kind.__call__(self, *args, **kwargs)
-        own = {each: found for each, found in _processors(self).items() if found is not usual.get(each)}
-        seen.append(Call(name, given, output if _waits(output) else _copy(output), own))
-        return output
-
-    return type(kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__})
-
-
-def first_step(free: list[Call], alone: list[Call], num_steps: int) -> float:
-    """How far apart the calls of the first step are: as many as a step has on average.
-
-    A guider asks on each rank for its own branches only: then the first is compared with that which is nearest.
-    """
-    wanted = [call.output for call in alone[: max(1, len(alone) // num_steps)]]
-    found = [finished(call.output) for call in free[: len(wanted)]]
-    if len(free) < len(alone):
-        return min(apart(found[0], each) for each in wanted)
-    return max(apart(one, other) for one, other in zip(found, wanted, strict=True))
+        for hook in hooks:
+            hook.remove()
 
 
 def cancelled(pipe: Any, tiny: Tiny, plan: str, rank: int) -> bool:
@@ -201,26 +148,11 @@ def distance(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:
     return max(float((one[name] - other[name]).abs().max()) for name in one)
 
 
-def apart(found: Any, wanted: Any) -> float:
-    """The largest difference of two outputs, of the largest value wanted."""
-    pairs = list(zip(pytree.tree_leaves(found), pytree.tree_leaves(wanted), strict=True))
-    pairs = [(a, b) for a, b in pairs if _is_value(b)]
-    return max(float((a - b).abs().max()) / max(1.0, float(b.abs().max())) for a, b in pairs)
-
-
 def marked(tree: Any) -> int:
     found = 0
     for leaf in pytree.tree_leaves(tree):
         found = zlib.crc32(leaf.contiguous().numpy().tobytes(), found)
     return found
-
-
-def _waits(tree: Any) -> bool:
-    return any(type(each) is not Tensor for each in pytree.tree_leaves(tree) if isinstance(each, Tensor))
-
-
-def _copy(tree: Any) -> Any:
-    return pytree.tree_map(copy.deepcopy, tree)
 
 
 def _is_value(value: Any) -> bool:
@@ -281,3 +213,67 @@ def refused_text(rank: int) -> None:
     pipe = build(tiny)
     with latentloom.spread(pipe, "ulysses=2"):
         pipe(**{**tiny.call(), "max_sequence_length": 9000})
+
+
+def voted(rank: int, folder: str) -> tuple[int, tuple[int, int], tuple[int, int]]:
+    """How often a rank of a pool votes in a run, and its first and last step."""
+    steps: list[tuple[int, int]] = []
+    votes: list[int] = []
+
+    def vote(wish: int, group: Any = None) -> int:
+        votes.append(wish)
+        return highest(wish, ballot())
+
+    class Voting(Progress):
+        def step(self, done: int, total: int, preview: Any = None) -> None:
+            vote(0)
+            steps.append((done, total))
+
+    call = {**TINY["FluxFillPipeline"].call(), "output_type": "np"}
+    request = {"doors": order(), "source": folder, "dtype": "fp32", "plan": "ulysses=2", "arguments": to_wire(call)}
+    with patch.object(borders, "highest", vote):
+        pooled.on_rank(request, Voting(), Seat(rank=rank, num_ranks=2, device="cpu"))
+    return len(votes), steps[0], steps[-1]
+
+
+def tiled(rank: int) -> dict[str, Any]:
+    """A picture decoded in tiles, as it is alone and as it is spread, and how often that was told."""
+    tiny = TINY["FluxPipeline"]
+    pipe = build(tiny)
+    untiled = run(pipe, tiny)
+    pipe.vae.tile_latent_min_size, pipe.vae.tile_sample_min_size = 4, 32
+    pipe.vae.enable_tiling()
+    alone = run(pipe, tiny)
+    with patch.object(vae.logger, "warning") as warning, latentloom.spread(pipe, "ulysses=2"):
+        spread = [run(pipe, tiny) for _ in range(2)]
+    return {
+        "tiled": max(distance(each, alone) for each in spread),
+        "untiled": distance(untiled, alone),
+        "told": warning.call_count,
+        "is_restored": pipe.vae.use_tiling,
+    }
+
+
+def verified(rank: int, folder: str, size: str, plans: str, spoilt: bool = False) -> list[dict[str, Any]]:
+    """What `latentloom verify` runs on a rank; `spoilt`: the second one's weights are others."""
+    width, height = size_of(size)
+    kind = read_index(Path(folder))["_class_name"]
+    request = {
+        "doors": order(),
+        "source": folder,
+        "pipeline": kind,
+        "dtype": "fp32",
+        "width": width,
+        "height": height,
+        "plans": to_plain([ParallelPlan.parse(plan) for plan in plans.split()]),
+    }
+
+    def load(*args: Any, **options: Any) -> Any:
+        pipe = load_pipeline(*args, **options)
+        if rank and spoilt:
+            for weight in pipe.transformer.parameters():
+                weight.data = weight.data * 1.01
+        return pipe
+
+    with patch.object(verify_whole, "load_pipeline", load):
+        return verify_whole.on_rank(request, SILENT, Seat(rank=rank, num_ranks=2, device="cpu"))

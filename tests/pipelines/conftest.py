@@ -78,6 +78,22 @@ def pair() -> Iterator[Any]:
         yield pair
 
 
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`saved(name)` is the folder of that pipeline of the zoo; do not change what is in it."""
+    root = tmp_path_factory.mktemp("saved")
+
+    def folder(name: str) -> Path:
+        if not (root / name).exists():
+            from zoo.pipelines import TINY
+            from zoo.pipelines.tiny import build
+
+            build(TINY[name]).save_pretrained(root / name)
+        return root / name
+
+    return folder
+
+
 @pytest.fixture
 def resettable_peak() -> None:
     """Skips where the system does not let a process count its most memory anew."""

@@ -24,19 +24,6 @@ def pool(warm_pools: None) -> Iterator[Any]:
         yield pool
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The folder of a tiny pipeline."""
-    root = tmp_path_factory.mktemp("saved")
-
-    def folder(name: str) -> Path:
-        if not (root / name).exists():
-            build(TINY[name]).save_pretrained(root / name)
-        return root / name
-
-    return folder
-
-
 def called(name: str) -> dict[str, Any]:
     return {**TINY[name].call(), "generator": torch.Generator().manual_seed(0), "output_type": "np"}
 

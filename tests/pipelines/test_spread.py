@@ -1,5 +1,7 @@
 """`latentloom.spread`: a diffusers pipeline gives on several ranks what it gives on one; bench/pipelines.py has all."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,9 +42,21 @@ def test_tokens_are_shared_out_by_each_strategy(pair: Ranks, name: str, plan: st
     assert held(pair, name, plan)["sent"]
 
 
-def test_chunks_are_counted_as_steps(pair: Ranks) -> None:
-    borders, done, total = held(pair, "HeliosPipeline", "ulysses=2")["steps"]
+@pytest.mark.parametrize("name", ["HeliosPipeline", "AnyFlowFARPipeline"])
+def test_chunks_are_counted_as_steps_also_without_a_progress_bar(pair: Ranks, name: str) -> None:
+    borders, done, total = held(pair, name, "ulysses=2")["steps"]
     assert borders == done == total > 4
+
+
+def test_a_rank_of_a_pool_votes_once_a_step(pair: Ranks, saved: Callable[[str], Path]) -> None:
+    for votes, first, last in pair.run("bodies.spreading:voted", str(saved("FluxFillPipeline"))):
+        assert votes == 4 and first == (1, 4) and last == (4, 4)
+
+
+def test_a_vae_that_was_told_to_decode_in_tiles_does_so(pair: Ranks) -> None:
+    for found in pair.run("bodies.spreading:tiled"):
+        assert found["tiled"] <= 1e-5 < found["untiled"]
+        assert found["told"] == 1 and found["is_restored"]
 
 
 @pytest.mark.parametrize("name", ["ChromaPipeline", "LTX2Pipeline"])

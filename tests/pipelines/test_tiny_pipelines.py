@@ -1,7 +1,12 @@
 """The table of tiny pipelines is complete, and few of them do without their text encoder."""
 
+import pytest
+
+from bodies.spreading import distance, nudging, run
+from latentloom.pipelines.whole.asked import Asked
 from zoo.pipelines import LEFT_OUT, MODULES, TINY
 from zoo.pipelines.live import live_pipelines
+from zoo.pipelines.tiny import build
 
 
 def class_of(row: str) -> str:
@@ -23,3 +28,12 @@ def test_no_two_modules_name_the_same_row() -> None:
 
 def test_at_most_40_pipelines_are_given_embeddings_in_place_of_a_text_encoder() -> None:
     assert len({class_of(row) for row, tiny in TINY.items() if tiny.embeds}) <= 40
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # diffusers' own
+def test_a_change_of_the_noise_shows_where_pixels_have_eight_bits() -> None:
+    tiny = TINY["Cosmos2TextToImagePipeline"]
+    pipe = build(tiny)
+    whole = run(pipe, tiny)
+    with nudging(Asked(pipe)):
+        assert 0 < distance(run(pipe, tiny), whole) < 1e-3

@@ -1,0 +1,132 @@
+"""What a pipeline asks its transformers: each call as it was, asked again when they are split, and how far apart."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from ..spreading.pipeline import denoisers_of
+from ..spreading.waiting import finished, is_waited_for
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a transformer."""
+
+    part: str
+    inputs: Any
+    """Positional and named; None where they wait."""
+    output: Any
+    """What the pipeline was given, which may wait."""
+    processors: dict[nn.Module, Any]
+    """Attention processors of the pipeline's own, as in perturbed attention guidance."""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """How far two outputs are apart."""
+
+    difference: float
+    largest: float
+    """Of the values wanted."""
+
+    @property
+    def share(self) -> float:
+        """The difference as a part of the largest value, or of 1 if that is smaller; infinite where one is a NaN."""
+        share = self.difference / max(1.0, self.largest)
+        return math.inf if math.isnan(share) else share
+
+
+class Asked:
+    """What a pipeline asks its transformers from now on; that of a spread one too."""
+
+    def __init__(self, pipe: Any) -> None:
+        self.parts = denoisers_of(pipe)
+        self._usual = {each: found for part in self.parts.values() for each, found in _processors(part).items()}
+
+    @contextmanager
+    def recorded(self) -> Iterator[list[Call]]:
+        """The calls within it, in order, with copies of what they took and gave."""
+        seen: list[Call] = []
+        kinds = {name: type(part) for name, part in self.parts.items()}
+        for name, part in self.parts.items():
+            part.__class__ = self._recording(name, kinds[name], seen)
+        try:
+            yield seen
+        finally:
+            for name, part in self.parts.items():
+                part.__class__ = kinds[name]
+
+    def again(self, call: Call) -> Any:
+        """Collective where it is split: the same call of the transformer as it is now, by every group of guidance."""
+        args, kwargs = _copy(call.inputs)
+        with torch.no_grad(), _with_processors(call.processors):
+            return nn.Module.__call__(self.parts[call.part], *args, **kwargs)
+
+    def _recording(self, name: str, kind: type, seen: list[Call]) -> type:
+        def call(part: Any, *args: Any, **kwargs: Any) -> Any:
+            given = None if is_waited_for((args, kwargs)) else _copy(finished((args, kwargs)))
+            output = kind.__call__(part, *args, **kwargs)
+            own = {each: found for each, found in _processors(part).items() if found is not self._usual.get(each)}
+            seen.append(Call(name, given, output if is_waited_for(output) else _copy(finished(output)), own))
+            return output
+
+        return type(kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__})
+
+
+def first_step(free: Sequence[Call], alone: Sequence[Call], num_steps: int) -> Apart:
+    """How far apart the calls of the first of `num_steps` steps are: as many as a step has on average.
+
+    A guider asks on each rank for its own branches only: then the first is compared with that which is nearest.
+    """
+    wanted = [call.output for call in alone[: max(1, len(alone) // num_steps)]]
+    found = [finished(call.output) for call in free[: len(wanted)]]
+    if len(free) < len(alone):
+        return min((apart(found[0], each) for each in wanted), key=lambda each: each.share)
+    return farthest(apart(one, other) for one, other in zip(found, wanted, strict=True))
+
+
+def apart(found: Any, wanted: Any) -> Apart:
+    """How far two outputs of a transformer are apart: where they are farthest, by the largest value of each tensor."""
+    pairs = zip(pytree.tree_leaves(found), pytree.tree_leaves(wanted), strict=True)
+    return farthest(_between(a, b) for a, b in pairs if _is_value(b))
+
+
+def farthest(pairs: Iterable[Apart]) -> Apart:
+    return max(pairs, key=lambda each: each.share, default=Apart(0.0, 0.0))
+
+
+def _between(found: Tensor, wanted: Tensor) -> Apart:
+    return Apart(float((found - wanted).abs().max()), float(wanted.abs().max()))
+
+
+def _is_value(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point() and value.numel() > 0
+
+
+def _copy(tree: Any) -> Any:
+    return pytree.tree_map(copy.deepcopy, tree)
+
+
+def _processors(part: nn.Module) -> dict[nn.Module, Any]:
+    return {each: each.processor for each in part.modules() if hasattr(each, "processor")}
+
+
+@contextmanager
+def _with_processors(processors: Mapping[nn.Module, Any]) -> Iterator[None]:
+    before: dict[Any, Any] = {each: each.processor for each in processors}
+    try:
+        for each in before:
+            each.processor = processors[each]
+        yield
+    finally:
+        for each, processor in before.items():
+            each.processor = processor
