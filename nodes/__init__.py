@@ -26,6 +26,7 @@ from .steps.pictures import image_grid, load_image, resize_image, save_image
 from .steps.planning import parallel_plan
 from .steps.text import choose_text, join_text, note, seed
 from .steps.videos import save_video
+from .steps.whole.node import run_pipeline
 
 __all__ = [
     "choose_text",
@@ -43,6 +44,7 @@ __all__ = [
     "note",
     "parallel_plan",
     "resize_image",
+    "run_pipeline",
     "sampler_options",
     "save_image",
     "save_video",

@@ -112,10 +112,16 @@ class Pools:
 POOLS = Pools()
 
 
+WHOLE = (".pipelines.whole.called", ".pipelines.whole.assembled", ".pipelines.spreading.pipeline")
+"""What a rank imports to run pipelines as a whole."""
+
+
 def preloads(model: Model) -> list[str]:
     """What ranks will need for this model: imported once, before they are forked."""
     named = components_of(read_index(Path(model.folder)))
     known = [f"{library}:{class_name}" for library, class_name in named.values()]
+    if not model.family:
+        return [*WHOLE, *known]
     family = FAMILIES[model.family]
     blocks = f"diffusers:{family.pipelines[0]}"  # its module imports what the family's modular blocks do
     return [

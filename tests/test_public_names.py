@@ -40,6 +40,7 @@ NODES = {
     "LoomNote": "note",
     "LoomParallelPlan": "parallel_plan",
     "LoomResizeImage": "resize_image",
+    "LoomRunPipeline": "run_pipeline",
     "LoomSamplerOptions": "sampler_options",
     "LoomSaveImage": "save_image",
     "LoomSaveVideo": "save_video",

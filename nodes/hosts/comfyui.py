@@ -16,6 +16,7 @@ from ...parallel.errors import Cancelled
 from ...parallel.progress import Preview, Progress
 from ...pipelines.values import Image
 from ..files.workspace import Workspace
+from ..graph.choosing import fixed_inputs, unfolded
 from ..graph.spec import InputSpec, NodeSpec, Saved, files_of
 from .comfy_file import OURS, without_marks
 
@@ -47,7 +48,7 @@ class Node:
         given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
         progress = ComfyProgress()
         try:
-            made = spec.make(given, progress=progress, workspace=workspace)
+            made = spec.make(unfolded(spec, given), progress=progress, workspace=workspace)
         except Cancelled:
             progress.raise_interrupt()
             raise
@@ -85,9 +86,12 @@ def comfy_type(kind: str) -> str:
 
 
 def input_types(spec: NodeSpec) -> dict[str, Any]:
-    """ComfyUI's `INPUT_TYPES`. What has a default is optional, so that a prompt need not spell it out."""
+    """ComfyUI's `INPUT_TYPES`. What has a default is optional, so that a prompt need not spell it out.
+
+    A node always has the same sockets there: its dynamic combo, which changes them, is for classes of its V3 API only.
+    """
     result: dict[str, Any] = {"required": {}, "optional": {}}
-    for socket in spec.inputs:
+    for socket in fixed_inputs(spec):
         result["required" if socket.required else "optional"][socket.name] = _input_type(socket)
     if spec.is_output:
         result["hidden"] = HIDDEN
@@ -113,8 +117,7 @@ def _input_type(socket: InputSpec) -> tuple[Any, dict[str, Any]]:
 
 
 def _from_comfy(spec: NodeSpec, name: str, value: Any) -> Any:
-    socket = spec.input(name)
-    if socket is not None and socket.type == "Image":
+    if any(socket.name == name and socket.type == "Image" for socket in fixed_inputs(spec)):
         return Image(pixels=value.clone())  # the host runs under inference mode and may reuse the tensor
     return value
 

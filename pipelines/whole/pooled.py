@@ -22,6 +22,7 @@ from ..doors import follow, order
 from ..models.describe import pick_dtype
 from ..models.folder import components_of, read_index
 from ..models.source import resolve_source
+from ..pools import WHOLE
 from .wire import from_wire, to_wire
 
 OnStep = Callable[[int, int], None]
@@ -53,7 +54,7 @@ class Pool:
             )
         classes = [f"{library}:{name}" for library, name in components_of(index).values() if library != "transformers"]
         asked = {"source": found.id, "plan": str(named), "dtype": number}
-        return PooledPipeline(self, asked, [*classes, *PRELOADED])
+        return PooledPipeline(self, asked, [*classes, *WHOLE])
 
     def close(self) -> None:
         """End the ranks."""
@@ -73,10 +74,6 @@ class Pool:
             if self._ranks is None or self._ranks.is_closed:
                 self._ranks = Ranks(self.devices, preload=preload)
             return self._ranks
-
-
-PRELOADED = (".pipelines.spreading.pipeline", ".pipelines.whole.assembled")
-"""What ranks import once, before they are forked."""
 
 
 class PooledPipeline:
@@ -120,26 +117,12 @@ class _Watched(Progress):
             raise Cancelled
 
 
-_kept: dict[tuple[str, str], Any] = {}
-"""The pipeline that this rank has loaded, by source and number format."""
-
-
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
     """Collective: what each rank does."""
-    from ..spreading.pipeline import spread
-    from .assembled import load_pipeline
+    from .called import Whole, call
 
     follow(request["doors"])
-    key = (request["source"], request["dtype"])
-    if key not in _kept:
-        _kept.clear()  # before the next takes its place
-        progress.phase("loading the pipeline", is_loading=True)
-        _kept[key] = load_pipeline(request["source"], dtype=request["dtype"], device=seat.device)
-        _kept[key].set_progress_bar_config(disable=True)
-    arguments = from_wire(request["arguments"])
-    with spread(_kept[key], request["plan"] or seat.num_ranks, on_step=progress.step):
-        try:
-            made = _kept[key](**arguments)
-        except TypeError as error:
-            raise ValueError(f"{type(_kept[key]).__name__}: {error}") from error
-    return to_wire(dict(made.items() if hasattr(made, "items") else {"value": made}))
+    named = {name: request.get(name, "") for name in ("revision", "fingerprint", "class_name")}
+    whole = Whole(source=request["source"], dtype=request["dtype"], device=seat.device, **named)
+    plan = request["plan"] or seat.num_ranks
+    return to_wire(call(whole, from_wire(request["arguments"]), progress, plan=plan))

@@ -41,13 +41,14 @@ def add_routes(router: APIRouter, server: Server) -> None:
     def export_comfyui(body: GraphBody) -> dict[str, Any]:
         """The prompt that ComfyUI runs with our nodes installed."""
         graph = graph_from_plain(body.graph)
-        ensure(graph, SPECS)
+        ensure(graph, SPECS, workspace=server.settings.reading())
         return to_comfy(graph, SPECS)
 
     @router.post("/check")
     def check_workflow(body: CheckBody) -> Problems:
         """Everything that keeps the workflow from running."""
-        return Problems(problems=check(graph_from_plain(body.graph), SPECS, body.overrides)[:MAX_PROBLEMS])
+        found = check(graph_from_plain(body.graph), SPECS, body.overrides, workspace=server.settings.reading())
+        return Problems(problems=found[:MAX_PROBLEMS])
 
     @router.post("/plan")
     def plan(body: PlanBody) -> PlanView:
