@@ -16,8 +16,13 @@ HIDDEN = ("call", "fingerprint", "migrate", "injected", "paths", "sketch", "deno
 
 def catalog(id: str = "") -> list[dict[str, Any]]:
     """Every node, or one, as JSON data. A pipeline class names Run Pipeline with its sockets."""
-    specs = [find(id)] if id else SPECS.values()
-    return [{f.name: _plain(getattr(s, f.name)) for f in dataclasses.fields(s) if f.name not in HIDDEN} for s in specs]
+    return [entry(spec) for spec in ([find(id)] if id else SPECS.values())]
+
+
+def entry(spec: NodeSpec) -> dict[str, Any]:
+    """One node as JSON data; `chosen_by` are the inputs that decide which others it has."""
+    found = {f.name: _plain(getattr(spec, f.name)) for f in dataclasses.fields(spec) if f.name not in HIDDEN}
+    return {**found, "chosen_by": list(spec.chooser.by) if spec.chooser else []}
 
 
 def table() -> str:

@@ -83,6 +83,7 @@ GET /runs/{id}/previews/{node}
 GET /shared/{token}
 GET /static/{name}
 GET /templates
+POST /sockets
 POST /text
 GET /uploads
 POST /uploads

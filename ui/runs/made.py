@@ -87,12 +87,12 @@ def behind(graph: Graph, node: str, specs: Specs) -> tuple[str, int | None]:
 def _values(graph: Graph, node: str, specs: Specs) -> Iterator[tuple[str, str, Any]]:
     """(socket, widget, value) of all values behind a node, the nearest first; what is not set has its default."""
     params = param_values(graph, {})
-    known = specs_of(graph, specs, {}, with_overrides(graph, {}))
+    by_node = specs_of(graph, specs, {}, with_overrides(graph, {}))
     seen = {node}
     waiting = [node]
     while waiting:
         name = waiting.pop(0)
-        spec = known.get(name)
+        spec = by_node.get(name)
         inputs = graph.nodes[name].inputs
         for socket, entry in inputs.items():
             if not isinstance(entry, Link):
