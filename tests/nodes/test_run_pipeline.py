@@ -160,6 +160,23 @@ def test_pictures_go_in_and_another_class_is_made_of_the_same_folder() -> None:
     assert video is None and np.array_equal(image.pixels.numpy(), made.images)
 
 
+def test_a_folder_of_no_family_runs_by_the_class_it_names(tmp_path: Path) -> None:
+    from zoo.pipelines import TINY
+    from zoo.pipelines.tiny import build, painted
+
+    pipe = build(TINY["FluxFillPipeline"])
+    pipe.save_pretrained(tmp_path)
+    alone = pipe(**TINY["FluxFillPipeline"].call(), generator=torch.Generator().manual_seed(0), output_type="np")
+    pictures = {name: Image(pixels=as_pixels(picture)) for name, picture in painted().items()}
+    given = {**TINY["FluxFillPipeline"].call(), **pictures}
+    image, _ = run_pipeline(str(tmp_path), **given)
+    assert np.array_equal(image.pixels.numpy(), alone.images)
+
+
+def as_pixels(picture: Pillow.Image) -> torch.Tensor:
+    return torch.from_numpy(np.array(picture.convert("RGB"))).unsqueeze(0) / 255
+
+
 class Watched(Progress):
     def __init__(self, cancel_at: int = 0) -> None:
         self.steps: list[tuple[int, int]] = []
@@ -261,7 +278,7 @@ def test_frames_sound_and_layers_become_values_of_wires() -> None:
     image, video = values_of(ltx, {"frames": frames, "audio": torch.zeros(1, 2, 10)}, {"frame_rate": 12.0})
     assert image is None and isinstance(video, Video) and video.fps == 12
     assert np.array_equal(video.pixels.numpy(), frames)
-    assert values_of(ltx, {"frames": frames, "audio": None}, {})[1].fps == 24
+    assert values_of(ltx, {"frames": frames}, {})[1].fps == 24
     pictures = [Pillow.new("RGB", (6, 4), "red")] * 3
     clip = values_of(signature_of("WanPipeline"), {"frames": [pictures]}, {})[1]
     assert clip.pixels.shape == (1, 3, 4, 6, 3) and clip.fps == 16

@@ -129,9 +129,9 @@ def values_of(signature: Signature, found: Mapping[str, Any], arguments: Mapping
     """What the pipeline gave, as a value for each of `SHOWN`; None where it gives no such thing."""
     from ....pipelines.whole.shown import image_of, video_of
 
-    parts = {output: found[name] for output, name in signature.outputs.items()}
-    image = image_of(parts["image"]) if "image" in parts else None
-    video = video_of(parts["video"], _fps(signature, arguments)) if "video" in parts else None
+    parts = {output: found.get(name) for output, name in signature.outputs.items()}  # diffusers leaves out what is None
+    image = image_of(parts["image"]) if parts.get("image") is not None else None
+    video = video_of(parts["video"], _fps(signature, arguments)) if parts.get("video") is not None else None
     return image, video
 
 
