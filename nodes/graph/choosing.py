@@ -47,7 +47,7 @@ def specs_of(
             try:
                 found[name] = spec.chooser.choose(_given(spec.chooser, graph, overrides, inputs[name])) or spec
             except ValueError:
-                continue  # `faults` tells
+                continue  # `settled` tells
     return found
 
 

@@ -46,6 +46,8 @@ def fault(socket: InputSpec, value: Any) -> tuple[str, str] | None:
     name, kind = socket.name, socket.type
     if value is None and not socket.required and socket.default is None:
         return None
+    if socket.widget == "json" and isinstance(value, list | dict):
+        return None
     if kind in LISTS and isinstance(value, list | tuple):
         each = dataclasses.replace(socket, type=LISTS[kind], required=True)
         return next((found for item in value if (found := fault(each, item))), None)

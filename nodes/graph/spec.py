@@ -33,7 +33,7 @@ class Socket:
     """Goes into `Annotated[...]` beside a parameter's or the result's type.
 
     `widget` tells a page how to draw the value: a "picture" is a path of an input file, a "model" a source, a "json" a
-    text that is JSON, or empty.
+    text that is JSON, or empty, or a list or an object as it is.
     """
 
     help: str = ""

@@ -22,7 +22,7 @@ from latentloom.nodes.graph.graph import graph_from_plain, read_graph
 from latentloom.nodes.hosts.comfy_file import from_comfy, to_comfy
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from latentloom.nodes.steps.whole.node import base_spec, choose
-from latentloom.nodes.steps.whole.sockets import values_of, why_not
+from latentloom.nodes.steps.whole.sockets import arguments_of, values_of, why_not
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines.pools import POOLS
@@ -81,6 +81,14 @@ def test_json_is_checked_where_a_class_takes_what_no_socket_is_made_for() -> Non
     given = {"pipeline": "LTXConditionPipeline", "prompt": "a"}
     assert check(workflow(**given, conditions="[1, 2]"), SPECS) == []
     assert [each.code for each in check(workflow(**given, conditions="[1, 2"), SPECS)] == ["not_json"]
+    assert check(workflow(**given, conditions={"value": {"frame": 2}}), SPECS) == []
+    framepack = signature_of("HunyuanVideoFramepackPipeline")
+    image, template = Image(pixels=torch.zeros(1, 4, 4, 3)), {"template": "{}", "crop_start": 5}
+    for told in (template, json.dumps(template)):
+        assert (
+            arguments_of(framepack, {"prompt": "a", "image": image, "prompt_template": told})["prompt_template"]
+            == template
+        )
 
 
 def test_wires_are_checked_by_the_class_too() -> None:

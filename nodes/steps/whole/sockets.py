@@ -112,7 +112,7 @@ def _argument(kind: Kind, value: Any) -> Any:
     if value is None:
         return None
     if kind == "json":
-        return json.loads(value) if value.strip() else None
+        return value if not isinstance(value, str) else json.loads(value) if value.strip() else None
     if kind in ("texts", "numbers", "integers"):
         return list(value)
     if kind not in ("picture", "pictures", "video"):
