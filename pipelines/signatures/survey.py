@@ -143,7 +143,9 @@ def row_of(pipeline: type[DiffusionPipeline]) -> dict[str, Any]:
     }
     if "video" in gives:
         row["fps"] = next((name for name in ("frame_rate", "fps") if name in takes), _taught_fps(pipeline))
-    if lacks := [name for name, kind in kinds.items() if kind == "tensor" and found[name].default is inspect._empty]:
+    if lacks := [
+        name for name, kind in kinds.items() if kind == "tensor" and found[name].default is inspect.Parameter.empty
+    ]:
         row["lacks"] = lacks
     return row
 
@@ -151,9 +153,10 @@ def row_of(pipeline: type[DiffusionPipeline]) -> dict[str, Any]:
 def _annotation(parameter: inspect.Parameter) -> Any:
     """Of a parameter without one, or whose lists do not say of what, that of its default."""
     own, default = parameter.annotation, parameter.default
-    if own is inspect.Parameter.empty and default is not inspect.Parameter.empty:
-        return type(default)
-    return types.GenericAlias(list, (type(default[0]),)) if own is list and default else own
+    if own is inspect.Parameter.empty:
+        return own if default is own else type(default)
+    is_told = own is list and isinstance(default, list) and default
+    return types.GenericAlias(list, (type(default[0]),)) if is_told else own
 
 
 def _parameter(kind: Any, parameter: inspect.Parameter, *, is_alone: bool) -> list[Any]:
