@@ -77,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     run = _command(commands, "run", run_command, "run a workflow file")
-    run.add_argument("file", type=Path, help="a workflow, or a picture or video that latentloom made")
+    run.add_argument("file", type=Path, help="a workflow, or a picture, video or sound that latentloom made")
     run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter, or node.socket")
     run.add_argument(
         "--sweep", action="append", default=[], metavar="NAME=1..4", help="a run for each value: 1..4 or a,b,c"
@@ -118,7 +118,7 @@ def parser() -> argparse.ArgumentParser:
     _nodes_option(nodes)
     nodes.add_argument("--json", action="store_true")
 
-    show = _command(commands, "show", show_command, "print the workflow that a picture or video carries")
+    show = _command(commands, "show", show_command, "print the workflow that a picture, video or sound carries")
     show.add_argument("file", type=Path)
     show.add_argument("--comfyui", action="store_true", help="as a ComfyUI API prompt")
 

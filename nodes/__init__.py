@@ -17,6 +17,7 @@ preview/: What a workflow would do before it runs: its plan on these devices, an
 steps/: The node functions, by what they do; each imports what it needs when it is called.
 """
 
+from .steps.audio import load_audio, save_audio
 from .steps.canvas import empty_latents, upscale_latents
 from .steps.decoding import decode, decode_video, video_frames
 from .steps.denoising import denoise, sampler_options
@@ -38,6 +39,7 @@ __all__ = [
     "encode_text",
     "image_grid",
     "join_text",
+    "load_audio",
     "load_image",
     "load_lora",
     "load_model",
@@ -46,6 +48,7 @@ __all__ = [
     "resize_image",
     "run_pipeline",
     "sampler_options",
+    "save_audio",
     "save_image",
     "save_video",
     "seed",

@@ -6,6 +6,7 @@ import dataclasses
 
 from .graph.spec import NodeSpec, read_spec
 from .hosts.comfyui import comfy_title, node_class
+from .steps.audio import audio_fingerprint, load_audio, save_audio
 from .steps.canvas import empty_latents, empty_sketch, upscale_latents, upscale_sketch
 from .steps.decoding import decode, decode_video, video_frames
 from .steps.denoising import denoise, denoise_sketch, denoises, sampler_options
@@ -77,6 +78,10 @@ NODE_CLASS_MAPPINGS = {
     "LoomResizeImage": node_class(read_spec(resize_image, title="Resize Image", category="picture")),
     "LoomImageGrid": node_class(read_spec(image_grid, title="Image Grid", category="picture")),
     "LoomSaveVideo": node_class(read_spec(save_video, title="Save Video", category="picture", is_output=True)),
+    "LoomLoadAudio": node_class(
+        read_spec(load_audio, title="Load Audio", category="sound", fingerprint=audio_fingerprint)
+    ),
+    "LoomSaveAudio": node_class(read_spec(save_audio, title="Save Audio", category="sound", is_output=True)),
     "LoomJoinText": node_class(read_spec(join_text, title="Join Text", category="text")),
     "LoomChooseText": node_class(read_spec(choose_text, title="Choose Text", category="text")),
     "LoomSeed": node_class(read_spec(seed, title="Seed", category="text")),

@@ -4,7 +4,7 @@ Every value crosses a process border as plain data: `to_plain` gives nested dict
 and CPU tensors, `from_plain` reads them back. Values that hold tensors compare by identity.
 """
 
-# B batch, H height, W width, C channels, F frames
+# B batch, H height, W width, C channels, F frames, S samples
 
 from __future__ import annotations
 
@@ -122,6 +122,14 @@ class Video:
     fps: float
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Audio:
+    """Sounds as B C S floats in -1..1, on the CPU, with `rate` samples a second in each channel."""
+
+    waveform: Tensor
+    rate: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
     """How to walk from noise to picture, beyond the number of steps. Zero means the model's own."""
@@ -137,7 +145,7 @@ class Sampling:
     guidance_rescale: float = 0.0
 
 
-Value = Lora | Model | Conditioning | Latents | Image | Video | Sampling
+Value = Lora | Model | Conditioning | Latents | Image | Video | Audio | Sampling
 V = TypeVar("V")
 
 

@@ -1,26 +1,39 @@
 """Tiny model folders and warm ranks for all tests."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more threads than cores only wait
+
 GROUPS = {
     "ranks": [
         "tests/parallel/",
         "tests/test_devices.py",
         "tests/test_doors.py",
+        "tests/test_layers.py",
         "tests/test_ranks.py",
+        "tests/test_readme.py",
         *(
             f"tests/pipelines/test_{name}.py"
             for name in ("cluster", "drills", "loaded", "placement", "rank_work", "shared_pages", "split_vae")
         ),
-        *(f"tests/pipelines/test_{name}.py" for name in ("step_cache", "stored_shares", "verify")),
+        *(
+            f"tests/pipelines/test_{name}.py"
+            for name in ("pooled", "requests", "spread", "step_cache", "stored_shares", "verify")
+        ),
     ],
-    "page": ["tests/ui/test_page_", "tests/ui/test_bundle.py"],
+    "page": [
+        *(
+            f"tests/ui/test_{name}"
+            for name in ("page_", "bundle.py", "ui_command.py", "gradio_client.py", "readme_example")
+        )
+    ],
 }
-"""What shares warm processes, by how its path begins: it starts ranks, or a browser. These take longest."""
+"""What shares warm processes, by how its path begins: ranks and other forks, or a browser. These take longest."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -68,3 +81,20 @@ def ranks() -> Iterator[Any]:
 
     with Ranks(4) as ranks:
         yield ranks
+
+
+@pytest.fixture(scope="session")
+def warm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from support.warm_server import warm_server
+
+    with warm_server(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def warm_pools(warm_server: Any) -> Iterator[None]:
+    """The pools of a module start without importing what others have imported: seconds each time."""
+    from support.warm_server import pools_from
+
+    with pools_from(warm_server):
+        yield

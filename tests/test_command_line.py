@@ -15,9 +15,13 @@ from typing import Any
 import pytest
 
 from latentloom.__main__ import main
+from latentloom.pipelines.models.describe import pick_device
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRST = str(ROOT / "workflows" / "bobbin" / "first_picture.json")
+SMALL = ["--set=denoise.steps=2", "--set=empty_latents.width=64", "--set=empty_latents.height=64"]
+CPU = "--set=load_model.device=cpu"
+"""Keeps a run from asking torch what accelerators there are, before its first node."""
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +47,7 @@ def pixels(path: str | Path) -> bytes:
 
 
 def test_run_makes_a_picture_and_a_manifest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", FIRST, "--set", "prompt=a green ring"]) == 0
+    assert main(["run", FIRST, *SMALL, "--set", "prompt=a green ring"]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "output" / "picture.png")
     manifest = json.loads((tmp_path / "output" / "manifest.json").read_text())
     assert set(manifest["nodes"]) == {"load_model", "encode_text", "empty_latents", "denoise", "decode", "save"}
@@ -52,7 +56,7 @@ def test_run_makes_a_picture_and_a_manifest(tmp_path: Path, capsys: pytest.Captu
 def test_show_prints_the_workflow_of_a_picture_and_running_that_gives_the_same_pixels(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", FIRST, "--set", "prompt=a blue heart", "--set", "denoise.steps=3", "--out", "one"]) == 0
+    assert main(["run", FIRST, "--set", "prompt=a blue heart", *SMALL, "--out", "one"]) == 0
     capsys.readouterr()
     assert main(["show", "one/picture.png"]) == 0
     shown = capsys.readouterr().out
@@ -64,7 +68,7 @@ def test_show_prints_the_workflow_of_a_picture_and_running_that_gives_the_same_p
 
 
 def test_picture_opens_as_a_comfyui_prompt(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", FIRST]) == 0
+    assert main(["run", FIRST, *SMALL]) == 0
     capsys.readouterr()
     assert main(["show", "output/picture.png", "--comfyui"]) == 0
     prompt = json.loads(capsys.readouterr().out)
@@ -74,7 +78,7 @@ def test_picture_opens_as_a_comfyui_prompt(capsys: pytest.CaptureFixture[str]) -
 
 def test_unchanged_run_is_all_cached_and_a_new_seed_runs_what_depends_on_it(capsys: pytest.CaptureFixture[str]) -> None:
     def states(*options: str) -> dict[str, str]:
-        assert main(["run", FIRST, "--json", *options]) == 0
+        assert main(["run", FIRST, "--json", *SMALL, *options]) == 0
         events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         return {e["node"]: e["kind"] for e in events if e["kind"] in ("cached", "finished")}
 
@@ -107,7 +111,7 @@ def test_sweep_makes_a_folder_for_each_value_and_resume_skips_them(
 
 
 def test_json_ends_with_an_envelope(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", FIRST, "--json"]) == 0
+    assert main(["run", FIRST, "--json", *SMALL]) == 0
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert last["kind"] == "result"
     assert last["state"] == "ok"
@@ -283,6 +287,9 @@ def test_image_to_image_keeps_what_strength_leaves(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
 def test_ctrl_c_in_the_middle_ends_with_130_and_leaves_nothing_half_written(tmp_path: Path) -> None:
     file = workflow(tmp_path, steps=1000)
+    plain = json.loads(Path(file).read_text())
+    plain["nodes"]["empty_latents"]["inputs"] |= {"width": 64, "height": 64}
+    Path(file).write_text(json.dumps(plain))
     boot = f"import runpy, sys; runpy.run_path({str(ROOT / 'tests' / 'support' / 'checkout.py')!r}); "
     code = boot + f"from latentloom.__main__ import main; sys.exit(main(['run', {file!r}, '--json']))"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -359,6 +366,11 @@ def test_help_and_check_import_no_torch() -> None:
     assert result.stdout.splitlines()[-1] == "[]"
 
 
+def test_the_cpu_is_taken_by_its_name_without_asking_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert pick_device("cpu") == "cpu"
+
+
 def test_moved_checkout_still_finds_its_model(tmp_path: Path) -> None:
     folder = tmp_path / "some dir" / "latent-loom"
     folder.parent.mkdir()
@@ -368,7 +380,8 @@ def test_moved_checkout_still_finds_its_model(tmp_path: Path) -> None:
         f"spec = importlib.util.spec_from_file_location('latentloom', {str(folder / '__init__.py')!r}, "
         f"submodule_search_locations=[{str(folder)!r}])\n"
         "module = importlib.util.module_from_spec(spec)\nsys.modules['latentloom'] = module\n"
-        "spec.loader.exec_module(module)\nfrom latentloom.nodes import load_model\nprint(load_model().folder)"
+        "spec.loader.exec_module(module)\nfrom latentloom.nodes import load_model\n"
+        "print(load_model(device='cpu').folder)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip().startswith(str(folder))
@@ -508,8 +521,8 @@ def test_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background job ignores it
         "from latentloom.nodes.registry import SPECS\n"
         "def slow(**_):\n    print('asleep', flush=True)\n    time.sleep(300)\n"
-        "object.__setattr__(SPECS['LoomEncodeText'], 'call', slow)\n"
-        f"from latentloom.__main__ import main\nsys.exit(main(['run', {FIRST!r}, '--json', '--no-cache']))"
+        "object.__setattr__(SPECS['LoomLoadModel'], 'call', slow)\n"
+        f"from latentloom.__main__ import main\nsys.exit(main(['run', {FIRST!r}, {CPU!r}, '--json', '--no-cache']))"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -576,9 +589,9 @@ def test_a_signal_is_one_sentence_and_130_wherever_it_comes(where: str, number: 
 def test_a_second_signal_to_a_run_that_hangs_is_one_sentence_and_130(number: signal.Signals, tmp_path: Path) -> None:
     code = (
         f"from latentloom.nodes.registry import SPECS\ndef slow(**_):\n    {SLEEP}\n"
-        "object.__setattr__(SPECS['LoomEncodeText'], 'call', slow)"
+        "object.__setattr__(SPECS['LoomLoadModel'], 'call', slow)"
     )
-    with program(code, "run", FIRST, "--json", "--no-cache") as process:
+    with program(code, "run", FIRST, CPU, "--json", "--no-cache") as process:
         assert any("asleep" in line for line in process.stdout)
         process.send_signal(number)
         assert any("stopping at the next step" in line for line in process.stderr)

@@ -22,6 +22,7 @@ from latentloom.pipelines.placement import POOLS
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRST = str(ROOT / "workflows" / "bobbin" / "first_picture.json")
+SMALL = ["--set=empty_latents.width=64", "--set=empty_latents.height=64"]
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _pools() -> Iterator[None]:
+def _pools(warm_pools: None) -> Iterator[None]:
     yield
     POOLS.close()
 
@@ -45,7 +46,7 @@ def pixels(path: str | Path) -> np.ndarray:
 def one(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
     """What one process paints."""
     out = tmp_path_factory.mktemp("one")
-    assert main(["run", FIRST, "--out", str(out), "--no-cache"]) == 0
+    assert main(["run", FIRST, "--out", str(out), "--no-cache", *SMALL, "--set=denoise.steps=3"]) == 0
     return pixels(out / "picture.png")
 
 
@@ -66,7 +67,8 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
 def test_a_workflow_on_several_devices_paints_the_picture_of_one(
     devices: str, plan: str, one: np.ndarray, tmp_path: Path
 ) -> None:
-    assert main(["run", FIRST, "--no-cache", "--devices", devices, "--plan", plan]) == 0
+    where = ["--devices", devices, "--plan", plan]
+    assert main(["run", FIRST, "--no-cache", *SMALL, "--set=denoise.steps=3", *where]) == 0
     assert np.abs(pixels("output/picture.png") - one).max() <= 1
     manifest = json.loads(Path("output/manifest.json").read_text())
     node = manifest["nodes"]["denoise"]
@@ -132,6 +134,7 @@ def test_models_of_every_kind_give_the_pixels_of_one_process(
 def test_the_number_of_devices_changes_no_key_and_a_named_plan_does() -> None:
     cache, plain = MemoryCache(1 << 30), json.loads(Path(FIRST).read_text())
     del plain["nodes"]["save"]
+    plain["nodes"]["denoise"]["inputs"]["steps"] = 2
     plain["outputs"] = {"picture": {"from": "decode.image"}}
     first_picture = read_graph(json.dumps(plain).encode())
 
@@ -147,8 +150,8 @@ def test_the_number_of_devices_changes_no_key_and_a_named_plan_does() -> None:
 
 
 def test_the_next_text_is_encoded_while_steps_are_going(capsys: pytest.CaptureFixture[str]) -> None:
-    sweep = ["--sweep", "prompt=a red star,a blue star,a green star", "--set", "denoise.steps=30"]
-    assert main(["run", FIRST, "--no-cache", "--devices", "cpu,cpu", "--json", *sweep]) == 0
+    sweep = ["--sweep", "prompt=a red star,a blue star,a green star", "--set", "denoise.steps=20"]
+    assert main(["run", FIRST, "--no-cache", "--devices", "cpu,cpu", "--json", *SMALL, *sweep]) == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     order = [(e["run"], e.get("node", ""), e["kind"]) for e in events if "run" in e]
     first, second, third = dict.fromkeys(run for run, _, _ in order)
@@ -169,7 +172,7 @@ def test_a_plan_node_chooses_and_the_command_line_overrides_it(tmp_path: Path) -
     (tmp_path / "planned.json").write_text(json.dumps(plain))
     plans = []
     for arguments in ([], ["--devices", "cpu,cpu", "--plan", "cfg=2"]):
-        assert main(["run", "planned.json", "--no-cache", *arguments]) == 0
+        assert main(["run", "planned.json", "--no-cache", *SMALL, "--set=denoise.steps=2", *arguments]) == 0
         plans.append(json.loads(Path("output/manifest.json").read_text())["plan"])
     assert plans == ["ring=2", "cfg=2"]
 
@@ -179,7 +182,7 @@ def test_a_plan_node_chooses_and_the_command_line_overrides_it(tmp_path: Path) -
 
 @pytest.mark.parametrize("arguments", [[], ["--devices", "cpu"], ["--devices", "cpu,cpu", "--replicas", "2"]])
 def test_manifest_of_one_device_says_where_each_stage_worked(arguments: list[str]) -> None:
-    assert main(["run", FIRST, "--no-cache", "--set", "denoise.steps=1", *arguments]) == 0
+    assert main(["run", FIRST, "--no-cache", *SMALL, "--set=denoise.steps=1", *arguments]) == 0
     manifest = json.loads(Path("output/manifest.json").read_text())
     for stage in ("encode_text", "denoise", "decode"):
         (work,) = manifest["nodes"][stage]["ranks"]
@@ -191,7 +194,7 @@ def test_manifest_of_one_device_says_where_each_stage_worked(arguments: list[str
 
 def test_two_replicas_work_on_two_runs_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--devices", "cpu*4", "--replicas", "2", "--plan", "ulysses=2", "--sweep", "seed=1..5"]
-    assert main(["run", FIRST, "--no-cache", "--json", "--set", "denoise.steps=15", *arguments]) == 0
+    assert main(["run", FIRST, "--no-cache", "--json", *SMALL, "--set=denoise.steps=15", *arguments]) == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     order = [e["run"] for e in events if e.get("node") == "denoise" and e["kind"] == "progress"]
     spans = {run: (order.index(run), len(order) - order[::-1].index(run)) for run in order}

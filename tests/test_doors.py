@@ -17,7 +17,17 @@ from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.pool.pool import Pool
 from latentloom.pipelines import doors
-from support.outside import EXAMPLE, install, install_example, latentloom, python, workflow, write_model
+from support.outside import (
+    EXAMPLE,
+    install,
+    install_example,
+    latentloom,
+    python,
+    warm_latentloom,
+    warm_python,
+    workflow,
+    write_model,
+)
 
 NODES = ("loom_example_Palette", "loom_example_Tint", "loom_example_Canvas")
 FOLDER_MODULE = '''
@@ -79,7 +89,7 @@ def test_it_runs_on_one_device_and_in_ranks(path: Path, model: Path, tmp_path: P
     file = written(tmp_path, workflow(model))
     for out, *more in (["one"], ["two", "--devices", "cpu*2", "--plan", "ulysses=2"]):
         run = ("run", file, "--json", "--out", out, "--no-cache", "--allow", str(model), *more)
-        done = latentloom(*run, path=path, cwd=tmp_path)
+        done = warm_latentloom(*run, path=path, cwd=tmp_path)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     for name in ("tinted.png", "swatch.png"):  # in fp32 the ranks' sums may round a step of the picture's
         first, second = (np.asarray(Image.open(tmp_path / out / name), int) for out in ("one", "two"))
@@ -108,7 +118,7 @@ print(json.dumps(dict(schedule(graph_from_plain(json.loads(sys.argv[1])), SPECS,
     keys = []
     for version in ("1.0", "1.1"):
         install_example(tmp_path, version=version)
-        done = python(code, json.dumps(plain), path=tmp_path)
+        done = warm_python(code, json.dumps(plain), path=tmp_path)
         assert done.returncode == 0, done.stderr
         keys.append(json.loads(done.stdout))
     changed = {name for name in keys[0] if keys[0][name] != keys[1][name]}
@@ -127,7 +137,7 @@ def painted(source):
     return decode(model, latents).pixels
 print(float((painted({str(model)!r}) + painted("builtin:bobbin") - 1).abs().max()) < 1e-6)
 """
-    done = python(code, path=path)
+    done = warm_python(code, path=path)
     assert done.stdout.strip() == "True", done.stderr
 
 
@@ -135,7 +145,7 @@ def test_the_split_plan_holds_in_ranks_by_its_class_or_given_by_hand(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(path), os.environ.get("PYTHONPATH", "")]))
-    with Pool(["cpu"] * 2) as pool:
+    with Pool(["cpu"] * 2, preload=["diffusers.models.transformers", ".pipelines.spreading.transformer"]) as pool:
         for is_other in (False, True):
             request = {"plan": "ulysses=2", "is_other": is_other}
             answers = pool.call_every("loom_example.ranks:compare", request, num_ranks=2)
@@ -339,8 +349,8 @@ latentloom.open_doors(*sys.argv[1:])
 from latentloom.nodes.registry import SPECS
 print("studio_Shout" in SPECS, bool(latentloom.stages))
 """
-    assert python(code, LATENTLOOM_NODES=str(own)).stdout == "True True\n"
-    assert python(code, str(own), LATENTLOOM_NODES="elsewhere").stdout == "True True\n"
+    assert warm_python(code, LATENTLOOM_NODES=str(own)).stdout == "True True\n"
+    assert warm_python(code, str(own), LATENTLOOM_NODES="elsewhere").stdout == "True True\n"
 
 
 @pytest.mark.parametrize(
@@ -423,7 +433,7 @@ async def run():
 swatch, tinted = asyncio.run(run())
 print(tuple(swatch.shape), float(tinted.mean()))
 """
-    done = python(code, path=path, LATENTLOOM_NODES=str(own))
+    done = warm_python(code, path=path, LATENTLOOM_NODES=str(own))
     assert done.stdout == "(1, 8, 8, 3) 0.25\n", done.stderr
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from support.outside import warm_python
+
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ["parallel", "pipelines", "nodes", "ui"]
 HOMES = {
@@ -151,7 +153,8 @@ for folder in ("parallel", "pipelines", "nodes", "ui"):
 importlib.import_module("latentloom.__main__")
 print(count > 30)
 """
-    assert fresh_python(code) == "True"
+    done = warm_python(code)
+    assert done.stdout.strip() == "True", done.stderr
 
 
 def test_only_the_tests_of_the_page_need_playwright_to_be_collected() -> None:

@@ -34,6 +34,7 @@ NODES = {
     "LoomEncodeText": "encode_text",
     "LoomImageGrid": "image_grid",
     "LoomJoinText": "join_text",
+    "LoomLoadAudio": "load_audio",
     "LoomLoadImage": "load_image",
     "LoomLoadLora": "load_lora",
     "LoomLoadModel": "load_model",
@@ -42,6 +43,7 @@ NODES = {
     "LoomResizeImage": "resize_image",
     "LoomRunPipeline": "run_pipeline",
     "LoomSamplerOptions": "sampler_options",
+    "LoomSaveAudio": "save_audio",
     "LoomSaveImage": "save_image",
     "LoomSaveVideo": "save_video",
     "LoomSeed": "seed",
@@ -88,6 +90,7 @@ POST /text
 GET /uploads
 POST /uploads
 DELETE /uploads/{path}
+GET /uploads/{path}
 GET /uploads/{path}/thumb
 GET /workflows
 POST /workflows

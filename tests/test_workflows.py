@@ -78,7 +78,8 @@ def test_workflow_for_a_big_model_runs_on_a_tiny_one_of_its_family(
     if "frames" in params:
         settings["frames"] = 5
     if "image" in params:
-        assert main(["run", str(ROOT / "workflows" / "bobbin" / "first_picture.json"), "--out", ".", "--no-cache"]) == 0
+        small = ["--set", "denoise.steps=1", "--set", "empty_latents.width=64", "--set", "empty_latents.height=64"]
+        assert main(["run", str(BY_NAME["first_picture"]), "--out", ".", "--no-cache", *small]) == 0
         settings["image"] = "picture.png"
     options = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
     assert main(["run", str(BY_NAME[name]), "--no-cache", *options]) == 0
@@ -92,8 +93,9 @@ def test_workflow_for_the_built_in_model_makes_its_pictures(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     file = BY_NAME[name]
-    denoising = [node for node, found in read_graph(file).nodes.items() if found.type == "LoomDenoise"]
-    options = [option for node in denoising for option in ("--set", f"{node}.steps=2")]
+    small = {"LoomDenoise": ["steps=2"], "LoomEmptyLatents": ["width=96", "height=96"]}
+    nodes = read_graph(file).nodes.items()
+    options = [f"--set={name}.{each}" for name, node in nodes for each in small.get(node.type, ())]
     assert main(["run", str(file), "--no-cache", *options]) == 0
     made = sorted(p.name for p in (tmp_path / "output").iterdir())
     assert made == sorted(["manifest.json", *BUILT_IN[name]])

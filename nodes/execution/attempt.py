@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.errors import BadInput, code_of
-from ...pipelines.values import Image, Place, Video
+from ...pipelines.values import Audio, Image, Place, Video
 from ..files.picture_files import MAX_PIXELS, WORKFLOW_KEY
 from ..files.workspace import Host, Workspace, numbered
 from ..graph.graph import Graph, graph_text
@@ -20,6 +20,7 @@ from ..graph.requires import with_requires
 from ..graph.resolve import with_overrides
 from ..graph.spec import NodeSpec
 from ..hosts.comfy_file import to_comfy
+from ..steps.audio import save_audio
 from ..steps.pictures import save_image
 from ..steps.videos import save_video
 from .cache import Cache, MemoryCache, Share
@@ -30,7 +31,7 @@ from .records import RunResult
 from .run import run
 from .watch import Token
 
-ENDINGS: Mapping[type, str] = {Image: "png", Video: "mp4"}
+ENDINGS: Mapping[type, str] = {Image: "png", Video: "mp4", Audio: "flac"}
 
 
 def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -> tuple[RunResult, BadInput | None]:
@@ -62,20 +63,19 @@ def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -
 def _written(value: Any, name: str, workspace: Workspace) -> tuple[str, ...]:
     if isinstance(value, Image):
         return save_image(value, name=name, workspace=workspace).files
+    if isinstance(value, Audio):
+        return save_audio(value, name=name, workspace=workspace).files
     return save_video(value, name=name, workspace=workspace).files
 
 
 def _free_name(node: str, value: Any, workspace: Workspace) -> str:
     """The node's name, unless another node of the run wrote such files."""
     claimed = set(workspace.claims or ())
-    names = (node if count == 1 else f"{node}_{count}" for count in range(1, len(claimed) + 2))
+    names = (node if number == 1 else f"{node}_{number}" for number in range(1, len(claimed) + 2))
     folder = workspace.output_dir.resolve()
     ending = ENDINGS[type(value)]
-    return next(
-        name
-        for name in names
-        if claimed.isdisjoint(folder / file for file in numbered(name, len(value.pixels), ending))
-    )
+    count = len(value.waveform if isinstance(value, Audio) else value.pixels)
+    return next(name for name in names if claimed.isdisjoint(folder / file for file in numbered(name, count, ending)))
 
 
 logger = logging.getLogger("latentloom")
@@ -150,8 +150,8 @@ def attempt(
 ) -> Attempt:
     """Run a workflow that has its values in it, and write its manifest. Raises as `run` does.
 
-    With `shows`, a run that wrote no file, or was asked for certain nodes, leaves the pictures and videos among its
-    outputs as files.
+    With `shows`, a run that wrote no file, or was asked for certain nodes, leaves the pictures, videos and sounds
+    among its outputs as files.
     """
     workspace.check_writable()
     result = run(

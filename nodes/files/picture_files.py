@@ -108,13 +108,13 @@ def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> 
         Pillow.fromarray(bytes_hwc).save(temporary, format="PNG", pnginfo=chunks, compress_level=6)
 
 
-def check_numbers(pixels: Tensor, *, what: str) -> None:
-    """Refuse pixels that are NaN, which would be written as black."""
-    num_bad = int(pixels.isnan().sum())
+def check_numbers(values: Tensor, *, what: str) -> None:
+    """Refuse NaN, which would be written as black, or as silence."""
+    num_bad = int(values.isnan().sum())
     if num_bad:
         raise ValueError(
-            f"{what} would hold {num_bad} values that are not a number (NaN) among {pixels.numel()}, and nothing is "
-            "written; look at what made the picture"
+            f"{what} would hold {num_bad} values that are not a number (NaN) among {values.numel()}, and nothing is "
+            "written; look at what made them"
         )
 
 

@@ -1,6 +1,8 @@
-"""Small pictures for a page: of latents on their way, of picture files and of videos; and what a file's header says."""
+"""Small pictures for a page: of latents on their way, of picture files, of videos and of sounds; and what a file's
+header says.
+"""
 
-# H height, W width
+# H height, W width, C channels, S samples
 
 from __future__ import annotations
 
@@ -9,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from .audio_files import AudioFacts, audio_facts, read_audio
+from .containers import opened_container
 from .picture_files import MAX_PIXELS, load, opened, turned
 from .video_files import opened_video
 
@@ -19,16 +23,23 @@ if TYPE_CHECKING:
 Format = Literal["WEBP", "PNG"]
 QUALITY = 80
 """The quality of WebP pictures, from 0 to 100."""
+SOUND_COLOR = (124, 140, 214)
+"""Seen on light and on dark."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What a picture or video is. Frames a second are 0 for a picture."""
+    """What a picture, video or sound is. Frames a second are 0 for a picture, sides for a sound."""
 
-    width: int
-    height: int
+    width: int = 0
+    height: int = 0
     frames: int = 1
     fps: float = 0.0
+    rate: int = 0
+    """Samples a second of a sound, or of a video's; 0 is silence."""
+    channels: int = 0
+    length_s: float = 0.0
+    """Of a sound."""
 
 
 def preview_webp(pixels: Tensor, *, side: int) -> bytes:
@@ -73,13 +84,49 @@ def video_facts(path: Path) -> Facts:
             raise ValueError(f"{path} is not a video that can be read (its coding is unknown); use an MP4 file")
         fps = float(stream.average_rate or 0)
         frames = stream.frames or round(float((stream.duration or 0) * (stream.time_base or 0)) * fps)
-        return Facts(width=stream.width, height=stream.height, frames=frames, fps=fps)
+        sound = audio_facts(container, str(path)) if container.streams.audio else AudioFacts()
+        return Facts(
+            width=stream.width,
+            height=stream.height,
+            frames=frames,
+            fps=fps,
+            rate=sound.rate,
+            channels=sound.channels,
+        )
 
 
 def video_thumbnail(path: Path, *, side: int) -> bytes:
     """WebP of the first frame. Raises `ValueError` for what is no video."""
     with opened_video(path) as container:
         return _small(next(container.decode(video=0)).to_image(), side, "WEBP")
+
+
+def sound_facts(path: Path) -> Facts:
+    """From the header alone. Raises `ValueError` for what is no sound."""
+    with opened_container(path, what="sound") as container:
+        found = audio_facts(container, str(path))
+    return Facts(frames=0, rate=found.rate, channels=found.channels, length_s=found.length_s)
+
+
+def checked_sound(path: Path, *, name: str) -> Facts:
+    """The facts of a stranger's sound, once all of it was read. Raises `ValueError`."""
+    audio = read_audio(path, name=name)
+    _, channels, samples = audio.waveform.shape
+    return Facts(frames=0, rate=audio.rate, channels=channels, length_s=samples / audio.rate)
+
+
+def sound_thumbnail(path: Path, *, side: int) -> bytes:
+    """WebP of the sound's outline, half as tall as `side`. Raises `ValueError` for what is no sound."""
+    from PIL import Image as Pillow
+    from PIL import ImageDraw
+
+    waveform = read_audio(path).waveform[0]  # C S
+    picture, middle = Pillow.new("RGBA", (side, side // 2)), side / 4
+    pen = ImageDraw.Draw(picture)
+    for x, part in enumerate(waveform.tensor_split(side, dim=1)):
+        low, high = (float(part.min()), float(part.max())) if part.numel() else (0.0, 0.0)
+        pen.line((x, middle - middle * min(high, 1), x, middle - middle * max(low, -1)), fill=(*SOUND_COLOR, 255))
+    return _small(picture, side, "WEBP")
 
 
 def _small(picture: Pillow.Image, side: int, format: Format) -> bytes:

@@ -1,32 +1,39 @@
-"""Videos as files: H.264 in MP4 through PyAV, with the workflow in the container's metadata."""
+"""Videos as files: H.264 and AAC in MP4 through PyAV, with the workflow in the container's metadata."""
 
 # F frames, H height, W width
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...pipelines.models.regular_file import open_regular
+from ...pipelines.values import Audio
 from .atomic import replacing
+from .audio_files import Track, track_rate
+from .containers import opened_container
 from .picture_files import check_numbers
 
 if TYPE_CHECKING:
     from av.container import InputContainer
     from torch import Tensor
 
-MP4, MATROSKA = "mov", "matroska"
-"""What FFmpeg calls the readers of the two containers."""
-MATROSKA_ENDINGS = (".webm", ".mkv")
 
-
-def write_video(pixels: Tensor, target: Path, *, fps: float, quality: int, metadata: Mapping[str, str]) -> None:
+def write_video(
+    pixels: Tensor,
+    target: Path,
+    *,
+    fps: float,
+    quality: int,
+    metadata: Mapping[str, str],
+    audio: Audio | None = None,
+) -> None:
     """MP4 of one clip F H W 3 in 0..1. `quality` is x264's constant rate factor: 0 is lossless, 51 the worst.
 
-    Width and height must be even (a limit of the pixel format); the bytes are the same for the same frames.
+    Width and height must be even (a limit of the pixel format); the bytes are the same for the same frames. Of `audio`,
+    one sound 1 C S, what is longer than the clip is cut off, and what is shorter followed by silence.
     """
     import av
 
@@ -34,17 +41,27 @@ def write_video(pixels: Tensor, target: Path, *, fps: float, quality: int, metad
     if width % 2 or height % 2:
         raise ValueError(f"the video is {width} x {height}; H.264 needs even numbers, so resize it first")
     check_numbers(pixels, what=target.name)
+    if audio is not None:
+        check_numbers(audio.waveform, what=target.name)
+    rate = Fraction(fps).limit_denominator(1001)
     frames = (pixels.clamp(0, 1) * 255).round().byte().cpu().numpy()
     options = {"movflags": "use_metadata_tags+faststart"}
+    if audio is not None:  # in milliseconds, as without it, the sound would end some samples too early
+        options["movie_timescale"] = str(track_rate(audio.rate))
     with replacing(target) as temporary, av.open(str(temporary), "w", format="mp4", options=options) as container:
         container.metadata.update(metadata)
-        stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(1001))
+        stream = container.add_stream("libx264", rate=rate)
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         stream.options = {"crf": str(quality), "threads": "1"}
         stream.codec_context.thread_count = 1  # the bytes must not depend on the number of cores
+        track = Track(container, audio, length_s=num_frames / rate) if audio else None
         for index in range(num_frames):
             container.mux(stream.encode(av.VideoFrame.from_ndarray(frames[index], format="rgb24")))
+            if track:
+                container.mux(track.until((index + 1) / rate))
         container.mux(stream.encode())
+        if track:
+            container.mux(track.rest())
 
 
 def read_video_metadata(path: Path) -> dict[str, str]:
@@ -53,19 +70,6 @@ def read_video_metadata(path: Path) -> dict[str, str]:
         return dict(container.metadata)
 
 
-@contextlib.contextmanager
-def opened_video(path: Path) -> Iterator[InputContainer]:
-    """A video file, read as what its name says. Raises `ValueError` for what is no video, also while it is read.
-
-    FFmpeg is not asked what it could be: a playlist would make it open, and wait for, whatever files that names.
-    """
-    import av
-    from av.error import FFmpegError
-
-    format = MATROSKA if path.suffix.lower() in MATROSKA_ENDINGS else MP4
-    try:
-        with open_regular(path) as file, av.open(file, "r", format=format) as container:
-            yield container
-    except (OSError, FFmpegError, IndexError, StopIteration) as error:
-        reason = getattr(error, "strerror", "") or "it holds no picture"
-        raise ValueError(f"{path} is not a video that can be read ({reason}); use an MP4 file") from None
+def opened_video(path: Path) -> AbstractContextManager[InputContainer]:
+    """A video file, for a `with`. Raises `ValueError` for what is no video, also while it is read."""
+    return opened_container(path, what="video")

@@ -22,7 +22,7 @@ from .sketch import Denoises, Sketch
 if TYPE_CHECKING:
     from .choosing import Chooser
 
-Widget = Literal["", "seed", "multiline", "json", "model", "lora", "picture"]
+Widget = Literal["", "seed", "multiline", "json", "model", "lora", "picture", "audio"]
 
 
 MAX_SEED = NUM_SEEDS - 1
@@ -32,8 +32,8 @@ MAX_SEED = NUM_SEEDS - 1
 class Socket:
     """Goes into `Annotated[...]` beside a parameter's or the result's type.
 
-    `widget` tells a page how to draw the value: a "picture" is a path of an input file, a "model" a source, a "json" a
-    text that is JSON, or empty, or a list or an object as it is.
+    `widget` tells a page how to draw the value: a "picture" or "audio" is a path of an input file, a "model" a source,
+    a "json" a text that is JSON, or empty, or a list or an object as it is.
     """
 
     help: str = ""
@@ -69,7 +69,10 @@ class Saved:
 
 VALUE_TYPES: dict[str, type] = {
     t.__name__: t
-    for t in (values.Model, values.Conditioning, values.Latents, values.Image, values.Video, values.Sampling, Saved)
+    for t in (
+        *(values.Model, values.Conditioning, values.Latents, values.Image, values.Video, values.Audio),
+        *(values.Sampling, Saved),
+    )
 }
 """Ours by name; those of packages from outside, found in the signatures of their nodes, as `package_Name`."""
 

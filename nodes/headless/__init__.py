@@ -7,6 +7,6 @@ interrupts: What Ctrl-C and SIGTERM do: the first asks, the next one ends the pr
 reports: What became of each run of a sweep, and of all of them together.
 sweep: Values from the command line: `NAME=VALUE` for one run, `NAME=1..4` or `NAME=a,b,c` for a run each.
 terminal: What a headless run tells a terminal or a script: events as JSON, reports, and what became of a sweep.
-workflow_files: Where workflows come from: a file of their own or ComfyUI's, or a picture or video; and what they may
-    read.
+workflow_files: Where workflows come from: a file of their own or ComfyUI's, or a picture, video or sound; and what they
+    may read.
 """

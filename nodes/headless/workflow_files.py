@@ -1,4 +1,4 @@
-"""Where workflows come from: a file of their own or ComfyUI's, or a picture or video; and what they may read."""
+"""Where workflows come from: a file of their own or ComfyUI's, or a picture, video or sound; and what they may read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...pipelines.models.source import exists, split_source
+from ..files.audio_files import read_audio_metadata
 from ..files.picture_files import WORKFLOW_KEY, read_metadata
 from ..files.video_files import read_video_metadata
 from ..graph.graph import Graph, graph_from_plain, read_graph
@@ -17,6 +18,7 @@ from ..registry import SPECS
 
 PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 VIDEOS = (".mp4", ".mov", ".webm", ".mkv")
+SOUNDS = (".flac", ".wav", ".mp3", ".ogg", ".opus", ".m4a")
 SHIPPED = Path(__file__).parents[2] / "workflows"
 
 
@@ -26,14 +28,16 @@ def read_workflow(path: Path) -> Graph:
     if not exists(path):
         shipped = next((_near(file) for file in shipped_files() if file.name == path.name), "")
         raise ValueError(f"{path} does not exist; {f'did you mean {shipped}?' if shipped else 'check the path'}")
-    if ending not in (*PICTURES, *VIDEOS):
+    readers = dict.fromkeys(PICTURES, read_metadata) | dict.fromkeys(VIDEOS, read_video_metadata)
+    readers |= dict.fromkeys(SOUNDS, read_audio_metadata)
+    if ending not in readers:
         return read_text(path, name=path.stem)
-    metadata = read_metadata(path) if ending in PICTURES else read_video_metadata(path)
+    metadata = readers[ending](path)
     if WORKFLOW_KEY in metadata:
         return read_graph(metadata[WORKFLOW_KEY])
     if "prompt" in metadata:  # ComfyUI saved it
         return from_comfy(read_chunk(metadata["prompt"]), SPECS, path.stem)
-    raise ValueError(f"{path} carries no workflow; use a picture or video as latentloom or ComfyUI saved it")
+    raise ValueError(f"{path} carries no workflow; use a picture, video or sound as latentloom or ComfyUI saved it")
 
 
 def read_text(path: Path, *, name: str) -> Graph:

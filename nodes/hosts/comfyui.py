@@ -8,25 +8,27 @@ import logging
 import math
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ...parallel.errors import Cancelled
 from ...parallel.progress import Preview, Progress
-from ...pipelines.values import Image
+from ...pipelines.values import Audio, Image
+from ..files.audio_files import CODERS
 from ..files.workspace import Workspace
 from ..graph.choosing import fixed_inputs, unfolded
+from ..graph.problems import short
 from ..graph.spec import InputSpec, NodeSpec, Saved, files_of
 from .comfy_file import OURS, without_marks
 
 logger = logging.getLogger("latentloom")
 
-TYPES = {"int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "string": "STRING", "Image": "IMAGE"}
+TYPES = {"int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "string": "STRING", "Image": "IMAGE", "Audio": "AUDIO"}
 """ComfyUI's own wire types; every other value travels as `LOOM_` and its name."""
 
 
-CORE_TITLES = frozenset({"Load Image", "Load LoRA", "Note", "Save Image", "Save Video", "Seed"})
+CORE_TITLES = frozenset({"Load Audio", "Load Image", "Load LoRA", "Note", "Save Image", "Save Video", "Seed"})
 """What ComfyUI calls nodes of its own; ours of the same title say there whose they are."""
 
 FINEST = 0.001
@@ -53,7 +55,7 @@ class Node:
             progress.raise_interrupt()
             raise
         parts = made if len(spec.outputs) > 1 else (made,) if spec.outputs else ()
-        result = tuple(part.pixels if isinstance(part, Image) else part for part in parts)
+        result = tuple(map(_to_comfy, parts))
         if any(isinstance(part, Saved) for part in parts):
             return {"ui": _shown(files_of(made), workspace), "result": result}
         return result
@@ -117,9 +119,25 @@ def _input_type(socket: InputSpec) -> tuple[Any, dict[str, Any]]:
 
 
 def _from_comfy(spec: NodeSpec, name: str, value: Any) -> Any:
-    if any(socket.name == name and socket.type == "Image" for socket in fixed_inputs(spec)):
+    kind = next((socket.type for socket in fixed_inputs(spec) if socket.name == name), "")
+    if kind == "Image":
         return Image(pixels=value.clone())  # the host runs under inference mode and may reuse the tensor
+    if kind == "Audio":
+        return _audio(name, value)
     return value
+
+
+def _audio(name: str, value: Any) -> Audio:
+    """Of ComfyUI's own wire, whose sound some nodes decode when it is asked for."""
+    if not isinstance(value, Mapping) or not {"waveform", "sample_rate"} <= set(value):
+        raise ValueError(f"{name} is {short(value)}; it takes ComfyUI's AUDIO, a waveform with its sample_rate")
+    return Audio(waveform=value["waveform"].clone(), rate=value["sample_rate"])
+
+
+def _to_comfy(value: Any) -> Any:
+    if isinstance(value, Audio):
+        return {"waveform": value.waveform, "sample_rate": value.rate}
+    return value.pixels if isinstance(value, Image) else value
 
 
 def _provenance(prompt: Any, extra: Any) -> dict[str, str]:
@@ -143,10 +161,11 @@ def _shown(saved: Sequence[str], workspace: Workspace) -> dict[str, Any]:
     """What ComfyUI's page shows: files of its output folder; `animated` are for its player, whatever their kind."""
     root = workspace.output_dir.resolve()
     files = [Path(f).relative_to(root) for f in saved]
-    images = [
-        {"filename": f.name, "subfolder": f.parent.as_posix() if f.parent.name else "", "type": "output"} for f in files
-    ]
-    return {"images": images} | ({"animated": (True,)} if any(f.suffix == ".mp4" for f in files) else {})
+    shown: dict[str, Any] = {}
+    for f in files:
+        row = {"filename": f.name, "subfolder": f.parent.as_posix() if f.parent.name else "", "type": "output"}
+        shown.setdefault("audio" if f.suffix[1:] in CODERS else "images", []).append(row)
+    return shown | ({"animated": (True,)} if any(f.suffix == ".mp4" for f in files) else {})
 
 
 def _input_types(cls: type[Node]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The node functions, by what they do; each imports what it needs when it is called.
 
 arguments: A node called by hand: each argument is checked against the node's own sockets before anything is done.
+audio: Load Audio and Save Audio: sounds from files and as files.
 canvas: Empty Latents and Upscale Latents: the canvas that denoising paints on.
 decoding: Decode, Decode Video and Video Frames: from latents to what can be seen.
 denoising: Denoise and Sampler Options: walk from noise to latents, step by step.
@@ -9,6 +10,6 @@ models: Load Model and Load LoRA: say which weights to use; the weights themselv
 pictures: Picture steps: Load Image, Save Image, Resize Image and Image Grid.
 planning: Parallel Plan: on which devices a model works, and how a denoise uses them together.
 text: Text and number steps: Join Text, Choose Text, Seed and Note.
-videos: Save Video: clips as MP4 files.
+videos: Save Video: clips as MP4 files, with sound.
 whole/: Run Pipeline: any pipeline class of diffusers as one node, whose sockets are those of the class.
 """

@@ -13,7 +13,8 @@ import os
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from ...pipelines.values import Image, Video
+from ...pipelines.values import Audio, Image, Video
+from ..files.audio_files import MAX_CHANNELS, MAX_RATE, MIN_RATE
 from ..graph.scalars import PLAIN_TYPES, SCALAR_TYPES, as_type, fault
 from ..graph.spec import VALUE_TYPES, InputSpec, read_spec
 
@@ -26,11 +27,12 @@ MAKERS = {
     "Latents": "empty_latents, encode_image or denoise",
     "Image": "load_image or decode",
     "Video": "decode_video",
+    "Audio": "load_audio",
     "Sampling": "sampler_options",
     "Saved": "save_image",
 }
 """Which nodes make a value, by its type."""
-PATHS = ("model", "lora", "picture")
+PATHS = ("model", "lora", "picture", "audio")
 """Widgets of texts that name a file, which may be given as a path."""
 DIMS = {"Image": "B H W C", "Video": "B F H W C"}
 
@@ -73,7 +75,9 @@ def argument(socket: InputSpec, value: Any) -> Any:
         got, makers = type(value).__name__, MAKERS[socket.type]
         raise ValueError(f"{socket.name} is a {got}; it takes a {socket.type}: give what {makers} returns")
     if isinstance(value, Image | Video):
-        _check_pixels(socket.name, value.pixels, DIMS[socket.type])
+        _check_floats(socket.name, value.pixels, DIMS[socket.type], span="0..1")
+    if isinstance(value, Audio):
+        _check_audio(socket.name, value)
     return value
 
 
@@ -92,8 +96,21 @@ def _plain(socket: InputSpec, value: Any) -> Any:
     return os.fspath(value) if socket.widget in PATHS and isinstance(value, os.PathLike) else value
 
 
-def _check_pixels(name: str, pixels: Any, dims: str) -> None:
-    shape = tuple(getattr(pixels, "shape", ()))
-    if len(shape) != len(dims.split()) or not pixels.is_floating_point():
-        got = f"{' x '.join(map(str, shape))} of {pixels.dtype}" if shape else f"a {type(pixels).__name__}"
-        raise ValueError(f"{name} holds {got}; it takes floats {dims} in 0..1: give such a tensor")
+def _check_audio(name: str, audio: Audio) -> None:
+    _check_floats(name, audio.waveform, "B C S", span="-1..1")
+    if not all(audio.waveform.shape) or audio.waveform.shape[1] > MAX_CHANNELS:
+        got = " x ".join(map(str, audio.waveform.shape))
+        raise ValueError(
+            f"{name} holds {got} samples; give 1 or more sounds of 1 to {MAX_CHANNELS} channels, not empty"
+        )
+    if not isinstance(audio.rate, int) or not MIN_RATE <= audio.rate <= MAX_RATE:
+        raise ValueError(
+            f"{name} has {audio.rate!r} samples a second; give a whole number of {MIN_RATE:,} to {MAX_RATE:,}"
+        )
+
+
+def _check_floats(name: str, tensor: Any, dims: str, *, span: str) -> None:
+    shape = tuple(getattr(tensor, "shape", ()))
+    if len(shape) != len(dims.split()) or not tensor.is_floating_point():
+        got = f"{' x '.join(map(str, shape))} of {tensor.dtype}" if shape else f"a {type(tensor).__name__}"
+        raise ValueError(f"{name} holds {got}; it takes floats {dims} in {span}: give such a tensor")

@@ -130,8 +130,10 @@ def add_lora(model: Model, path: str, scale: float = 1.0, *, roots: Sequence[Pat
 def pick_device(device: str, *, accelerators: Sequence[str] | None = None) -> str:
     """The device to use; "auto" takes CUDA, else MPS, else the CPU. Raises `ValueError` for one that is not here.
 
-    `accelerators` names what this machine has; without it torch is asked.
+    `accelerators` names what this machine has; without it torch is asked, for any but the CPU.
     """
+    if device == "cpu":
+        return device
     here = _accelerators() if accelerators is None else accelerators
     num_cuda, has_mps = sum(name.startswith("cuda") for name in here), "mps" in here
     if device == "auto":

@@ -17,8 +17,16 @@ import torch
 from safetensors.torch import save
 
 from latentloom.__main__ import main
+from latentloom.nodes.files.audio_files import read_audio, write_audio
 from latentloom.nodes.files.picture_files import write_picture
-from latentloom.nodes.files.thumbnails import checked_picture, video_facts, video_thumbnail
+from latentloom.nodes.files.thumbnails import (
+    checked_picture,
+    checked_sound,
+    sound_facts,
+    sound_thumbnail,
+    video_facts,
+    video_thumbnail,
+)
 from latentloom.nodes.files.video_files import write_video
 from latentloom.nodes.graph.problems import GraphError
 from latentloom.nodes.registry import SPECS
@@ -26,7 +34,7 @@ from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.models.describe import add_lora, describe_model
 from latentloom.pipelines.models.folder import inspect_model
-from latentloom.pipelines.values import Latents, Model, to_plain
+from latentloom.pipelines.values import Audio, Latents, Model, to_plain
 from support.audit import Audit
 from support.damage import damage_model, damage_text, mutate, places
 from support.tiny_models import write_tiny
@@ -72,8 +80,12 @@ class Bench:
         self.layers = self._layers()
         video = self.sound / "video.mp4"
         if not video.exists():
-            write_video(torch.rand(6, 32, 48, 3), video, fps=8, quality=30, metadata={"latentloom": "{}"})
+            audio = Audio(waveform=torch.rand(1, 2, 6000) - 0.5, rate=8000)
+            write_video(torch.rand(6, 32, 48, 3), video, fps=8, quality=30, metadata={"latentloom": "{}"}, audio=audio)
+            for ending in ("wav", "flac"):
+                write_audio(audio.waveform[0], self.sound / f"audio.{ending}", rate=8000, metadata={"latentloom": "{}"})
         self.video = video.read_bytes()
+        self.audio = {ending: (self.sound / f"audio.{ending}").read_bytes() for ending in ("wav", "flac")}
 
     def _tiny(self, family: str) -> Path:
         folder = self.sound / family
@@ -344,9 +356,26 @@ def video(bench: Bench, folder: Path, dice: random.Random) -> tuple[str, Callabl
         shown = command("show", str(file))
         sentence(lambda: video_facts(file))
         sentence(lambda: video_thumbnail(file, side=64))
+        sentence(lambda: read_audio(file))
         return shown
 
     return f"{len(data)} bytes", read
+
+
+def audio(bench: Bench, folder: Path, dice: random.Random) -> tuple[str, Callable[[], str]]:
+    ending = dice.choice(list(bench.audio))
+    file = folder / f"in.{dice.choice([ending, ending, 'mp3', 'ogg', 'm4a'])}"
+    data = spoil_bytes(bench.audio[ending], dice)
+    file.write_bytes(data)
+
+    def read() -> str:
+        shown = command("show", str(file))
+        sentence(lambda: sound_facts(file))
+        sentence(lambda: sound_thumbnail(file, side=64))
+        sentence(lambda: checked_sound(file, name=file.name))
+        return shown
+
+    return f"{len(data)} bytes as {file.suffix}", read
 
 
 def model(bench: Bench, folder: Path, dice: random.Random) -> tuple[str, Callable[[], str]]:
@@ -447,6 +476,7 @@ CASES: dict[str, Case] = {
     "light": light,
     "picture": picture,
     "video": video,
+    "audio": audio,
     "model": model,
     "lora": lora,
     "header": header,

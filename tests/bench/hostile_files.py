@@ -2,10 +2,10 @@
 
 python tests/bench/hostile_files.py --count 10000 --seed 1        also: --only KIND, --index N --only KIND to repeat one
 
-Workflow files, pictures, videos, model folders, LoRAs, safetensors headers, paths and names: each from `--seed` and
-its number alone. They are read by warm processes that run the command line, or what a stage calls. Exits with 1 where a
-file ran code, changed or opened something elsewhere, printed a traceback, took longer than `--limit-s` or more than
-`--limit-mib` above the idle process, or hung.
+Workflow files, pictures, videos, sounds, model folders, LoRAs, safetensors headers, paths and names: each from `--seed`
+and its number alone. They are read by warm processes that run the command line, or what a stage calls. Exits with 1
+where a file ran code, changed or opened something elsewhere, printed a traceback, took longer than `--limit-s` or more
+than `--limit-mib` above the idle process, or hung.
 """
 
 import argparse
@@ -27,10 +27,11 @@ from typing import Any
 
 WORKER = Path(__file__).with_name("hostile_worker.py")
 SHARES = {
-    "workflow": 36,
+    "workflow": 33,
     "light": 16,
     "picture": 22,
     "video": 4,
+    "audio": 3,
     "model": 9,
     "lora": 7,
     "header": 3,

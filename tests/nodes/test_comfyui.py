@@ -134,6 +134,25 @@ def test_a_saved_video_has_comfyui_s_player(tmp_path: Path, monkeypatch: pytest.
     assert "animated" not in call("LoomSaveImage", image=torch.zeros(1, 8, 8, 3))["ui"]
 
 
+def test_sound_travels_on_comfyui_s_own_wires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    wire = {"waveform": torch.rand(2, 1, 800) - 0.5, "sample_rate": 8000}
+    assert NODE_CLASS_MAPPINGS["LoomLoadAudio"].RETURN_TYPES == ("AUDIO",)
+    shown = call("LoomSaveAudio", audio=wire, name="a/bell")["ui"]
+    assert shown == {
+        "audio": [{"filename": f"bell_0000{n}_.flac", "subfolder": "a", "type": "output"} for n in (1, 2)],
+    }
+    (loaded,) = call("LoomLoadAudio", path=str(tmp_path / "output/a/bell_00002_.flac"), start=0.05)
+    assert loaded["sample_rate"] == 8000
+    assert torch.allclose(loaded["waveform"][0], wire["waveform"][1, :, 400:], atol=1 / 32768)
+    clip = Video(pixels=torch.zeros(2, 2, 16, 16, 3), fps=8.0)
+    call("LoomSaveVideo", video=clip, audio=wire)
+    (heard,) = call("LoomLoadAudio", path=str(tmp_path / "output/video_00002_.mp4"))
+    assert heard["waveform"].shape == (1, 1, 2000)
+    with pytest.raises(ValueError, match="audio is 'noise'; it takes ComfyUI's AUDIO"):
+        call("LoomSaveAudio", audio="noise")
+
+
 def test_what_is_written_into_a_picture_is_json_though_other_nodes_give_nan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,14 +22,16 @@ from latentloom.nodes import (
     load_model,
     resize_image,
     sampler_options,
+    save_audio,
     save_image,
+    save_video,
     seed,
     upscale_latents,
 )
 from latentloom.nodes.files import resize
 from latentloom.nodes.files.workspace import ALLOW, Workspace
 from latentloom.nodes.registry import SPECS
-from latentloom.pipelines.values import Conditioning, Image, Latents, Model
+from latentloom.pipelines.values import Audio, Conditioning, Image, Latents, Model, Video
 
 MODEL = Model(source="builtin:none", folder="", family="flux")
 LATENTS = Latents(family="flux", width=64, height=64)
@@ -59,6 +61,24 @@ WRONG_ARGUMENTS: dict[str, tuple[Callable[[], Any], str]] = {
     "a picture of bytes": (
         lambda: resize_image(Image(pixels=torch.zeros(1, 2, 2, 3, dtype=torch.uint8))),
         "image holds 1 x 2 x 2 x 3 of torch.uint8; it takes floats B H W C",
+    ),
+    "a sound of whole numbers": (
+        lambda: save_audio(Audio(waveform=torch.zeros(1, 2, 9, dtype=torch.int16), rate=8000)),
+        r"audio holds 1 x 2 x 9 of torch.int16; it takes floats B C S in -1..1",
+    ),
+    "a sound without a sample": (
+        lambda: save_audio(Audio(waveform=torch.zeros(1, 2, 0), rate=8000)),
+        "audio holds 1 x 2 x 0 samples; give 1 or more sounds of 1 to 8 channels",
+    ),
+    "a sound of no rate": (
+        lambda: save_audio(Audio(waveform=torch.zeros(1, 2, 9), rate=44100.5)),  # type: ignore[arg-type]
+        "audio has 44100.5 samples a second; give a whole number of 1,000 to 384,000",
+    ),
+    "too few sounds": (
+        lambda: save_video(
+            Video(pixels=torch.zeros(3, 2, 8, 8, 3), fps=8.0), Audio(waveform=torch.zeros(2, 1, 9), rate=8000)
+        ),
+        "audio holds 2 sounds for 3 videos; give one for all, or one for each",
     ),
     "text as a number": (lambda: denoise(MODEL, TEXT, LATENTS, steps="4"), "steps is '4'; it takes a whole number"),  # type: ignore[arg-type]
     "true as a number": (lambda: seed(True), "value is True; it takes a whole number"),

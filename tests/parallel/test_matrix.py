@@ -15,11 +15,11 @@ from zoo.cases import CASES
 
 NAMES = sorted(variants())
 SHAPES = ("both_odd", "heads3", "masked_odd", "odd_image", "batch2", "masked", "odd_text", "even")
-CELLS_EACH = 3
+CELLS_EACH = 2
 
 
 def chosen(index: int) -> list[tuple[str, str, int]]:
-    """(plan, case, turn) of a variant: neighbours get others, so that nine in a row meet every plan in every shape."""
+    """(plan, case, turn) of a variant: neighbours get others, so that those in a row meet every plan in every shape."""
     turns = range(index * CELLS_EACH, (index + 1) * CELLS_EACH)
     return [(PLANS[turn % len(PLANS)], SHAPES[turn % len(SHAPES)], turn) for turn in turns]
 

@@ -26,7 +26,7 @@ def drills() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def work(drills: Any) -> Iterator[Any]:
+def work(drills: Any, warm_pools: None) -> Iterator[Any]:
     from drill_work import Work
 
     with Work(2, **SMALL, limits=Limits(silence_s=3)) as work:

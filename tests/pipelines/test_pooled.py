@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from diffusers import DiffusionPipeline
 
 import latentloom
 from latentloom.parallel.errors import Cancelled
@@ -18,7 +19,7 @@ from zoo.pipelines.tiny import build, picture
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[Any]:
+def pool(warm_pools: None) -> Iterator[Any]:
     with latentloom.Pool("cpu*2") as pool:
         yield pool
 
@@ -42,7 +43,7 @@ def called(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["LTX2Pipeline:2.0", "HunyuanVideo15Pipeline", "FluxFillPipeline"])
 def test_ranks_that_load_by_themselves_make_what_one_process_makes(pool: Any, saved: Any, name: str) -> None:
-    alone = build(TINY[name])(**called(name))
+    alone = DiffusionPipeline.from_pretrained(saved(name))(**called(name))
     steps: list[tuple[int, int]] = []
     found = pool.spread(saved(name))(**called(name), on_step=lambda done, total: steps.append((done, total)))
     assert steps[-1][0] == steps[-1][1] == 4 and vars(found).keys() == dict(alone).keys()

@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import inspect
 import math
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -202,9 +201,9 @@ def test_on_one_device_a_request_is_made_once_and_never_written_or_read() -> Non
     assert painted(BOBBIN)[1] == ONCE
 
 
+@pytest.mark.usefixtures("warm_pools")
 def test_on_two_devices_it_is_written_once_and_read_once_in_each_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     alone, _ = painted(BOBBIN)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
     in_ranks: list[dict[str, int]] = []
 
     class Counted:

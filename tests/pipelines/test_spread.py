@@ -47,7 +47,8 @@ def test_chunks_are_counted_as_steps(pair: Ranks) -> None:
 
 @pytest.mark.parametrize("name", ["ChromaPipeline", "LTX2Pipeline"])
 def test_guidance_and_tokens_are_shared_out_over_four(ranks: Ranks, name: str) -> None:
-    assert held(ranks, name, "cfg=2,ulysses=2")["calls"][2] < held(ranks, name, "ulysses=4")["calls"][2]
+    alone, _, calls = held(ranks, name, "cfg=2,ulysses=2")["calls"]
+    assert calls < alone
 
 
 @pytest.mark.parametrize(

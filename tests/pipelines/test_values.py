@@ -6,7 +6,18 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from latentloom.pipelines.values import Conditioning, Image, Latents, Lora, Model, Sampling, Video, from_plain, to_plain
+from latentloom.pipelines.values import (
+    Audio,
+    Conditioning,
+    Image,
+    Latents,
+    Lora,
+    Model,
+    Sampling,
+    Video,
+    from_plain,
+    to_plain,
+)
 
 MODEL = Model(
     source="builtin:bobbin",
@@ -47,9 +58,10 @@ def test_values_in_lists_and_dicts_come_back_as_values() -> None:
         Conditioning(family="flux", prompt="a", negative_prompt="", positive={"embeds": torch.ones(1, 2)}),
         Image(pixels=torch.rand(1, 2, 3, 3)),
         Video(pixels=torch.rand(1, 2, 3, 4, 3), fps=8.0),
+        Audio(waveform=torch.rand(1, 2, 16), rate=44100),
     ],
 )
-def test_value_with_tensors_comes_back_the_same(value: Latents | Conditioning | Image | Video) -> None:
+def test_value_with_tensors_comes_back_the_same(value: Latents | Conditioning | Image | Video | Audio) -> None:
     plain = to_plain(value)
     assert_same(plain, to_plain(from_plain(type(value), plain)))
 

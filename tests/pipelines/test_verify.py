@@ -9,6 +9,8 @@ import pytest
 from latentloom.__main__ import main
 from latentloom.pipelines.verify import Verdict
 
+pytestmark = pytest.mark.usefixtures("warm_pools")
+
 
 def test_a_plan_that_is_exact_passes(tiny: Callable[[str], Path], capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["verify", "--model", str(tiny("flux")), "--plan", "ring=2", "--plan", "cfg=2", "--json"])

@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,7 @@ FLAGS = (
 )
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+USUAL: dict[str, Any] = {"locale": "en-US", "accept_downloads": True, **DESKTOP}
 WAIT_MS = 20_000
 """How long a check waits: much longer than anything takes, for machines that are busy."""
 MODEL_MS = 60_000
@@ -50,6 +51,7 @@ STILL = """async (viewport) => {
   }
 }"""
 """Ends when the canvas has not moved for some frames."""
+STORED = "cookies,file_systems,indexeddb,local_storage,service_workers,cache_storage"
 LOOPBACK = ("127.0.0.1", "localhost", "")
 
 
@@ -73,11 +75,19 @@ class Watch:
         """Complaints of the console that belong to the test, such as a request that is refused."""
         self.foreseen += patterns
 
-    def listen(self, context: BrowserContext) -> None:
-        context.on("request", lambda request: self._request(request.url))
-        context.on("console", lambda message: message.type == "error" and self._console(message))
-        context.on("weberror", lambda error: self.troubles.append(f"page error: {error.error}"))
-        context.on("page", lambda page: page.on("websocket", lambda opened: self._request(opened.url)))
+    @contextmanager
+    def listening(self, context: BrowserContext) -> Iterator[None]:
+        heard: dict[Any, Callable[[Any], Any]] = {
+            "request": lambda request: self._request(request.url),
+            "console": lambda message: message.type == "error" and self._console(message),
+            "weberror": lambda error: self.troubles.append(f"page error: {error.error}"),
+            "page": lambda page: page.on("websocket", lambda opened: self._request(opened.url)),
+        }
+        for event, told in heard.items():
+            context.on(event, told)
+        yield
+        for event, told in heard.items():
+            context.remove_listener(event, told)
 
     def unforeseen(self) -> list[str]:
         return [trouble for trouble in self.troubles if not any(re.search(known, trouble) for known in self.foreseen)]
@@ -90,16 +100,30 @@ class Watch:
         self.troubles.append(f"console: {message.text} ({(message.location or {}).get('url', '')})")
 
 
+@pytest.fixture(scope="session")
+def profile_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Chromium keeps the page's scripts as it compiled them: a third of what it takes to open the page."""
+    return tmp_path_factory.mktemp("chromium")
+
+
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for the tests of a module."""
+def kept_profile(profile_folder: Path) -> Iterator[BrowserContext]:
+    """One browser for the tests of a module, with its own profile: of a test that is over, its cache alone is left."""
     from playwright.sync_api import sync_playwright
 
     need(CHROMIUM.exists(), f"needs Chromium: there is none at {CHROMIUM}; install it, or set CHROMIUM=/path/to/it")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS), timeout=MODEL_MS)
-        yield browser
-        browser.close()
+        kept = playwright.chromium.launch_persistent_context(
+            profile_folder, executable_path=str(CHROMIUM), args=list(FLAGS), timeout=MODEL_MS, **USUAL
+        )
+        yield kept
+        kept.close()
+
+
+@pytest.fixture(scope="module")
+def chromium(kept_profile: BrowserContext) -> Browser:
+    assert kept_profile.browser is not None
+    return kept_profile.browser
 
 
 @pytest.fixture
@@ -109,26 +133,50 @@ def watch() -> Watch:
 
 @pytest.fixture
 def new_profile(
-    chromium: Browser, watch: Watch, request: pytest.FixtureRequest, tmp_path: Path
+    chromium: Browser, kept_profile: BrowserContext, watch: Watch, request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[Callable[..., BrowserContext]]:
     """`new_profile(**options)` is a browser without a past; its tabs share cookies and storage."""
     from playwright.sync_api import expect
 
     expect.set_options(timeout=WAIT_MS)
     before = request.session.testsfailed
+    made: list[BrowserContext] = []
     with ExitStack() as stack:
 
         def make(**options: Any) -> BrowserContext:
-            context = chromium.new_context(**{"locale": "en-US", "accept_downloads": True, **DESKTOP, **options})
-            stack.callback(context.close)
+            is_kept = not (made or options)
+            context = kept_profile if is_kept else chromium.new_context(**{**USUAL, **options})
+            made.append(context)
             context.set_default_timeout(WAIT_MS)
-            watch.listen(context)
+            stack.enter_context(watch.listening(context))  # until after all else, for what is told late
+            stack.enter_context(_forgotten(context) if is_kept else closing(context))
             return context
 
         yield make
         if request.session.testsfailed > before:
             _keep_pictures(chromium, tmp_path)
     assert watch.unforeseen() == []
+
+
+@contextmanager
+def _forgotten(context: BrowserContext) -> Iterator[None]:
+    """Afterwards all is gone that a site could know the browser by, and every tab but the first, which is blank."""
+    origins: set[str] = set()
+    context.on("request", note := lambda request: origins.add("{0.scheme}://{0.netloc}".format(urlsplit(request.url))))
+    try:
+        yield
+    finally:
+        context.remove_listener("request", note)
+        blank, *tabs = context.pages
+        for each in tabs:
+            each.close()
+        devtools = context.new_cdp_session(blank)
+        for origin in origins:
+            devtools.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": STORED})
+        devtools.detach()
+        context.clear_cookies()
+        context.clear_permissions()
+        context.set_offline(False)
 
 
 @pytest.fixture

@@ -12,21 +12,17 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 TESTS = Path(__file__).resolve().parents[1]
 DEADLINE_S = 120.0
 COLLECTIVE_S = 20.0
-PRELOADED = (
-    "torch.distributed",
-    "diffusers.models.autoencoders",
-    "diffusers.models.transformers",
-)
-"""What is imported once, in the process that ranks are forked from, and not by each of them: seconds each time."""
 GRACE_S = 5.0  # for the other ranks to raise too, once one has
 
 
@@ -47,17 +43,11 @@ class Ranks:
         self._start()
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([*PRELOADED])
         self._store = tempfile.mkdtemp(prefix="ranks")
         for rank in range(self.num_ranks):
-            mine, theirs = context.Pipe()
-            process = context.Process(
-                target=_serve,
-                args=(theirs, rank, self.num_ranks, f"{self._store}/store", [str(TESTS), *sys.path]),
-                daemon=True,
-            )
-            process.start()
+            mine, theirs = multiprocessing.Pipe()
+            store, path = f"{self._store}/store", [str(TESTS), *sys.path]
+            process = started(_serve, theirs, rank, self.num_ranks, store, path, daemon=True)
             theirs.close()
             self._processes.append(process)
             self._pipes.append(mine)
@@ -105,6 +95,18 @@ class Ranks:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def started(function: Callable[..., None], *args: Any, daemon: bool = False) -> Any:
+    """A process that has imported `support.preloaded`, forked from the one that has."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["support.preloaded"])
+    process = context.Process(target=function, args=args, daemon=daemon)
+    before = os.environ.get("PYTHONPATH", "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(TESTS), before])))  # of the server, if it starts
+        process.start()
+    return process
 
 
 def _received(pipe: Connection) -> tuple[bool, Any]:

@@ -1,6 +1,7 @@
 """A process of its own that serves the page with a login and asks for each of its routes; Gradio leaves much behind.
 
-`python walk_routes.py FOLDER` prints the statuses as JSON: of every route for a stranger, of some for Ann.
+`python walk_routes.py FOLDER` prints the statuses as JSON: of every route for a stranger, of some for Ann. And how long
+Gradio pauses before it looks again for calls.
 """
 
 from __future__ import annotations
@@ -56,9 +57,11 @@ def walk(folder: Path) -> dict[str, Any]:
         login = client.post("/login", data={"username": "ann", "password": "secret"}).status_code
         ann = {path: client.get(f"/{path}") for path in ASKED_BY_ANN}
         told = {path: answer.status_code for path, answer in ann.items()}
+        pause = min(page._queue.sleep_when_free, page._queue.progress_update_sleep_when_free)
         page.close(verbose=False)
     token = ann["gradio_api/token"].json()["token"]
-    return {"stranger": stranger, "late": late, "health": health, "login": login, "ann": told, "token": token}
+    answered = {"stranger": stranger, "late": late, "health": health, "login": login, "ann": told, "token": token}
+    return {**answered, "pause": pause}
 
 
 def _flat(routes: Iterable[Any]) -> Iterator[Any]:

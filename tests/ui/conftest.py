@@ -17,7 +17,16 @@ from typing import Any
 
 import pytest
 
-from support.browser import chromium, need, new_profile, open_page, watch  # noqa: F401  (fixtures of the tests in a browser)
+from support.browser import (  # noqa: F401  (fixtures of the tests in a browser)
+    chromium,
+    kept_profile,
+    need,
+    new_profile,
+    open_page,
+    profile_folder,
+    watch,
+)
+from support.page_processes import Forked, Nursery
 
 ROOT = Path(__file__).resolve().parents[2]
 # CI has playwright; elsewhere its absence takes the tests of the page away, and no other
@@ -172,21 +181,31 @@ class Page:
     """A page that is served by `latentloom ui` in a process of its own."""
 
     url: str
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[str] | Forked
     output_dir: Path
     data_dir: Path
     log: Path
 
 
 @pytest.fixture(scope="session")
-def start_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Page]]:
-    """`start_page(*arguments, folder=None)` starts `latentloom ui`; a folder that was used before is opened again."""
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    """Forks commands from one process that has imported what they need."""
+    with closing(Nursery(environment(tmp_path_factory.mktemp("nursery")))) as nursery:
+        yield nursery
+
+
+@pytest.fixture(scope="session")
+def start_page(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Iterator[Callable[..., Page]]:
+    """`start_page(*arguments, folder=None)` starts `latentloom ui`; a folder that was used before is opened again.
+
+    Each is a process of its own, and with `is_forked=False` one that imports all by itself.
+    """
     started: list[Page] = []
 
-    def start(*arguments: str, folder: Path | None = None, port: int = 0) -> Page:
-        page = _start(folder or tmp_path_factory.mktemp("page"), port or free_port(), arguments)
-        started.append(page)
-        return page
+    def start(*arguments: str, folder: Path | None = None, port: int = 0, is_forked: bool = True) -> Page:
+        where = folder or tmp_path_factory.mktemp("page")
+        started.append(_start(where, port or free_port(), arguments, nursery if is_forked else None))
+        return started[-1]
 
     yield start
     for page in started:
@@ -216,16 +235,15 @@ def stop(page: Page) -> int:
             return process.wait()
 
 
-def _start(folder: Path, port: int, arguments: tuple[str, ...]) -> Page:
+def _start(folder: Path, port: int, arguments: tuple[str, ...], nursery: Nursery | None) -> Page:
     log = folder / "log.txt"
-    command = [sys.executable, "-m", "latentloom", "ui", "--port", str(port)]
-    command += ["--output-dir", str(folder / "output"), "--data-dir", str(folder / "data"), *arguments]
-    nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy"), "http://127.0.0.1:9")
-    env = os.environ | nowhere | {"XDG_CACHE_HOME": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
-    with log.open("a") as errors:
-        process = subprocess.Popen(
-            command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8"
-        )
+    command = ["ui", "--port", str(port), "--output-dir", str(folder / "output"), "--data-dir", str(folder / "data")]
+    command += arguments
+    env = environment(folder)
+    if nursery is not None:
+        process = nursery.start(*command, cwd=folder, env=env, log=log)
+    else:
+        process = _run(command, cwd=folder, env=env, log=log)
     assert process.stdout is not None
     line = process.stdout.readline()  # the command ends by itself where it cannot start
     if " is at http" not in line:
@@ -234,3 +252,17 @@ def _start(folder: Path, port: int, arguments: tuple[str, ...]) -> Page:
         raise AssertionError(f"the page did not start: {line}{log.read_text()}")
     url = f"http://127.0.0.1:{port}/"
     return Page(url=url, process=process, output_dir=folder / "output", data_dir=folder / "data", log=log)
+
+
+def _run(arguments: list[str], *, cwd: Path, env: dict[str, str], log: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "latentloom", *arguments]
+    with log.open("a") as errors:
+        return subprocess.Popen(
+            command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8"
+        )
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """No proxy, hence no world outside, and a cache of its own."""
+    nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy"), "http://127.0.0.1:9")
+    return os.environ | nowhere | {"XDG_CACHE_HOME": str(folder / "cache"), "OMP_NUM_THREADS": "1"}

@@ -328,3 +328,8 @@ def test_who_has_logged_in_gets_what_gradio_needs_and_not_what_it_would_end_fetc
     assert told["logout"] == 405
     assert [told[path] for path in told if "%00" in path or "proxy=" in path] == [400, 404, 404, 400, 400]
     assert walked["token"] is None  # or a script could read the login, whose cookie is closed to scripts
+
+
+def test_a_page_that_nobody_calls_sleeps(walked: Any) -> None:
+    """Gradio's own pause is a millisecond, which takes a twentieth of a core."""
+    assert walked["pause"] >= 0.02

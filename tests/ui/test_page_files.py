@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from PIL import Image
 from playwright.sync_api import expect
 
+from latentloom.nodes.files.audio_files import write_audio
 from support.browser import MODEL_MS, call, card, choose, drop_file, file_graph, file_text, say, tab, toolbar
 from support.checkout import ROOT
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
     from support.browser import Watch
+    from support.page_processes import Nursery
 
 FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 SCRIPT = '<img src=x onerror="window.wasRun = 1"><script>window.wasRun = 1</script>${window.wasRun = 1}{{7*7}}'
@@ -43,7 +44,7 @@ def drop(page: Page, content: bytes, name: str = "workflow.json", media_type: st
 
 
 def test_the_saved_file_makes_the_same_pixels_on_the_command_line(
-    page_server: Any, open_page: Callable[..., Page], tmp_path: Path
+    page_server: Any, open_page: Callable[..., Page], nursery: Nursery, tmp_path: Path
 ) -> None:
     page = open_page(page_server.url, graph=small(name="same_pixels"))
     page.get_by_role("button", name="Run", exact=True).click()
@@ -53,10 +54,11 @@ def test_the_saved_file_makes_the_same_pixels_on_the_command_line(
     with urllib.request.urlopen(f"{page_server.url}loom/files/{result['id']}", timeout=30) as answer:
         shown = pixels(answer.read())
 
-    command = [sys.executable, "-m", "latentloom", "run", "saved.json", "--out", "made"]
     env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
-    ended = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=200, check=False)
-    assert ended.returncode == 0, ended.stderr
+    log = tmp_path / "log.txt"
+    with nursery.start("run", "saved.json", "--out", "made", cwd=tmp_path, env=env, log=log) as process:
+        process.stdout.read()
+        assert process.wait(200) == 0, log.read_text()
     made = list((tmp_path / "made").rglob("*.png"))
     assert [pixels(path.read_bytes()) for path in made] == [shown]
 
@@ -112,7 +114,9 @@ def test_what_is_not_saved_is_among_the_drafts(page_server: Any, open_page: Call
     expect(page.locator(".react-flow__node-card")).to_have_count(len(FIRST["nodes"]))
 
 
-def test_a_plain_picture_may_become_a_node(page_server: Any, open_page: Callable[..., Page], watch: Watch) -> None:
+def test_a_plain_picture_or_sound_may_become_a_node(
+    page_server: Any, open_page: Callable[..., Page], watch: Watch, tmp_path: Path
+) -> None:
     watch.foresee("400 .*loom/open")  # it is no workflow
     plain = BytesIO()
     Image.new("RGB", (32, 24), "teal").save(plain, "PNG")
@@ -121,6 +125,31 @@ def test_a_plain_picture_may_become_a_node(page_server: Any, open_page: Callable
     page.get_by_role("dialog", name="Use this picture?").get_by_role("button", name="Add a Load Image node").click()
     expect(card(page, "load_image")).to_be_visible()
     assert file_graph(page)["nodes"]["load_image"]["inputs"]["path"].endswith(".png")
+    write_audio(torch.zeros(1, 800), tmp_path / "bell.wav", rate=8000, metadata={})
+    drop(page, (tmp_path / "bell.wav").read_bytes(), "bell.wav", "audio/wav")
+    page.get_by_role("dialog", name="Use this sound?").get_by_role("button", name="Add a Load Audio node").click()
+    expect(card(page, "load_audio")).to_be_visible()
+    assert file_graph(page)["nodes"]["load_audio"]["inputs"]["path"].endswith("-bell.wav")
+
+
+def test_a_sound_is_dropped_on_its_node_and_played_wherever_it_is_shown(
+    page_server: Any, open_page: Callable[..., Page], tmp_path: Path
+) -> None:
+    write_audio(torch.rand(1, 16000) - 0.5, tmp_path / "bell.wav", rate=8000, metadata={})
+    load = {"type": "LoomLoadAudio", "inputs": {"start": 1.5, "path": ""}}
+    save = {"type": "LoomSaveAudio", "inputs": {"audio": {"from": "load.audio"}, "name": "half"}}
+    page = open_page(page_server.url, graph={"format": 1, "name": "bell", "nodes": {"load": load, "save": save}})
+    field = card(page, "load").get_by_role("button", name="path: Drop a sound here")
+    drop_file(page, field, name="bell.wav", content=(tmp_path / "bell.wav").read_bytes(), media_type="audio/wav")
+    expect(card(page, "load").get_by_label("bell.wav")).to_have_js_property("duration", 2)
+    page.get_by_role("button", name="Run", exact=True).click()
+    made = card(page, "save").get_by_label("Sound of Save Audio")
+    expect(made).to_have_js_property("duration", 0.5, timeout=MODEL_MS)
+    card(page, "save").get_by_role("button", name="Open the result of Save Audio").click()
+    shown = page.get_by_role("dialog").get_by_label("Sound: half.flac")
+    shown.evaluate("(sound) => sound.play()")
+    expect(shown).to_have_js_property("ended", True)
+    expect(page.get_by_role("dialog")).to_contain_text("8,000 Hz")
 
 
 def test_earlier_pictures_are_chosen_again_and_deleted(page_server: Any, open_page: Callable[..., Page]) -> None:

@@ -23,7 +23,7 @@ FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
 LONG_STEPS = 1000
 BATCH = 8
 """So many steps of such a batch take longer than a test: these runs are cancelled."""
-SOME_STEPS = 200
+SOME_STEPS = 40
 """Enough to see it at work."""
 
 

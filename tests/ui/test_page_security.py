@@ -167,3 +167,14 @@ def test_a_socket_that_does_not_get_through_is_told(
     page.route_web_socket("**/loom/live", lambda socket: socket.close())
     visit(page, page_server.url)
     expect(say(page, "connection")).to_be_visible()
+
+
+@pytest.mark.parametrize("turn", [1, 2])
+def test_no_test_in_a_browser_finds_what_another_one_left(
+    page_server: Any, new_profile: Callable[..., BrowserContext], turn: int
+) -> None:
+    page = new_profile().new_page()
+    page.goto(f"{page_server.url}loom/me")
+    assert page.evaluate("() => [localStorage.length, document.cookie]") == [0, ""]
+    page.evaluate("() => { localStorage.left = document.cookie = 'left=1'; }")
+    assert page.evaluate("() => [localStorage.length, document.cookie]") == [1, "left=1"]

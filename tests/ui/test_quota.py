@@ -95,7 +95,7 @@ def test_no_run_starts_for_a_user_whose_results_fill_the_quota(tmp_path: Path) -
     kept = Quota(tmp_path / "data", user_bytes=1000)
     kept.add("ada", "results", num_bytes=1001, count=1)
     with runs_in(tmp_path, quota=kept) as runs:
-        with pytest.raises(NoRoom, match="are pictures and videos; delete some of these"):
+        with pytest.raises(NoRoom, match="are pictures, videos and sounds; delete some of these"):
             runs.submit("ada", pictured())
         assert runs.list("ada") == []
     own = Quota(tmp_path / "data", user_bytes=10_000, counts_results=False)

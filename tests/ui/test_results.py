@@ -146,18 +146,36 @@ def test_a_seed_that_was_left_as_it_is_is_told() -> None:
 def test_values_of_nodes_that_no_node_saved_become_files(tmp_path: Path) -> None:
     import torch
 
+    from latentloom.pipelines.values import Audio, Video
     from latentloom.pipelines.values import Image as Pixels
-    from latentloom.pipelines.values import Video
 
     workspace = Workspace(output_dir=tmp_path, claims={tmp_path / "a.png": object()})
     values = {"a": Pixels(pixels=torch.zeros(2, 4, 4, 3)), "clip": Video(pixels=torch.zeros(1, 3, 8, 6, 3), fps=4.0)}
+    values |= {"bell": Audio(waveform=torch.zeros(1, 1, 800), rate=8000)}
     odd = {"odd": Video(pixels=torch.zeros(1, 1, 5, 5, 3), fps=4.0), "text": "words"}
-    records = {name: NodeRecord(key="", state="ok") for name in ("a", "video", "odd", "text")}
+    records = {name: NodeRecord(key="", state="ok") for name in ("a", "video", "bell", "odd", "text")}
     result = RunResult(run="r", state="ok", outputs={**values, **odd}, nodes=records, seconds=0.0)
     result, problem = shown(result, {"clip": "video"}, workspace)
     assert [Path(file).name for file in result.nodes["a"].files] == ["a-0.png", "a-1.png"]
     assert [Path(file).name for file in result.nodes["video"].files] == ["video.mp4"]
+    assert [Path(file).name for file in result.nodes["bell"].files] == ["bell.flac"]
     assert str(problem).startswith("odd has nothing to show") and "even numbers" in str(problem)
+
+
+def test_a_sound_is_a_result_with_its_length_and_outline(tmp_path: Path) -> None:
+    import torch
+
+    from latentloom.nodes.files.audio_files import write_audio
+
+    write_audio(torch.rand(2, 12000), tmp_path / "out" / "bell.wav", rate=8000, metadata={})
+    (tmp_path / "out" / "noise.wav").write_bytes(b"no sound")
+    files = tuple(str(tmp_path / "out" / name) for name in ("bell.wav", "noise.wav"))
+    record = NodeRecord(key="", state="ok", files=files)
+    result = RunResult(run="r", state="ok", outputs={}, nodes={"save": record}, seconds=0.0)
+    folder = tmp_path / "out"
+    [made] = made_by(result, graph({"save": ("Picture", {})}), SPECS, folder=folder, output_dir=folder)
+    assert (made.kind, made.name, made.width, made.rate, made.channels) == ("audio", "bell.wav", 0, 8000, 2)
+    assert made.length_s == 1.5
 
 
 def test_a_video_is_told_by_its_header(tmp_path: Path) -> None:

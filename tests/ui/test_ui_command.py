@@ -139,7 +139,7 @@ def test_gradios_routes_are_guarded_as_ours_are(page_server: Any) -> None:
 def test_it_ends_in_order_and_the_next_start_finds_everything(
     start_page: Callable[..., Any], tmp_path: Path, first: dict[str, Any]
 ) -> None:
-    page = start_page(folder=tmp_path)
+    page = start_page(folder=tmp_path, is_forked=False)
     first["nodes"]["denoise"]["inputs"]["steps"] = 1000
     runs = [post(page, "runs", {"graph": first})["runs"][0] for _ in range(3)]
     put = {"graph": first, "workflow_id": None, "base_version": None}

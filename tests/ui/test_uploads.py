@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from PIL import Image
 
+from latentloom.nodes.files.audio_files import write_audio
 from latentloom.nodes.files.thumbnails import checked_picture
 from latentloom.ui.errors import NoRoom, NotHere
 from latentloom.ui.store.quota import Quota
@@ -120,6 +122,37 @@ def test_what_is_no_sound_picture_is_refused_by_its_name_and_not_kept(
     assert kept(tmp_path) == []
 
 
+def bell(path: Path, samples: int = 4000) -> bytes:
+    """A WAV file."""
+    write_audio(torch.rand(1, samples), path / "bell.wav", rate=8000, metadata={})
+    return (path / "bell.wav").read_bytes()
+
+
+def test_a_sound_is_kept_with_its_outline_and_found_by_its_kind(add: Add, shelf: Uploads, tmp_path: Path) -> None:
+    data = bell(tmp_path)
+    made, picture = add("../a bell.WAV", data), add("cat.png", encoded())
+    assert made.path[16:] == "-a_bell.wav" and (made.kind, made.length_s, made.width) == ("audio", 0.5, 0)
+    assert [row.path for row in shelf.list("ada", kind="audio")] == [made.path]
+    assert [row.path for row in shelf.list("ada", kind="image")] == [picture.path]
+    assert len(shelf.list("ada")) == 2
+    assert Image.open(io.BytesIO(shelf.thumbnail("ada", made.path))).size == (384, 192)
+    for name, wrong in (("bell.flac", data), ("bell.wav", encoded()), ("bell.mp3", b"no sound")):
+        with pytest.raises(ValueError, match=rf"^{name} is not a sound that can be read"):
+            add(name, wrong)
+
+
+def test_an_uploaded_sound_is_read_in_ranges_by_its_owner(client: Any, tmp_path: Path) -> None:
+    data = bell(tmp_path)
+    path = client.post("/loom/uploads", content=data, headers={"X-Name": "bell.wav"}).json()["path"]
+    whole = client.get(f"/loom/uploads/{path}")
+    assert (whole.content, whole.headers["content-type"]) == (data, "audio/wav")
+    part = client.get(f"/loom/uploads/{path}", headers={"Range": "bytes=4-7"})
+    assert (part.status_code, part.content) == (206, data[4:8])
+    assert client.get("/loom/uploads?kind=image").json() == []
+    assert client.get("/loom/uploads?kind=song").status_code == 400
+    assert client.get(f"/loom/uploads/{path.replace('bell', 'ball')}").status_code == 404
+
+
 def test_a_disk_that_takes_no_upload_is_told_without_its_path(client: Any, server: Any, tmp_path: Path) -> None:
     server.scratch.rmdir()
     for path in ("open", "uploads"):
@@ -133,7 +166,7 @@ def test_the_thumbnail_is_a_webp_of_own_uploads_only(shelf: Uploads, add: Add) -
     path = add("cat.png", encoded()).path
     assert Image.open(io.BytesIO(shelf.thumbnail("ada", path))).format == "WEBP"
     for user, wrong in (("bob", path), ("ada", "../../../etc/passwd"), ("ada", ""), ("ada", f"{path}/")):
-        with pytest.raises(NotHere, match="no uploaded picture"):
+        with pytest.raises(NotHere, match="no upload "):
             shelf.thumbnail(user, wrong)
 
 
@@ -142,12 +175,12 @@ def test_a_full_shelf_of_pictures_has_room_again_once_one_is_deleted(tmp_path: P
     sent.write_bytes(encoded(size=(60, 40)))
     shelf = Uploads(tmp_path / "data", quota=Quota(tmp_path / "data", user_bytes=sent.stat().st_size * 2))
     first, second = (shelf.add("ada", name, sent).path for name in ("cat.png", "dog.png"))
-    with pytest.raises(NoRoom, match=r"takes .* MiB of .* are uploaded pictures; delete some of these"):
+    with pytest.raises(NoRoom, match=r"takes .* MiB of .* are uploaded pictures and sounds; delete some of these"):
         shelf.add("ada", "bird.png", sent)
     assert {row.path for row in shelf.list("ada")} == {first, second}
     shelf.delete("ada", first)
     shelf.add("ada", "bird.png", sent)
-    with pytest.raises(NotHere, match="no uploaded picture"):
+    with pytest.raises(NotHere, match="no upload "):
         shelf.delete("bob", second)
 
 

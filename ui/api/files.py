@@ -1,4 +1,4 @@
-"""The API's routes about files: results, their thumbnails, and the pictures that users bring."""
+"""The API's routes about files: results, their thumbnails, and the pictures and sounds that users bring."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from ..access.answers import nothing
-from ..contract.kept import Upload, UploadRow
+from ..contract.kept import Upload, UploadKind, UploadRow
 from ..contract.run import Result
 from ..server import Server
 from ..store.files import KEEP, picture, send
@@ -30,16 +30,16 @@ def add_routes(router: APIRouter, server: Server) -> None:
         limit: Limit = FIRST_ROWS,
         before: Before = "",
     ) -> list[Result]:
-        """Pictures and videos, newest first, with the beginning of what long texts they were made from."""
+        """Pictures, videos and sounds, newest first, with the beginning of what long texts they were made from."""
         return results.list(user, search=search, batch=batch, limit=limit, before=before)
 
     @router.delete("/results/{id}", status_code=204)
     def delete_result(id: Id, user: User) -> Response:
-        """Delete a picture or video, its file too."""
+        """Delete a picture, video or sound, its file too."""
         results.delete(user, id)
         return nothing()
 
-    @router.get("/files/{id}", responses=sends("image/png", "video/mp4"))
+    @router.get("/files/{id}", responses=sends("image/png", "video/mp4", "audio/flac"))
     def read_file(id: Id, user: User, download: Annotated[bool, Query()] = False) -> Response:
         """A result's bytes; ranges of them for players."""
         path = results.path(user, id)
@@ -47,19 +47,27 @@ def add_routes(router: APIRouter, server: Server) -> None:
 
     @router.get("/files/{id}/thumb", responses=sends("image/webp"))
     async def thumbnail(id: Id, user: User) -> Response:
-        """A small WebP."""
+        """A small WebP; of a sound, its outline."""
         return picture(await intake.look(results.thumbnail, user, id), "image/webp", keep=KEEP)
 
-    @router.post("/uploads", status_code=201, openapi_extra=takes("image/*"))
+    @router.post("/uploads", status_code=201, openapi_extra=takes("image/*", "audio/*"))
     async def upload(request: Request, user: User, x_name: FileName = "") -> Upload:
-        """Keep a picture (the body) as an input; `path` is what Load Image takes."""
+        """Keep a picture or sound (the body) as an input; `path` is what Load Image or Load Audio takes. The ending of
+        `X-Name` tells a sound."""
         async with intake.body(request) as file:
             return await intake.look(uploads.add, user, file_name(x_name), file)
 
     @router.get("/uploads")
-    def list_uploads(user: User, limit: Limit = FIRST_ROWS, before: Before = "") -> list[UploadRow]:
-        """Newest first."""
-        return uploads.list(user, limit=limit, before=before)
+    def list_uploads(
+        user: User, kind: UploadKind | None = None, limit: Limit = FIRST_ROWS, before: Before = ""
+    ) -> list[UploadRow]:
+        """All, or those of a kind, newest first."""
+        return uploads.list(user, kind=kind, limit=limit, before=before)
+
+    @router.get("/uploads/{path}", responses=sends("image/png", "audio/wav"))
+    def read_upload(path: UploadPath, user: User) -> Response:
+        """An upload's bytes; ranges of them for players."""
+        return send(uploads.path(user, path), name=path)
 
     @router.delete("/uploads/{path}", status_code=204)
     def delete_upload(path: UploadPath, user: User) -> Response:
@@ -69,5 +77,5 @@ def add_routes(router: APIRouter, server: Server) -> None:
 
     @router.get("/uploads/{path}/thumb", responses=sends("image/webp"))
     async def upload_thumbnail(path: UploadPath, user: User) -> Response:
-        """A small WebP of an uploaded picture."""
+        """A small WebP of an uploaded picture, or of a sound's outline."""
         return picture(await intake.look(uploads.thumbnail, user, path), "image/webp", keep=KEEP)

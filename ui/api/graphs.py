@@ -27,9 +27,9 @@ FileName = Annotated[str, Header(max_length=4096, description="The file's name, 
 
 
 def add_routes(router: APIRouter, server: Server) -> None:
-    @router.post("/open", openapi_extra=takes("application/json", "image/*", "video/*"))
+    @router.post("/open", openapi_extra=takes("application/json", "image/*", "video/*", "audio/*"))
     async def open_workflow(request: Request, x_name: FileName = "") -> NamedGraph:
-        """The workflow in a file (the body): ours, ComfyUI's API format, or a picture or video that carries one."""
+        """The workflow in a file (the body): ours, ComfyUI's API format, or a result that carries one."""
         async with server.intake.body(request) as path:
             graph = await server.intake.look(open_file, path, name=file_name(x_name))
         return NamedGraph(name=graph.name, graph=graph_to_plain(graph))

@@ -1,6 +1,8 @@
-"""What users keep, as the server tells it: workflows with their versions, drafts, pictures that they brought."""
+"""What users keep, as the server tells it: workflows with their versions, drafts, files that they brought."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from .answer import FROM_DISK, Answer, WorkflowFile
 
@@ -73,9 +75,13 @@ class DraftWithGraph(Draft):
     """What was on the canvas; it need not be a sound workflow."""
 
 
+UploadKind = Literal["image", "audio"]
+
+
 class UploadRow(Answer):
     path: str
-    """What Load Image takes."""
+    """What Load Image or Load Audio takes."""
+    kind: UploadKind
     bytes: int
     time: float
     """Seconds since the epoch."""
@@ -83,7 +89,10 @@ class UploadRow(Answer):
 
 class Upload(Answer):
     path: str
-    """What Load Image takes."""
+    """What Load Image or Load Audio takes."""
     name: str
+    kind: UploadKind
     width: int
     height: int
+    length_s: float
+    """Of a sound, in seconds; a sound has no sides."""

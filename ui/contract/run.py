@@ -12,6 +12,7 @@ from ...parallel.progress import RankWork
 from .answer import Answer, Exact, WorkflowFile
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
+Kind = Literal["image", "video", "audio"]
 NodeStage = Literal["waiting", "running", "done", "cached", "failed", "cancelled", "skipped"]
 
 
@@ -38,6 +39,8 @@ class NodeState(Answer):
     ranks: tuple[RankWork, ...] = ()
     files: tuple[str, ...] = ()
     """The ids of the results that the node made."""
+    sounds: tuple[str, ...] = ()
+    """Those of them that are heard, not seen."""
 
 
 class RunFacts(Answer):
@@ -100,16 +103,21 @@ class Submitted(Answer):
 
 
 class MadeFacts(Answer):
-    """What is kept of a picture or video that a run made, and told of it."""
+    """What is kept of a picture, video or sound that a run made, and told of it. A sound has no sides."""
 
     id: str
     node: str
-    kind: Literal["image", "video"]
+    kind: Kind
     name: str
     width: int
     height: int
     frames: int = 1
     fps: float = 0.0
+    rate: int = 0
+    """Samples a second of a sound, or of a video's; 0 is silence."""
+    channels: int = 0
+    length_s: float = 0.0
+    """Of a sound, in seconds."""
     bytes: int
     time: float
     """Seconds since the epoch."""
@@ -118,7 +126,7 @@ class MadeFacts(Answer):
 
 
 class Result(MadeFacts):
-    """One picture or video with what made it."""
+    """One picture, video or sound with what made it."""
 
     run: str
     batch: str

@@ -67,7 +67,7 @@ WHY_CACHED = {
 
 
 class Made(MadeFacts):
-    """One picture or video that a run made, and where its file is below the output folder."""
+    """One picture, video or sound that a run made, and where its file is below the output folder."""
 
     path: str
 
@@ -168,14 +168,21 @@ def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
 def ended(run: Run, outcome: Outcome, *, now: float) -> Run:
     """The run once it is over; nodes that had not ended are skipped, and each has the results that it made."""
     why = {"cancelled": "the run was cancelled", "failed": "the run failed"}.get(outcome.state, "it was not needed")
-    files = {name: tuple(made.id for made in outcome.made if made.node == name) for name in run.nodes}
+    made = {name: [each for each in outcome.made if each.node == name] for name in run.nodes}
     nodes = {
-        name: (node if node.state in ENDED else _skipped(node, why)).model_copy(update={"files": files[name]})
+        name: (node if node.state in ENDED else _skipped(node, why)).model_copy(update=_files(made[name]))
         for name, node in run.nodes.items()
     }
     known = {field.name: getattr(outcome, field.name) for field in dataclasses.fields(outcome)}
     known["plan"] = outcome.plan or run.plan
     return run.model_copy(update={**known, "nodes": nodes, "ended": now})
+
+
+def _files(made: Iterable[Made]) -> dict[str, tuple[str, ...]]:
+    """What a node's state says of its results."""
+    made = tuple(made)
+    sounds = tuple(each.id for each in made if each.kind == "audio")
+    return {"files": tuple(each.id for each in made), "sounds": sounds}
 
 
 def _skipped(node: NodeState, why: str) -> NodeState:

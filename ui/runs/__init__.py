@@ -1,10 +1,10 @@
 """Runs of the page: queued, worked off, recorded, found again after a restart.
 
 book: All runs that the server knows, and every change of their state: kept on the disk first, then told to the pages.
-made: What a run made: the facts of each picture and video file, with the prompt and seed behind it.
+made: What a run made: the facts of each picture, video and sound file, with the prompt and seed behind it.
 previews: The newest preview of each node, turned into a small WebP only when somebody asks for it.
 records: Runs on the disk: one small record each, and the workflow of each batch once.
-results: The results of all runs: pictures and videos by id, with what made them.
+results: The results of all runs: pictures, videos and sounds by id, with what made them.
 runs: The runs of all users: asked for by a page, made by the server's own threads, there whether a page looks or not.
 workers: The threads that take runs from the queue, each as soon as the steps of the one before have begun.
 """

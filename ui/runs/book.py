@@ -213,7 +213,12 @@ class RunBook:
             run = self.with_nodes(self.get(user, id))
             made = tuple(each for each in run.made if each.id != made_id)
             nodes = {
-                name: node.model_copy(update={"files": tuple(file for file in node.files if file != made_id)})
+                name: node.model_copy(
+                    update={
+                        "files": tuple(file for file in node.files if file != made_id),
+                        "sounds": tuple(file for file in node.sounds if file != made_id),
+                    }
+                )
                 for name, node in run.nodes.items()
             }
             self._makers.pop(made_id, None)

@@ -1,4 +1,4 @@
-"""What a run made: the facts of each picture and video file, with the prompt and seed behind it.
+"""What a run made: the facts of each picture, video and sound file, with the prompt and seed behind it.
 
 A result is one file; its id, not its path, is what pages and programs see.
 """
@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from ...nodes.execution.records import RunResult
-from ...nodes.files.thumbnails import picture_facts, video_facts
+from ...nodes.files.thumbnails import picture_facts, sound_facts, video_facts
 from ...nodes.graph.choosing import specs_of
 from ...nodes.graph.graph import Graph, Link
 from ...nodes.graph.resolve import param_values, plain_value, with_overrides
 from ...nodes.graph.spec import NodeSpec
-from ...nodes.headless.workflow_files import PICTURES, VIDEOS
 from ..live.state import Made
+from ..store.files import KINDS
 from ..store.user_files import fresh_id, user_folder
 
 Specs = Mapping[str, NodeSpec]
 MAX_PROMPT = 2000
+FACTS = {"image": picture_facts, "video": video_facts, "audio": sound_facts}
 
 
 def made_by(result: RunResult, graph: Graph, specs: Specs, *, folder: Path, output_dir: Path) -> tuple[Made, ...]:
@@ -48,11 +49,10 @@ def thumbnail_path(data_dir: Path, user: str, id: str) -> Path:
 
 
 def _made(file: Path, node: str, graph: Graph, specs: Specs, output_dir: Path) -> Made | None:
-    ending = file.suffix.lower()
-    if ending not in (*PICTURES, *VIDEOS):
+    if (kind := KINDS.get(file.suffix.lower())) is None:
         return None
     try:
-        facts = picture_facts(file) if ending in PICTURES else video_facts(file)
+        facts = FACTS[kind](file)
         num_bytes = file.stat().st_size
     except (ValueError, OSError):
         return None
@@ -60,13 +60,16 @@ def _made(file: Path, node: str, graph: Graph, specs: Specs, output_dir: Path) -
     return Made(
         id=fresh_id(),
         node=node,
-        kind="image" if ending in PICTURES else "video",
+        kind=kind,
         name=file.name,
         path=file.resolve().relative_to(output_dir.resolve()).as_posix(),
         width=facts.width,
         height=facts.height,
         frames=facts.frames,
         fps=round(facts.fps, 4),
+        rate=facts.rate,
+        channels=facts.channels,
+        length_s=round(facts.length_s, 3),
         bytes=num_bytes,
         time=time.time(),
         prompt=prompt,

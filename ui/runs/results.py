@@ -1,4 +1,4 @@
-"""The results of all runs: pictures and videos by id, with what made them."""
+"""The results of all runs: pictures, videos and sounds by id, with what made them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...nodes.files.atomic import write_atomic
-from ...nodes.files.thumbnails import picture_thumbnail, video_thumbnail
+from ...nodes.files.thumbnails import picture_thumbnail, sound_thumbnail, video_thumbnail
 from ..contract.run import Result
 from ..errors import NotHere
 from ..live.state import Made, Run
@@ -16,6 +16,7 @@ from .made import MAX_PROMPT, is_own_file, thumbnail_path
 from .runs import Runs
 
 THUMB_SIDE = 384
+THUMBNAILS = {"image": picture_thumbnail, "video": video_thumbnail, "audio": sound_thumbnail}
 
 Found = tuple[Run, Made]
 
@@ -41,7 +42,7 @@ class Results:
         return [_result(*each) for each in page_of(found, lambda each: each[1].id, limit=limit, before=before)]
 
     def path(self, user: str, id: str) -> Path:
-        """The picture or video itself. Raises `NotHere`, also when the file is gone or became a link."""
+        """The picture, video or sound itself. Raises `NotHere`, also when the file is gone or became a link."""
         run, made = self._find(user, id)
         file = self._output_dir / made.path
         if not is_own_file(file, self._output_dir / run.folder):
@@ -55,8 +56,7 @@ class Results:
         if kept.is_file():
             return kept.read_bytes()
         _, made = self._find(user, id)
-        small = picture_thumbnail if made.kind == "image" else video_thumbnail
-        data = small(file, side=THUMB_SIDE)
+        data = THUMBNAILS[made.kind](file, side=THUMB_SIDE)
         write_atomic(kept, data)
         return data
 

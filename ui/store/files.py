@@ -1,15 +1,25 @@
-"""How files and pictures are sent: by id, never run by a browser, in ranges where they are asked for."""
+"""What files are by their names, and how they are sent: by id, never run by a browser, in ranges where these are asked
+for.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
 from fastapi import Response
 from fastapi.responses import FileResponse
 
+from ...nodes.headless.workflow_files import PICTURES, SOUNDS, VIDEOS
+from ..contract.run import Kind
 from ..errors import NotHere
 
+KINDS: Mapping[str, Kind] = {
+    **dict.fromkeys(PICTURES, "image"),
+    **dict.fromkeys(VIDEOS, "video"),
+    **dict.fromkeys(SOUNDS, "audio"),
+}
 MEDIA_TYPES = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
@@ -17,6 +27,12 @@ MEDIA_TYPES = {
     ".webp": "image/webp",
     ".mp4": "video/mp4",
     ".webm": "video/webm",
+    ".flac": "audio/flac",
+    ".wav": "audio/wav",
+    ".mp3": "audio/mpeg",
+    ".ogg": "audio/ogg",
+    ".opus": "audio/ogg",
+    ".m4a": "audio/mp4",
 }
 """What a browser may show in the page; anything else is a download."""
 SECURITY = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'"

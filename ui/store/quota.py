@@ -30,9 +30,9 @@ class Most:
 KEPT: dict[Kind, Most] = {
     "workflows": Most(words="saved workflows", count=10_000, num_bytes=2048 * MIB),
     "drafts": Most(words="drafts", count=200, num_bytes=512 * MIB),
-    "uploads": Most(words="uploaded pictures", count=20_000, num_bytes=8192 * MIB),
+    "uploads": Most(words="uploaded pictures and sounds", count=20_000, num_bytes=8192 * MIB),
     "runs": Most(words="runs", count=50_000, num_bytes=4096 * MIB),
-    "results": Most(words="pictures and videos", count=200_000, num_bytes=1 << 60),
+    "results": Most(words="pictures, videos and sounds", count=200_000, num_bytes=1 << 60),
 }
 ALL_TIMES = 20
 """All users together keep so many times as many things as one may."""

@@ -1,4 +1,4 @@
-"""Pictures that a user brings: checked, kept by their content in a folder that only this user's runs may read."""
+"""Files that a user brings: checked, kept by their content in a folder that only this user's runs may read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 
 from ...nodes.files.atomic import replacing
 from ...nodes.files.picture_files import MAX_PIXELS
-from ...nodes.files.thumbnails import checked_picture, picture_thumbnail
+from ...nodes.files.thumbnails import checked_picture, checked_sound, picture_thumbnail, sound_thumbnail
 from ...pipelines.models.regular_file import sha256_of
-from ..contract.kept import Upload, UploadRow
+from ..contract.kept import Upload, UploadKind, UploadRow
 from ..errors import NotHere
+from .files import KINDS
 from .paging import FIRST_ROWS, page_of
 from .quota import Quota
 from .user_files import user_folder
@@ -35,47 +36,73 @@ class Uploads:
         self._lock = threading.Lock()
 
     def add(self, user: str, name: str, file: Path) -> Upload:
-        """Keep a picture; its `path` is what Load Image takes. Raises `ValueError` for what is no sound picture."""
-        shown = "".join(c for c in name if c.isprintable())[:100].strip() or "the picture"
+        """Keep a picture or sound; its `path` is what Load Image or Load Audio takes. The name's ending says which it
+        is. Raises `ValueError` for what is no whole one.
+        """
+        shown = "".join(c for c in name if c.isprintable())[-100:].strip() or "the picture"
+        kind, ending = _kind(Path(shown)), Path(shown).suffix.lower()
         folder = inputs_folder(self._data_dir, user)
         num_bytes = file.stat().st_size
         self._quota.check(user, "uploads", num_bytes=num_bytes, count=1)  # before the work of decoding
-        facts, kind = checked_picture(file, name=shown, max_pixels=self._max_pixels)
-        path = f"{sha256_of(file)[:16]}-{_safe(shown)}{ENDINGS[kind]}"
+        if kind == "audio":
+            facts = checked_sound(file, name=shown)
+        else:
+            facts, format = checked_picture(file, name=shown, max_pixels=self._max_pixels)
+            ending = ENDINGS[format]
+        path = f"{sha256_of(file)[:16]}-{_safe(shown)}{ending}"
         with self._lock:
             self._quota.check(user, "uploads", num_bytes=num_bytes, count=1)
             count = 0 if (folder / path).exists() else 1
             with self._quota.changing(user, "uploads", folder / path, count=count), replacing(folder / path) as new:
                 shutil.copyfile(file, new)
-        return Upload(path=path, name=shown, width=facts.width, height=facts.height)
+        return Upload(
+            path=path,
+            name=shown,
+            kind=kind,
+            width=facts.width,
+            height=facts.height,
+            length_s=round(facts.length_s, 3),
+        )
+
+    def path(self, user: str, path: str) -> Path:
+        """The file that `add` called so. Raises `NotHere`."""
+        file = inputs_folder(self._data_dir, user) / path
+        if not NAME.fullmatch(path) or not file.is_file():
+            raise NotHere(f"there is no upload {path[:100]!r}; upload it again")
+        return file
 
     def thumbnail(self, user: str, path: str) -> bytes:
-        """WebP of the picture that `add` called so. Raises `NotHere`."""
-        return picture_thumbnail(self._file(user, path), side=THUMB_SIDE, name=path)
+        """WebP of the picture, or of the sound's outline. Raises `NotHere`."""
+        file = self.path(user, path)
+        if _kind(file) == "audio":
+            return sound_thumbnail(file, side=THUMB_SIDE)
+        return picture_thumbnail(file, side=THUMB_SIDE, name=path)
 
-    def list(self, user: str, *, limit: int = FIRST_ROWS, before: str = "") -> list[UploadRow]:
-        """Newest first, behind the one whose path is `before`. Raises `NotHere`."""
+    def list(
+        self, user: str, *, kind: UploadKind | None = None, limit: int = FIRST_ROWS, before: str = ""
+    ) -> list[UploadRow]:
+        """All of the kind, newest first, behind the one whose path is `before`. Raises `NotHere`."""
         rows = []
         for file in inputs_folder(self._data_dir, user).glob("[!.]*"):
             with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
-                if NAME.fullmatch(file.name):
+                found = _kind(file)
+                if NAME.fullmatch(file.name) and kind in (None, found):
                     info = file.stat()
-                    rows.append(UploadRow(path=file.name, bytes=info.st_size, time=info.st_mtime))
+                    rows.append(UploadRow(path=file.name, kind=found, bytes=info.st_size, time=info.st_mtime))
         rows.sort(key=lambda row: (row.time, row.path), reverse=True)
         return page_of(rows, lambda row: row.path, limit=limit, before=before)
 
     def delete(self, user: str, path: str) -> None:
         """Workflows that load it can no longer run. Raises `NotHere`."""
         with self._lock:
-            file = self._file(user, path)
+            file = self.path(user, path)
             with self._quota.changing(user, "uploads", file, count=-1):
                 file.unlink()
 
-    def _file(self, user: str, path: str) -> Path:
-        file = inputs_folder(self._data_dir, user) / path
-        if not NAME.fullmatch(path) or not file.is_file():
-            raise NotHere(f"there is no uploaded picture {path[:100]!r}; upload it again")
-        return file
+
+def _kind(file: Path) -> UploadKind:
+    """By its name; what is neither is refused as a picture."""
+    return "audio" if KINDS.get(file.suffix.lower()) == "audio" else "image"
 
 
 def _safe(name: str) -> str:

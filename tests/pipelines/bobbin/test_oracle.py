@@ -18,14 +18,14 @@ CUBE = Thing(colour="blue", shape="cube", material="matte", size="large")
 
 @pytest.mark.parametrize("num_things", [1, 2])
 def test_oracle_is_right_on_true_renders_and_at_chance_on_wrong_captions(num_things: int) -> None:
-    true, wrong = check(num_things, 16)
+    true, wrong = check(num_things, 10)
     assert min(true.values()) == 1.0, true
-    assert wrong["all"] <= 1 / 16, wrong
+    assert wrong["all"] <= 1 / 10, wrong
     assert wrong["colour"] < 0.4, wrong
 
 
 def test_oracle_reads_most_of_three_things_that_hide_each_other() -> None:
-    true, _ = check(3, 12)
+    true, _ = check(3, 10)
     assert true["all"] >= 0.8, true
 
 
@@ -42,7 +42,7 @@ def test_oracle_reads_every_solid_in_both_materials(shape: str, material: str) -
 @pytest.mark.parametrize("size", [(96, 96), (160, 160), (160, 128)])
 def test_oracle_reads_other_sizes_and_bears_noise(size: tuple[int, int]) -> None:
     rng = random.Random(2)
-    scenes = [sample(rng, counts=(1, 1, 0)) for _ in range(8)]
+    scenes = [sample(rng, counts=(1, 1, 0)) for _ in range(5)]
     pictures = render(scenes, rng, width=size[0], height=size[1]).float()
     noise = 4 * torch.randn(pictures.shape, generator=torch.Generator().manual_seed(0))
     noisy = (pictures + noise).round().clamp(0, 255).byte()

@@ -163,7 +163,7 @@ def framepack() -> HunyuanVideoFramepackPipeline:
 
 
 def _video15(kind: Any, task: str, **parts: Any) -> Any:
-    """A batch a branch, by a guider."""
+    """A batch a branch, by a guider. Prompts are padded to less than its 1000 tokens, and 729 of a picture."""
     tokenizer = chat_tokenizer()
     transformer = HunyuanVideo15Transformer3DModel(
         in_channels=9,
@@ -180,7 +180,7 @@ def _video15(kind: Any, task: str, **parts: Any) -> Any:
         target_size=64,
         task_type=task,
     )
-    return kind(
+    pipe = kind(
         text_encoder=qwen_vl(tokenizer).model.language_model,
         tokenizer=tokenizer,
         transformer=transformer,
@@ -190,6 +190,10 @@ def _video15(kind: Any, task: str, **parts: Any) -> Any:
         guider=ClassifierFreeGuidance(guidance_scale=3.0),
         **parts,
     )
+    pipe.tokenizer_max_length, pipe.tokenizer_2_max_length = 32, 24
+    if task == "t2v":
+        pipe.vision_num_semantic_tokens = 9
+    return pipe
 
 
 def _glyphs() -> dict[str, Any]:

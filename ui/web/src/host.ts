@@ -23,6 +23,7 @@ import type {
   Submitted,
   Template,
   Upload,
+  UploadKind,
   UploadRow,
   Workflow,
   WorkflowVersion,
@@ -112,8 +113,8 @@ export const host = {
   upload: (file: Blob, name: string, onProgress: (part: number) => void = () => undefined) =>
     send<Upload>("/uploads", file, name, onProgress),
   /** The newest, or those behind one. */
-  uploads: async (before?: string) => {
-    const rows = await get<UploadRow[]>("/uploads" + query({ limit: UPLOADS_AT_ONCE, before }));
+  uploads: async (kind: UploadKind, before?: string) => {
+    const rows = await get<UploadRow[]>("/uploads" + query({ kind, limit: UPLOADS_AT_ONCE, before }));
     return { rows, hasMore: rows.length === UPLOADS_AT_ONCE };
   },
   deleteUpload: (uploaded: string) => drop(path`/uploads/${uploaded}`),
@@ -130,7 +131,8 @@ export const urls = {
   file: (result: string) => address(path`/files/${result}`),
   download: (result: string) => address(path`/files/${result}` + query({ download: 1 })),
   thumb: (result: string) => address(path`/files/${result}/thumb`),
-  uploadThumb: (uploaded: string) => address(`/uploads/${uploaded.split("/").map(encodeURIComponent).join("/")}/thumb`),
+  upload: (uploaded: string) => address(`/uploads/${uploaded.split("/").map(encodeURIComponent).join("/")}`),
+  uploadThumb: (uploaded: string) => `${urls.upload(uploaded)}/thumb`,
 };
 
 function query(values: Asked): string {

@@ -5,6 +5,7 @@ import { pixelDifference } from "../src/gallery/compare/pixelDifference";
 import { changeable, inputOf, valueOf } from "../src/gallery/detail/changeable";
 import { inputsBehind } from "../src/gallery/inputsBehind";
 import { byDay, matching, neighbour, sweeps, withNewest, withOlder } from "../src/gallery/resultPages";
+import { lengthOf } from "../src/gallery/resultWords";
 import { actualSize, panned, place, WHOLE, zoomed } from "../src/gallery/stage/zoom";
 import { cellSize } from "../src/gallery/sweeps/gridPicture";
 import { heading, sweepTable } from "../src/gallery/sweeps/sweepTable";
@@ -30,7 +31,14 @@ test("a fresh first page without an overlap starts the list anew: there may be a
 });
 
 test("results are filtered by kind and workflow", () => {
-  const some = [result("v", { kind: "video" }), result("i", { workflow_name: "portrait" }), result("j")];
+  const some = [
+    result("v", { kind: "video", frames: 8, fps: 16 }),
+    result("i", { workflow_name: "portrait" }),
+    result("j"),
+    result("s", { kind: "audio", width: 0, height: 0, rate: 8000, channels: 2, length_s: 1.5 }),
+  ];
+  assert.equal(ids(matching(some, { kind: "audio", workflow: "" })), "s");
+  assert.deepEqual(some.map(lengthOf), [0.5, 0, 0, 1.5]);
   assert.equal(ids(matching(some, { kind: "video", workflow: "" })), "v");
   assert.equal(ids(matching(some, { kind: "image", workflow: "portrait" })), "i");
 });
@@ -180,6 +188,7 @@ function result(id: string, facts: Partial<Result> = {}): Result {
   return {
     ...{ id, run: `run-${id}`, batch: "batch", node: "save", kind: "image", name: id, width: 8, height: 8, frames: 1 },
     ...{ fps: 0, bytes: 1, time: 0, workflow_name: "toy", params: {}, prompt: "", seed: null, plan: "", seconds: 1 },
+    ...{ rate: 0, channels: 0, length_s: 0 },
     ...{ varied: {}, ...facts },
   } as Result;
 }

@@ -26,6 +26,7 @@ const node = (state: NodeState["state"], done = 0): NodeState => ({
   plan: "",
   ranks: [],
   files: [],
+  sounds: [],
 });
 const full = (runs: Record<string, Partial<Run>>): LiveState =>
   applyMessage(EMPTY_LIVE, liveMessage(runs, { full: true }));

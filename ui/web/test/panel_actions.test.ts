@@ -3,7 +3,7 @@ import { beforeEach, mock, test } from "node:test";
 import { describe } from "../src/graph/edits";
 import { saveAs, overwrite, save, type SaveAsked } from "../src/panels/files/fileActions";
 import { mayLeave } from "../src/panels/files/mayLeave";
-import { openFile } from "../src/panels/files/openFile";
+import { openFile, type PlainFile } from "../src/panels/files/openFile";
 import { deleteLater, undoDelete } from "../src/panels/library/lateDeletes";
 import { panelStore, setNextPlan } from "../src/panels/panelState";
 import { run } from "../src/panels/runs/runActions";
@@ -148,10 +148,12 @@ test("a refused run lists its problems", async () => {
   assert.equal(pageStore.getState().toasts[0]?.text.includes("not run"), true);
 });
 
-test("a picture without a workflow is offered as a node; any other refused file says why", async () => {
+test("a picture or sound without a workflow is offered as a node; any other refused file says why", async () => {
   browser.answer(() => Response.json({ error: "carries no workflow" }, { status: 400 }));
   await openFile(new File(["x"], "cat.png", { type: "image/png" }));
-  assert.equal(pageStore.getState().dialog?.name, "picture");
+  assert.equal(pageStore.getState().dialog?.name, "plain_file");
+  await openFile(new File(["x"], "bell.wav", { type: "audio/wav" }));
+  assert.equal((pageStore.getState().dialog?.payload as PlainFile).kind, "audio");
   await openFile(new File(["x"], "cat.json", { type: "application/json" }));
   assert.equal(pageStore.getState().toasts[0]?.text, "carries no workflow");
 });

@@ -145,7 +145,7 @@ test("the library is found by folder and by every word", () => {
 
 function state(more: Partial<NodeState>): NodeState {
   const counts = { done: 0, total: 0, seconds: 0, left_s: null, phase: "", message: "", code: "", preview: 0 };
-  return { state: "done", started: 0, ...counts, cached: "", plan: "", ranks: [], files: [], ...more };
+  return { state: "done", started: 0, ...counts, cached: "", plan: "", ranks: [], files: [], sounds: [], ...more };
 }
 
 function runOf(nodes: Record<string, NodeState>, plan = ""): Run {

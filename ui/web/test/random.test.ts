@@ -139,13 +139,13 @@ function isSound(graph: EditorGraph): void {
   assert.deepEqual(fromFile(toFile(graph)), graph, "the file tells all of it");
 }
 
-for (const [name, start] of [
-  ["the toy graph", toyGraph()],
-  ...shippedFiles().map(([file, graph]) => [file, fromFile(graph)]),
-] as [string, EditorGraph][]) {
-  test(`50 random edits of ${name} are sound, and undo and redo go over all of them, with 20 seeds`, () => {
+for (const [name, start, seeds] of [
+  ["the toy graph", toyGraph(), 20],
+  ...shippedFiles().map(([file, graph]) => [file, fromFile(graph), 5]),
+] as [string, EditorGraph, number][]) {
+  test(`50 random edits of ${name} are sound, and undo and redo go over all of them, with ${seeds} seeds`, () => {
     const before = structuredClone(start);
-    for (let seed = 1; seed <= 20; seed++) {
+    for (let seed = 1; seed <= seeds; seed++) {
       const hand = new Hand(seed);
       let history = newHistory(start);
       while (history.past.length < 50) {

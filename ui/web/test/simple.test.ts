@@ -96,6 +96,7 @@ const NODE: NodeState = {
   plan: "",
   ranks: [],
   files: [],
+  sounds: [],
 };
 
 function running(nodes: Record<string, Partial<NodeState>>): Run {

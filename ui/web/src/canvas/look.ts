@@ -14,6 +14,7 @@ const KNOWN: Record<string, Look> = {
   Latents: { tone: 2, shape: "hexagon" },
   Image: { tone: 3, shape: "circle" },
   Video: { tone: 4, shape: "triangle" },
+  Audio: { tone: 11, shape: "diamond" },
   Sampling: { tone: 5, shape: "pentagon" },
   Saved: { tone: 6, shape: "cross" },
   string: { tone: 7, shape: "bar" },

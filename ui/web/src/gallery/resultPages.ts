@@ -1,7 +1,7 @@
 /** The endless list of results: pages joined, filtered and kept in order. */
 import type { Result, Run } from "../types";
 
-export type KindFilter = "all" | "image" | "video";
+export type KindFilter = "all" | Result["kind"];
 
 export interface Filter {
   kind: KindFilter;

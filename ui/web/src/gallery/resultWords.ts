@@ -5,8 +5,13 @@ import type { Result } from "../types";
 /** What a result is, for those who do not see it. */
 export function describe(result: Result): string {
   const about = result.prompt || result.name;
-  const key = result.kind === "video" ? "gallery.video_of" : "gallery.picture_of";
-  return t(key, { about });
+  return t(`gallery.${result.kind}_of`, { about });
+}
+
+/** Seconds that it plays; a picture does not. */
+export function lengthOf({ kind, frames, fps, length_s }: Result): number {
+  if (kind === "audio") return length_s;
+  return kind === "video" && fps > 0 ? frames / fps : 0;
 }
 
 export function number(value: number, digits = 0): string {

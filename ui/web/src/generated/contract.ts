@@ -116,7 +116,7 @@ export interface CatalogInput {
   /**
    * The widget that draws the input; "" is the type's own.
    */
-  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture";
+  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture" | "audio";
   advanced: boolean;
   help: string;
 }
@@ -340,6 +340,10 @@ export interface NodeState {
    * The ids of the results that the node made.
    */
   files: string[];
+  /**
+   * Those of them that are heard, not seen.
+   */
+  sounds: string[];
 }
 /**
  * What one rank did in one stage, or this process where it works alone.
@@ -389,17 +393,26 @@ export interface LoadedPart {
   bytes: number;
 }
 /**
- * What is kept of a picture or video that a run made, and told of it.
+ * What is kept of a picture, video or sound that a run made, and told of it. A sound has no sides.
  */
 export interface MadeFacts {
   id: string;
   node: string;
-  kind: "image" | "video";
+  kind: "image" | "video" | "audio";
   name: string;
   width: number;
   height: number;
   frames: number;
   fps: number;
+  /**
+   * Samples a second of a sound, or of a video's; 0 is silence.
+   */
+  rate: number;
+  channels: number;
+  /**
+   * Of a sound, in seconds.
+   */
+  length_s: number;
   bytes: number;
   /**
    * Seconds since the epoch.
@@ -532,17 +545,26 @@ export interface RenameBody {
   folder?: string | null;
 }
 /**
- * One picture or video with what made it.
+ * One picture, video or sound with what made it.
  */
 export interface Result {
   id: string;
   node: string;
-  kind: "image" | "video";
+  kind: "image" | "video" | "audio";
   name: string;
   width: number;
   height: number;
   frames: number;
   fps: number;
+  /**
+   * Samples a second of a sound, or of a video's; 0 is silence.
+   */
+  rate: number;
+  channels: number;
+  /**
+   * Of a sound, in seconds.
+   */
+  length_s: number;
   bytes: number;
   /**
    * Seconds since the epoch.
@@ -751,18 +773,24 @@ export interface Token {
 }
 export interface Upload {
   /**
-   * What Load Image takes.
+   * What Load Image or Load Audio takes.
    */
   path: string;
   name: string;
+  kind: "image" | "audio";
   width: number;
   height: number;
+  /**
+   * Of a sound, in seconds; a sound has no sides.
+   */
+  length_s: number;
 }
 export interface UploadRow {
   /**
-   * What Load Image takes.
+   * What Load Image or Load Audio takes.
    */
   path: string;
+  kind: "image" | "audio";
   bytes: number;
   /**
    * Seconds since the epoch.

@@ -2,8 +2,8 @@ import type { ReactNode } from "react";
 import { usePage } from "../store/page";
 import { ConflictDialog } from "./files/ConflictDialog";
 import type { SaveAsked } from "./files/fileActions";
-import type { PlainPicture } from "./files/openFile";
-import { PictureDialog } from "./files/PictureDialog";
+import type { PlainFile } from "./files/openFile";
+import { PlainFileDialog } from "./files/PlainFileDialog";
 import { SaveAsDialog } from "./files/SaveAsDialog";
 import { ShareDialog } from "./files/ShareDialog";
 import { useSharedLink } from "./files/sharedLink";
@@ -45,8 +45,8 @@ function contentOf(name: string, payload: unknown): ReactNode {
       return <ConflictDialog {...(payload as SaveAsked)} />;
     case "unsaved":
       return <UnsavedDialog answer={payload as (mayLeave: boolean) => void} />;
-    case "picture":
-      return <PictureDialog picture={payload as PlainPicture} />;
+    case "plain_file":
+      return <PlainFileDialog plain={payload as PlainFile} />;
     default:
       return null;
   }

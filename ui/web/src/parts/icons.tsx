@@ -65,6 +65,7 @@ const PATHS = {
   keyboard: box(3, 6, 18, 12) + dot(7, 10) + dot(10.5, 10) + dot(14, 10) + dot(17, 10) + "M8 14h8",
   image: box(4, 4, 16, 16) + "M4 16l4.5-4.5L13 16l3-3 4 4" + dot(15, 9),
   video: box(3, 6, 13, 12) + "M16 10.5l5-3v9l-5-3",
+  audio: "M4 9.5v5h3.5L12 18.5v-13L7.5 9.5zM15.5 9a4 4 0 0 1 0 6M18 6a8.5 8.5 0 0 1 0 12",
   compare: "M12 3v18M5 6h4v12H5a1 1 0 0 1-1-1V7a1 1 0 0 1 1-1zM15 6h4a1 1 0 0 1 1 1v10a1 1 0 0 1-1 1h-4",
   grid: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
   more: dot(6, 12) + dot(12, 12) + dot(18, 12),

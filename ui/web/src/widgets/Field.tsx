@@ -9,7 +9,7 @@ import { ModelField } from "./ModelField";
 import { MultilineField } from "./MultilineField";
 import { NumberField } from "./numbers/NumberField";
 import { SeedField } from "./numbers/SeedField";
-import { PictureField } from "./pictures/PictureField";
+import { AudioField, PictureField } from "./pictures/PictureField";
 import { SwitchField } from "./SwitchField";
 import { TextField } from "./TextField";
 import { type Change, type WidgetProps } from "./widget";
@@ -22,6 +22,7 @@ const WIDGETS: Readonly<Record<string, ComponentType<WidgetProps>>> = {
   model: ModelField,
   lora: LoraField,
   picture: PictureField,
+  audio: AudioField,
   int: NumberField,
   float: NumberField,
   bool: SwitchField,
@@ -34,7 +35,7 @@ const WIDGETS: Readonly<Record<string, ComponentType<WidgetProps>>> = {
 };
 
 /** These need the whole width, below their label, even where room is scarce. */
-const TALL = new Set(["multiline", "json", "model", "lora", "picture"]);
+const TALL = new Set(["multiline", "json", "model", "lora", "picture", "audio"]);
 
 interface FieldProps {
   spec: InputSpec;

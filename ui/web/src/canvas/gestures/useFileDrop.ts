@@ -2,7 +2,7 @@ import { useMemo, useState, type DragEvent } from "react";
 import { openFile } from "../../panels/files/openFile";
 import { onCanvas } from "../canvasUi";
 
-/** A workflow file, or a picture or video that carries one, dropped on the canvas opens it. */
+/** A workflow file, or a picture, video or sound that carries one, dropped on the canvas opens it. */
 export function useFileDrop() {
   const [isOver, setOver] = useState(false);
   const handlers = useMemo(

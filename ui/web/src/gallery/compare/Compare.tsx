@@ -14,13 +14,14 @@ import { useRunRecord } from "../useRunRecord";
 import { ByDifference } from "./ByDifference";
 import { BySide } from "./BySide";
 import { BySlider } from "./BySlider";
+import { BySound } from "./BySound";
 import { differing, type Makers } from "./differing";
 import { PlaybackBar } from "./PlaybackBar";
 import { usePlayback } from "./usePlayback";
 
 type Way = "slider" | "side" | "difference";
 
-/** Two results beside each other: what they were made with that differs, and three ways to see it. */
+/** Two results beside each other: what they were made with that differs, and three ways to see it, or both to be heard. */
 export function Compare({ a, b }: { a: Result; b: Result }) {
   const [way, setWay] = useState<Way>("slider");
   const [view, setView] = useState<View>(WHOLE);
@@ -35,7 +36,9 @@ export function Compare({ a, b }: { a: Result; b: Result }) {
     <Dialog title={t("gallery.compare_title")} size="full" onClose={() => gallery.getState().close()}>
       <div className="ll-compare">
         <Differing a={a} b={b} />
-        {a.kind === b.kind ? (
+        {a.kind === "audio" && b.kind === "audio" ? (
+          <BySound a={a} b={b} />
+        ) : a.kind === b.kind ? (
           <Tabs
             label={t("gallery.compare_title")}
             className="ll-compare-ways"

@@ -16,8 +16,10 @@ const FACTS: readonly { key: TextKey; of: (result: Result) => string }[] = [
   { key: "gallery.prompt", of: (result) => result.prompt ?? "" },
   { key: "gallery.seed", of: (result) => (result.seed === null ? "" : asRead(result.seed)) },
   { key: "gallery.plan", of: (result) => result.plan ?? "" },
-  { key: "gallery.size", of: (result) => `${result.width} x ${result.height}` },
+  { key: "gallery.size", of: (result) => (result.kind === "audio" ? "" : `${result.width} x ${result.height}`) },
   { key: "gallery.frames", of: (result) => (result.kind === "video" ? String(result.frames) : "") },
+  { key: "gallery.length", of: (result) => (result.kind === "audio" ? `${result.length_s} s` : "") },
+  { key: "gallery.sound", of: (result) => (result.rate > 0 ? `${result.channels} x ${result.rate} Hz` : "") },
   { key: "gallery.workflow", of: (result) => result.workflow_name },
 ];
 

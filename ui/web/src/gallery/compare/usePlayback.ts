@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useRef, useState, type RefCallback } from "react";
 import type { Result } from "../../types";
+import { lengthOf } from "../resultWords";
 import type { View } from "../stage/zoom";
 
 export interface Playback {
@@ -65,8 +66,4 @@ export function usePlayback(a: Result, b: Result): Playback {
   }, [isPlaying]);
 
   return { first, second, isPlaying, time, length, play: setPlaying, seek };
-}
-
-function lengthOf(result: Result): number {
-  return result.kind === "video" && result.fps > 0 ? result.frames / result.fps : 0;
 }

@@ -3,6 +3,7 @@ import { urls } from "../../host";
 import { t } from "../../i18n";
 import { IconButton } from "../../parts/IconButton";
 import { Dialog } from "../../parts/overlays/Dialog";
+import { Sound } from "../../parts/Sound";
 import type { Result } from "../../types";
 import { gallery, replaceResult } from "../galleryState";
 import { neighbour } from "../resultPages";
@@ -23,7 +24,7 @@ export function Detail({ result, among }: { result: Result; among: readonly Resu
   const onKeyDown = (event: KeyboardEvent) => {
     const target = event.target as HTMLElement;
     if (event.shiftKey || event.altKey || event.ctrlKey || event.metaKey) return;
-    if (target.closest("input, textarea, select, video, [role=combobox], [role=slider]")) return;
+    if (target.closest("input, textarea, select, video, audio, [role=combobox], [role=slider]")) return;
     if (event.key === "ArrowLeft") goTo(newer);
     else if (event.key === "ArrowRight") goTo(older);
   };
@@ -33,7 +34,11 @@ export function Detail({ result, among }: { result: Result; among: readonly Resu
     <Dialog title={title} size="full" onClose={() => gallery.getState().close()}>
       <div className="ll-detail" onKeyDown={onKeyDown}>
         <div className="ll-detail-picture">
-          {result.kind === "video" ? (
+          {result.kind === "audio" ? (
+            <div key={result.id} className="ll-detail-sound">
+              <Sound src={urls.file(result.id)} outline={urls.thumb(result.id)} label={describe(result)} />
+            </div>
+          ) : result.kind === "video" ? (
             <video
               key={result.id}
               className="ll-detail-video"

@@ -45,11 +45,18 @@ export function Facts({ result }: { result: Result }) {
         <h3>{t("gallery.file")}</h3>
         <dl>
           <Fact name={t("gallery.size")}>
-            {t("gallery.pixels", { width: result.width, height: result.height })}, {formatBytes(result.bytes)}
+            {result.kind !== "audio" && `${t("gallery.pixels", { width: result.width, height: result.height })}, `}
+            {formatBytes(result.bytes)}
           </Fact>
           {result.kind === "video" && (
             <Fact name={t("gallery.frames")}>
               {t("gallery.frames_at", { frames: number(result.frames), fps: number(result.fps, 2) })}
+            </Fact>
+          )}
+          {result.kind === "audio" && <Fact name={t("gallery.length")}>{formatSeconds(result.length_s)}</Fact>}
+          {result.rate > 0 && (
+            <Fact name={t("gallery.sound")}>
+              {t("gallery.sound_at", { channels: number(result.channels), rate: number(result.rate) })}
             </Fact>
           )}
           <Fact name={t("gallery.made")}>{moment(result.time)}</Fact>

@@ -5,7 +5,7 @@ import { Icon } from "../../parts/icons";
 import { gallery, useGallery } from "../galleryState";
 import { workflowNames, type KindFilter } from "../resultPages";
 
-const KINDS: readonly KindFilter[] = ["all", "image", "video"];
+const KINDS: readonly KindFilter[] = ["all", "image", "video", "audio"];
 const TYPING_MS = 250;
 
 /** Search, filters, and the switch to choose several results. */

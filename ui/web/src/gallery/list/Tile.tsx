@@ -4,7 +4,7 @@ import { t } from "../../i18n";
 import { formatSeconds } from "../../parts/format";
 import { Icon } from "../../parts/icons";
 import type { Result } from "../../types";
-import { describe } from "../resultWords";
+import { describe, lengthOf } from "../resultWords";
 import { heading } from "../sweeps/sweepTable";
 
 interface TileProps {
@@ -20,7 +20,11 @@ export const Tile = memo(function Tile({ result, isChosen, isChoosing, onOpen, o
   const name = describe(result);
   const varied = heading(result.varied);
   return (
-    <li className="ll-tile" data-testid={`result-${result.id}`} data-chosen={isChosen || undefined}>
+    <li
+      className={`ll-tile ${result.kind === "audio" ? "ll-tile-sound" : ""}`}
+      data-testid={`result-${result.id}`}
+      data-chosen={isChosen || undefined}
+    >
       <button
         type="button"
         className="ll-tile-open"
@@ -45,10 +49,10 @@ export const Tile = memo(function Tile({ result, isChosen, isChoosing, onOpen, o
           {varied || result.prompt || result.name}
         </span>
       </button>
-      {result.kind === "video" && (
+      {result.kind !== "image" && (
         <span className="ll-tile-mark">
-          <Icon name="play" size={12} />
-          {result.fps > 0 && formatSeconds(result.frames / result.fps)}
+          <Icon name={result.kind === "audio" ? "audio" : "play"} size={12} />
+          {lengthOf(result) > 0 && formatSeconds(lengthOf(result))}
         </span>
       )}
       <label className="ll-tile-check" data-shown={isChoosing || undefined}>

@@ -14,10 +14,10 @@ export async function pixelsOf(result: Result, time: number): Promise<ImageData>
   return context.getImageData(0, 0, canvas.width, canvas.height);
 }
 
-/** Of a video: its thumb. */
+/** Of a video or sound: its thumb. */
 export async function loadPicture({ id, kind, name }: Result): Promise<HTMLImageElement> {
   const image = new Image();
-  image.src = kind === "video" ? urls.thumb(id) : urls.file(id);
+  image.src = kind === "image" ? urls.file(id) : urls.thumb(id);
   try {
     await image.decode();
   } catch {

@@ -8,6 +8,7 @@ import { Dialog } from "../../parts/overlays/Dialog";
 import { isOver, useRuns } from "../../store/live";
 import { toast } from "../../store/page";
 import { gallery } from "../galleryState";
+import type { Size } from "../stage/zoom";
 import { drawGrid } from "./gridPicture";
 import { SweepCell } from "./SweepCell";
 import { heading, makers, sweepTable, type SweepTable } from "./sweepTable";
@@ -94,7 +95,10 @@ function Table({ table: { rows, columns, cells } }: { table: SweepTable }) {
   );
 }
 
-/** Pictures as they are, videos by their first frame. */
+/** The thumb of a sound, which has no size of its own. */
+const OUTLINE: Size = { width: 384, height: 192 };
+
+/** Pictures as they are, videos by their first frame, sounds by their outline. */
 function DownloadGrid({ name, table }: { name: string; table: SweepTable }) {
   const [isBusy, setBusy] = useState(false);
   const made = table.cells.flat().flatMap((cell) => cell.results.slice(0, 1));
@@ -106,8 +110,8 @@ function DownloadGrid({ name, table }: { name: string; table: SweepTable }) {
         rows: table.rows.map(heading),
         columns: table.columns.map(heading),
         cells: table.cells.map((row) => row.map((cell) => cell.results[0] ?? null)),
-        width: Math.max(...made.map((result) => result.width)),
-        height: Math.max(...made.map((result) => result.height)),
+        width: Math.max(...made.map((result) => result.width || OUTLINE.width)),
+        height: Math.max(...made.map((result) => result.height || OUTLINE.height)),
       });
       const address = URL.createObjectURL(blob);
       download(address, `${name || "sweep"}.png`);

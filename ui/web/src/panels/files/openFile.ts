@@ -1,4 +1,4 @@
-/** Files from the disk: a workflow, a picture or a video that carries one, or a plain picture to work on. */
+/** Files from the disk: a workflow, a result that carries one, or a plain picture or sound to work on. */
 
 import { specOf } from "../../graph/catalog";
 import { addNode } from "../../graph/edits";
@@ -9,41 +9,46 @@ import { ApiError, host, sentence } from "../../host";
 import { t } from "../../i18n";
 import { edit, editorStore, select } from "../../store/editor";
 import { openDialog, toast } from "../../store/page";
-import type { Point } from "../../types";
+import type { Point, UploadKind } from "../../types";
 import { openUnsaved, said } from "./fileActions";
 
-const LOAD_TYPE = "LoomLoadImage";
-const KINDS = ".json,.png,.jpg,.jpeg,.webp,.mp4,.webm";
+const LOADERS = {
+  image: { type: "LoomLoadImage", name: "load_image" },
+  audio: { type: "LoomLoadAudio", name: "load_audio" },
+};
+const KINDS = ".json,.png,.jpg,.jpeg,.webp,.mp4,.webm,.flac,.wav";
 
-export interface PlainPicture {
+export interface PlainFile {
   file: File;
+  kind: UploadKind;
   /** Why it was not opened as a workflow. */
   reason: string;
   at: Point;
 }
 
-/** Open what the file holds; a picture without a workflow may become a Load Image node at a place on the canvas. */
+/** Open what the file holds; a picture or sound without a workflow may become a node that loads it, at that place. */
 export async function openFile(file: File, at: Point = placeBeside()): Promise<void> {
   try {
     const { graph, name } = await host.open(file, file.name);
     await openUnsaved(graph, name);
   } catch (error) {
     const isRefused = error instanceof ApiError && error.status >= 400 && error.status < 500;
-    if (isRefused && file.type.startsWith("image/")) {
-      openDialog("picture", { file, reason: error.message, at } satisfies PlainPicture);
-    } else toast({ kind: "error", text: sentence(error) });
+    const kind = (["image", "audio"] as const).find((each) => file.type.startsWith(`${each}/`));
+    if (isRefused && kind) openDialog("plain_file", { file, kind, reason: error.message, at } satisfies PlainFile);
+    else toast({ kind: "error", text: sentence(error) });
   }
 }
 
-/** Put the picture on the server and a node that loads it on the canvas. */
-export async function loadPicture({ file, at }: PlainPicture): Promise<void> {
+/** Put the file on the server and a node that loads it on the canvas. */
+export async function loadFile({ file, kind, at }: PlainFile): Promise<void> {
   await said(async () => {
     const { path } = await host.upload(file, file.name);
     const { catalog, graph } = editorStore.getState();
-    const spec = specOf(catalog, LOAD_TYPE);
-    if (!spec) throw new Error(t("panels.no_load_image"));
-    const name = freshName("load_image", (taken) => has(graph.nodes, taken));
-    edit(t("panels.edit_picture"), (last) => addNode(last, { name, spec, at, inputs: { path } }));
+    const loader = LOADERS[kind];
+    const spec = specOf(catalog, loader.type);
+    if (!spec) throw new Error(t(`panels.no_load_${kind}`));
+    const name = freshName(loader.name, (taken) => has(graph.nodes, taken));
+    edit(t(`panels.edit_${kind}`), (last) => addNode(last, { name, spec, at, inputs: { path } }));
     select([itemKey("node", name)]);
   });
 }

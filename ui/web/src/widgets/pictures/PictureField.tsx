@@ -5,21 +5,31 @@ import { Button } from "../../parts/Button";
 import { IconButton } from "../../parts/IconButton";
 import { Icon } from "../../parts/icons";
 import { Meter } from "../../parts/Meter";
+import { Sound } from "../../parts/Sound";
+import type { UploadKind } from "../../types";
 import { asText, pictureName, SETTLED, UPLOADED, type WidgetProps } from "../widget";
 import { UploadsDialog } from "./UploadsDialog";
 import { useUpload } from "./useUpload";
 
-/** A picture to work from: dropped, chosen or pasted, sent to the server, and shown. */
-export function PictureField({ id, label, value, onChange, disabled, describedBy }: WidgetProps) {
+export function PictureField(props: WidgetProps) {
+  return <UploadField {...props} kind="image" />;
+}
+
+export function AudioField(props: WidgetProps) {
+  return <UploadField {...props} kind="audio" />;
+}
+
+/** A picture or sound to work from: dropped, chosen or pasted, sent to the server, and shown. */
+function UploadField({ id, label, value, onChange, disabled, describedBy, kind }: WidgetProps & { kind: UploadKind }) {
   const path = asText(value);
   const chooser = useRef<HTMLInputElement>(null);
   const [isOver, setOver] = useState(false);
   const [broken, setBroken] = useState("");
   const [isChoosing, setChoosing] = useState(false);
-  const upload = useUpload((uploaded) => onChange(uploaded.path, SETTLED));
+  const upload = useUpload(kind, (uploaded) => onChange(uploaded.path, SETTLED));
 
   const isShown = UPLOADED.test(path) && broken !== path;
-  const hint = t(path ? "widgets.picture_not_here" : "widgets.picture_hint");
+  const hint = t(path ? `widgets.not_here_${kind}` : `widgets.hint_${kind}`);
 
   const take = (files: FileList | null | undefined) => {
     const file = files?.[0];
@@ -53,7 +63,7 @@ export function PictureField({ id, label, value, onChange, disabled, describedBy
         id={id}
         type="button"
         className="ll-picture-drop"
-        aria-label={isShown ? t("widgets.other_picture", { name: label }) : `${label}: ${hint}`}
+        aria-label={isShown ? t(`widgets.other_${kind}`, { name: label }) : `${label}: ${hint}`}
         aria-describedby={describedBy}
         disabled={disabled}
         onClick={() => chooser.current?.click()}
@@ -62,7 +72,7 @@ export function PictureField({ id, label, value, onChange, disabled, describedBy
           <img src={urls.uploadThumb(path)} alt="" draggable={false} onError={() => setBroken(path)} />
         ) : (
           <>
-            <Icon name="image" size={24} />
+            <Icon name={kind} size={24} />
             <span>{hint}</span>
           </>
         )}
@@ -70,7 +80,7 @@ export function PictureField({ id, label, value, onChange, disabled, describedBy
       <input
         ref={chooser}
         type="file"
-        accept="image/*"
+        accept={`${kind}/*`}
         hidden
         aria-label={label}
         onChange={(event) => {
@@ -78,17 +88,19 @@ export function PictureField({ id, label, value, onChange, disabled, describedBy
           event.target.value = ""; // so that the same file can be chosen again
         }}
       />
-      {upload.part !== null && <Meter label={t("widgets.sending")} value={upload.part} max={1} />}
+      {isShown && kind === "audio" && <Sound src={urls.upload(path)} label={pictureName(path)} />}
+      {upload.part !== null && <Meter label={t(`widgets.sending_${kind}`)} value={upload.part} max={1} />}
       {upload.refusal && (
         <p className="ll-field-problem" role="alert">
           {upload.refusal}
         </p>
       )}
       <Button kind="ghost" className="ll-picture-earlier" disabled={disabled} onClick={() => setChoosing(true)}>
-        {t("widgets.earlier_picture")}
+        {t(`widgets.earlier_${kind}`)}
       </Button>
       {isChoosing && (
         <UploadsDialog
+          kind={kind}
           onClose={() => setChoosing(false)}
           onChoose={(chosen) => {
             setChoosing(false);
@@ -102,7 +114,7 @@ export function PictureField({ id, label, value, onChange, disabled, describedBy
           <IconButton
             icon="close"
             size={14}
-            label={t("widgets.no_picture_now")}
+            label={t(`widgets.take_out_${kind}`)}
             disabled={disabled}
             onClick={() => onChange("", SETTLED)}
           />

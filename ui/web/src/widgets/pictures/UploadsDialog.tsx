@@ -8,22 +8,23 @@ import { Notice } from "../../parts/Notice";
 import { Dialog } from "../../parts/overlays/Dialog";
 import { Spinner } from "../../parts/Spinner";
 import { confirm } from "../../store/page";
-import type { UploadRow } from "../../types";
+import type { UploadKind, UploadRow } from "../../types";
 import { pictureName } from "../widget";
 
 interface UploadsDialogProps {
+  kind: UploadKind;
   onChoose: (path: string) => void;
   onClose: () => void;
 }
 
-/** The pictures that the user sent: one can be used again, and those that take room deleted. */
-export function UploadsDialog({ onChoose, onClose }: UploadsDialogProps) {
+/** The pictures, or the sounds, that the user sent: one can be used again, and those that take room deleted. */
+export function UploadsDialog({ kind, onChoose, onClose }: UploadsDialogProps) {
   const [rows, setRows] = useState<UploadRow[] | null>(null);
   const [hasMore, setMore] = useState(false);
   const [error, setError] = useState("");
   const said = (work: Promise<void>) => work.catch((cause: unknown) => setError(sentence(cause)));
   const read = async (known: UploadRow[]) => {
-    const page = await host.uploads(known.at(-1)?.path);
+    const page = await host.uploads(kind, known.at(-1)?.path);
     setRows([...known, ...page.rows]);
     setMore(page.hasMore);
   };
@@ -34,10 +35,10 @@ export function UploadsDialog({ onChoose, onClose }: UploadsDialogProps) {
   };
   useEffect(() => void said(read([])), []);
   return (
-    <Dialog title={t("widgets.uploads")} description={t("widgets.uploads_text")} onClose={onClose}>
+    <Dialog title={t(`widgets.uploads_${kind}`)} description={t(`widgets.uploads_text_${kind}`)} onClose={onClose}>
       {error && <Notice kind="error">{error}</Notice>}
-      {!rows && !error && <Spinner label={t("widgets.uploads")} isVisible />}
-      {rows?.length === 0 && <p>{t("widgets.no_uploads")}</p>}
+      {!rows && !error && <Spinner label={t(`widgets.uploads_${kind}`)} isVisible />}
+      {rows?.length === 0 && <p>{t(`widgets.no_uploads_${kind}`)}</p>}
       <ul className="ll-uploads">
         {rows?.map(({ path, bytes }) => (
           <li key={path}>

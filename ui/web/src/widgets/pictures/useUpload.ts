@@ -3,7 +3,7 @@ import { host, sentence } from "../../host";
 import { t } from "../../i18n";
 import { formatBytes } from "../../parts/format";
 import { pageStore } from "../../store/page";
-import type { Upload } from "../../types";
+import type { Upload, UploadKind } from "../../types";
 
 export interface Uploading {
   /** 0 to 1 while a file is sent, else null. */
@@ -13,12 +13,12 @@ export interface Uploading {
   send: (file: File) => void;
 }
 
-/** Sends one picture at a time to the server; what is no picture or too large is refused before it is sent. */
-export function useUpload(onDone: (uploaded: Upload) => void): Uploading {
+/** Sends one file at a time to the server; what is of another kind or too large is refused before it is sent. */
+export function useUpload(kind: UploadKind, onDone: (uploaded: Upload) => void): Uploading {
   const [part, setPart] = useState<number | null>(null);
   const [refusal, setRefusal] = useState("");
   const send = async (file: File) => {
-    const reason = refusalOf(file);
+    const reason = refusalOf(file, kind);
     setRefusal(reason);
     if (reason) return;
     setPart(0);
@@ -33,9 +33,9 @@ export function useUpload(onDone: (uploaded: Upload) => void): Uploading {
   return { part, refusal, send: (file) => void send(file) };
 }
 
-function refusalOf(file: File): string {
-  if (file.type && !file.type.startsWith("image/"))
-    return t("widgets.no_picture", { name: file.name, type: file.type });
+function refusalOf(file: File, kind: UploadKind): string {
+  if (file.type && !file.type.startsWith(`${kind}/`))
+    return t(`widgets.no_${kind}`, { name: file.name, type: file.type });
   const most = pageStore.getState().me?.max_upload_bytes ?? Infinity;
   if (file.size <= most) return "";
   return t("widgets.too_large", { name: file.name, size: formatBytes(file.size), most: formatBytes(most) });

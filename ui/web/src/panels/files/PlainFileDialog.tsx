@@ -2,36 +2,39 @@ import { useEffect, useState } from "react";
 import { t } from "../../i18n";
 import { Button } from "../../parts/Button";
 import { Dialog } from "../../parts/overlays/Dialog";
+import { Sound } from "../../parts/Sound";
 import { closeDialog } from "../../store/page";
-import { loadPicture, type PlainPicture } from "./openFile";
+import { loadFile, type PlainFile } from "./openFile";
 
-/** A picture that carries no workflow can be worked on. */
-export function PictureDialog({ picture }: { picture: PlainPicture }) {
-  const address = useAddress(picture.file);
+/** A picture or sound that carries no workflow can be worked on. */
+export function PlainFileDialog({ plain }: { plain: PlainFile }) {
+  const { file, kind, reason } = plain;
+  const address = useAddress(file);
   const [isBusy, setBusy] = useState(false);
   const load = async () => {
     setBusy(true);
-    await loadPicture(picture);
+    await loadFile(plain);
     closeDialog();
   };
   return (
     <Dialog
-      title={t("panels.picture")}
+      title={t(`panels.plain_${kind}`)}
       size="small"
-      description={picture.reason}
+      description={reason}
       onClose={closeDialog}
       footer={
         <>
           <Button kind="ghost" onClick={closeDialog}>
             {t("panels.cancel_dialog")}
           </Button>
-          <Button kind="primary" icon="image" isBusy={isBusy} onClick={() => void load()}>
-            {t("panels.picture_load")}
+          <Button kind="primary" icon={kind} isBusy={isBusy} onClick={() => void load()}>
+            {t(`panels.load_${kind}`)}
           </Button>
         </>
       }
     >
-      {address && <img className="ll-dropped-picture" src={address} alt={picture.file.name} />}
+      {address && kind === "image" && <img className="ll-dropped-picture" src={address} alt={file.name} />}
+      {address && kind === "audio" && <Sound src={address} label={file.name} />}
     </Dialog>
   );
 }

@@ -1,0 +1,49 @@
+"""Files of video and sound, opened by one of FFmpeg's readers through PyAV."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ...pipelines.models.regular_file import open_regular
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+
+READERS = {
+    **dict.fromkeys((".mp4", ".mov", ".m4a"), "mov"),
+    **dict.fromkeys((".webm", ".mkv"), "matroska"),
+    **dict.fromkeys((".ogg", ".opus"), "ogg"),
+    ".wav": "wav",
+    ".flac": "flac",
+    ".mp3": "mp3",
+}
+"""What FFmpeg calls the readers, by the ending of the file's name."""
+SAID = {
+    "video": ("it holds no picture", "use an MP4 file"),
+    "sound": ("it holds no sound", "use WAV, FLAC, MP3, OGG, M4A, or a video with sound"),
+}
+"""What a file lacks where FFmpeg has nothing to say, and what would do."""
+
+
+@contextlib.contextmanager
+def opened_container(path: Path, *, what: Literal["video", "sound"], name: str = "") -> Iterator[InputContainer]:
+    """A file of video or sound, read as what its name says, by which it is called. Raises `ValueError` for what is
+    none, also while it is read.
+
+    FFmpeg is not asked what it could be: a playlist would make it open, and wait for, whatever files that names.
+    """
+    import av
+    from av.error import FFmpegError
+
+    name = name or str(path)
+    lacking, instead = SAID[what]
+    try:
+        reader = READERS.get(Path(name).suffix.lower(), "mov")
+        with open_regular(path) as file, av.open(file, "r", format=reader) as container:
+            yield container
+    except (OSError, FFmpegError, IndexError, StopIteration) as error:
+        reason = getattr(error, "strerror", "") or lacking
+        raise ValueError(f"{name} is not a {what} that can be read ({reason}); {instead}") from None

@@ -1,0 +1,27 @@
+"""What processes of tests use of the libraries, and nothing of ours: imported once, by the server that forks them."""
+
+import diffusers
+import diffusers.models.autoencoders
+import diffusers.models.transformers
+import torch._dynamo
+import torch.distributed  # noqa: F401
+
+PIPELINES = (
+    "ChromaPipeline",
+    "Flux2Pipeline",
+    "FluxPipeline",
+    "HeliosPipeline",
+    "HunyuanVideo15Pipeline",
+    "LTX2Pipeline",
+    "QwenImage21Pipeline",
+    "QwenImagePipeline",
+    "SanaPipeline",
+    "SanaSprintPipeline",
+    "StableDiffusion3Pipeline",
+    "WanPipeline",
+    "ZImagePipeline",
+)
+"""diffusers imports each, and the text encoders of it, when it is asked for by name."""
+
+for name in PIPELINES:
+    getattr(diffusers, name)

@@ -1,0 +1,58 @@
+"""Pools without an import of their own: their fork servers are forked from one, as its spares are.
+
+For tests of what ranks do; how a pool starts is told by tests/parallel/test_pool*.py and by every process of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from latentloom.parallel.pool.server_process import ServerProcess
+from latentloom.parallel.ranks.messages import FROM_SERVER, ForkSpare
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.pools import preloads
+from support.checkout import TESTS
+
+MORE = (
+    ".pipelines.families.qwen_image",
+    ".pipelines.families.wan",
+    ".pipelines.whole.pooled",
+    "diffusers:QwenImagePipeline",
+    "diffusers:WanPipeline",
+)
+"""Beside what the built-in model needs."""
+
+
+class Forked(ServerProcess):
+    def close(self) -> int | None:
+        self.kill()  # asked to end, it would wait for the host to be gone and then end the one it comes from
+        return super().close()
+
+
+@contextlib.contextmanager
+def warm_server(folder: Path) -> Iterator[ServerProcess]:
+    preload = [*preloads(describe_model("builtin:bobbin", device="cpu")), *MORE]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(
+            "PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS / "bench"), os.environ.get("PYTHONPATH", "")])
+        )
+        server = ServerProcess.start(folder / "server.log", preload)
+    yield server
+    server.close()
+
+
+@contextlib.contextmanager
+def pools_from(server: ServerProcess) -> Iterator[None]:
+    """Every pool that this process starts meanwhile."""
+
+    def start(log: Path, preload: Sequence[str]) -> ServerProcess:
+        return Forked(server._ask(ForkSpare(), FROM_SERVER))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ServerProcess, "start", start)
+        yield
