@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from .parallel.errors import BadInput, Cancelled, LoomError, code_of, kind_of
 
 if TYPE_CHECKING:
+    from .nodes.files.workspace import Workspace
     from .pipelines.values import Place
 
 OK, FAILED, BAD, CANCELLED = 0, LoomError.exit_code, BadInput.exit_code, Cancelled.exit_code
@@ -166,8 +167,10 @@ def run_command(arguments: argparse.Namespace) -> int:
     from .nodes.registry import SPECS
 
     graph = read_workflow(arguments.file)
-    overrides = parse_set(graph, SPECS, arguments.set)
-    sweep = parse_sweep(graph, SPECS, arguments.sweep)
+    allowed = [*arguments.allow, *_models_dirs(arguments)]
+    workspace = _workspace(arguments.file, arguments.set, allowed)
+    overrides = parse_set(graph, SPECS, arguments.set, workspace=workspace)
+    sweep = parse_sweep(graph, SPECS, arguments.sweep, given=overrides, workspace=workspace)
     check_apart(graph, overrides, sweep)
     named = [*overrides.values(), *(value for varied in sweep for value in varied.values())]
     job = Headless(
@@ -175,7 +178,7 @@ def run_command(arguments: argparse.Namespace) -> int:
         overrides=overrides,
         sweep=sweep,
         out=arguments.out,
-        roots=roots_of(arguments.file, named, [*arguments.allow, *_models_dirs(arguments)]),
+        roots=roots_of(arguments.file, named, allowed),
         cache_dir=None if arguments.no_cache else arguments.cache or _default_cache_dir(),
         resume=arguments.resume,
         place=_place(arguments),
@@ -190,6 +193,15 @@ def run_command(arguments: argparse.Namespace) -> int:
         if len(sweep) > 1:
             print_tally(tally, as_json=arguments.json)
     return {"ok": OK, "failed": FAILED, "cancelled": CANCELLED}[tally.state]
+
+
+def _workspace(file: Path, texts: Sequence[str], allowed: Sequence[Path] = ()) -> Workspace:
+    """What may be read to know which sockets a node has: the folders of `NAME=VALUE` texts are the user's own."""
+    from .nodes.files.workspace import Workspace
+    from .nodes.headless.workflow_files import roots_of
+
+    named = [text.partition("=")[2] for text in texts]
+    return Workspace(roots=roots_of(file, named, allowed), host="command line")
 
 
 def _models_dirs(arguments: argparse.Namespace) -> Sequence[Path]:
@@ -208,20 +220,21 @@ def _place(arguments: argparse.Namespace) -> Place:
 
 
 def check_command(arguments: argparse.Namespace) -> int:
-    from .nodes.files.workspace import Workspace
     from .nodes.graph.check import check
     from .nodes.graph.problems import GraphError
     from .nodes.headless.sweep import check_apart, parse_set
-    from .nodes.headless.workflow_files import read_workflow, roots_of
+    from .nodes.headless.workflow_files import read_workflow
     from .nodes.preview.walk import refused
     from .nodes.registry import SPECS
 
     try:
         graph = read_workflow(arguments.file)
-        overrides = parse_set(graph, SPECS, arguments.set)
+        workspace = _workspace(arguments.file, arguments.set)
+        overrides = parse_set(graph, SPECS, arguments.set, workspace=workspace)
         check_apart(graph, overrides, [{}])
-        workspace = Workspace(roots=roots_of(arguments.file, overrides.values(), ()), host="command line")
-        problems = check(graph, SPECS, overrides) or list(refused(graph, SPECS, overrides, workspace))
+        problems = check(graph, SPECS, overrides, workspace=workspace) or list(
+            refused(graph, SPECS, overrides, workspace)
+        )
     except GraphError as error:
         problems = list(error.problems)
     if arguments.json:

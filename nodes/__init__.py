@@ -28,6 +28,7 @@ from .steps.pictures import image_grid, load_image, resize_image, save_image
 from .steps.planning import parallel_plan
 from .steps.text import choose_text, join_text, note, seed
 from .steps.videos import load_video, save_video
+from .steps.whole.node import run_pipeline
 
 __all__ = [
     "blur_mask",
@@ -50,6 +51,7 @@ __all__ = [
     "outpaint",
     "parallel_plan",
     "resize_image",
+    "run_pipeline",
     "sampler_options",
     "save_audio",
     "save_image",

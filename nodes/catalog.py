@@ -7,16 +7,22 @@ import difflib
 import math
 from typing import Any
 
+from .graph.scalars import MAX_LISTED
 from .graph.spec import InputSpec, NodeSpec
 from .registry import SPECS
 
-HIDDEN = ("call", "fingerprint", "migrate", "injected", "paths", "sketch", "denoises")
+HIDDEN = ("call", "fingerprint", "migrate", "injected", "paths", "sketch", "denoises", "chooser")
 
 
 def catalog(id: str = "") -> list[dict[str, Any]]:
-    """Every node, or one, as JSON data."""
-    specs = [find(id)] if id else SPECS.values()
-    return [{f.name: _plain(getattr(s, f.name)) for f in dataclasses.fields(s) if f.name not in HIDDEN} for s in specs]
+    """Every node, or one, as JSON data. A pipeline class names Run Pipeline with its sockets."""
+    return [entry(spec) for spec in ([find(id)] if id else SPECS.values())]
+
+
+def entry(spec: NodeSpec) -> dict[str, Any]:
+    """One node as JSON data; `chosen_by` are the inputs that decide which others it has."""
+    found = {f.name: _plain(getattr(spec, f.name)) for f in dataclasses.fields(spec) if f.name not in HIDDEN}
+    return {**found, "chosen_by": list(spec.chooser.by) if spec.chooser else []}
 
 
 def table() -> str:
@@ -36,14 +42,27 @@ def describe(id: str) -> str:
 def find(id: str) -> NodeSpec:
     """Raises `ValueError` with the nearest id."""
     if id not in SPECS:
+        if (chosen := _chosen(id)) is not None:
+            return chosen
         near = difflib.get_close_matches(id, SPECS, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ValueError(f"there is no node {id!r}; {hint}`latentloom nodes` lists them all")
     return SPECS[id]
 
 
+def _chosen(name: str) -> NodeSpec | None:
+    """The node whose sockets depend on a choice, with those of this one, such as a pipeline class."""
+    for spec in SPECS.values():
+        decides = spec.chooser and spec.input(spec.chooser.by[-1])
+        if spec.chooser is not None and decides and name in decides.choices[1:]:
+            return spec.chooser.choose({decides.name: name})
+    return None
+
+
 def _type(socket: InputSpec) -> str:
     kind = "|".join(socket.choices) if socket.choices else socket.type
+    if len(socket.choices) > MAX_LISTED:
+        kind = f"one of {len(socket.choices)}"
     if socket.min is not None or socket.max is not None:
         kind += f" {_number(socket.min)}..{_number(socket.max)}"
     return kind if socket.required else f"{kind} = {socket.default!r}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from .files.atomic import write_atomic
+from .graph.choosing import fixed_inputs, folded
 from .graph.graph import Graph, Link, read_graph
 from .graph.order import in_order
 from .graph.resolve import param_values, plain_value
@@ -99,7 +100,7 @@ def example_text(path: Path) -> str:
 
 def _listed(spec: NodeSpec) -> list[InputSpec]:
     """A node's inputs in the order in which `INPUT_TYPES` lists them: what must be given comes first."""
-    return [s for s in spec.inputs if s.required] + [s for s in spec.inputs if not s.required]
+    return sorted(fixed_inputs(spec), key=lambda socket: not socket.required)
 
 
 def _wires(graph: Graph, name: str) -> dict[str, Link]:
@@ -133,11 +134,13 @@ def _widget_values(graph: Graph, name: str) -> list[Any]:
     """In the order of `INPUT_TYPES`; behind each seed what becomes of it after a run."""
     node, params = graph.nodes[name], param_values(graph, {})
     values: list[Any] = []
-    for socket in _listed(SPECS[node.type]):
+    spec = SPECS[node.type]
+    plain = {key: plain_value(entry, params) for key, entry in node.inputs.items() if not isinstance(entry, Link)}
+    given = folded(spec, plain)
+    for socket in _listed(spec):
         if not is_widget(socket):
             continue
-        entry = node.inputs.get(socket.name, socket.default)
-        value = socket.default if isinstance(entry, Link) else plain_value(entry, params)
+        value = given.get(socket.name, socket.default)
         if socket.widget == "picture":
             value = _saved_as(str(value)) if value and not any(SHIPPED.glob(f"*/{value}")) else SAMPLE
         values += [value, "fixed"] if socket.widget == "seed" else [value]
@@ -150,8 +153,9 @@ def _saved_as(path: str) -> str:
 
 
 def _height(spec: NodeSpec) -> int:
-    widgets = [socket for socket in spec.inputs if is_widget(socket)]
-    rows = max(len(spec.inputs) - len(widgets), len(spec.outputs)) + len(widgets)
+    inputs = fixed_inputs(spec)
+    widgets = [socket for socket in inputs if is_widget(socket)]
+    rows = max(len(inputs) - len(widgets), len(spec.outputs)) + len(widgets)
     rows += sum(socket.widget == "seed" for socket in widgets)
     return TITLE + ROW * rows + TALL * sum(socket.widget == "multiline" for socket in widgets)
 

@@ -17,6 +17,7 @@ from .steps.pictures import image_fingerprint, image_grid, load_image, resize_im
 from .steps.planning import parallel_plan, plan_fingerprint, plan_sketch
 from .steps.text import choose_text, join_text, note, seed
 from .steps.videos import load_video, save_video, video_fingerprint
+from .steps.whole.node import base_spec
 
 NODE_CLASS_MAPPINGS = {
     "LoomLoadModel": node_class(
@@ -49,6 +50,7 @@ NODE_CLASS_MAPPINGS = {
             sketch=plan_sketch,
         )
     ),
+    "LoomRunPipeline": node_class(base_spec()),
     "LoomEncodeText": node_class(
         read_spec(encode_text, title="Encode Text", category="encode", uses_device=True, sketch=text_sketch)
     ),

@@ -23,6 +23,7 @@ doctor/: What `latentloom doctor` finds out about a machine, one finding after a
 families/: The families of models: literal data, one module each. Importing this imports neither torch nor diffusers.
 models/: What a model is, read from its files and never from their weights: nothing here loads torch modules.
 planning/: Which plans a model and a machine allow, what memory each needs, and which is taken.
+signatures/: What each pipeline class of diffusers takes and gives: a table, made of diffusers, read without it.
 split_plans/: How each transformer class of diffusers is split: literal data, a row for each class.
 spreading/: The adapters to `parallel`: transformers, guidance, VAEs and whole pipelines spread over a plan's ranks.
 whole/: Whole pipelines of diffusers, of any class: put together from a folder, and run on ranks.

@@ -105,7 +105,7 @@ def check_cores(place: Place, *, more: str = "") -> None:
     most = max(2, num_cores())
     if place.devices[0] == "cpu" and len(place.devices) > most:
         raise ValueError(
-            f"Parallel Plan names {len(place.devices)} CPU ranks, but this machine has {num_cores()} cores; "
+            f"the workflow names {len(place.devices)} CPU ranks, but this machine has {num_cores()} cores; "
             f"use cpu*{most} or fewer{more and ', or '}{more}"
         )
 

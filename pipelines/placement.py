@@ -34,6 +34,7 @@ from .values import Conditioning, Image, Latents, Model, Place, Video, from_plai
 
 if TYPE_CHECKING:
     from .cluster.cluster import Cluster
+    from .signatures.table import Signature
 
 logger = logging.getLogger("latentloom")
 V = TypeVar("V")
@@ -66,6 +67,32 @@ def decode(request: Decode, progress: Progress = SILENT) -> Image | Video:
     if num_ranks == 1:
         return _run(request, shown, progress, lane="side", rank=-1)
     return _run(request.resolved(split=num_ranks), shown, progress, num_ranks=num_ranks)
+
+
+def run_whole(
+    model: Model, signature: Signature, arguments: Mapping[str, Any], progress: Progress = SILENT
+) -> dict[str, Any]:
+    """A pipeline that is no family's, run whole where the model works: what it gives for these arguments of its call,
+    by the names of its output class. Raises as `whole.called.call` does.
+    """
+    asked: dict[str, Any] = {
+        "source": model.source,
+        "revision": model.revision,
+        "fingerprint": model.fingerprint,
+        "class_name": signature.name,
+        "dtype": model.dtype,
+    }
+    if not model.place.devices:
+        from .whole.called import Whole, call
+
+        return call(Whole(**asked, device=model.device), arguments, progress)
+    from .spreading.wire import from_wire, to_wire
+
+    plan = plan_of(model, is_guided=signature.is_guided(arguments))
+    progress.spread(str(plan), ())
+    request = {**asked, "plan": str(plan), "arguments": to_wire(arguments), "doors": order()}
+    with ranks_of(model) as ranks:
+        return from_wire(ranks.call(".pipelines.whole.pooled:on_rank", request, progress, num_ranks=plan.num_ranks))
 
 
 def plan_of(model: Model, *, is_guided: bool) -> ParallelPlan:
@@ -134,13 +161,14 @@ def _run(
         "rank": rank % place.group_size if num_ranks == 1 else 0,
         "doors": order(),
     }
-    with _ranks(request.model) as ranks:
+    with ranks_of(request.model) as ranks:
         found = ranks.call(".pipelines.placement:on_rank", plain, progress, num_ranks=num_ranks, lane=lane, rank=rank)
     return from_plain(answer, found)
 
 
 @contextlib.contextmanager
-def _ranks(model: Model) -> Iterator[Pool | Cluster]:
+def ranks_of(model: Model) -> Iterator[Pool | Cluster]:
+    """The ranks of the model's place, warm or starting; they stay at least so long."""
     if model.place.cluster:
         from .cluster.cluster import CLUSTERS
 

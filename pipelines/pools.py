@@ -112,10 +112,16 @@ class Pools:
 POOLS = Pools()
 
 
+WHOLE = (".pipelines.whole.called", ".pipelines.whole.assembled", ".pipelines.spreading.pipeline")
+"""What a rank imports to run pipelines as a whole."""
+
+
 def preloads(model: Model) -> list[str]:
     """What ranks will need for this model: imported once, before they are forked."""
     named = components_of(read_index(Path(model.folder)))
     known = [f"{library}:{class_name}" for library, class_name in named.values()]
+    if not model.family:
+        return [*WHOLE, *known]
     family = FAMILIES[model.family]
     blocks = f"diffusers:{family.pipelines[0]}"  # its module imports what the family's modular blocks do
     return [
@@ -131,4 +137,4 @@ def preloads(model: Model) -> list[str]:
 def preloads_of(index: Mapping[str, Any]) -> list[str]:
     """The same for a whole pipeline of any class, by what `read_index` gave."""
     known = [f"{library}:{name}" for library, name in components_of(index).values() if library != "transformers"]
-    return [*known, ".pipelines.spreading.pipeline", ".pipelines.whole.assembled"]
+    return [*WHOLE, *known]

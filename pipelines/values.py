@@ -65,6 +65,7 @@ class Model:
     folder: str
     """The folder of the files on this machine; of a single-file checkpoint, that of its base."""
     family: str
+    """Empty for a pipeline that is run as a whole."""
     revision: str = ""
     fingerprint: str = ""
     """Changes when the files change."""

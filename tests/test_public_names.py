@@ -45,6 +45,7 @@ NODES = {
     "LoomOutpaint": "outpaint",
     "LoomParallelPlan": "parallel_plan",
     "LoomResizeImage": "resize_image",
+    "LoomRunPipeline": "run_pipeline",
     "LoomSamplerOptions": "sampler_options",
     "LoomSaveAudio": "save_audio",
     "LoomSaveImage": "save_image",
@@ -88,6 +89,7 @@ GET /runs/{id}/previews/{node}
 GET /shared/{token}
 GET /static/{name}
 GET /templates
+POST /sockets
 POST /text
 GET /uploads
 POST /uploads

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted((ROOT / "workflows").glob("*/*.json"))
 BY_NAME = {file.stem: file for file in FILES}
 NAMES = {
+    "run_pipeline",
     "first_picture",
     "prompt_grid",
     "prompt_list",

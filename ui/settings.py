@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ..nodes.files.picture_files import MAX_PIXELS
+from ..nodes.files.workspace import Workspace
 from ..pipelines.values import Place
 from .access.address import read_network
 from .access.origin import is_loopback
@@ -68,6 +69,11 @@ class Settings:
             raise ValueError("--user-quota is not above 0; give GiB, such as 20")
         for proxy in self.trusted_proxies:
             read_network(proxy)
+
+    def reading(self, place: Place | None = None) -> Workspace:
+        """What may be looked at for a workflow that does not run yet: the models of this server."""
+        roots = tuple(folder.resolve() for folder in self.models_dirs)
+        return Workspace(roots=roots, place=place or Place(), host="page")
 
     @property
     def has_auth(self) -> bool:

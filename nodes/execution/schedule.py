@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from ..files.workspace import Workspace
 from ..graph.check import ensure
+from ..graph.choosing import settled, specs_of
 from ..graph.graph import Graph
 from ..graph.modes import effective, left_out, nothing_left
 from ..graph.order import in_order
 from ..graph.problems import Names, refuse
-from ..graph.resolve import Overrides, Resolved, resolve, upgrade
+from ..graph.resolve import Overrides, Resolved, resolve, upgrade, with_overrides
 from ..graph.spec import NodeSpec
 from .failure import NodeFailed
 
@@ -71,7 +72,7 @@ def schedule(
     targets: Collection[str] | None = None,
 ) -> Schedule:
     """Check and order a graph. Raises `GraphError`, or `NodeFailed` when a file that a node names cannot be read."""
-    needs = needs_of(graph, specs, overrides=overrides, targets=targets)
+    needs = needs_of(graph, specs, overrides=overrides, workspace=workspace, targets=targets)
     fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
     return Schedule(
         order=needs.order,
@@ -85,15 +86,24 @@ def schedule(
 
 
 def needs_of(
-    graph: Graph, specs: Mapping[str, NodeSpec], *, overrides: Overrides, targets: Collection[str] | None = None
+    graph: Graph,
+    specs: Mapping[str, NodeSpec],
+    *,
+    overrides: Overrides,
+    workspace: Workspace | None = None,
+    targets: Collection[str] | None = None,
 ) -> Needs:
-    """What a run needs, without reading any file. Raises `GraphError`."""
-    ensure(graph, specs, overrides)
+    """What a run needs; of files only those are read that say which sockets a node has, and none without a workspace.
+    Raises `GraphError`.
+    """
+    ensure(graph, specs, overrides, workspace=workspace)
     whole, _ = upgrade(graph, specs)
+    whole, _ = settled(whole, specs, overrides, workspace)
     graph = effective(whole, specs, overrides)
     results = _results(graph, whole, targets)
     acting = {name for name, node in graph.nodes.items() if targets is None and specs[node.type].is_output}
-    nodes = resolve(graph, specs, overrides)
+    known = specs_of(graph, specs, overrides, with_overrides(graph, overrides))
+    nodes = resolve(graph, known, overrides)
     wanted = frozenset({*(node for node, _ in results.values()), *acting})
     if not wanted and graph is not whole:
         raise nothing_left()

@@ -1,6 +1,7 @@
 """The workflow: its file, its nodes and values, and what is wrong with it. Nothing here runs anything.
 
 check: The checker: everything that is wrong with a workflow, found before anything runs and reported all at once.
+choosing: Nodes whose sockets depend on what is given at some of them: which sockets a node of a workflow has.
 graph: The workflow file, format 1: what it holds, reading it and writing it.
 json_text: Reading JSON from strangers: bounded size and nesting, no duplicate keys, no NaN, and one sentence when
     refused.

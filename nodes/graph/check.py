@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from ..files.workspace import Workspace
+from .choosing import settled, specs_of
 from .graph import Graph, Link, Node, ParamRef
 from .modes import effective
 from .order import in_order
@@ -24,30 +26,39 @@ def check(
     specs: Specs,
     overrides: Overrides | None = None,
     require: Callable[[str], str | None] = installed_version,
+    workspace: Workspace | None = None,
 ) -> list[Problem]:
     """All problems of a workflow with these nodes installed, but for those of nodes that are switched off.
 
-    `require` tells a package's installed version.
+    `require` tells a package's installed version. In the `workspace` files are looked at that say which sockets a node
+    has; without one, such a node is checked as far as the workflow itself tells.
     """
     overrides = overrides or {}
     names = Names()
     whole, problems = upgrade(graph, specs)
+    whole, unsettled = settled(whole, specs, overrides, workspace)
+    problems += unsettled
     graph = effective(whole, specs, overrides)
     inputs = with_overrides(graph, overrides)
+    known = specs_of(graph, specs, overrides, inputs)
+    for problem in unsettled:  # nothing more is known of these
+        known.pop(problem.node, None)
     return [
         *unmet(graph, require),
         *(problem for problem in problems if problem.node in graph.nodes),
         *_params(graph, overrides),
         *_overrides(whole, specs, overrides, names),
-        *_nodes(graph, specs, inputs, param_values(graph, overrides), names, require),
-        *_outputs(graph, specs, names),
+        *_nodes(graph, specs, known, inputs, param_values(graph, overrides), names, require),
+        *_outputs(graph, known, names),
         *_cycles({name: _sources(graph, entries) for name, entries in inputs.items()}),
     ]
 
 
-def ensure(graph: Graph, specs: Specs, overrides: Overrides | None = None) -> None:
-    """Raise `GraphError` with all problems, if there are any."""
-    if problems := check(graph, specs, overrides):
+def ensure(
+    graph: Graph, specs: Specs, overrides: Overrides | None = None, *, workspace: Workspace | None = None
+) -> None:
+    """Raise `GraphError` with all problems, if there are any; a workspace as for `check`."""
+    if problems := check(graph, specs, overrides, workspace=workspace):
         raise GraphError(problems)
 
 
@@ -82,6 +93,7 @@ def _overrides(graph: Graph, specs: Specs, overrides: Overrides, names: Names) -
 def _nodes(
     graph: Graph,
     specs: Specs,
+    known: Mapping[str, NodeSpec],
     inputs: Mapping[str, Mapping[str, Any]],
     params: Mapping[str, Any],
     names: Names,
@@ -95,8 +107,8 @@ def _nodes(
             )
         elif node.version > spec.version:
             yield Problem(name, "", "node_too_new", _too_new(node, spec))
-        elif node.version == spec.version:
-            yield from _node(name, spec, inputs[name], graph, specs, params, names)
+        elif node.version == spec.version and name in known:
+            yield from _node(name, known[name], inputs[name], graph, known, params, names)
 
 
 def _unknown(kind: str, specs: Specs, names: Names, package: str) -> str:
@@ -121,7 +133,7 @@ def _node(
     spec: NodeSpec,
     entries: Mapping[str, Any],
     graph: Graph,
-    specs: Specs,
+    known: Mapping[str, NodeSpec],
     params: Mapping[str, Any],
     names: Names,
 ) -> Iterator[Problem]:
@@ -134,17 +146,17 @@ def _node(
         num_known += 1
         entry = entries[socket.name]
         if isinstance(entry, Link):
-            found = _link_fault(socket, entry, graph, specs, names)
+            found = _link_fault(socket, entry, graph, known, names)
         elif isinstance(entry, ParamRef):
             found = _param_fault(socket, entry, graph, params, names)
         else:
             found = fault(socket, plain_value(entry, params))
         if found:
             yield Problem(name, socket.name, *found)
-    if num_known < len(entries):
-        known = [socket.name for socket in spec.inputs]
-        for socket_name in entries.keys() - known:
-            hint = names.offer(socket_name, known)
+    if num_known < len(entries) and spec.chooser is None:
+        sockets = [socket.name for socket in spec.inputs]
+        for socket_name in entries.keys() - sockets:
+            hint = names.offer(socket_name, sockets)
             message = f"{spec.id} has no input {short(socket_name)}; {hint}; correct or remove it"
             yield Problem(name, socket_name, "unknown_input", message)
 
@@ -155,13 +167,15 @@ def _missing(socket: InputSpec) -> str:
     return f'{socket.name} is not connected; wire a {socket.type} to it (in the file: {{"from": "node.socket"}})'
 
 
-def _link_fault(socket: InputSpec, link: Link, graph: Graph, specs: Specs, names: Names) -> tuple[str, str] | None:
+def _link_fault(
+    socket: InputSpec, link: Link, graph: Graph, known: Mapping[str, NodeSpec], names: Names
+) -> tuple[str, str] | None:
     source_name, _, output_name = link.source.partition(".")
     source = graph.nodes.get(source_name)
     if source is None:
         hint = names.offer(source_name, graph.nodes)
         return "unknown_node", f"{socket.name} comes from {link.source}, but there is no node {source_name}; {hint}"
-    if (spec := specs.get(source.type)) is None:
+    if (spec := known.get(source_name)) is None:
         return None  # reported at the source
     output = spec.output(output_name)
     if output is None:
@@ -193,7 +207,7 @@ def _param_fault(
     return fault(socket, value)
 
 
-def _outputs(graph: Graph, specs: Specs, names: Names) -> Iterator[Problem]:
+def _outputs(graph: Graph, known: Mapping[str, NodeSpec], names: Names) -> Iterator[Problem]:
     for name, link in graph.outputs.items():
         node = graph.nodes.get(link.node)
         if node is None:
@@ -201,7 +215,7 @@ def _outputs(graph: Graph, specs: Specs, names: Names) -> Iterator[Problem]:
                 f"output {name} is {link.source}, but there is no such node; {names.offer(link.node, graph.nodes)}"
             )
             yield Problem("", name, "unknown_node", message)
-        elif (spec := specs.get(node.type)) and spec.output(link.socket) is None:
+        elif (spec := known.get(link.node)) and spec.output(link.socket) is None:
             hint = names.offer(link.socket, [o.name for o in spec.outputs])
             message = f"output {name} is {link.source}, but {node.type} has no such output; {hint}"
             yield Problem("", name, "unknown_output", message)

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from .choosing import specs_of
 from .graph import Graph, Link, Node
 from .problems import GraphError, refuse
 from .resolve import Overrides, with_overrides
@@ -22,9 +23,11 @@ def effective(graph: Graph, specs: Specs, overrides: Overrides | None = None) ->
     """The graph of the nodes that run. An override that replaces a link takes away what the link would have done."""
     if all(node.mode == "run" for node in graph.nodes.values()):
         return graph
-    sources = _Sources(graph, specs, with_overrides(graph, overrides or {}))
+    inputs = with_overrides(graph, overrides or {})
+    known = specs_of(graph, specs, overrides or {}, inputs)
+    sources = _Sources(graph, known, inputs)
     links = {name: sources.links(name) for name in graph.nodes}
-    gone = _left_out(graph, specs, links)
+    gone = _left_out(graph, known, links)
     nodes = {
         name: _rewired(node, {socket: _if_there(link, gone) for socket, link in links[name].items()})
         for name, node in graph.nodes.items()
@@ -52,7 +55,7 @@ def nothing_left() -> GraphError:
 
 
 class _Sources:
-    """Where links really come from, through bypassed nodes; each output is followed once."""
+    """Where links really come from, through bypassed nodes; each output is followed once. Specs are by node."""
 
     def __init__(self, graph: Graph, specs: Specs, inputs: Mapping[str, Mapping[str, Any]]) -> None:
         self._graph, self._specs, self._inputs = graph, specs, inputs
@@ -85,7 +88,7 @@ class _Sources:
 
     def _handed_on(self, link: Link) -> Link | None:
         node = self._graph.nodes[link.node]
-        spec = self._specs.get(node.type)
+        spec = self._specs.get(link.node)
         output = spec.output(link.socket) if spec else None
         if node.mode == "mute" or spec is None or output is None:
             return None
@@ -98,7 +101,7 @@ def _left_out(graph: Graph, specs: Specs, links: Mapping[str, Mapping[str, Link 
     gone = {name for name, node in graph.nodes.items() if node.mode != "run"}
     waiting: list[str] = []
     for name, sources in links.items():
-        needed = _required(graph.nodes[name], specs)
+        needed = _required(specs.get(name))
         for socket, link in sources.items():
             if socket not in needed:
                 continue
@@ -114,9 +117,8 @@ def _left_out(graph: Graph, specs: Specs, links: Mapping[str, Mapping[str, Link 
     return gone
 
 
-def _required(node: Node, specs: Specs) -> frozenset[str]:
+def _required(spec: NodeSpec | None) -> frozenset[str]:
     """None of a node that is not known: it stays, so that the checker names it."""
-    spec = specs.get(node.type)
     return frozenset(socket.name for socket in spec.inputs if socket.required) if spec else frozenset()
 
 

@@ -88,10 +88,10 @@ def plain_value(entry: Any, params: Mapping[str, Any]) -> Any:
 
 
 def resolve(graph: Graph, specs: Mapping[str, NodeSpec], overrides: Overrides) -> dict[str, Resolved]:
-    """Every node of a checked graph."""
+    """Every node of a checked graph, with its spec (`choosing.specs_of`)."""
     params = param_values(graph, overrides)
     inputs = with_overrides(graph, overrides)
-    return {name: _resolve(node, specs[node.type], inputs[name], params) for name, node in graph.nodes.items()}
+    return {name: _resolve(node, specs[name], inputs[name], params) for name, node in graph.nodes.items()}
 
 
 def _resolve(node: Node, spec: NodeSpec, inputs: Mapping[str, Any], params: Mapping[str, Any]) -> Resolved:

@@ -6,8 +6,11 @@ The checker, the command line, the page and a node called by hand all ask here, 
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import json
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from .problems import short
@@ -17,6 +20,9 @@ MAX_STRING = 1_000_000
 INT_RANGE = (-(2**63), 2**64 - 1)
 EXACT = 2**53 - 1
 """JavaScript rounds whole numbers beyond: a browser may send them as text of their digits, which means the number."""
+
+MAX_LISTED = 30
+"""Choices that a sentence lists."""
 
 _DIGITS = re.compile(r"-?[1-9]\d{15,19}")
 
@@ -39,6 +45,8 @@ def fault(socket: InputSpec, value: Any) -> tuple[str, str] | None:
     """(code, message) of what is wrong with a plain value at this socket; None when it fits."""
     name, kind = socket.name, socket.type
     if value is None and not socket.required and socket.default is None:
+        return None
+    if socket.widget == "json" and isinstance(value, list | dict):
         return None
     if kind in LISTS and isinstance(value, list | tuple):
         each = dataclasses.replace(socket, type=LISTS[kind], required=True)
@@ -94,8 +102,26 @@ def _text_fault(socket: InputSpec, value: str) -> tuple[str, str] | None:
     except UnicodeEncodeError:
         return "not_text", f"{socket.name} holds bytes that are no text; write it in UTF-8"
     if socket.type == "choice" and value not in socket.choices:
-        return "not_a_choice", f"{socket.name} is {short(value)}; choose one of {', '.join(socket.choices)}"
+        return "not_a_choice", f"{socket.name} is {short(value)}; {_offer(value, socket.choices)}"
+    if socket.widget == "json" and value.strip() and not _is_json(value):
+        return "not_json", f"{socket.name} is {short(value)}; it takes JSON, such as [1, 2], or nothing"
     return None
+
+
+def _offer(value: str, choices: Sequence[str]) -> str:
+    """All choices, or of very many the nearest."""
+    if len(choices) <= MAX_LISTED:
+        return f"choose one of {', '.join(choices)}"
+    near = difflib.get_close_matches(value[:128], choices, n=3, cutoff=0.3)
+    return f"choose one of the {len(choices)} that there are, such as {', '.join(near or choices[:3])}"
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _range(low: float | None, high: float | None) -> str:

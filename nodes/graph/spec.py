@@ -10,7 +10,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...parallel.progress import Progress
 from ...pipelines import values
@@ -19,7 +19,10 @@ from ...pipelines.requests import NUM_SEEDS
 from ..files.workspace import Workspace, content_hash
 from .sketch import Denoises, Sketch
 
-Widget = Literal["", "seed", "multiline", "model", "lora", "picture", "audio"]
+if TYPE_CHECKING:
+    from .choosing import Chooser
+
+Widget = Literal["", "seed", "multiline", "json", "model", "lora", "picture", "audio"]
 
 
 MAX_SEED = NUM_SEEDS - 1
@@ -29,8 +32,8 @@ MAX_SEED = NUM_SEEDS - 1
 class Socket:
     """Goes into `Annotated[...]` beside a parameter's or the result's type.
 
-    `widget` tells a page how to draw the value: a "picture" or "audio" is a path of an input file, a "model" a
-    source.
+    `widget` tells a page how to draw the value: a "picture" or "audio" is a path of an input file, a "model" a source,
+    a "json" a text that is JSON, or empty, or a list or an object as it is.
     """
 
     help: str = ""
@@ -145,6 +148,8 @@ class NodeSpec:
     sketch: Sketch | None = field(default=None, compare=False)
     """Tells a planner what the node would make; None: that is known only when it has run."""
     denoises: Denoises | None = field(default=None, compare=False)
+    chooser: Chooser | None = field(default=None, compare=False)
+    """Of a node whose sockets depend on what is given at some of them: how. Those here are the ones it always has."""
 
     def make(self, inputs: Mapping[str, Any], *, progress: Progress, workspace: Workspace) -> Any:
         """Call the node as its host: the value of its output, a tuple of them for several, None for none.
@@ -191,16 +196,23 @@ def read_spec(
     migrate: Migrate | None = None,
     sketch: Sketch | None = None,
     denoises: Denoises | None = None,
+    chooser: Chooser | None = None,
+    takes_more: bool = False,
     id: str = "",
 ) -> NodeSpec:
     """Read a node function's signature: parameters are inputs, the return annotation is the output.
 
     A tuple is several outputs, None is none. Beside our own types and scalars there are lists of them, `Path` for an
-    input file, and any dataclass as a wire type of the package's own. Raises `TypeError` for an annotation no socket
-    can carry, and for a parameter that cannot be given by its name.
+    input file, and any dataclass as a wire type of the package's own. With `takes_more`, a `**` parameter is given
+    the inputs that the node does not always have. Raises `TypeError` for an annotation no socket can carry, and for a
+    parameter that cannot be given by its name.
     """
     hints = typing.get_type_hints(call, include_extras=True)
-    parameters = inspect.signature(call).parameters
+    parameters = {
+        name: parameter
+        for name, parameter in inspect.signature(call).parameters.items()
+        if not takes_more or parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    }
     if lacking := [name for name in (*parameters, "return") if name not in hints]:
         raise TypeError(f"{call.__name__}: {', '.join(lacking)} has no annotation, which names the type of a socket")
     if nameless := [name for name, parameter in parameters.items() if parameter.kind not in BY_NAME]:
@@ -228,6 +240,7 @@ def read_spec(
         migrate=migrate,
         sketch=sketch,
         denoises=denoises,
+        chooser=chooser,
     )
 
 

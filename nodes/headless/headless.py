@@ -68,7 +68,7 @@ def run_headless(
     """
     points = _points(job)
     for point in points:
-        ensure(point.graph, SPECS)
+        ensure(point.graph, SPECS, workspace=Workspace(roots=job.roots, host="command line"))
     if not (job.resume and job.out.is_dir()):
         Workspace(output_dir=job.out).check_writable()
     if not job.resume or len(points) == 1:

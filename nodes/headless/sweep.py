@@ -9,9 +9,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..files.workspace import Workspace
+from ..graph.choosing import settled, specs_of
 from ..graph.graph import Graph, ParamRef
 from ..graph.problems import Names, short
-from ..graph.resolve import param_socket
+from ..graph.resolve import param_socket, with_overrides
 from ..graph.scalars import LISTS, PLAIN_TYPES, fault
 from ..graph.spec import InputSpec, NodeSpec
 
@@ -22,28 +24,46 @@ _BOOLS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no"
 Specs = Mapping[str, NodeSpec]
 
 
-def parse_set(graph: Graph, specs: Specs, texts: Sequence[str]) -> dict[str, Any]:
-    """Overrides from `NAME=VALUE` texts, typed by the workflow. NAME is a param, or node.socket."""
-    overrides: dict[str, Any] = {}
+def parse_set(
+    graph: Graph, specs: Specs, texts: Sequence[str], *, workspace: Workspace | None = None
+) -> dict[str, Any]:
+    """Overrides from `NAME=VALUE` texts, typed by the workflow. NAME is a param, or node.socket.
+
+    A node may get its sockets by another of these values, or by a file in the `workspace`.
+    """
+    values: dict[str, str] = {}
     for text in texts:
         name, value = _split(text, "--set", f"{short(text)[1:-1]}=VALUE")
-        if name in overrides:
+        if name in values:
             raise ValueError(f"--set {name} is given twice; give it once, or use --sweep {name}=a,b")
-        overrides[name] = _typed(_socket(graph, specs, name), name, value)
-    return overrides
+        values[name] = value
+    own = {name: socket for name in values if (socket := _socket(graph, specs, name)) is not None}
+    overrides = {name: _typed(socket, name, values[name]) for name, socket in own.items()}
+    for name in values.keys() - own.keys():
+        overrides[name] = _typed(_chosen_socket(graph, specs, name, overrides, workspace), name, values[name])
+    return {name: overrides[name] for name in values}
 
 
-def parse_sweep(graph: Graph, specs: Specs, texts: Sequence[str]) -> list[dict[str, Any]]:
+def parse_sweep(
+    graph: Graph,
+    specs: Specs,
+    texts: Sequence[str],
+    *,
+    given: Mapping[str, Any] | None = None,
+    workspace: Workspace | None = None,
+) -> list[dict[str, Any]]:
     """The overrides of each run: every combination of the swept values, the last name changing fastest.
 
-    One empty dict without any sweep. Values with commas are written as a JSON list: `prompt=["a, b", "c"]`.
+    One empty dict without any sweep. Values with commas are written as a JSON list: `prompt=["a, b", "c"]`. `given` is
+    what `parse_set` gave.
     """
     axes: dict[str, list[Any]] = {}
     for text in texts:
         name, value = _split(text, "--sweep", f"{short(text)[1:-1]}=1..4")
         if name in axes:
             raise ValueError(f"--sweep {name} is given twice; put all its values into one")
-        axes[name] = _values(_socket(graph, specs, name), name, value)
+        socket = _socket(graph, specs, name) or _chosen_socket(graph, specs, name, given or {}, workspace)
+        axes[name] = _values(socket, name, value)
     if (num_runs := math.prod(map(len, axes.values()))) > MAX_RUNS:
         raise ValueError(f"--sweep asks for {num_runs} runs; at most {MAX_RUNS} are made; sweep fewer values")
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
@@ -75,7 +95,8 @@ def _split(text: str, flag: str, example: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def _socket(graph: Graph, specs: Specs, name: str) -> InputSpec:
+def _socket(graph: Graph, specs: Specs, name: str) -> InputSpec | None:
+    """None for what may be a socket of a node that gets its sockets by its values."""
     node_name, dot, socket_name = name.partition(".")
     if not dot:
         if (param := graph.params.get(name)) is None:
@@ -88,6 +109,23 @@ def _socket(graph: Graph, specs: Specs, name: str) -> InputSpec:
         )
     if (spec := specs.get(node.type)) is None:
         raise ValueError(f"node type {node.type!r} is not installed; {Names().offer(node.type, specs)}")
+    if spec.input(socket_name) is None and spec.chooser is not None:
+        return None
+    return _plain_socket(spec, name)
+
+
+def _chosen_socket(
+    graph: Graph, specs: Specs, name: str, given: Mapping[str, Any], workspace: Workspace | None
+) -> InputSpec:
+    graph, problems = settled(graph, specs, given, workspace)
+    node_name = name.partition(".")[0]
+    if problem := next((each for each in problems if each.node == node_name), None):
+        raise ValueError(f"{name}: {problem.message}")
+    return _plain_socket(specs_of(graph, specs, given, with_overrides(graph, given))[node_name], name)
+
+
+def _plain_socket(spec: NodeSpec, name: str) -> InputSpec:
+    node_name, _, socket_name = name.partition(".")
     socket = spec.input(socket_name)
     if socket is not None and socket.type not in PLAIN_TYPES:
         raise ValueError(f"{name} takes no value but a {socket.type}, which another node makes; link it in the file")

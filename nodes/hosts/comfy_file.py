@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..graph.choosing import ARGUMENTS, fixed_inputs, folded, specs_of, unfolded
 from ..graph.graph import Graph, Link, graph_from_plain
 from ..graph.json_text import parse_json
 from ..graph.modes import effective
@@ -27,17 +28,17 @@ UI_FORMAT = "this is ComfyUI's file for its own editor; in ComfyUI use Workflow 
 
 
 def to_comfy(graph: Graph, specs: Specs, overrides: Overrides | None = None) -> dict[str, Any]:
-    """The prompt that ComfyUI runs. The graph must be checked."""
+    """The prompt that ComfyUI runs. The graph must be checked. Raises `GraphError` for a wire to an input that a node
+    does not always have, and has no socket for there.
+    """
     graph = effective(graph, specs, overrides)
     params = param_values(graph, overrides or {})
     inputs = with_overrides(graph, overrides or {})
+    known = specs_of(graph, specs, overrides or {}, inputs)
     return {
         name: {
             "class_type": node.type,
-            "inputs": {
-                key: _export(entry, specs[node.type].input(key), graph, specs, params)
-                for key, entry in inputs[name].items()
-            },
+            "inputs": _exported(name, specs[node.type], known[name], inputs[name], graph, specs, params),
             "_meta": {**({"title": node.title} if node.title else {}), "version": node.version},
         }
         for name, node in graph.nodes.items()
@@ -83,6 +84,28 @@ def without_marks(prompt: Any) -> Any:
     }
 
 
+def _exported(
+    name: str,
+    spec: NodeSpec,
+    known: NodeSpec,
+    entries: Mapping[str, Any],
+    graph: Graph,
+    specs: Specs,
+    params: Mapping[str, Any],
+) -> dict[str, Any]:
+    if spec.chooser is None:
+        return {key: _export(entry, spec.input(key), graph, specs, params) for key, entry in entries.items()}
+    fixed = {socket.name for socket in fixed_inputs(spec)}
+    if lost := next((key for key, entry in entries.items() if isinstance(entry, Link) and key not in fixed), ""):
+        message = f"{lost} comes by a wire, which {spec.title} has no socket for in ComfyUI; write its value"
+        raise refuse("no_socket", message, node=name, socket=lost)
+    links = {key: entry for key, entry in entries.items() if isinstance(entry, Link)}
+    plain = {key: plain_value(entry, params) for key, entry in entries.items() if key not in links}
+    typed = {key: as_type(socket.type, plain[key]) for key in plain if (socket := known.input(key)) is not None}
+    wired = {key: _export(entry, None, graph, specs, params) for key, entry in links.items()}
+    return {**wired, **folded(spec, {**plain, **typed})}
+
+
 def _export(entry: Any, socket: InputSpec | None, graph: Graph, specs: Specs, params: Mapping[str, Any]) -> Any:
     if isinstance(entry, Link):
         outputs = [output.name for output in specs[graph.nodes[entry.node].type].outputs]
@@ -125,10 +148,17 @@ def _import(
     meta = meta if isinstance(meta, dict) else {}
     version = meta.get("version", spec.version)
     title = meta.get("title", "")
+    given = entry.get("inputs", {})
     inputs = {
         socket: _import_input(key, socket, value, prompt, specs, names)
-        for socket, value in entry.get("inputs", {}).items()
+        for socket, value in given.items()
+        if spec.chooser is None or socket != ARGUMENTS
     }
+    if spec.chooser is not None:
+        try:
+            inputs = unfolded(spec, {**inputs, ARGUMENTS: given.get(ARGUMENTS, "")})
+        except ValueError as error:
+            raise refuse("bad_arguments", str(error), node=names[key], socket=ARGUMENTS) from None
     return {
         "type": spec.id,
         "version": version if type(version) is int and version > 0 else spec.version,

@@ -17,6 +17,7 @@ from ...parallel.progress import Preview, Progress
 from ...pipelines.values import Audio, Image, Mask
 from ..files.audio_files import CODERS
 from ..files.workspace import Workspace
+from ..graph.choosing import fixed_inputs, unfolded
 from ..graph.problems import short
 from ..graph.spec import InputSpec, NodeSpec, Saved, files_of
 from .comfy_file import OURS, without_marks
@@ -56,7 +57,7 @@ class Node:
         given = {name: _from_comfy(spec, name, value) for name, value in inputs.items() if value is not None}
         progress = ComfyProgress()
         try:
-            made = spec.make(given, progress=progress, workspace=workspace)
+            made = spec.make(unfolded(spec, given), progress=progress, workspace=workspace)
         except Cancelled:
             progress.raise_interrupt()
             raise
@@ -94,9 +95,12 @@ def comfy_type(kind: str) -> str:
 
 
 def input_types(spec: NodeSpec) -> dict[str, Any]:
-    """ComfyUI's `INPUT_TYPES`. What has a default is optional, so that a prompt need not spell it out."""
+    """ComfyUI's `INPUT_TYPES`. What has a default is optional, so that a prompt need not spell it out.
+
+    A node always has the same sockets there: its dynamic combo, which changes them, is for classes of its V3 API only.
+    """
     result: dict[str, Any] = {"required": {}, "optional": {}}
-    for socket in spec.inputs:
+    for socket in fixed_inputs(spec):
         result["required" if socket.required else "optional"][socket.name] = _input_type(socket)
     if spec.is_output:
         result["hidden"] = HIDDEN
@@ -122,14 +126,13 @@ def _input_type(socket: InputSpec) -> tuple[Any, dict[str, Any]]:
 
 
 def _from_comfy(spec: NodeSpec, name: str, value: Any) -> Any:
-    socket = spec.input(name)
-    if socket is not None and socket.type == "Audio":
+    kind = next((socket.type for socket in fixed_inputs(spec) if socket.name == name), "")
+    if kind == "Audio":
         return _audio(name, value)
-    kind = TENSORS.get(socket.type) if socket is not None else None
-    if kind is None:
+    if kind not in TENSORS:
         return value
     pixels = value.clone()  # the host runs under inference mode and may reuse the tensor
-    return kind(pixels=pixels.reshape(-1, *pixels.shape[-2:]) if kind is Mask else pixels)  # some give H W
+    return TENSORS[kind](pixels=pixels.reshape(-1, *pixels.shape[-2:]) if kind == "Mask" else pixels)  # some give H W
 
 
 def _audio(name: str, value: Any) -> Audio:

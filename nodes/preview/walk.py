@@ -12,6 +12,7 @@ from typing import Any
 
 from ...pipelines.values import Conditioning
 from ..files.workspace import Workspace
+from ..graph.choosing import settled, specs_of
 from ..graph.graph import Graph, Link
 from ..graph.modes import effective
 from ..graph.problems import Problem
@@ -49,22 +50,23 @@ class Walk:
         workspace: Workspace,
         accelerators: Sequence[str],
     ) -> None:
-        graph = effective(upgrade(graph, specs)[0], specs, overrides)
+        whole, _ = settled(upgrade(graph, specs)[0], specs, overrides, workspace)
+        graph = effective(whole, specs, overrides)
         self.workspace, self.accelerators = workspace, accelerators
-        self.specs = {name: specs.get(node.type) for name, node in graph.nodes.items()}
         self._inputs = with_overrides(graph, overrides)
+        self.specs = specs_of(graph, specs, overrides, self._inputs)
         self._params = param_values(graph, overrides)
         self._known: dict[str, _Sketched] = {}
         self._way: list[str] = []
         """The nodes that are being asked, each by the one before it."""
 
     def denoising(self) -> list[str]:
-        return [name for name, spec in self.specs.items() if spec is not None and spec.denoises is not None]
+        return [name for name, spec in self.specs.items() if spec.denoises is not None]
 
     def denoise(self, name: str) -> tuple[Denoising, Sequence[str]]:
         """What a denoising node would do, and what cannot be of what it asks for."""
         spec = self.specs[name]
-        assert spec is not None and spec.denoises is not None, f"{name} is one of those that denoise"
+        assert spec.denoises is not None, f"{name} is one of those that denoise"
         given = _Given(self, name, spec)
         found = self._answer(spec.denoises, given, name)
         if not isinstance(found, Denoising):

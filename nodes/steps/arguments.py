@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from ...pipelines.values import Audio, Image, Mask, Video
 from ..files.audio_files import MAX_CHANNELS, MAX_RATE, MIN_RATE
-from ..graph.scalars import SCALAR_TYPES, as_type, fault
+from ..graph.scalars import PLAIN_TYPES, SCALAR_TYPES, as_type, fault
 from ..graph.spec import VALUE_TYPES, InputSpec, read_spec
 
 P = ParamSpec("P")
@@ -44,7 +44,9 @@ def checked(call: Callable[P, R]) -> Callable[P, R]:
 
     @functools.cache
     def sockets() -> dict[str, InputSpec]:
-        return {socket.name: socket for socket in read_spec(call, title="", category="").inputs}
+        takes_more = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
+        spec = read_spec(call, title="", category="", takes_more=takes_more)
+        return {socket.name: socket for socket in spec.inputs}
 
     @functools.wraps(call)
     def node(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -54,19 +56,21 @@ def checked(call: Callable[P, R]) -> Callable[P, R]:
             return call(*args, **kwargs)  # Python says what is missing, too many or unknown
         for name, socket in sockets().items():
             if name in bound.arguments:
-                bound.arguments[name] = _argument(socket, bound.arguments[name])
+                bound.arguments[name] = argument(socket, bound.arguments[name])
         return call(*bound.args, **bound.kwargs)
 
     return node
 
 
-def _argument(socket: InputSpec, value: Any) -> Any:
+def argument(socket: InputSpec, value: Any) -> Any:
+    """The value as its socket takes it. Raises `ValueError` for what it does not take."""
     if value is None and not socket.required and socket.default is None:
         return None
-    if socket.type in SCALAR_TYPES:
+    if socket.type in PLAIN_TYPES:
         value = _plain(socket, value)
         if found := fault(socket, value):
-            raise ValueError(found[1] + (", and call once for each" if isinstance(value, list | tuple) else ""))
+            is_listed = socket.type in SCALAR_TYPES and isinstance(value, list | tuple)
+            raise ValueError(found[1] + (", and call once for each" if is_listed else ""))
         return as_type(socket.type, value)
     if not isinstance(value, VALUE_TYPES[socket.type]):
         got, makers = type(value).__name__, MAKERS[socket.type]

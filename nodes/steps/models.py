@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from ...pipelines.values import Lora, Model
@@ -40,11 +41,10 @@ def load_model(
 ) -> Model:
     """A model by name, described: family, number format, device. Nothing is downloaded and no weights are read yet."""
     from ...pipelines.models.describe import describe_model
-    from ...pipelines.models.source import NotPulled, OutsideRoots
     from ...pipelines.place import placed
 
     place = workspace.place
-    try:
+    with remedies(workspace):
         model = describe_model(
             source,
             revision=revision,
@@ -55,13 +55,22 @@ def load_model(
             roots=workspace.roots,
             is_here=not place.cluster,
         )
+    return placed(model, place)
+
+
+@contextlib.contextmanager
+def remedies(workspace: Workspace) -> Iterator[None]:
+    """A model that may not be read, or is not here, is refused with what this host has for that."""
+    from ...pipelines.models.source import NotPulled, OutsideRoots
+
+    try:
+        yield
     except OutsideRoots as error:
         raise ValueError(f"{error.what}; {ALLOW[workspace.host]}") from None
     except NotPulled as error:
         if workspace.host not in PULL:
             raise
         raise ValueError(f"{error.what}; {PULL[workspace.host]}") from None
-    return placed(model, place)
 
 
 @checked

@@ -12,7 +12,7 @@ import functools
 import gc
 import logging
 import threading
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,6 +66,8 @@ class ComponentStore:
         self._lock = threading.RLock()
         """Held while components are loaded, never while somebody waits for a loan."""
         self._loans = Loans()
+        self.make_way: Callable[[], None] = lambda: None
+        """Called before anything is loaded: what else this process keeps loaded is to be dropped."""
 
     @contextlib.contextmanager
     def lent(
@@ -164,6 +166,13 @@ class ComponentStore:
                 self._drop(key)
             self._files.clear()
 
+    def give_way(self) -> None:
+        """Drop what may be dropped, for something else that this process loads: neither shares of weights nor loans."""
+        with self._lock:
+            for key, entry in list(self._entries.items()):
+                if entry.share is None and not self._loans.is_lent(key):
+                    self._drop(key)
+
     @property
     def num_bytes(self) -> int:
         """What the components here take, all memories together."""
@@ -195,6 +204,7 @@ class ComponentStore:
             entry = None
         if entry is None:
             progress.phase(f"loading {files.name}", is_loading=True)
+            self.make_way()
             place = model.device if files.kind == "model" else "cpu"
             if mesh is not None and _is_transformer(files.name):
                 self._drop_shares(keep)

@@ -14,7 +14,14 @@ from typing import Literal, get_args
 from ..families.card import Card
 from ..values import Dtype, Lora, Model, Quantization
 from .card_file import read_card
-from .folder import ModelFiles, families, inspect_model
+from .folder import (
+    ModelFiles,
+    families,
+    fingerprint_of_parts,
+    inspect_components,
+    inspect_model,
+    read_allowed_index,
+)
 from .lora_file import check_lora
 from .regular_file import sha256_of
 from .source import PICKLES, exists, is_allowed, resolve_source
@@ -75,6 +82,33 @@ def describe_model(
         quantization=quantization,
         compiled=compiled,
         loras=tuple(loras),
+    )
+
+
+def describe_whole(
+    source: str,
+    *,
+    revision: str = "",
+    dtype: DtypeChoice = "auto",
+    device: str = "auto",
+    roots: Sequence[Path] | None = None,
+    is_here: bool = True,
+) -> Model:
+    """A model of any pipeline of diffusers, to be run as a whole: it has no family. As `describe_model` otherwise."""
+    found = resolve_source(source, revision=revision, roots=roots)
+    if found.file is not None:
+        raise ValueError(f"source {source[:300]!r} is a single file, and a whole pipeline is run; give a model folder")
+    allowed = roots if found.kind == "folder" else None
+    parts = inspect_components(found.folder, read_allowed_index(found.folder, roots=allowed), roots=allowed)
+    chosen = pick_device(device) if is_here else device
+    return Model(
+        source=found.id,
+        folder=str(found.folder),
+        family="",
+        revision=found.revision,
+        fingerprint=fingerprint_of_parts(found.folder, parts),
+        device=chosen,
+        dtype=pick_dtype(dtype, device=chosen),
     )
 
 

@@ -91,21 +91,14 @@ def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> Model
 
     With `roots`, links that lead out of the folder and of the roots are refused.
     """
-    allowed = None if roots is None else (*roots, _whole(folder))
-    for file in TOP_FILES:
-        if not is_allowed(folder / file, allowed):
-            raise ValueError(f"{folder / file} links to a place outside the allowed folders; copy the file there")
-    index = read_index(folder)
+    index = read_allowed_index(folder, roots=roots)
     family = find_family(str(index["_class_name"]))
     named = components_of(index)
     names = {name for names in family.components.values() for name in names}
     for name in sorted({name.rstrip("?") for name in names} & index.keys() - named.keys()):
         if index[name] not in (None, [None, None]):
             raise ValueError(_no_component(folder / TOP_FILES[0], name, index[name]))
-    components = {
-        name: inspect_component(folder, name, library=library, class_name=class_name, roots=allowed)
-        for name, (library, class_name) in named.items()
-    }
+    components = inspect_components(folder, index, roots=roots)
     if missing := sorted({name for name in names if not name.endswith("?")} - components.keys()):
         raise ValueError(f"model {folder} lacks {', '.join(missing)}, which {family.title} needs; copy the model again")
     return ModelFiles(
@@ -114,8 +107,28 @@ def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> Model
         family=family,
         index=index,
         components=components,
-        fingerprint=_fingerprint(folder, components),
+        fingerprint=fingerprint_of_parts(folder, components),
     )
+
+
+def inspect_components(
+    folder: Path, index: Mapping[str, Any], *, roots: Sequence[Path] | None = None
+) -> dict[str, ComponentFiles]:
+    """Read and check every component that the index names; roots as for `inspect_model`."""
+    allowed = None if roots is None else (*roots, _whole(folder))
+    return {
+        name: inspect_component(folder, name, library=library, class_name=class_name, roots=allowed)
+        for name, (library, class_name) in components_of(index).items()
+    }
+
+
+def read_allowed_index(folder: Path, *, roots: Sequence[Path] | None = None) -> dict[str, Any]:
+    """What `read_index` gives, of a file that does not lie outside the folder and the roots by a link."""
+    allowed = None if roots is None else (*roots, _whole(folder))
+    for file in TOP_FILES:
+        if not is_allowed(folder / file, allowed):
+            raise ValueError(f"{folder / file} links to a place outside the allowed folders; copy the file there")
+    return read_index(folder)
 
 
 def families() -> Mapping[str, Family]:
@@ -130,8 +143,18 @@ def find_family(pipeline: str) -> Family:
     if pipeline not in known:
         near = difflib.get_close_matches(pipeline, known, n=1)
         hint = f"; the nearest is {near[0]}" if near else ""
-        raise ValueError(f"pipeline {pipeline[:100]!r} is not supported{hint}. Supported: {', '.join(sorted(known))}")
+        raise ValueError(
+            f"pipeline {pipeline[:100]!r} is not supported{hint}. Supported: {', '.join(sorted(known))}"
+            f"{_offer(pipeline)}"
+        )
     return known[pipeline]
+
+
+def _offer(pipeline: str) -> str:
+    """What runs a pipeline that no family reads, if anything does."""
+    from ..signatures.table import class_names
+
+    return ". The node Run Pipeline runs it as it is" if pipeline in class_names() else ""
 
 
 def read_index(folder: Path) -> dict[str, Any]:
@@ -324,7 +347,7 @@ def _whole(folder: Path) -> Path:
     return real.parent.parent if real.parent.name == "snapshots" else real
 
 
-def _fingerprint(folder: Path, components: Mapping[str, ComponentFiles]) -> str:
+def fingerprint_of_parts(folder: Path, components: Mapping[str, ComponentFiles]) -> str:
     """sha256 over the content of configs and vocabularies and over the marks of the weights (`content_mark`)."""
     digest = hashlib.sha256()
     for path in (folder / file for file in TOP_FILES):

@@ -2,8 +2,10 @@
 
 asked: What a pipeline asks its transformers: each call as it was, asked again when they are split, and how far apart.
 assembled: A whole diffusers pipeline, put together from a folder's components as the store loads them one by one.
+called: A whole pipeline as a process keeps it and calls it: loaded once, spread over the ranks of a plan, or over none.
 pooled: A pipeline on ranks that this process starts itself:
     `latentloom.Pool("cuda*4").spread("org/model")(prompt="...")`.
 sample: A small call of any pipeline, made of its signature: what `latentloom verify` asks it.
+shown: What goes into a pipeline and what comes out of it, as values of wires: pictures and clips.
 verified: Does a plan give a pipeline of any class what one process gives? Each call of its transformers, both ways.
 """

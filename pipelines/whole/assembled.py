@@ -20,17 +20,24 @@ if TYPE_CHECKING:
 
 
 def load_pipeline(
-    source: str, *, dtype: Dtype, device: str = "cpu", roots: Sequence[Path] | None = None
+    source: str,
+    *,
+    dtype: Dtype,
+    device: str = "cpu",
+    roots: Sequence[Path] | None = None,
+    revision: str = "",
+    class_name: str = "",
 ) -> DiffusionPipeline:
     """The pipeline of a model folder or pulled hub id, in eval mode, its parts on `device`.
 
-    Raises ValueError in one sentence for what is no pipeline of diffusers', not whole, or not allowed.
+    `class_name` is another class than the folder's own that its components make, such as one that starts from a
+    picture. Raises ValueError in one sentence for what is no pipeline of diffusers', not whole, or not allowed.
     """
-    found = resolve_source(source, roots=roots)
+    found = resolve_source(source, revision=revision, roots=roots)
     if found.file is not None:
         raise ValueError(f"source {source[:300]!r} is a single file; give a model folder or a hub id")
     index = read_index(found.folder)
-    cls = pipeline_class(str(index["_class_name"]))
+    cls = pipeline_class(class_name or str(index["_class_name"]))
     allowed = roots if found.kind == "folder" else None
     named = components_of(index)
     wanted = inspect.signature(cls.__init__).parameters

@@ -116,27 +116,12 @@ class _Watched(Progress):
             raise Cancelled
 
 
-_kept: dict[tuple[str, str], Any] = {}
-"""The pipeline that this rank has loaded, by source and number format."""
-
-
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
     """Collective: what each rank does."""
-    from ..spreading.pipeline import spread
-    from .assembled import load_pipeline
-    from .sample import named
+    from .called import Whole, call
 
     follow(request["doors"])
-    key = (request["source"], request["dtype"])
-    if key not in _kept:
-        _kept.clear()  # before the next takes its place
-        progress.phase("loading the pipeline", is_loading=True)
-        _kept[key] = load_pipeline(request["source"], dtype=request["dtype"], device=seat.device)
-        _kept[key].set_progress_bar_config(disable=True)
-    arguments = from_wire(request["arguments"])
-    with spread(_kept[key], request["plan"] or seat.num_ranks, border=progress.step):
-        try:
-            made = _kept[key](**arguments)
-        except TypeError as error:
-            raise ValueError(f"{type(_kept[key]).__name__}: {error}") from error
-    return to_wire(named(made))
+    named = {name: request.get(name, "") for name in ("revision", "fingerprint", "class_name")}
+    whole = Whole(source=request["source"], dtype=request["dtype"], device=seat.device, **named)
+    plan = request["plan"] or seat.num_ranks
+    return to_wire(call(whole, from_wire(request["arguments"]), progress, plan=plan))

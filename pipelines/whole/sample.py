@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 
 from ..verify import PROMPT
+from .called import named
 
 STEPS = 2
 FRAMES = 9
@@ -77,11 +78,6 @@ def run(pipe: Any, call: Mapping[str, Any]) -> dict[str, Any]:
     if "generator" in inspect.signature(type(pipe).__call__).parameters:
         seeded["generator"] = torch.Generator().manual_seed(0)
     return named(pipe(**call, **seeded))
-
-
-def named(made: Any) -> dict[str, Any]:
-    """A pipeline's result by the names of its output class; `value` where it has none."""
-    return dict(made.items() if hasattr(made, "items") else {"value": made})
 
 
 def _of(names: Any, drawn: Mapping[str, Any]) -> dict[str, Any]:

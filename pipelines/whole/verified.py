@@ -21,7 +21,8 @@ from ..spreading.wire import to_wire
 from ..values import from_plain
 from .asked import Asked, Call, apart, farthest, first_step
 from .assembled import load_pipeline, pipeline_class
-from .sample import calls_of, named, run
+from .called import named
+from .sample import calls_of, run
 
 
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ import latentloom
 from latentloom.nodes import load_model
 from latentloom.nodes.files.picture_files import read_metadata
 from latentloom.nodes.files.workspace import Workspace
+from latentloom.nodes.graph.choosing import fixed_inputs
 from latentloom.nodes.hosts.comfyui import CORE_TITLES, ComfyProgress
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from latentloom.parallel.errors import Cancelled
@@ -35,7 +36,7 @@ def test_class_has_what_comfyui_asks_of_a_node(id: str) -> None:
     assert len(node.RETURN_TYPES) == len(node.RETURN_NAMES)
     assert id in latentloom.NODE_DISPLAY_NAME_MAPPINGS
     names = [*sockets["required"], *sockets["optional"]]
-    assert sorted(names) == sorted(socket.name for socket in SPECS[id].inputs)
+    assert sorted(names) == sorted(socket.name for socket in fixed_inputs(SPECS[id]))
 
 
 @pytest.mark.parametrize("id", CASES)
@@ -175,7 +176,7 @@ def test_what_is_left_out_counts_as_its_default_when_comfyui_compares(
     node: Any = NODE_CLASS_MAPPINGS[id]
     sockets = node.INPUT_TYPES()
     needed = {name: None if kind.startswith("LOOM") else "x" for name, (kind, _) in sockets["required"].items()}
-    spelled_out = {name: options["default"] for name, (_, options) in sockets["optional"].items()}
+    spelled_out = {name: o["default"] for name, (_, o) in sockets["optional"].items() if "default" in o}
     marks = {node.IS_CHANGED(**needed), node.IS_CHANGED(**needed), node.IS_CHANGED(**needed, **spelled_out)}
     assert len(marks) == 1
 

@@ -29,7 +29,7 @@ def test_the_node_says_where_a_model_works() -> None:
     [
         ("cpu*2", "ring=4", "uses 4 ranks, but 2 devices were given"),
         ("cpu*2", "spiral=2", "'spiral=2' is no axis"),
-        ("cpu*64", "auto", r"Parallel Plan names 64 CPU ranks, .* use cpu\*2 or fewer"),
+        ("cpu*64", "auto", r"the workflow names 64 CPU ranks, .* use cpu\*2 or fewer"),
     ],
 )
 def test_what_cannot_be_is_refused(devices: str, plan: str, words: str) -> None:

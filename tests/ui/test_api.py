@@ -57,6 +57,21 @@ def test_the_catalog_lists_every_node_and_may_be_kept(client: Any) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
+def test_a_node_has_the_sockets_of_what_is_chosen(client: Any, tmp_path: Path) -> None:
+    asked = {"type": "LoomRunPipeline", "values": {"source": "builtin:bobbin", "pipeline": "WanPipeline"}}
+    node = client.post("/loom/sockets", json=asked).json()
+    assert "num_frames" in {each["name"] for each in node["inputs"]} and node["chosen_by"] == []
+    assert [each["name"] for each in node["outputs"]] == ["video"]
+    own = client.post("/loom/sockets", json={**asked, "values": {"source": "builtin:bobbin"}}).json()
+    assert "true_cfg_scale" in {each["name"] for each in own["inputs"]}
+    for values, words in (
+        ({"pipeline": "WanPipelin"}, "did you mean WanPipeline?"),
+        ({"source": str(tmp_path)}, "outside the allowed folders"),
+    ):
+        refused = client.post("/loom/sockets", json={**asked, "values": values})
+        assert refused.status_code == 400 and words in refused.json()["error"]
+
+
 def test_the_page_is_told_who_asks_and_what_is_allowed(client: Any) -> None:
     me = client.get("/loom/me").json()
     assert me == {

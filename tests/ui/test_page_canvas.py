@@ -231,3 +231,17 @@ def test_letters_after_a_node_was_added_go_into_its_text_until_something_else_is
     page.keyboard.press("o")
     expect(page.get_by_role("tree", name="Outline")).to_be_visible()  # letters are shortcuts again
     assert file_graph(page)["nodes"]["encode_text_2"]["inputs"]["prompt"] == "little owl"
+
+
+def test_a_card_has_the_sockets_of_the_class_that_is_chosen(page_server: Any, open_page: Callable[..., Page]) -> None:
+    whole = json.loads((ROOT / "workflows/bobbin/run_pipeline.json").read_text())
+    page = open_page(page_server.url, graph=whole)
+    node = card(page, "run_pipeline")
+    expect(node.get_by_label("true cfg scale", exact=True)).to_have_value("3")
+    expect(node.get_by_label("prompt", exact=True)).to_be_visible()
+    expect(node.locator(".ll-row", has_text="unknown")).to_have_count(0)
+    node.get_by_role("button", name="Advanced").click()
+    expect(node.get_by_label("sigmas", exact=True)).to_be_visible()
+    node.get_by_label("pipeline", exact=True).select_option("WanPipeline")
+    expect(node.get_by_label("num frames", exact=True)).to_have_value("81")
+    expect(node.get_by_text("video", exact=True)).to_be_visible()

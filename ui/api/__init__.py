@@ -4,7 +4,8 @@ described: How OpenAPI describes what FastAPI cannot read from a handler: errors
     WebSocket's.
 files: The API's routes about files: results, their thumbnails, and the pictures that users bring.
 gradio_client: The endpoints for `gradio_client`: list, run, look and fetch, over the same runs as the page.
-graphs: The API's routes that look at a workflow without keeping it: open, text, export, check, plan.
+graphs: The API's routes that look at a workflow without keeping it: open, text, export, check, sockets,
+    plan.
 library: The API's routes about what users keep: workflows with their versions, drafts, and links to share.
 live_socket: The WebSocket on which a page watches its user's runs: what changed, at most twelve times a second,
     newest only.

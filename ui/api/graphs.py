@@ -1,4 +1,4 @@
-"""The API's routes that look at a workflow without keeping it: open, text, export, check, plan."""
+"""The API's routes that look at a workflow without keeping it: open, text, export, check, sockets, plan."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from urllib.parse import unquote
 
 from fastapi import APIRouter, Header, Request
 
+from ...nodes.catalog import entry, find
 from ...nodes.graph.check import check, ensure
+from ...nodes.graph.choosing import chosen
 from ...nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain
 from ...nodes.graph.requires import with_requires
 from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.registry import SPECS
 from ..access.answers import MAX_PROBLEMS
-from ..contract.bodies import CheckBody, GraphBody, PlanBody
+from ..contract.bodies import CheckBody, GraphBody, PlanBody, SocketsBody
 from ..contract.kept import FileText, NamedGraph
-from ..contract.shown import PlanView, Problems
+from ..contract.shown import CatalogNode, PlanView, Problems
 from ..library.opening import open_file
 from ..server import Server
 from ..views.plan_view import plan_view
@@ -41,13 +43,20 @@ def add_routes(router: APIRouter, server: Server) -> None:
     def export_comfyui(body: GraphBody) -> dict[str, Any]:
         """The prompt that ComfyUI runs with our nodes installed."""
         graph = graph_from_plain(body.graph)
-        ensure(graph, SPECS)
+        ensure(graph, SPECS, workspace=server.settings.reading())
         return to_comfy(graph, SPECS)
 
     @router.post("/check")
     def check_workflow(body: CheckBody) -> Problems:
         """Everything that keeps the workflow from running."""
-        return Problems(problems=check(graph_from_plain(body.graph), SPECS, body.overrides)[:MAX_PROBLEMS])
+        found = check(graph_from_plain(body.graph), SPECS, body.overrides, workspace=server.settings.reading())
+        return Problems(problems=found[:MAX_PROBLEMS])
+
+    @router.post("/sockets")
+    def sockets(body: SocketsBody) -> CatalogNode:
+        """A node with the sockets that it has for these values; of a model's folder its index is read."""
+        spec = chosen(find(body.type), body.values, server.settings.reading())
+        return CatalogNode.model_validate(entry(spec))
 
     @router.post("/plan")
     def plan(body: PlanBody) -> PlanView:

@@ -33,6 +33,13 @@ class CheckBody(GraphBody):
     overrides: Overrides = {}
 
 
+class SocketsBody(Body):
+    """A node whose sockets depend on what is given at some of them, and what is given there."""
+
+    type: Name
+    values: Annotated[dict[Name, LongText], Field(max_length=8)]
+
+
 class PlanBody(CheckBody):
     devices: Text = ""
     plan: Text = ""

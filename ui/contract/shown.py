@@ -73,6 +73,8 @@ class CatalogNode(Answer):
     uses_device: bool
     is_kept: bool
     """Whether what the node gives is kept; else it holds for this machine and this run only."""
+    chosen_by: list[str]
+    """The inputs that decide which others the node has, and which outputs (`POST /sockets`); these are always there."""
 
 
 class Catalog(Answer):

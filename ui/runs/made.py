@@ -12,8 +12,9 @@ from typing import Any
 
 from ...nodes.execution.records import RunResult
 from ...nodes.files.thumbnails import picture_facts, sound_facts, video_facts
+from ...nodes.graph.choosing import specs_of
 from ...nodes.graph.graph import Graph, Link
-from ...nodes.graph.resolve import param_values, plain_value
+from ...nodes.graph.resolve import param_values, plain_value, with_overrides
 from ...nodes.graph.spec import NodeSpec
 from ..live.state import Made
 from ..store.files import KINDS
@@ -89,11 +90,12 @@ def behind(graph: Graph, node: str, specs: Specs) -> tuple[str, int | None]:
 def _values(graph: Graph, node: str, specs: Specs) -> Iterator[tuple[str, str, Any]]:
     """(socket, widget, value) of all values behind a node, the nearest first; what is not set has its default."""
     params = param_values(graph, {})
+    by_node = specs_of(graph, specs, {}, with_overrides(graph, {}))
     seen = {node}
     waiting = [node]
     while waiting:
         name = waiting.pop(0)
-        spec = specs.get(graph.nodes[name].type)
+        spec = by_node.get(name)
         inputs = graph.nodes[name].inputs
         for socket, entry in inputs.items():
             if not isinstance(entry, Link):

@@ -76,8 +76,9 @@ class Runs:
     ) -> Submitted:
         """Put a run, or one for each point of a sweep, into the queue. Raises `GraphError` or `ValueError`."""
         overrides = dict(overrides or {})
-        points = parse_sweep(graph, self._specs, sweep)
-        needs = needs_of(graph, self._specs, overrides={**overrides, **points[0]}, targets=targets)
+        workspace = self._settings.reading()
+        points = parse_sweep(graph, self._specs, sweep, given=overrides, workspace=workspace)
+        needs = needs_of(graph, self._specs, overrides={**overrides, **points[0]}, workspace=workspace, targets=targets)
         if not needs.order:
             raise ValueError("the workflow makes nothing: it has no output; add a Save Image node, or run to a node")
         batch, now, folder = fresh_id(), time.time(), folder_name(graph.name, most=50) or "run"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...nodes.files.workspace import Workspace
 from ...nodes.graph.graph import Graph
 from ...nodes.preview.preview import preview
 from ...pipelines.place import AUTO
@@ -28,8 +27,7 @@ def plan_view(graph: Graph, overrides: Mapping[str, Any], *, devices: str, plan:
     """
     now = devices_now()
     place, problem = _place(devices, plan, settings.place, here=accelerators(now))
-    roots = tuple(folder.resolve() for folder in settings.models_dirs)
-    nodes, choices = preview(graph, overrides, workspace=Workspace(roots=roots, place=place, host="page"), machine=now)
+    nodes, choices = preview(graph, overrides, workspace=settings.reading(place), machine=now)
     return PlanView(
         devices=now,
         nodes=[PlanNode.model_validate(node) for node in nodes],

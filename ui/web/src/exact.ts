@@ -1,7 +1,7 @@
 /** Whole numbers that JavaScript would round, such as seeds of 64 bits. In the page each is the text of its digits
  * behind a mark, which no text of a user has; what leaves the page has the digits as they came. */
 
-import type { Catalog, InputSpec, Json } from "./types";
+import type { Catalog, InputSpec, Json, NodeSpec } from "./types";
 
 /** Of no language: a character for private use. */
 const MARK = "\uE000";
@@ -49,8 +49,13 @@ export function limitOf(limit: number | string | null | undefined): number | nul
 
 /** The catalog with limits to count with: no graph takes them over where they were rounded. */
 export function withLimits(catalog: Catalog): Catalog {
+  return { ...catalog, nodes: catalog.nodes.map(limitedNode) };
+}
+
+/** A node of it, likewise. */
+export function limitedNode(node: NodeSpec): NodeSpec {
   const limited = (input: InputSpec): InputSpec => ({ ...input, min: limitOf(input.min), max: limitOf(input.max) });
-  return { ...catalog, nodes: catalog.nodes.map((node) => ({ ...node, inputs: node.inputs.map(limited) })) };
+  return { ...node, inputs: node.inputs.map(limited) };
 }
 
 /** Whether a limit is there, and as the server said it: one that was rounded is left to the server. */

@@ -1,6 +1,6 @@
 /** The typed client of the server's API. Every call rejects with an `ApiError` that says why in one sentence. */
 
-import { withLimits } from "./exact";
+import { limitedNode, withLimits } from "./exact";
 import { address, ApiError, asset, path, request, send } from "./http";
 import type {
   Catalog,
@@ -11,6 +11,7 @@ import type {
   Me,
   ModelsView,
   NamedGraph,
+  NodeSpec,
   Overrides,
   PlanRequest,
   PlanView,
@@ -96,6 +97,8 @@ export const host = {
   text: (graph: GraphFile) => post<{ text: string }>("/text", { graph }),
   exportComfy: (graph: GraphFile) => post<Record<string, Json>>("/export/comfyui", { graph }),
   check: (graph: GraphFile, overrides?: Overrides) => post<{ problems: Problem[] }>("/check", { graph, overrides }),
+  sockets: (type: string, values: Record<string, string>) =>
+    post<NodeSpec>("/sockets", { type, values }).then(limitedNode),
   plan: (asked: PlanRequest) => post<PlanView>("/plan", asked),
 
   submit: (asked: RunRequest) => post<Submitted>("/runs", asked),

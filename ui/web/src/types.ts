@@ -1,10 +1,17 @@
 /** The bodies that page and server exchange, as the server defines them, and the graph as the editor holds it. */
 
-import type { LiveRun, NodeState, PlanBody, RunBody, UploadRow } from "./generated/contract";
+import type {
+  CatalogNode,
+  Catalog as Told,
+  LiveRun,
+  NodeState,
+  PlanBody,
+  RunBody,
+  UploadRow,
+} from "./generated/contract";
 import type { Json } from "./types/values";
 
 export type {
-  Catalog,
   CatalogInput as InputSpec,
   CatalogNode as NodeSpec,
   Choice as PlanChoice,
@@ -37,6 +44,8 @@ export type {
   WorkflowVersion,
   WorkflowWithGraph,
 } from "./generated/contract";
+/** The catalog, with the nodes whose sockets depend on their values as far as the server was asked (`chosen.ts`). */
+export type Catalog = Told & { chosen?: Readonly<Record<string, CatalogNode>> };
 export type UploadKind = UploadRow["kind"];
 export type RunState = LiveRun["state"];
 export type NodeRunState = NodeState["state"];

@@ -103,7 +103,7 @@ test("only what differs is told, and a declared param is not told again as a fac
 });
 
 const CATALOG = {
-  nodes: [{ id: "Denoise", inputs: [{ name: "steps", default: 0 }] }],
+  nodes: [{ id: "Denoise", chosen_by: [], inputs: [{ name: "steps", default: 0 }] }],
 } as unknown as Catalog;
 
 function maker(nodes: GraphFile["nodes"], node = "save") {

@@ -38,6 +38,7 @@ export function spec(id: string, inputs: InputSpec[], outputs: Record<string, st
     is_output: false,
     uses_device: false,
     is_kept: true,
+    chosen_by: [],
   };
 }
 

@@ -28,6 +28,7 @@ const KNOWN: Record<string, Look> = {
 const SHAPES: readonly Shape[] = ["circle", "square", "diamond", "triangle", "hexagon", "pentagon", "cross"];
 const NUM_TONES = 12;
 const SCALARS: ReadonlySet<string> = new Set(["string", "choice", "int", "float", "bool"]);
+const LIST = /^list\[(string|int|float|bool)\]$/;
 
 /** The look of a type; one that is not known here gets its own by its name, the same on every machine. */
 export function lookOf(type: string): Look {
@@ -38,9 +39,9 @@ export function lookOf(type: string): Look {
   return { tone: hash % NUM_TONES, shape: SHAPES[(hash >>> 8) % SHAPES.length] ?? "circle" };
 }
 
-/** Whether the type is edited in a field; others come over a wire only. */
+/** Whether the type is edited in a field, as lists of plain values are; others come over a wire only. */
 export function isScalar(type: string): boolean {
-  return SCALARS.has(type);
+  return SCALARS.has(type) || LIST.test(type);
 }
 
 /** Colours that nodes, groups and notes can have; "" is the theme's own. */

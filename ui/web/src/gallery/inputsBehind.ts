@@ -1,6 +1,6 @@
 /** What the nodes behind a result were given, from the workflow as its run had it. */
 
-import { specOf } from "../graph/catalog";
+import { specFor } from "../graph/catalog";
 import { needsOf } from "../graph/order";
 import { own } from "../graph/record";
 import { isLink, isParamRef, plainValue, splitTarget } from "../graph/values";
@@ -65,6 +65,6 @@ function isSameParam(a: InputValue | undefined, b: InputValue | undefined): bool
 function given(graph: EditorGraph, node: EditorNode, socket: string, catalog: Catalog): string {
   const value = own(node.inputs, socket);
   if (isLink(value)) return value.from;
-  const usual = specOf(catalog, node.type)?.inputs.find((input) => input.name === socket)?.default;
+  const usual = specFor(graph, catalog, node)?.inputs.find((input) => input.name === socket)?.default;
   return shown((value === undefined ? usual : plainValue(graph, value)) ?? "");
 }

@@ -50,6 +50,7 @@ export interface Contract {
   RunRow: RunRow;
   RunWithGraph: RunWithGraph;
   SaveBody: SaveBody;
+  SocketsBody: SocketsBody;
   Submitted: Submitted;
   Template: Template;
   Token: Token;
@@ -91,6 +92,10 @@ export interface CatalogNode {
    * Whether what the node gives is kept; else it holds for this machine and this run only.
    */
   is_kept: boolean;
+  /**
+   * The inputs that decide which others the node has, and which outputs (`POST /sockets`); these are always there.
+   */
+  chosen_by: string[];
 }
 /**
  * One input socket of a node.
@@ -111,7 +116,7 @@ export interface CatalogInput {
   /**
    * The widget that draws the input; "" is the type's own.
    */
-  widget: "" | "seed" | "multiline" | "model" | "lora" | "picture" | "audio";
+  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture" | "audio";
   advanced: boolean;
   help: string;
 }
@@ -734,6 +739,15 @@ export interface SaveBody {
    */
   graph: GraphFile;
   base_version: number;
+}
+/**
+ * A node whose sockets depend on what is given at some of them, and what is given there.
+ */
+export interface SocketsBody {
+  type: string;
+  values: {
+    [k: string]: string;
+  };
 }
 /**
  * What one request started.

@@ -1,8 +1,8 @@
 /** Looking things up in the catalog of nodes. */
 
-import type { Catalog, EditorGraph, InputSpec, NodeSpec, OutputSpec } from "../types";
+import type { Catalog, EditorGraph, EditorNode, InputSpec, NodeSpec, OutputSpec } from "../types";
 import { own } from "./record";
-import { splitTarget } from "./values";
+import { plainValue, splitTarget } from "./values";
 
 export const EMPTY_CATALOG: Catalog = { version: "", nodes: [], types: [] };
 
@@ -18,7 +18,29 @@ export function specOf(catalog: Catalog, type: string): NodeSpec | undefined {
 /** The spec of a node of the graph. */
 export function nodeSpec(graph: EditorGraph, catalog: Catalog, node: string): NodeSpec | undefined {
   const found = own(graph.nodes, node);
-  return found && specOf(catalog, found.type);
+  return found && specFor(graph, catalog, found);
+}
+
+/** The spec of a node: where its sockets depend on its values, of these, once the server has told it. */
+export function specFor(graph: EditorGraph, catalog: Catalog, node: EditorNode): NodeSpec | undefined {
+  const spec = specOf(catalog, node.type);
+  const choice = spec && choiceOf(graph, spec, node);
+  return choice ? (catalog.chosen?.[choice.key] ?? spec) : spec;
+}
+
+export interface Choice {
+  key: string;
+  values: Record<string, string>;
+}
+
+/** What a node says at the inputs that decide its sockets; null where nothing depends on them. */
+export function choiceOf(graph: EditorGraph, spec: NodeSpec, node: EditorNode): Choice | null {
+  if (spec.chosen_by.length === 0) return null;
+  const given = spec.chosen_by.map((name) => {
+    const usual = spec.inputs.find((input) => input.name === name)?.default;
+    return [name, String(plainValue(graph, own(node.inputs, name)) ?? usual ?? "")] as const;
+  });
+  return { key: JSON.stringify([spec.id, ...given]), values: Object.fromEntries(given) };
 }
 
 /** The spec of the input "node.socket". */

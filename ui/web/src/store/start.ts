@@ -6,6 +6,7 @@ import { t } from "../i18n";
 import type { LiveMessage } from "../types";
 import { announce, announceNew } from "./announce";
 import { keep, keepDrafts, openDraft } from "./drafts";
+import { keepChosen } from "./chosen";
 import { setCatalog } from "./editor";
 import { liveStore, receive, setConnection } from "./live";
 import { endedRuns, newRuns } from "./liveState";
@@ -41,6 +42,7 @@ export async function start(): Promise<void> {
     return;
   }
   keepDrafts();
+  keepChosen();
   keepTitle();
   new LiveSocket({ onMessage, onConnection });
   pageStore.setState({ startup: { state: "ready" } });

@@ -3,6 +3,7 @@ import { spoken } from "../parts/format";
 import { Words } from "../parts/Words";
 import type { InputSpec, Json } from "../types";
 import { ChoiceField } from "./ChoiceField";
+import { ListField } from "./ListField";
 import { LoraField } from "./LoraField";
 import { ModelField } from "./ModelField";
 import { MultilineField } from "./MultilineField";
@@ -17,6 +18,7 @@ import { type Change, type WidgetProps } from "./widget";
 const WIDGETS: Readonly<Record<string, ComponentType<WidgetProps>>> = {
   seed: SeedField,
   multiline: MultilineField,
+  json: MultilineField,
   model: ModelField,
   lora: LoraField,
   picture: PictureField,
@@ -26,10 +28,14 @@ const WIDGETS: Readonly<Record<string, ComponentType<WidgetProps>>> = {
   bool: SwitchField,
   choice: ChoiceField,
   string: TextField,
+  "list[string]": ListField,
+  "list[int]": ListField,
+  "list[float]": ListField,
+  "list[bool]": ListField,
 };
 
 /** These need the whole width, below their label, even where room is scarce. */
-const TALL = new Set(["multiline", "model", "lora", "picture", "audio"]);
+const TALL = new Set(["multiline", "json", "model", "lora", "picture", "audio"]);
 
 interface FieldProps {
   spec: InputSpec;

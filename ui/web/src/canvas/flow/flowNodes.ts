@@ -1,7 +1,7 @@
 /** React Flow's nodes made from the editor's graph: what did not change keeps its object and is not drawn again. */
 
 import type { Node } from "@xyflow/react";
-import { specOf, titleOf } from "../../graph/catalog";
+import { specFor, titleOf } from "../../graph/catalog";
 import { itemKey } from "../../graph/items";
 import type { Catalog, EditorGraph, EditorNode, Group, Note, Point, Reroute } from "../../types";
 import { usedOutputs } from "./flowEdges";
@@ -102,7 +102,7 @@ export function flowNodes(
       "card",
       { name, node },
       {
-        ...(isNew ? estimate(node, specOf(catalog, node.type), width, usedOutputs(graph, name)) : {}),
+        ...(isNew ? estimate(node, specFor(graph, catalog, node), width, usedOutputs(graph, name)) : {}),
         ariaLabel: titleOf(graph, catalog, name),
         width,
         style: { minHeight },

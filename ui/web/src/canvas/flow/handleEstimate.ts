@@ -11,7 +11,7 @@ const ROW = 30;
 const TALL_ROW = 78;
 const HANDLE = 12;
 const DOT = 13;
-const TALL: ReadonlySet<string> = new Set(["multiline", "model", "lora", "picture", "audio"]);
+const TALL: ReadonlySet<string> = new Set(["multiline", "json", "model", "lora", "picture", "audio"]);
 
 export interface Estimate {
   handles: NodeHandle[];
@@ -22,7 +22,7 @@ const known = new WeakMap<EditorNode, { about: string; value: Estimate }>();
 
 /** The same object for the same node, so that React Flow's node stays the same too. */
 export function estimate(node: EditorNode, spec: NodeSpec | undefined, width: number, used: string): Estimate {
-  const about = `${spec?.id} ${width} ${used}`;
+  const about = `${spec?.id} ${spec?.help} ${width} ${used}`;
   const old = known.get(node);
   if (old?.about === about) return old.value;
   const value = measure(node, spec, width, used);

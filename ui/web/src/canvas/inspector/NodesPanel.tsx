@@ -1,4 +1,4 @@
-import { specOf, titleOf } from "../../graph/catalog";
+import { specFor, titleOf } from "../../graph/catalog";
 import { rename } from "../../graph/edits";
 import { idsOf, itemKey } from "../../graph/items";
 import { isName } from "../../graph/names";
@@ -24,7 +24,7 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
   const nodes = names.flatMap((name) => graph.nodes[name] ?? []);
   const [only] = nodes;
   const name = names.length === 1 ? names[0] : undefined;
-  const spec = only && specOf(catalog, only.type);
+  const spec = only && specFor(graph, catalog, only);
   const keys = names.map((each) => itemKey("node", each));
   const isFolded = nodes.every((node) => node.collapsed);
   const inputs = commonInputs(graph, catalog, names);

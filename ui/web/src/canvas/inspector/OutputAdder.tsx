@@ -1,4 +1,4 @@
-import { specOf, titleOf } from "../../graph/catalog";
+import { specFor, titleOf } from "../../graph/catalog";
 import { setOutput } from "../../graph/edits";
 import { freshName } from "../../graph/names";
 import { has } from "../../graph/record";
@@ -20,7 +20,7 @@ export function OutputAdder() {
 /** Outputs of nodes that save something come first. */
 function choices(graph: EditorGraph, catalog: Catalog): MenuItem[] {
   const declared = new Set(Object.values(graph.outputs).map((link) => link.from));
-  const nodes = Object.entries(graph.nodes).map(([name, node]) => ({ name, spec: specOf(catalog, node.type) }));
+  const nodes = Object.entries(graph.nodes).map(([name, node]) => ({ name, spec: specFor(graph, catalog, node) }));
   nodes.sort((a, b) => Number(b.spec?.is_output ?? false) - Number(a.spec?.is_output ?? false));
   return nodes.flatMap(({ name, spec }) =>
     (spec?.outputs ?? [])

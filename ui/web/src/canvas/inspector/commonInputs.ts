@@ -1,6 +1,6 @@
 /** What several nodes have in common: the inputs to edit together, and the values where they agree. */
 
-import { specOf } from "../../graph/catalog";
+import { nodeSpec } from "../../graph/catalog";
 import { own } from "../../graph/record";
 import { isLink, isParamRef, plainValue } from "../../graph/values";
 import type { Catalog, EditorGraph, InputSpec, Json } from "../../types";
@@ -18,7 +18,7 @@ export interface CommonInput {
 
 /** The inputs that all nodes have with the same type. */
 export function commonInputs(graph: EditorGraph, catalog: Catalog, names: readonly string[]): CommonInput[] {
-  const specs = names.map((name) => specOf(catalog, graph.nodes[name]?.type ?? "")?.inputs ?? []);
+  const specs = names.map((name) => nodeSpec(graph, catalog, name)?.inputs ?? []);
   const [first = [], ...rest] = specs;
   const shared = first.filter((input) => rest.every((inputs) => inputs.some((other) => isSame(input, other))));
   return shared.map((spec) => commonInput(graph, spec, names));

@@ -109,5 +109,5 @@ function Far({ spec, value }: { spec: InputSpec; value: Json }) {
 }
 
 function isTall({ widget }: InputSpec): boolean {
-  return ["multiline", "model", "lora", "picture", "audio"].includes(widget);
+  return ["multiline", "json", "model", "lora", "picture", "audio"].includes(widget);
 }

@@ -1,6 +1,6 @@
 import { NodeResizeControl, type NodeProps } from "@xyflow/react";
 import { memo } from "react";
-import { specOf } from "../../graph/catalog";
+import { specFor } from "../../graph/catalog";
 import { t } from "../../i18n";
 import { useEditor } from "../../store/editor";
 import type { EditorNode } from "../../types";
@@ -22,7 +22,7 @@ const MODES: Record<EditorNode["mode"], string> = { run: "", mute: "ll-node-mute
 
 function Card({ id, data, selected }: NodeProps<CardNode>) {
   const { name, node } = data;
-  const spec = useEditor((state) => specOf(state.catalog, node.type));
+  const spec = useEditor((state) => specFor(state.graph, state.catalog, node));
   const used = useEditor((state) => usedOutputs(state.graph, name));
   const isNear = useCanvasUi((ui) => ui.isNear);
   const isAdvancedOpen = useOpenAdvanced(name);

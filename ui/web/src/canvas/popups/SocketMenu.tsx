@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { specOf, titleOf } from "../../graph/catalog";
+import { nodeSpec, titleOf } from "../../graph/catalog";
 import { isLink, splitTarget } from "../../graph/values";
 import { t } from "../../i18n";
 import { spoken } from "../../parts/format";
@@ -38,7 +38,7 @@ interface SocketItem extends SearchItem {
 function Sockets({ node, onPick, onLeave }: { node: string; onPick: (wire: WireEnd) => void; onLeave: () => void }) {
   const { graph, catalog } = useEditor((state) => state);
   const found = graph.nodes[node];
-  const spec = found && specOf(catalog, found.type);
+  const spec = nodeSpec(graph, catalog, node);
   const item = (side: "input" | "output", socket: { name: string; type: string }): SocketItem => {
     const value = side === "input" ? found?.inputs[socket.name] : undefined;
     return {

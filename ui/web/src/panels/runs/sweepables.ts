@@ -1,6 +1,6 @@
 /** What a sweep can vary: the params of a workflow, and the inputs of its nodes that hold plain values. */
 
-import { specOf, titleOf } from "../../graph/catalog";
+import { nodeSpec, titleOf } from "../../graph/catalog";
 import { canExpose } from "../../graph/edits/params";
 import { own } from "../../graph/record";
 import { isLink, isParamRef, plainValue } from "../../graph/values";
@@ -23,8 +23,8 @@ export function sweepables(graph: EditorGraph, catalog: Catalog): Sweepable[] {
     value: param.default ?? "",
     choices: param.choices ?? [],
   }));
-  const inputs = Object.entries(graph.nodes).flatMap(([node, { type, inputs: held }]) =>
-    (specOf(catalog, type)?.inputs ?? [])
+  const inputs = Object.entries(graph.nodes).flatMap(([node, { inputs: held }]) =>
+    (nodeSpec(graph, catalog, node)?.inputs ?? [])
       .filter((spec) => canExpose(spec) && !isLink(own(held, spec.name)) && !isParamRef(own(held, spec.name)))
       .map((spec): Sweepable => ({
         name: `${node}.${spec.name}`,

@@ -1,0 +1,133 @@
+"""Nodes whose sockets depend on what is given at some of them: which sockets a node of a workflow has.
+
+The workflow file says all that is needed for that, or names files that do; nothing else is asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..files.workspace import Workspace
+from .graph import Graph, Link, ParamRef
+from .problems import Problem, short
+from .resolve import Overrides, param_values, plain_value, with_overrides
+
+if TYPE_CHECKING:
+    from .spec import InputSpec, NodeSpec
+
+ARGUMENTS = "arguments"
+"""The socket that holds, as a JSON object, the values of those that a host with fixed sockets has no place for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chooser:
+    """How a node's sockets follow from what is given at `by`. Nothing here imports torch."""
+
+    by: tuple[str, ...]
+    choose: Callable[[Mapping[str, Any]], NodeSpec | None]
+    """The node with the sockets that these values ask for; None where they do not say. Reads no file. Raises
+    `ValueError` for what there is not."""
+    find: Callable[[Mapping[str, Any], Workspace], Mapping[str, Any]]
+    """The values that files say where the workflow leaves them out. Raises `ValueError` where they cannot."""
+    fixed: tuple[InputSpec, ...] = ()
+    """For a host whose nodes always have the same sockets: beside the node's own, those that most choices have or that
+    only a wire can feed, and `arguments` for the rest."""
+
+
+def specs_of(
+    graph: Graph, specs: Mapping[str, NodeSpec], overrides: Overrides, inputs: Mapping[str, Mapping[str, Any]]
+) -> dict[str, NodeSpec]:
+    """The spec of each node that is installed, by the node's name; one that cannot be chosen is the node's own."""
+    found = {name: specs[node.type] for name, node in graph.nodes.items() if node.type in specs}
+    for name, spec in found.items():
+        if spec.chooser is not None:
+            try:
+                found[name] = spec.chooser.choose(_given(spec.chooser, graph, overrides, inputs[name])) or spec
+            except ValueError:
+                continue  # `settled` tells
+    return found
+
+
+def settled(
+    graph: Graph, specs: Mapping[str, NodeSpec], overrides: Overrides, workspace: Workspace | None
+) -> tuple[Graph, list[Problem]]:
+    """The graph with what files say of its nodes' sockets written into it, and what is wrong with what is written.
+
+    Without a workspace no file is read, and a node that only a file tells of stays as it is.
+    """
+    nodes = dict(graph.nodes)
+    problems: list[Problem] = []
+    inputs = with_overrides(graph, overrides)
+    for name, node in graph.nodes.items():
+        chooser = specs[node.type].chooser if node.type in specs else None
+        if chooser is None:
+            continue
+        if linked := next((each for each in chooser.by if isinstance(inputs[name].get(each), Link)), None):
+            message = f"{linked} comes from another node, but the sockets depend on it; write it"
+            problems.append(Problem(name, linked, "linked_choice", message))
+            continue
+        given = _given(chooser, graph, overrides, inputs[name])
+        try:
+            if workspace is not None and (more := chooser.find(given, workspace)):
+                nodes[name] = node.model_copy(update={"inputs": {**node.inputs, **more}})
+                given = {**given, **more}
+            chooser.choose(given)
+        except ValueError as error:
+            problems.append(Problem(name, chooser.by[-1], "unknown_choice", str(error)))
+    return graph.model_copy(update={"nodes": nodes}), problems
+
+
+def _given(chooser: Chooser, graph: Graph, overrides: Overrides, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What is written at the sockets that decide; without what comes by a wire, or by a param that is not there."""
+    params = param_values(graph, overrides)
+    entries = {name: inputs[name] for name in chooser.by if name in inputs and not isinstance(inputs[name], Link)}
+    return {
+        name: plain_value(entry, params)
+        for name, entry in entries.items()
+        if not isinstance(entry, ParamRef) or params.get(entry.param) is not None
+    }
+
+
+def fixed_inputs(spec: NodeSpec) -> tuple[InputSpec, ...]:
+    """A node's sockets in a host whose nodes always have the same ones."""
+    return (*spec.inputs, *spec.chooser.fixed) if spec.chooser else spec.inputs
+
+
+def folded(spec: NodeSpec, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of any of a node's sockets, for those of a host whose nodes always have the same ones."""
+    if spec.chooser is None:
+        return dict(values)
+    fixed = {socket.name for socket in fixed_inputs(spec)}
+    rest = {name: value for name, value in values.items() if name not in fixed}
+    kept = {name: value for name, value in values.items() if name in fixed}
+    return {**kept, ARGUMENTS: json.dumps(rest)} if rest else kept
+
+
+def unfolded(spec: NodeSpec, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `folded`; a text that is empty at a socket of the host counts as not given. Raises
+    `ValueError`."""
+    if spec.chooser is None:
+        return dict(values)
+    fixed = {socket.name for socket in spec.chooser.fixed}
+    kept = {name: value for name, value in values.items() if name != ARGUMENTS and (name not in fixed or value != "")}
+    text = values.get(ARGUMENTS) or "{}"
+    try:
+        rest = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        rest = None
+    if not isinstance(rest, dict):
+        raise ValueError(f'{ARGUMENTS} is {short(text)}; write a JSON object of sockets, such as {{"height": 512}}')
+    if twice := next((name for name in rest if name in kept), None):
+        raise ValueError(f"{twice} is given by its own socket and in {ARGUMENTS}; leave one of them out")
+    return {**kept, **rest}
+
+
+def chosen(spec: NodeSpec, values: Mapping[str, Any], workspace: Workspace) -> NodeSpec:
+    """The node as these plain values have it, files asked. Raises `ValueError`."""
+    if spec.chooser is None:
+        return spec
+    given = {name: values[name] for name in spec.chooser.by if name in values}
+    return spec.chooser.choose({**given, **spec.chooser.find(given, workspace)}) or spec

@@ -1,0 +1,5 @@
+"""Run Pipeline: any pipeline class of diffusers as one node, whose sockets are those of the class.
+
+node: Run Pipeline itself, and how its sockets are chosen.
+sockets: What a pipeline class is called with and gives, as inputs and outputs of a node.
+"""

@@ -1,0 +1,170 @@
+"""Run Pipeline itself, and how its sockets are chosen: run whole, in this process or on all devices."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from ....parallel.progress import SILENT, Progress
+from ....pipelines.signatures.table import class_names, signature_of
+from ....pipelines.values import Image, Model, Video
+from ...files.workspace import HERE, Workspace
+from ...graph.choosing import ARGUMENTS, Chooser
+from ...graph.spec import MAX_SEED, VALUE_TYPES, InputSpec, NodeSpec, Socket, read_spec
+from ..arguments import checked
+from ..models import remedies
+from ..planning import named_plan, spread
+from .sockets import TYPES, arguments_of, input_of, inputs_of, outputs_of, values_of, why_not
+
+AUTO = "auto"
+"""The class that the model folder names."""
+BOBBIN = "builtin:bobbin"
+PROMPTS = ("prompt", "negative_prompt")
+
+
+@checked
+def run_pipeline(
+    source: Annotated[
+        str, Socket(widget="model", help="A folder, a hub id fetched by `latentloom models pull`, or builtin:bobbin")
+    ] = BOBBIN,
+    *,
+    pipeline: Annotated[str, Socket(help="The class, which decides the sockets; auto is the folder's own")] = AUTO,
+    seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED)] = 0,
+    revision: Annotated[str, Socket(help="Branch, tag or commit of a hub id", advanced=True)] = "",
+    dtype: Annotated[
+        Literal["auto", "fp32", "bf16", "fp16"],
+        Socket(help="auto is bf16 on CUDA and fp32 on a CPU", advanced=True),
+    ] = "auto",
+    device: Annotated[str, Socket(help="auto, cpu, cuda, cuda:1 or mps", advanced=True)] = "auto",
+    devices: Annotated[str, Socket(help="Several, such as all, cuda*4 or cpu*2; empty is one", advanced=True)] = "",
+    plan: Annotated[str, Socket(help="auto, or degrees such as cfg=2,ulysses=2", advanced=True)] = "auto",
+    workspace: Workspace = HERE,
+    progress: Progress = SILENT,
+    **inputs: Any,
+) -> tuple[Image, Video]:
+    """Any pipeline of diffusers whose transformer can be split, run whole; the sockets are those of its class.
+
+    With several devices, each is a rank; `latentloom run --devices` and `--plan` take precedence. From Python, what the
+    class takes is given by name, and what it does not give is None.
+    """
+    found = find({"source": source, "pipeline": pipeline}, workspace)
+    signature = signature_of(str(found.get("pipeline", pipeline)))
+    arguments = arguments_of(signature, inputs)
+    model = whole_model(source, revision, dtype, device, workspace)
+    if devices or workspace.place.devices:
+        model = spread(model, devices, plan, workspace=workspace)
+    from torch import Generator
+
+    from ....pipelines import placement
+
+    fixed = {"generator": Generator().manual_seed(seed), "output_type": "np"}
+    made = placement.run_whole(model, signature, {**arguments, **fixed}, progress)
+    return values_of(signature, made, arguments)
+
+
+def whole_model(source: str, revision: str, dtype: Any, device: str, workspace: Workspace) -> Model:
+    """The model of any class, described: nothing is loaded."""
+    from ....pipelines.models.describe import describe_whole
+
+    place = workspace.place
+    with remedies(workspace):
+        return describe_whole(
+            source,
+            revision=revision,
+            dtype=dtype,
+            device=place.devices[0] if place.devices else device,
+            roots=workspace.roots,
+            is_here=not place.cluster,
+        )
+
+
+def find(values: Mapping[str, Any], workspace: Workspace) -> Mapping[str, Any]:
+    """The class that the model's folder names, where it is asked for. Reads model_index.json."""
+    if values.get("pipeline", AUTO) != AUTO:
+        return {}
+    from ....pipelines.models.folder import read_allowed_index
+    from ....pipelines.models.source import resolve_source
+
+    try:
+        with remedies(workspace):
+            found = resolve_source(str(values.get("source", BOBBIN)), roots=workspace.roots)
+            roots = workspace.roots if found.kind == "folder" else None
+            return {"pipeline": read_allowed_index(found.folder, roots=roots)["_class_name"]}
+    except ValueError as error:
+        words = "pipeline is auto, which is the class that the model's folder names, but"
+        raise ValueError(f"{words} {error}; or write the class") from None
+
+
+def choose(values: Mapping[str, Any]) -> NodeSpec | None:
+    """The node with the sockets of the class that is named."""
+    name = values.get("pipeline", AUTO)
+    return None if name == AUTO else _spec(signature_of(str(name)).name)
+
+
+@functools.cache
+def _spec(name: str) -> NodeSpec:
+    signature, base = signature_of(name), base_spec()
+    sockets = [*base.inputs, *inputs_of(signature)]
+    outputs = tuple(outputs_of(signature).values())
+    names = [output.name for output in outputs]
+
+    def call(**given: Any) -> Any:
+        made = dict(zip((output.name for output in base.outputs), run_pipeline(**given), strict=True))
+        return tuple(made[name] for name in names) if len(names) > 1 else made[names[0]]
+
+    return dataclasses.replace(
+        base,
+        help=f"{name} of diffusers, run whole.",
+        inputs=tuple(sorted(sockets, key=lambda socket: socket.advanced)),
+        outputs=outputs,
+        call=call,
+        chooser=None,
+    )
+
+
+@functools.cache
+def base_spec() -> NodeSpec:
+    """The node with the sockets that it has for every class."""
+    spec = read_spec(
+        run_pipeline,
+        title="Run Pipeline",
+        category="model",
+        uses_device=True,
+        fingerprint=whole_fingerprint,
+        takes_more=True,
+        chooser=Chooser(by=("source", "pipeline"), choose=choose, find=find, fixed=tuple(_fixed())),
+        id="LoomRunPipeline",
+    )
+    classes = tuple(name for name in class_names() if not why_not(signature_of(name)))
+    inputs = tuple(
+        dataclasses.replace(each, type="choice", choices=(AUTO, *classes)) if each.name == "pipeline" else each
+        for each in spec.inputs
+    )
+    return dataclasses.replace(spec, inputs=inputs)
+
+
+def _fixed() -> list[InputSpec]:
+    """For ComfyUI: the prompts, what comes by a wire for any class, and JSON for the rest."""
+    every = {each.name: each for name in class_names() for each in signature_of(name).parameters}
+    wires = [input_of(each) for each in every.values() if TYPES.get(each.kind) in VALUE_TYPES]
+    prompts = [input_of(dataclasses.replace(every[name], is_required=False, default="")) for name in PROMPTS]
+    rest = InputSpec(
+        name=ARGUMENTS,
+        type="string",
+        required=False,
+        default="",
+        widget="json",
+        help='What else the class takes, as JSON: {"height": 512, "num_inference_steps": 20}',
+    )
+    named = [dataclasses.replace(each, required=False, advanced=True) for each in wires]
+    return [*prompts, *sorted(named, key=lambda socket: socket.name), rest]
+
+
+def whole_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
+    """What the model's files say now, and on which kind of device they would run; not on how many."""
+    source, revision, dtype, device = (inputs[name] for name in ("source", "revision", "dtype", "device"))
+    model = whole_model(source, revision, dtype, device, workspace)
+    kind = model.device.partition(":")[0]
+    return f"{model.fingerprint} {kind} {model.dtype} {model.folder} {model.source} {named_plan(workspace)}"

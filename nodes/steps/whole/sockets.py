@@ -1,0 +1,142 @@
+"""What a pipeline class is called with and gives, as inputs and outputs of a node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ....pipelines.signatures.table import Kind, Output, Parameter, Signature
+from ....pipelines.values import Image, Video
+from ...graph.problems import Names
+from ...graph.spec import InputSpec, OutputSpec
+from ..arguments import argument
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+TYPES: dict[Kind, str] = {
+    "text": "string",
+    "number": "float",
+    "integer": "int",
+    "switch": "bool",
+    "choice": "choice",
+    "texts": "list[string]",
+    "numbers": "list[float]",
+    "integers": "list[int]",
+    "picture": "Image",
+    "pictures": "Image",
+    "video": "Video",
+    "json": "string",
+}
+"""Socket types of kinds of parameters. What has none cannot be given."""
+SHOWN: dict[Output, type] = {"image": Image, "video": Video}
+"""What pipelines give, as values. What has none is dropped."""
+RANGES: dict[str, tuple[float, float]] = {
+    "num_inference_steps": (1, 1000),
+    "height": (1, 16384),
+    "width": (1, 16384),
+    "num_frames": (1, 4096),
+    "num_images_per_prompt": (1, 256),
+    "num_videos_per_prompt": (1, 256),
+}
+LONG_TEXTS = ("prompt", "lyrics", "instruction")
+HELP = {
+    "picture": "A batch gives several pictures",
+    "pictures": "A batch gives several pictures",
+    "video": "One clip",
+    "json": "JSON; empty is the pipeline's own",
+}
+"""By kind."""
+
+
+def inputs_of(signature: Signature) -> list[InputSpec]:
+    """Raises `ValueError` for a class that needs what no socket can give, or gives nothing that can be shown."""
+    if why := why_not(signature):
+        raise ValueError(f"{why}; call it from Python: latentloom.Pool(...).spread(...)")
+    return [input_of(each) for each in signature.parameters if _type(each)]
+
+
+def why_not(signature: Signature) -> str:
+    """Why the node cannot run a class; "" if it can."""
+    lacks = [*signature.lacks, *(each.name for each in signature.parameters if each.is_required and not _type(each))]
+    if lacks:
+        return f"{signature.name} must be given {', '.join(lacks)}, which no node makes"
+    if not any(output in SHOWN for output in signature.outputs):
+        gives = " and ".join(signature.outputs) or "tensors"
+        return f"{signature.name} gives {gives}, which Run Pipeline cannot hand on"
+    return ""
+
+
+def input_of(parameter: Parameter) -> InputSpec:
+    is_long = parameter.kind == "text" and any(word in parameter.name for word in LONG_TEXTS)
+    low, high = RANGES.get(parameter.name, (None, None))
+    default = parameter.default
+    return InputSpec(
+        name=parameter.name,
+        type=_type(parameter),
+        required=parameter.is_required,
+        default="" if parameter.kind == "json" else tuple(default) if isinstance(default, list) else default,
+        choices=parameter.choices,
+        min=low,
+        max=high,
+        widget="json" if parameter.kind == "json" else "multiline" if is_long else "",
+        advanced=parameter.is_advanced,
+        help=HELP.get(parameter.kind, ""),
+    )
+
+
+def outputs_of(signature: Signature) -> dict[Output, OutputSpec]:
+    return {each: OutputSpec(name=each, type=SHOWN[each].__name__) for each in SHOWN if each in signature.outputs}
+
+
+def _type(parameter: Parameter) -> str:
+    return TYPES.get(parameter.kind, "")
+
+
+def arguments_of(signature: Signature, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What the pipeline is called with, of what stands at its sockets. Raises `ValueError` by the socket's name."""
+    sockets = {socket.name: socket for socket in inputs_of(signature)}
+    if unknown := next((name for name in inputs if name not in sockets), ""):
+        raise ValueError(f"{signature.name} has no input {unknown!r}; {Names().offer(unknown, sockets)}")
+    given = {name: argument(sockets[name], value) for name, value in inputs.items()}
+    if missing := next((s.name for s in sockets.values() if s.required and given.get(s.name) is None), ""):
+        raise ValueError(f"{signature.name} needs {missing}; give it")
+    kinds: dict[str, Kind] = {each.name: each.kind for each in signature.parameters}
+    found = {name: _argument(kinds[name], value) for name, value in given.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _argument(kind: Kind, value: Any) -> Any:
+    """None is left to the pipeline."""
+    if value is None:
+        return None
+    if kind == "json":
+        return value if not isinstance(value, str) else json.loads(value) if value.strip() else None
+    if kind in ("texts", "numbers", "integers"):
+        return list(value)
+    if kind not in ("picture", "pictures", "video"):
+        return value
+    from ....pipelines.whole.shown import frames_of, pictures_of
+
+    if kind == "video":
+        return frames_of(value)
+    pictures: list[Picture] = pictures_of(value)
+    return pictures[0] if kind == "picture" and len(pictures) == 1 else pictures
+
+
+def values_of(signature: Signature, found: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What the pipeline gave, as a value for each of `SHOWN`; None where it gives no such thing."""
+    from ....pipelines.whole.shown import image_of, video_of
+
+    parts = {output: found.get(name) for output, name in signature.outputs.items()}  # diffusers leaves out what is None
+    image = image_of(parts["image"]) if parts.get("image") is not None else None
+    video = video_of(parts["video"], _fps(signature, arguments)) if parts.get("video") is not None else None
+    return image, video
+
+
+def _fps(signature: Signature, arguments: Mapping[str, Any]) -> float:
+    if not isinstance(signature.fps, str):
+        return signature.fps
+    usual = next(each.default for each in signature.parameters if each.name == signature.fps)
+    return float(arguments.get(signature.fps, usual))

@@ -1,0 +1,235 @@
+"""The table of pipelines' signatures, made of the installed diffusers.
+
+Run `python -m latentloom.pipelines.signatures.survey` after a change of its version.
+
+A parameter becomes a kind by its name and annotation. What steers the call itself (callbacks, the form of the output)
+and tensors that the pipeline makes when they are not given (embeddings, latents) are no sockets.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import json
+import re
+import sys
+import types
+import typing
+import warnings
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..split_plans import SPLIT_PLANS
+from .table import TABLE, Kind, Output
+
+if TYPE_CHECKING:
+    from diffusers.pipelines.pipeline_utils import DiffusionPipeline
+
+PLUMBING = re.compile(
+    r"self|return_dict|output_type|callback(_.*)?|(cross_|joint_)?attention_kwargs|kwargs|args|generator|seed|eta|"
+    r"clean_caption|_.*"
+)
+"""`generator` and `seed` are what our own socket `seed` gives."""
+TENSOR = re.compile(
+    r"embeds|attention_mask(_2)?$|latents?$|_latents_|latent_ids|token_.*ids$|pooled|cu_seqlens|_grid_thw|camera_video"
+)
+AUDIO = re.compile(r"(^|_)audio$|audio_waveforms$")
+VIDEO = re.compile(r"(^|_)video$")
+PICTURES = re.compile(r"(^|_)images$|^controls$")
+PICTURE = re.compile(r"(^|_)(image|mask)$|^image_reference$")
+MAIN = re.compile(
+    r"((negative|content|task)_)?prompt|lyrics|height|width|num_frames|video_length|frame_rate|fps|(audio_)?duration(_s)?|"
+    r"num_inference_steps|guidance_scale|true_cfg_scale|strength|(mask_|control_|last_)?image|mask|(control_)?video|"
+    r"class_labels"
+)
+"""What is not folded away, beside what must be given."""
+OPTIONAL = r"(typing\.optional\[|typing\.union\[)*"
+SCALARS: dict[str, Kind] = {"int": "integer", "float": "number", "str": "text", "bool": "switch"}
+LISTS: dict[str, Kind] = {"int": "integers", "float": "numbers", "str": "texts"}
+OUTPUTS: dict[str, Output] = {
+    "images": "image",
+    "image": "image",
+    "frames": "video",
+    "video": "video",
+    "videos": "video",
+    "audio": "audio",
+    "audios": "audio",
+    "sound": "audio",
+}
+"""What fields of output classes hold."""
+USUAL_FPS = 24.0
+TAUGHT_FPS = re.compile(r"export_to_video\([^)]*\bfps=(\d+)")
+LONGEST_DEFAULT = 200
+"""Characters; of longer ones, such as the instructions to an LLM, the table says nothing: not given is the default."""
+
+
+def live_pipelines() -> dict[str, type[DiffusionPipeline]]:
+    """By name, those of the installed diffusers whose transformer has a split plan, without those that it calls
+    deprecated. Imports all of diffusers: about ten seconds."""
+    import diffusers
+    from diffusers.pipelines.pipeline_utils import DiffusionPipeline
+
+    with warnings.catch_warnings(action="ignore"):  # old parts of diffusers use what torch has deprecated
+        found = {name: getattr(diffusers, name) for name in dir(diffusers)}
+    return {
+        name: kind
+        for name, kind in found.items()
+        if inspect.isclass(kind)
+        and issubclass(kind, DiffusionPipeline)
+        and ".deprecated." not in kind.__module__
+        and transformers_of(kind)
+    }
+
+
+def transformers_of(pipeline: type[DiffusionPipeline]) -> set[str]:
+    """The classes with a split plan among those that its constructor takes for a transformer."""
+    parameters = inspect.signature(pipeline.__init__).parameters.values()
+    hints = [str(parameter.annotation) for parameter in parameters if parameter.name.startswith("transformer")]
+    return {word for hint in hints for word in re.findall(r"\w+", hint)} & SPLIT_PLANS.keys()
+
+
+def kind_of(name: str, annotation: Any) -> Kind | Literal["plumbing", "tensor"]:
+    """By the name where it says more than the annotation, which often allows several kinds."""
+    hint = str(annotation)
+    is_scalar = bool(re.search(r"\b(bool|int|float|str)\b", hint)) and not re.search("Image|Tensor|ndarray", hint)
+    if PLUMBING.fullmatch(name):
+        return "plumbing"
+    if TENSOR.search(name) and (not is_scalar or "embeds" in name):
+        return "tensor"
+    if not is_scalar:
+        for kind, is_it in (
+            ("audio", AUDIO.search(name)),
+            ("video", VIDEO.search(name)),
+            ("pictures", PICTURES.search(name)),
+            ("picture", PICTURE.search(name)),
+        ):
+            if is_it:
+                return typing.cast("Kind", kind)
+    return _plain_kind(annotation, hint.lower())
+
+
+def _plain_kind(annotation: Any, hint: str) -> Kind:
+    """Of several that are allowed, the first; of lists, what they hold."""
+    if _choices(annotation):
+        return "choice"
+    listed = re.match(rf"{OPTIONAL}(typing\.|collections\.abc\.)?(list|tuple|iterable)\[(int|float|str)\b", hint)
+    if listed:
+        return LISTS[listed[4]]
+    first = re.match(rf"{OPTIONAL}(<class '|none \| )?(int|float|str|bool)\b", hint)
+    return SCALARS[first[3]] if first else "json"
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    """Of a Literal, or of an enum of texts."""
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+        return tuple(str(each.value) for each in annotation)
+    options = [annotation, *typing.get_args(annotation)]
+    literal = next((each for each in options if typing.get_origin(each) is Literal), None)
+    return tuple(each for each in typing.get_args(literal) if isinstance(each, str))
+
+
+def row_of(pipeline: type[DiffusionPipeline]) -> dict[str, Any]:
+    """One pipeline's row of the table."""
+    found = inspect.signature(pipeline.__call__).parameters
+    kinds = {name: kind_of(name, _annotation(each)) for name, each in found.items()}
+    takes = {name: kind for name, kind in kinds.items() if kind not in ("plumbing", "tensor")}
+    rows = {name: _parameter(kind, found[name], is_alone="prompt_embeds" in found) for name, kind in takes.items()}
+    gives = _gives(pipeline)
+    row: dict[str, Any] = {
+        "gives": gives,
+        "takes": {name: row for name, row in rows.items() if MAIN.fullmatch(name) or len(row) == 1},
+        "advanced": {name: row for name, row in rows.items() if not MAIN.fullmatch(name) and len(row) > 1},
+    }
+    if "video" in gives:
+        row["fps"] = next((name for name in ("frame_rate", "fps") if name in takes), _taught_fps(pipeline))
+    if lacks := [
+        name for name, kind in kinds.items() if kind == "tensor" and found[name].default is inspect.Parameter.empty
+    ]:
+        row["lacks"] = lacks
+    return row
+
+
+def _annotation(parameter: inspect.Parameter) -> Any:
+    """Of a parameter without one, or whose lists do not say of what, that of its default."""
+    own, default = parameter.annotation, parameter.default
+    if own is inspect.Parameter.empty:
+        return own if default is own else type(default)
+    is_told = own is list and isinstance(default, list) and default
+    return types.GenericAlias(list, (type(default[0]),)) if is_told else own
+
+
+def _parameter(kind: Any, parameter: inspect.Parameter, *, is_alone: bool) -> list[Any]:
+    """`is_alone`: a text may be given or its embeddings, and only the text has a socket."""
+    default = parameter.default
+    if default is inspect.Parameter.empty or (parameter.name == "prompt" and default is None and is_alone):
+        return [kind]
+    if isinstance(default, enum.Enum):
+        default = default.value
+    default = list(default) if isinstance(default, tuple) else default
+    if kind == "number" and isinstance(default, int):
+        default = float(default)
+    if len(json.dumps(default)) > LONGEST_DEFAULT:
+        default = None
+    return [kind, default, _choices(_annotation(parameter))] if kind == "choice" else [kind, default]
+
+
+def _gives(pipeline: type[DiffusionPipeline]) -> dict[Output, str]:
+    """By the fields of its output class."""
+    words = re.findall(r"\w+", str(inspect.signature(pipeline.__call__).return_annotation))
+    import diffusers
+
+    module = sys.modules[pipeline.__module__]
+    classes = [getattr(place, word, None) for word in words for place in (module, diffusers.pipelines.pipeline_utils)]
+    found = next((each for each in classes if isinstance(each, type) and dataclasses.is_dataclass(each)), None)
+    names = [each.name for each in dataclasses.fields(found)] if found else []
+    return {OUTPUTS[name]: name for name in names if name in OUTPUTS}
+
+
+def _taught_fps(pipeline: type[DiffusionPipeline]) -> float:
+    """What the pipeline's own example writes its video with."""
+    taught = TAUGHT_FPS.search(inspect.getdoc(pipeline.__call__) or "")
+    return float(taught[1]) if taught else USUAL_FPS
+
+
+def table() -> dict[str, Any]:
+    """What `signatures.json` should hold."""
+    import diffusers
+
+    return {
+        "diffusers": diffusers.__version__,
+        "classes": {name: row_of(kind) for name, kind in sorted(live_pipelines().items())},
+    }
+
+
+def text_of(table: dict[str, Any]) -> str:
+    """A line for each class."""
+    lines = [f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in table["classes"].items()]
+    head = f'{{"diffusers": {json.dumps(table["diffusers"])}, "classes": {{\n'
+    return head + ",\n".join(lines) + "\n}}\n"
+
+
+def counts(table: dict[str, Any]) -> str:
+    """How many of the parameters map by name and annotation."""
+    kinds: Counter[str] = Counter()
+    whole = 0
+    for row in table["classes"].values():
+        here = [each[0] for key in ("takes", "advanced") for each in row[key].values()]
+        kinds.update(here)
+        whole += "json" not in here
+    num, num_json = kinds.total(), kinds["json"]
+    named = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    return (
+        f"{len(table['classes'])} pipeline classes, {num} visible parameters: {num - num_json} map by name and "
+        f"annotation, {num_json} are JSON ({named}); of {whole} classes all map"
+    )
+
+
+def main() -> None:
+    made = table()
+    TABLE.write_text(text_of(made))
+    print(counts(made))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""What each pipeline class of diffusers is called with and gives, from a table that `survey.py` makes of diffusers.
+
+Importing this imports neither torch nor diffusers, so that files are checked and sockets are drawn without them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+TABLE = Path(__file__).with_name("signatures.json")
+
+Kind = Literal[
+    "text",
+    "number",
+    "integer",
+    "switch",
+    "choice",
+    "texts",
+    "numbers",
+    "integers",
+    "picture",
+    "pictures",
+    "video",
+    "audio",
+    "json",
+]
+Output = Literal["image", "video", "audio"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """One of what a pipeline is called with. What has no default is required; a default of None is the pipeline's own
+    choice."""
+
+    name: str
+    kind: Kind
+    is_required: bool = False
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    is_advanced: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """One pipeline class."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    outputs: Mapping[Output, str]
+    """What it gives that can be shown, and what its output class calls that."""
+    fps: str | float = 0.0
+    """Frames a second of its videos, or the parameter that says so."""
+    lacks: tuple[str, ...] = ()
+    """Tensors that it must be given, which no socket has."""
+
+    def is_guided(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether each step of this call is likely to ask the transformer for two branches.
+
+        Where there are two scales, `guidance_scale` is of a distilled model, which has one branch.
+        """
+        usual = {each.name: each.default for each in self.parameters}
+        scale = next((name for name in ("true_cfg_scale", "guidance_scale") if name in usual), "")
+        value = arguments.get(scale, usual.get(scale))
+        if "negative_prompt" not in usual or not isinstance(value, int | float) or value <= 1:
+            return False
+        return scale == "guidance_scale" or arguments.get("negative_prompt") is not None
+
+
+def signature_of(name: str) -> Signature:
+    """Raises `ValueError` with the nearest class for one that is not in the table."""
+    classes = _table()["classes"]
+    if name not in classes:
+        near = difflib.get_close_matches(name[:100], classes, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ValueError(
+            f"{name[:100]!r} is none of the {len(classes)} pipeline classes that are known; {hint}write the "
+            "_class_name of the folder's model_index.json"
+        )
+    return _signature(name)
+
+
+def class_names() -> tuple[str, ...]:
+    return tuple(_table()["classes"])
+
+
+@functools.cache
+def _signature(name: str) -> Signature:
+    row = _table()["classes"][name]
+    return Signature(
+        name=name,
+        parameters=tuple(_parameter(*each, is_advanced=key == "advanced") for key in MAIN for each in row[key].items()),
+        outputs=row["gives"],
+        fps=row.get("fps", 0.0),
+        lacks=tuple(row.get("lacks", ())),
+    )
+
+
+MAIN = ("takes", "advanced")
+
+
+def _parameter(name: str, row: list[Any], *, is_advanced: bool) -> Parameter:
+    """[kind], which must be given, or [kind, default], or ["choice", default, choices]."""
+    return Parameter(
+        name=name,
+        kind=row[0],
+        is_required=len(row) == 1,
+        default=row[1] if len(row) > 1 else None,
+        choices=tuple(row[2]) if len(row) > 2 else (),
+        is_advanced=is_advanced,
+    )
+
+
+@functools.cache
+def _table() -> dict[str, Any]:
+    return json.loads(TABLE.read_text())

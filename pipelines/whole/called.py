@@ -1,0 +1,110 @@
+"""A whole pipeline as a process keeps it and calls it: loaded once, spread over the ranks of a plan, or over none."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...parallel.errors import LoomError, OutOfMemory, is_out_of_memory
+from ...parallel.plan import ParallelPlan
+from ...parallel.progress import Progress
+from ..components.store import store
+from ..denoising import quiet  # noqa: F401 (quiet for what it silences)
+from ..out_of_memory import shortage
+from ..spreading.measured import finish, measured
+from ..spreading.pipeline import spread
+from ..values import Dtype
+from .assembled import load_pipeline
+
+POLL_S = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole:
+    """Which pipeline is loaded where; `class_name` as for `load_pipeline`."""
+
+    source: str
+    dtype: Dtype
+    device: str
+    revision: str = ""
+    fingerprint: str = ""
+    class_name: str = ""
+
+
+_kept: dict[Whole, Any] = {}
+"""The one pipeline that this process has loaded."""
+_lock = threading.Lock()
+"""A pipeline is changed while it is spread, and holds the state of its run: one call at a time."""
+
+
+def call(
+    whole: Whole, arguments: Mapping[str, Any], progress: Progress, *, plan: ParallelPlan | str | int = 1
+) -> dict[str, Any]:
+    """What the pipeline gives, by the names of its output class. Collective under a plan of several ranks.
+
+    Raises `ValueError` for what the pipeline refuses, `OutOfMemory`, and `Cancelled` after a step.
+    """
+    with _alone(progress):
+        pipe = _loaded(whole, progress)
+
+        def on_step(done: int, total: int) -> None:
+            finish(whole.device)
+            progress.step(done, total)
+
+        progress.phase("running the pipeline")
+        with spread(pipe, plan, border=on_step) as handle, measured(handle.plan, progress, device=whole.device):
+            try:
+                made = pipe(**arguments)
+            except (TypeError, ValueError) as error:
+                if isinstance(error, LoomError):
+                    raise
+                raise ValueError(f"{type(pipe).__name__}: {error}") from error
+            except Exception as error:
+                if isinstance(error, OutOfMemory) or not is_out_of_memory(error):
+                    raise
+                raise OutOfMemory(
+                    f"{whole.device} ran out of memory{shortage(error)} running {type(pipe).__name__} of "
+                    f"{whole.source}; make it smaller or fewer at once, or use more devices"
+                ) from None
+    return named(made)
+
+
+def named(made: Any) -> dict[str, Any]:
+    """A pipeline's result by the names of its output class; `value` where it has none."""
+    return dict(made.items() if hasattr(made, "items") else {"value": made})
+
+
+def forget() -> None:
+    """Drop the pipeline that is kept; memory is free once a call under way has ended."""
+    _kept.clear()
+
+
+@contextlib.contextmanager
+def _alone(progress: Progress) -> Iterator[None]:
+    while not _lock.acquire(timeout=POLL_S):
+        progress.check()
+    try:
+        yield
+    finally:
+        _lock.release()
+
+
+def _loaded(whole: Whole, progress: Progress) -> Any:
+    if whole not in _kept:
+        forget()  # before the next takes its place
+        store().give_way()
+        store().make_way = forget
+        progress.phase("loading the pipeline", is_loading=True)
+        pipe = load_pipeline(
+            whole.source,
+            dtype=whole.dtype,
+            device=whole.device,
+            revision=whole.revision,
+            class_name=whole.class_name,
+        )
+        pipe.set_progress_bar_config(disable=True)
+        _kept[whole] = pipe
+    return _kept[whole]

@@ -1,0 +1,78 @@
+"""The table of pipelines' signatures: it is that of the installed diffusers, and small enough to ship."""
+
+import pytest
+
+from latentloom.pipelines.signatures import survey
+from latentloom.pipelines.signatures.table import TABLE, class_names, signature_of
+from zoo.pipelines import LEFT_OUT, TINY
+
+
+def test_the_table_is_what_the_survey_makes_of_the_installed_diffusers() -> None:
+    made = survey.table()
+    assert survey.text_of(made) == TABLE.read_text(), "run python -m latentloom.pipelines.signatures.survey"
+    assert "2003 map by name and annotation, 22 are JSON" in survey.counts(made)
+
+
+def test_it_has_every_class_that_is_tried() -> None:
+    assert set(class_names()) == {row.partition(":")[0] for row in TINY} | LEFT_OUT.keys()
+    assert TABLE.stat().st_size < 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "annotation", "kind"),
+    [
+        ("prompt", "str | list[str]", "text"),
+        ("height", "int | None", "integer"),
+        ("strength", float, "number"),
+        ("frame_rate", "typing.Optional[float]", "number"),
+        ("use_kv_cache", bool, "switch"),
+        ("sigmas", "typing.Optional[typing.List[float]]", "numbers"),
+        ("original_size", "tuple[int, int] | None", "integers"),
+        ("fonts", "list[str] | None", "texts"),
+        ("image", "PIL.Image.Image | list[PIL.Image.Image]", "picture"),
+        ("image", "torch.FloatTensor | None", "picture"),
+        ("reference_images", "list[PIL.Image.Image]", "pictures"),
+        ("control_video", "list[PIL.Image.Image] | None", "video"),
+        ("frames", int, "integer"),
+        ("src_audio", "typing.Optional[torch.Tensor]", "audio"),
+        ("audio_guidance_scale", "float | None", "number"),
+        ("conditions", "LTXVideoCondition | list[LTXVideoCondition]", "json"),
+        ("prompt_embeds", "torch.Tensor | None", "tensor"),
+        ("prompt_embeds_scale", "float", "tensor"),
+        ("generator", "torch.Generator | None", "plumbing"),
+    ],
+)
+def test_a_parameter_becomes_a_kind_by_its_name_and_annotation(name: str, annotation: object, kind: str) -> None:
+    assert survey.kind_of(name, annotation) == kind
+
+
+def test_of_a_class_it_tells_what_it_takes_and_gives() -> None:
+    flux = {each.name: each for each in signature_of("FluxImg2ImgPipeline").parameters}
+    assert flux["prompt"].is_required and not flux["image"].is_required
+    assert flux["strength"].default == 0.6 and not flux["strength"].is_advanced
+    assert flux["sigmas"].is_advanced and flux["sigmas"].default is None
+    assert not flux.keys() & {"self", "latents", "prompt_embeds", "generator", "output_type"}
+    sound = signature_of("LTX2Pipeline")
+    assert sound.outputs == {"video": "frames", "audio": "audio"} and sound.fps == "frame_rate"
+    assert signature_of("WanPipeline").fps == 16
+    assert signature_of("SanaWMLTX2Refiner").lacks == ("sana_latent",)
+
+
+def test_a_class_that_is_not_there_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"'FluxPipelin' is none of the 150 .* did you mean FluxPipeline\?"):
+        signature_of("FluxPipelin")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "branches"),
+    [
+        ("WanPipeline", {}, 2),
+        ("WanPipeline", {"guidance_scale": 1.0}, 1),
+        ("FluxPipeline", {"guidance_scale": 3.5}, 1),
+        ("FluxPipeline", {"true_cfg_scale": 3.0}, 1),
+        ("FluxPipeline", {"true_cfg_scale": 3.0, "negative_prompt": ""}, 2),
+        ("Flux2Pipeline", {}, 1),
+    ],
+)
+def test_branches_of_guidance_are_known_from_the_call(name: str, given: dict[str, object], branches: int) -> None:
+    assert signature_of(name).is_guided(given) == (branches == 2)
