@@ -17,7 +17,7 @@ from ..parallel.progress import Progress
 from ..parallel.ranks.seat import Seat
 from .components.memory import Held
 from .components.store import store
-from .families import FAMILIES
+from .families import FAMILIES, ROWS
 from .models.folder import components_of, read_index
 from .values import Model
 
@@ -118,9 +118,10 @@ def preloads(model: Model) -> list[str]:
     known = [f"{library}:{class_name}" for library, class_name in named.values()]
     family = FAMILIES[model.family]
     blocks = f"diffusers:{family.pipelines[0]}"  # its module imports what the family's modular blocks do
+    module = "by_blocks" if family.name in ROWS else family.name
     return [
         ".pipelines.stages",
-        f".pipelines.families.{family.name}",
+        f".pipelines.families.{module}",
         ".pipelines.components.adapting",
         "ftfy",
         blocks,
