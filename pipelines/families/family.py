@@ -52,7 +52,8 @@ class FamilyModule(Protocol):
     Zeros of a request that stand for the model's own numbers are filled in, but for `guidance_2`, which is a family's.
     """
 
-    FAMILY: Family
+    @property
+    def FAMILY(self) -> Family: ...
 
     def encode_text(self, parts: Parts, request: EncodeText) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
         """(positive, negative) conditioning of one prompt, batch 1; None of a model that has nothing to steer from."""
