@@ -16,6 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .families.row import has_frames, latent_width
+
 if TYPE_CHECKING:
     from .values import Model
 
@@ -73,7 +75,7 @@ def matrix(model: Model) -> Tensor | None:
 
 def fit(vae: Any) -> Tensor:
     """The matrix (C weights and an offset, for red, green and blue) that comes nearest to this VAE's encoder."""
-    factor = _factor(vae)
+    factor = latent_width(vae.config)
     rows, colours = [], []
     for chart in colour_charts(CHART_LATENTS * factor):  # 3 H W
         with torch.no_grad():
@@ -108,21 +110,21 @@ def _encode(vae: Any, chart: Tensor) -> Tensor:
     of each place in patches (FLUX.2)."""
     config = vae.config
     pixels = (2 * chart[None] - 1).to(vae.device, vae.dtype)  # 1 3 H W
+    if config.get("in_channels") == 4:
+        pixels = F.pad(pixels, (0, 0, 0, 0, 0, 1), value=1.0)  # opaque
+    if has_frames(config):
+        pixels = pixels.unsqueeze(2)  # a video of one frame
+    latents = vae.encode(pixels).latent_dist.mode()
     if hasattr(vae, "bn"):
-        patches = F.pixel_unshuffle(vae.encode(pixels).latent_dist.mode(), config.patch_size[0])  # 1 C*P*P H/P W/P
+        patches = F.pixel_unshuffle(latents, config.patch_size[0])  # 1 C*P*P H/P W/P
         mean, variance = (each.view(1, -1, 1, 1) for each in (vae.bn.running_mean, vae.bn.running_var))
         return F.pixel_shuffle((patches - mean) / (variance + config.batch_norm_eps) ** 0.5, config.patch_size[0])[0]
-    mean = getattr(config, "latents_mean", None)
-    if mean is None:
-        latents = vae.encode(pixels).latent_dist.mode()
-        shift = getattr(config, "shift_factor", None) or 0.0
-        return ((latents - shift) * config.scaling_factor)[0]
-    latents = vae.encode(pixels.unsqueeze(2)).latent_dist.mode()[0, :, 0]  # C H W: a video of one frame
-    deviation = torch.tensor(config.latents_std).to(latents).view(-1, 1, 1)
-    return (latents - torch.tensor(mean).to(latents).view(-1, 1, 1)) / deviation
-
-
-def _factor(vae: Any) -> int:
-    """Pixels that a latent is wide."""
-    downsamples = getattr(vae.config, "temperal_downsample", None)
-    return 2 ** (len(downsamples) if downsamples else len(vae.config.block_out_channels) - 1)
+    latents = latents[0, :, 0] if latents.ndim == 5 else latents[0]  # C H W
+    found = config if config.get("latents_mean") is not None else vars(vae).get("_buffers", {})
+    if found.get("latents_mean") is None:
+        shift = config.get("shift_factor") or 0.0
+        return (latents - shift) * config.scaling_factor
+    mean, deviation = (
+        torch.as_tensor(found[name]).to(latents).view(-1, 1, 1) for name in ("latents_mean", "latents_std")
+    )
+    return (latents - mean) / deviation

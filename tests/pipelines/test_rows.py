@@ -1,6 +1,8 @@
 """The families that are rows: our stages give what the classic pipeline gives, or differ by a named difference."""
 
 import inspect
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,10 @@ from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 from diffusers.models.autoencoders.vae import DiagonalGaussianDistribution
 
 from latentloom.parallel.progress import Progress
-from latentloom.pipelines import stages
+from latentloom.pipelines import preview, stages
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.families.rows import ROWS
-from latentloom.pipelines.models.describe import card_of
+from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.values import Image, Model, from_plain
 from latentloom.pipelines.whole.assembled import load_pipeline
@@ -108,6 +110,21 @@ def test_every_row_has_a_tiny_model_of_each_of_its_variants(model: Any) -> None:
     cards = {card_of(from_plain(Model, model(name))).name for name in TINY_ROWS}
     assert cards == {variant.card.name for row in ROWS.values() for variant in row.variants}
     assert all(variant.card.licence and variant.card.steps for row in ROWS.values() for variant in row.variants)
+
+
+def test_previews_have_the_colours_of_the_model_s_own_vae(model: Any) -> None:
+    each_vae = ("krea_2", "flux_2", "qwen_image_21", "hunyuan_video_15", "ltx")
+    assert all(preview.matrix(from_plain(Model, model(name))) is not None for name in each_vae)
+
+
+def test_a_krea_2_of_other_layers_than_the_blocks_know_is_refused(tiny: Any, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny("krea_2"), tmp_path / "krea"))
+    index = json.loads((folder / "model_index.json").read_text())
+    (folder / "model_index.json").write_text(json.dumps({**index, "text_encoder_select_layers": [1, 2, 3]}))
+    with pytest.raises(
+        ValueError, match=r"has text_encoder_select_layers \[1, 2, 3\], but diffusers' blocks of Krea 2"
+    ):
+        describe_model(str(folder), device="cpu")
 
 
 def test_sizes_are_multiples_of_what_a_token_is_wide(model: Any) -> None:
