@@ -18,7 +18,7 @@ LEVELS = "sample_sigmas"
 Configs = Callable[[str], Mapping[str, Any]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Variant:
     """One of a family's models: its defaults, and the blocks that run it."""
 
@@ -76,9 +76,10 @@ class Row:
         named = [each for each in self.variants if each.blocks == index["_class_name"]]
         likely = named if len(named) == 1 else [each for each in self.variants if _fits(each, index, config)]
         found = likely[0]
+        own = {"text_length": self.longest_text} if self.text_is_fixed else {}
         if levels := index.get(LEVELS):
-            return replace(found, card=replace(found.card, steps=len(levels)))
-        return found
+            own["steps"] = len(levels)
+        return replace(found, card=replace(found.card, **own))
 
     @functools.cached_property
     def family(self) -> Family:
