@@ -69,6 +69,8 @@ def _why_whole(model: Model) -> str:
     family = FAMILIES[model.family]
     if family.takes_image == "first_frame":
         return f"{family.title} makes every video from noise, one with a first frame too; set strength to 1"
+    if family.takes_image == "nothing":
+        return f"{family.title} makes everything from noise; set strength to 1"
     return "the canvas is empty; put a picture on it with Encode Image, or set strength to 1"
 
 

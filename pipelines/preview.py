@@ -16,6 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .families.row import has_frames, latent_width
+
 if TYPE_CHECKING:
     from .values import Model
 
@@ -33,13 +35,13 @@ _KEEPING = threading.Lock()
 def picture(latents: Tensor, matrix: Tensor | None) -> Tensor:
     """Latents B C H W or B C F H W (the middle frame is shown) as uint8 H W 3, one pixel a latent, on the CPU.
 
-    Without a matrix the first three channels stand for red, green and blue: shapes, but not the colours.
+    Without a matrix for so many channels the first three stand for red, green and blue: shapes, but not the colours.
     """
     flat = latents[:MAX_PICTURES].float()
     if flat.ndim == 5:
         flat = flat[:, :, flat.shape[2] // 2]  # B C H W
     strip = torch.cat(list(flat), dim=-1).movedim(0, -1)  # H B*W C
-    if matrix is None:
+    if matrix is None or len(matrix) != strip.shape[-1] + 1:
         colours = 0.5 + F.pad(strip[..., :3], (0, max(0, 3 - strip.shape[-1]))) / 4
     else:
         weights = matrix.to(strip.device)
@@ -62,8 +64,9 @@ def matrix(model: Model) -> Tensor | None:
     try:
         in_use = FAMILIES[model.family].components["denoise"]
         found = fit(store().load(model, ("vae",), keep=in_use)["vae"])
-    except (RuntimeError, ValueError) as error:
-        logger.warning(f"previews of {model.source} show no true colours: {error}")
+    except Exception as error:  # of classes that were never seen here: whatever they raise, a run goes on
+        reason = " ".join(str(error).split())
+        logger.warning("previews of %s show no true colours: %s", model.source, reason)
     with _KEEPING:
         if len(_MATRICES) >= MAX_MATRICES:
             _MATRICES.pop(next(iter(_MATRICES)))
@@ -72,7 +75,7 @@ def matrix(model: Model) -> Tensor | None:
 
 def fit(vae: Any) -> Tensor:
     """The matrix (C weights and an offset, for red, green and blue) that comes nearest to this VAE's encoder."""
-    factor = _factor(vae)
+    factor = latent_width(vae.config)
     rows, colours = [], []
     for chart in colour_charts(CHART_LATENTS * factor):  # 3 H W
         with torch.no_grad():
@@ -103,20 +106,25 @@ def colour_charts(size: int) -> list[Tensor]:
 
 
 def _encode(vae: Any, chart: Tensor) -> Tensor:
-    """Normalised latents C H W of a picture: by a shift and a scale, or a mean and a deviation of each channel."""
+    """Normalised latents C H W of a picture: by a shift and a scale, a mean and a deviation of each channel, or those
+    of each place in patches (FLUX.2)."""
     config = vae.config
     pixels = (2 * chart[None] - 1).to(vae.device, vae.dtype)  # 1 3 H W
-    mean = getattr(config, "latents_mean", None)
-    if mean is None:
-        latents = vae.encode(pixels).latent_dist.mode()
-        shift = getattr(config, "shift_factor", None) or 0.0
-        return ((latents - shift) * config.scaling_factor)[0]
-    latents = vae.encode(pixels.unsqueeze(2)).latent_dist.mode()[0, :, 0]  # C H W: a video of one frame
-    deviation = torch.tensor(config.latents_std).to(latents).view(-1, 1, 1)
-    return (latents - torch.tensor(mean).to(latents).view(-1, 1, 1)) / deviation
-
-
-def _factor(vae: Any) -> int:
-    """Pixels that a latent is wide."""
-    downsamples = getattr(vae.config, "temperal_downsample", None)
-    return 2 ** (len(downsamples) if downsamples else len(vae.config.block_out_channels) - 1)
+    if config.get("in_channels") == 4:
+        pixels = F.pad(pixels, (0, 0, 0, 0, 0, 1), value=1.0)  # opaque
+    if has_frames(config):
+        pixels = pixels.unsqueeze(2)  # a video of one frame
+    latents = vae.encode(pixels).latent_dist.mode()
+    if hasattr(vae, "bn"):
+        patches = F.pixel_unshuffle(latents, config.patch_size[0])  # 1 C*P*P H/P W/P
+        mean, variance = (each.view(1, -1, 1, 1) for each in (vae.bn.running_mean, vae.bn.running_var))
+        return F.pixel_shuffle((patches - mean) / (variance + config.batch_norm_eps) ** 0.5, config.patch_size[0])[0]
+    latents = latents[0, :, 0] if latents.ndim == 5 else latents[0]  # C H W
+    found = config if config.get("latents_mean") is not None else vars(vae).get("_buffers", {})
+    if found.get("latents_mean") is None:
+        shift = config.get("shift_factor") or 0.0
+        return (latents - shift) * config.scaling_factor
+    mean, deviation = (
+        torch.as_tensor(found[name]).to(latents).view(-1, 1, 1) for name in ("latents_mean", "latents_std")
+    )
+    return (latents - mean) / deviation

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from ..parallel.plan import ParallelPlan
 from ..parallel.progress import SILENT, Progress
 from . import preview
 from .components.loading import torch_dtype
+from .components.shell import shells
 from .components.store import store
 from .denoise_checks import check_denoise, check_family, check_guidance
 from .denoising import quiet  # noqa: F401 (quiet for what it silences)
@@ -77,7 +79,7 @@ def encode_text(
         prompt=request.prompt,
         negative_prompt=request.negative_prompt,
         positive=_at_rest(positive),
-        negative=_at_rest(negative),
+        negative=None if negative is None else _at_rest(negative),
     )
 
 
@@ -227,6 +229,8 @@ def _loaded(
     folder = Path(model.folder)
     with store().lent(model, FAMILIES[model.family].components[stage], progress, plan=plan, alone=alone) as parts:
         parts["model_index"] = read_index(folder)
+        parts["config"] = functools.partial(read_config, folder)
+        parts["shells"] = shells(folder, parts, dtype=torch_dtype(model.dtype))
         if stage == "denoise":
             parts["vae.config"] = read_config(folder, "vae")
         yield parts

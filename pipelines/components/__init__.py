@@ -7,6 +7,7 @@ loading: The one place where a component's files become an object: every failure
 loans: Who uses which components now: several threads at a time in one condition, in the order in which they asked.
 lora: LoRAs on a loaded component, through diffusers' own loaders: several, scaled, in order, none silently ignored.
 memory: What a component takes of a memory, before it is loaded and afterwards, and what all may take of it together.
+shell: What stands for a component that a stage does not load, for blocks that ask how it is made.
 skeleton: A diffusers component built without weights and filled tensor by tensor, each cast on the device where it
     will live.
 store: The component store: a process's loaded text encoders, transformers, VAEs, kept under a byte budget.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 import logging
 import threading
 from collections.abc import Iterator
@@ -95,12 +96,24 @@ def torch_dtype(dtype: Dtype) -> torch.dtype:
 
 def _load_settings(cls: Any, files: ComponentFiles) -> Any:
     """A scheduler, tokenizer or processor. Of a tokenizer, keys that it does not know are data that nothing reads."""
-    from transformers import BaseImageProcessor
+    from transformers import BaseImageProcessor, ProcessorMixin
 
     if issubclass(cls, BaseImageProcessor):
         plain, _ = cls.get_image_processor_dict(str(files.folder), local_files_only=True)
         return cls.from_dict(code_config.processor_settings(cls, plain))
-    return cls.from_pretrained(str(files.folder), local_files_only=True)
+    if not issubclass(cls, ProcessorMixin):
+        return cls.from_pretrained(str(files.folder), local_files_only=True)
+    kind = cls if importlib.util.find_spec("torchvision") else without_video(cls)
+    processor = kind.from_pretrained(str(files.folder), local_files_only=True)
+    if hasattr(processor, "tokenizer"):
+        processor.tokenizer = one_call_at_a_time(processor.tokenizer)
+    return processor
+
+
+def without_video(cls: Any) -> Any:
+    """A processor's class for texts and pictures only: what reads videos wants torchvision, which may not be here."""
+    parts = [name for name in cls.get_attributes() if name != "video_processor"]
+    return type(cls.__name__, (cls,), {"get_attributes": classmethod(lambda _: parts), "__module__": cls.__module__})
 
 
 def _load_folder(cls: Any, files: ComponentFiles, *, dtype: Dtype, device: str) -> Any:

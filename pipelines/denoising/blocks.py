@@ -7,6 +7,8 @@ a VAE to learn the size of a latent, bring their own progress bars, and turn eve
 from __future__ import annotations
 
 import copy
+import functools
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -38,7 +40,9 @@ def run(
 ) -> dict[str, Any]:
     """Run a block with these parts and inputs, and give back the named outputs.
 
-    `parts` may hold more than the block wants; `parts["vae.config"]` tells the size of a latent where there is no VAE.
+    `parts` may hold more than the block wants; `parts["shells"]` stand for components that a stage has not loaded, and
+    `parts["vae.config"]` tells the size of a latent where there is no VAE. Entries of `parts["model_index"]` that the
+    block asks for become the pipeline's own.
     `on_step` is called after every step of the block's loop; `unpack` turns the loop's latents into B C H W for it.
     With a `handle` of a sharded transformer among the parts, the branches of guiders are split.
     """
@@ -120,6 +124,17 @@ def extended(block: ModularPipelineBlocks, **leaves: ModularPipelineBlocks) -> M
     return block
 
 
+@functools.cache
+def blocks_of(pipeline: str) -> ModularPipelineBlocks:
+    """The blocks of a modular pipeline of diffusers, by the name of its class; to be copied before it is changed."""
+    import diffusers
+
+    kind = getattr(diffusers, pipeline)
+    name = kind.default_blocks_name
+    package = importlib.import_module(kind.__module__.rpartition(".")[0])
+    return (getattr(diffusers, name, None) or getattr(package, name))()
+
+
 def _pipeline(block: ModularPipelineBlocks, parts: Parts) -> ModularPipeline:
     # init_pipeline copies the block: diffusers shares some sub-blocks between all pipelines of a process. Parts are set
     # as attributes, because update_components describes each for a file that we do not write.
@@ -127,7 +142,13 @@ def _pipeline(block: ModularPipelineBlocks, parts: Parts) -> ModularPipeline:
     wanted = {str(spec.name) for spec in block.expected_components}
     for name in wanted & parts.keys():
         setattr(pipeline, name, parts[name])
-    if "vae" not in wanted and "vae.config" in parts:
+    for name, shell in parts.get("shells", {}).items():
+        if name not in parts:
+            setattr(pipeline, name, shell)
+    index = parts.get("model_index", {})
+    known = {str(spec.name) for spec in block.expected_configs} & index.keys()
+    pipeline.register_to_config(**{name: index[name] for name in known})
+    if "vae" not in wanted and "shells" not in parts and "vae.config" in parts:
         setattr(pipeline, "vae", _vae_shape(parts["vae.config"]))  # noqa: B010 (no such attribute by its type)
     return pipeline
 

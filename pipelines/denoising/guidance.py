@@ -33,9 +33,15 @@ class StepGuidance(ClassifierFreeGuidance):
         stop: float = 1.0,
         enabled: bool = True,
         order: int = 1,
+        use_original_formulation: bool = False,
     ) -> None:
         super().__init__(
-            guidance_scale=guidance_scale, guidance_rescale=guidance_rescale, start=start, stop=stop, enabled=enabled
+            guidance_scale=guidance_scale,
+            guidance_rescale=guidance_rescale,
+            use_original_formulation=use_original_formulation,
+            start=start,
+            stop=stop,
+            enabled=enabled,
         )
         self.order = order
 
@@ -53,8 +59,12 @@ class StepGuidance(ClassifierFreeGuidance):
         )
 
 
-def guider(guidance: float, sampling: Sampling, *, order: int = 1) -> StepGuidance:
-    """The guider of one denoise; `order` is the scheduler's."""
+def guider(guidance: float, sampling: Sampling, *, order: int = 1, adds: bool = False) -> StepGuidance:
+    """The guider of one denoise; `order` is the scheduler's.
+
+    With `adds` the branches' difference, times the guidance, is added to the prompt's own prediction: a guidance of g
+    then is what others call g + 1.
+    """
     return StepGuidance(
         guidance_scale=guidance,
         guidance_rescale=sampling.guidance_rescale if is_guided(guidance) else 0.0,
@@ -62,6 +72,7 @@ def guider(guidance: float, sampling: Sampling, *, order: int = 1) -> StepGuidan
         stop=sampling.guidance_stop,
         enabled=is_guided(guidance),
         order=order,
+        use_original_formulation=adds,
     )
 
 

@@ -1,5 +1,6 @@
 """The families of models: literal data, one module each. Importing this imports neither torch nor diffusers.
 
+by_blocks: The stage functions of a family that is a row: groups of its blocks, run one after the other.
 card: The model card: what the nodes assume of a model when the user leaves a socket at zero.
 checks: What families check alike before they run: lengths of text and sizes of latents.
 family: What a model family is: data that says which folders it reads and what it needs, and four stage functions.
@@ -7,6 +8,8 @@ flux: FLUX.1 (dev, schnell, and the built-in bobbin): pictures from text or from
 flux_denoiser: FLUX's denoiser through a guider: modular FLUX has none, and so knows no negative prompt.
 prompt: What a tokenizer does to a prompt: one call at a time, and what of it a text encoder does not read.
 qwen_image: Qwen-Image: pictures from text or from a picture, with true guidance against a negative prompt.
+row: A family as a row of data: what is to be said of a line of models whose blocks diffusers has.
+rows: The families that are rows.
 sd3: Stable Diffusion 3 and 3.5 (medium, large): pictures from text or from a picture, with true guidance.
 wan: Wan 2.1 and 2.2: videos from text, or from text and a first frame; 2.2 has two experts, for high and low noise.
 wan_denoiser: Wan's denoiser for one transformer or two experts, with or without a first frame.
@@ -20,13 +23,16 @@ from typing import cast
 
 from ...parallel.errors import did_you_mean
 from . import flux, qwen_image, sd3, wan
+from .by_blocks import ByBlocks
 from .family import Family, FamilyModule
+from .rows import ROWS
 
 FAMILIES: dict[str, Family] = {
     "flux": flux.FAMILY,
     "qwen_image": qwen_image.FAMILY,
     "sd3": sd3.FAMILY,
     "wan": wan.FAMILY,
+    **{name: row.family for name, row in ROWS.items()},
 }
 
 OUTSIDE: dict[str, tuple[FamilyModule, str]] = {}
@@ -39,4 +45,6 @@ def family_module(name: str) -> FamilyModule:
         raise ValueError(f"there is no family {name!r}; {did_you_mean(name, FAMILIES)}Families: {', '.join(FAMILIES)}")
     if name in OUTSIDE:
         return OUTSIDE[name][0]
+    if name in ROWS:
+        return ByBlocks(ROWS[name])
     return cast(FamilyModule, importlib.import_module(f".{name}", __package__))

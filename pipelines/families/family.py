@@ -1,7 +1,8 @@
 """What a model family is: data that says which folders it reads and what it needs, and four stage functions.
 
 `Parts` of the denoise stage also hold `"vae.config"` (the VAE's config: the stage never loads its weights), and those
-of every stage hold `"model_index"`, the entries of model_index.json (`boundary_ratio` and the like).
+of every stage hold `"model_index"`, the entries of model_index.json (`boundary_ratio` and the like), `"config"`, which
+reads a component's config by its name, and `"shells"`, which stand for the components that the stage does not load.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class Family:
     """Pixels that width and height must be a multiple of, from the component configs."""
     frame_multiple: int = 0
     """Video lengths are a multiple of this plus one; 0 for pictures."""
-    takes_image: Literal["start", "first_frame"] = "start"
-    """What an input picture is to it: where denoising starts (strength), or the first frame of a video."""
+    takes_image: Literal["start", "first_frame", "nothing"] = "start"
+    """What an input picture is to it: where denoising starts (strength), the first frame of a video, or no input."""
     takes_mask: bool = False
     """Whether a part of the start picture can be kept while the rest is painted anew."""
 
@@ -53,10 +54,11 @@ class FamilyModule(Protocol):
     Zeros of a request that stand for the model's own numbers are filled in, but for `guidance_2`, which is a family's.
     """
 
-    FAMILY: Family
+    @property
+    def FAMILY(self) -> Family: ...
 
-    def encode_text(self, parts: Parts, request: EncodeText) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """(positive, negative) conditioning of one prompt, batch 1."""
+    def encode_text(self, parts: Parts, request: EncodeText) -> tuple[dict[str, Tensor], dict[str, Tensor] | None]:
+        """(positive, negative) conditioning of one prompt, batch 1; None of a model that has nothing to steer from."""
         ...
 
     def encode_image(self, parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from .config import Limits, check_config
+from .config import Limits, check_config, foreign_entry
 from .json_file import parse_object, read_bytes, read_object
 from .source import PICKLES, is_allowed
 from .tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, TensorFile, check_counts, content_mark, read_tensor_file
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 Kind = Literal["model", "scheduler", "tokenizer", "processor", "guider"]
 
 LIBRARIES = ("diffusers", "transformers")
-TOP_FILES = ("model_index.json", "latentloom.json")
-MODULAR_INDEX = "modular_model_index.json"
+INDEX, MODULAR_INDEX = "model_index.json", "modular_model_index.json"
+TOP_FILES = (INDEX, MODULAR_INDEX, "latentloom.json")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 CLASS = re.compile(r"[A-Z][A-Za-z0-9_]{0,99}")
 CONFIGS: Mapping[Kind, tuple[str, ...]] = {
@@ -97,7 +97,7 @@ def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> Model
     names = {name for names in family.components.values() for name in names}
     for name in sorted({name.rstrip("?") for name in names} & index.keys() - named.keys()):
         if index[name] not in (None, [None, None]):
-            raise ValueError(_no_component(folder / TOP_FILES[0], name, index[name]))
+            raise ValueError(_no_component(folder / INDEX, name, index[name]))
     components = inspect_components(folder, index, roots=roots)
     if missing := sorted({name for name in names if not name.endswith("?")} - components.keys()):
         raise ValueError(f"model {folder} lacks {', '.join(missing)}, which {family.title} needs; copy the model again")
@@ -157,33 +157,63 @@ def _offer(pipeline: str) -> str:
     return ". The node Run Pipeline runs it as it is" if pipeline in class_names() else ""
 
 
-def read_index(folder: Path) -> dict[str, Any]:
+def read_index(folder: Path, *, home: str = "") -> dict[str, Any]:
     """`model_index.json`: the pipeline's own values, and components as [library, class] of diffusers or transformers.
 
     A list of anything else is a value of the pipeline, as diffusers takes it (Krea 2: `text_encoder_select_layers`).
+    `home` is the hub id of a folder that is not yet pulled whole.
     """
-    path = folder / TOP_FILES[0]
-    if not os.path.lexists(path):
-        if os.path.lexists(folder / MODULAR_INDEX):
-            raise ValueError(modular(str(folder)))
-        raise ValueError(f"{folder} is no model: it has no model_index.json; give a folder in diffusers format")
+    path = index_path(folder)
+    if path is None:
+        raise ValueError(f"{folder} is no model: it has no {INDEX}; give a folder in diffusers format")
     index = read_object(path, what="model index")
     pipeline = index.get("_class_name")
     if isinstance(pipeline, list):
         raise ValueError(f"{path}: pipeline {str(pipeline)[:100]} is code of the model's own, which is refused")
     if not isinstance(pipeline, str):
         raise ValueError(f"{path} does not name its pipeline (_class_name); copy the model again")
+    if path.name == MODULAR_INDEX:
+        index = _of_modular(path, index, home)
     for name, entry in index.items():
         if _is_component(entry):
             _check_entry(path, name, entry)
     return index
 
 
-def modular(source: str) -> str:
-    """Why a model without model_index.json, but with the index of a modular pipeline, cannot be read."""
+def index_path(folder: Path) -> Path | None:
+    """The model's index: that of a classic pipeline, else that of a modular one."""
+    return next((folder / name for name in (INDEX, MODULAR_INDEX) if os.path.lexists(folder / name)), None)
+
+
+def _of_modular(path: Path, index: Mapping[str, Any], home: str) -> dict[str, Any]:
+    """The index of a modular pipeline as that of a classic one: [library, class] of components beside it.
+
+    It says of each where it is loaded from, which may be another repository: only what lies here is read, or is yet to
+    be pulled from the repository that this one is.
+    """
+    if reason := foreign_entry(dict(index)):
+        raise ValueError(f"{path} {reason}, which is refused")
+    found = dict(index)
+    for name, entry in index.items():
+        match entry:
+            case [library, class_name, {**place}]:
+                hint = place.get("type_hint")
+                if None in (library, class_name) and isinstance(hint, list) and len(hint) == 2:
+                    library, class_name = hint
+                found[name] = [library, class_name]
+                is_own = bool(home) and place.get("pretrained_model_name_or_path") == home
+                if not NAME.fullmatch(name) or not (is_own or (path.parent / name).is_dir()):
+                    raise ValueError(_elsewhere(path, name, place))
+            case _:
+                pass
+    return found
+
+
+def _elsewhere(path: Path, name: str, place: Mapping[str, Any]) -> str:
+    home = str(place.get("pretrained_model_name_or_path") or "no place that it names")[:100]
     return (
-        f"{source} is a modular model ({MODULAR_INDEX}): its components lie in other repositories, "
-        f"which this version does not read; take the repository that has {TOP_FILES[0]}"
+        f"{path}: component {name[:64]!r} comes from {home}, and a modular model is read from one folder only; "
+        f"copy it to {name[:64]} beside the index"
     )
 
 
@@ -236,10 +266,11 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     found = components_of(read_index(folder)).get(name)
     if found is None:
         return {}
-    return read_object(_config_path(folder / name, _kind(found[1]), name), what=f"config of {name}")
+    return read_object(_config_path(folder / name, kind_of(found[1]), name), what=f"config of {name}")
 
 
-def _kind(class_name: str) -> Kind:
+def kind_of(class_name: str) -> Kind:
+    """What a component of this class is."""
     if class_name.endswith("Scheduler"):
         return "scheduler"
     if "Tokenizer" in class_name:
@@ -262,7 +293,7 @@ def inspect_component(
     model: Path, name: str, *, library: str, class_name: str, roots: Sequence[Path] | None
 ) -> ComponentFiles:
     """Read and check one component's folder."""
-    folder, kind = model / name, _kind(class_name)
+    folder, kind = model / name, kind_of(class_name)
     files = _list_files(folder, name, roots)
     _config_path(folder, kind, name)
     if "adapter_config.json" in files:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .folder import inspect_model
+from .folder import INDEX, MODULAR_INDEX, index_path, inspect_model
 from .source import BUILTINS
 
 MAX_DEPTH = 4
@@ -61,7 +61,7 @@ def _model_folders(directory: Path) -> Iterator[Path]:
     """Folders with a model_index.json at most `MAX_DEPTH` deep; links are followed once, loops end with the depth."""
     for parent, folders, files in os.walk(directory, followlinks=True):
         folders.sort()
-        if "model_index.json" in files:
+        if INDEX in files or MODULAR_INDEX in files:
             folders.clear()
             yield Path(parent)
         elif len(Path(parent).relative_to(directory).parts) >= MAX_DEPTH:
@@ -72,7 +72,7 @@ def _hub_models(cache: Path) -> Iterator[InstalledModel]:
     """The hub's cache layout: `models--ORG--NAME/snapshots/COMMIT`."""
     for repo in sorted(cache.glob("models--*--*")):
         for snapshot in sorted(repo.glob("snapshots/*")):
-            if (snapshot / "model_index.json").exists():
+            if index_path(snapshot) is not None:
                 name = "/".join(repo.name.split("--")[1:])
                 yield _describe(name, snapshot, revision=snapshot.name)
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from .folder import MODULAR_INDEX, components_of, find_family, inspect_model, modular, read_index
+from .folder import INDEX, MODULAR_INDEX, components_of, find_family, inspect_model, read_index
 from .source import HUB_ID, REVISION
 
 logger = logging.getLogger("latentloom")
 
-TOP_LEVEL = ("model_index.json", "latentloom.json", "LICENSE*", "README.md")
+TOP_LEVEL = (INDEX, MODULAR_INDEX, "latentloom.json", "LICENSE*", "README.md")
 SUFFIXES = (".safetensors", ".json", ".txt", ".model", ".jinja")
 LEFT_OUT = ("*.fp16.*", "*.bf16.*", "*.non_ema.*", "*.bin", "*.ckpt", "*.pt", "*.pth", "*.pkl", "*.msgpack", "*.onnx")
 """Variants no run reads, and formats that are refused when loading."""
@@ -47,10 +47,10 @@ def pull(model_id: str, *, revision: str = "", hub: Hub | None = None, report: C
     try:
         info = api.model_info(model_id, revision=revision or None, files_metadata=True)
         files = {file.rfilename: file.size or 0 for file in info.siblings or ()}
-        _check_pipeline(model_id, files)
+        name = _index(model_id, files)
         report(_terms(model_id, info))
-        index = Path(api.hf_hub_download(model_id, "model_index.json", revision=revision or None))
-        patterns = _patterns(index.parent)
+        index = Path(api.hf_hub_download(model_id, name, revision=revision or None))
+        patterns = _patterns(index.parent, model_id)
         _check_weights(model_id, files, patterns)
         num_bytes = sum(size for file, size in files.items() if _is_wanted(file, patterns))
         report(f"{model_id}: {num_bytes / 2**30:.1f} GiB, kept in {index.parent}")
@@ -77,13 +77,14 @@ def _hub() -> Hub:
     return huggingface_hub.HfApi(library_name="latentloom")
 
 
-def _check_pipeline(model_id: str, files: dict[str, int]) -> None:
-    if "model_index.json" not in files:
-        if MODULAR_INDEX in files:
-            raise ValueError(modular(model_id))
+def _index(model_id: str, files: dict[str, int]) -> str:
+    """The name of its index."""
+    found = next((name for name in (INDEX, MODULAR_INDEX) if name in files), None)
+    if found is None:
         raise ValueError(
-            f"{model_id} is not in diffusers format (no model_index.json); look for its diffusers version on the hub"
+            f"{model_id} is not in diffusers format (no {INDEX}); look for its diffusers version on the hub"
         )
+    return found
 
 
 def _terms(model_id: str, info: Any) -> str:
@@ -93,9 +94,9 @@ def _terms(model_id: str, info: Any) -> str:
     return f"{model_id}: licence {licence}; access: {gating}; terms at https://huggingface.co/{model_id}"
 
 
-def _patterns(folder: Path) -> list[str]:
+def _patterns(folder: Path, model_id: str) -> list[str]:
     """The files of the components that model_index.json names; a repository may hold the weights twice."""
-    index = read_index(folder)
+    index = read_index(folder, home=model_id)
     find_family(str(index["_class_name"]))
     return [*TOP_LEVEL, *(f"{name}/*{suffix}" for name in sorted(components_of(index)) for suffix in SUFFIXES)]
 

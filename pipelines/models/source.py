@@ -151,7 +151,7 @@ def _resolve_hub(name: str, revision: str) -> Resolved:
     try:
         # Only the index: a pull leaves out what no run needs, which the hub client would call incomplete.
         found = snapshot_download(
-            name, revision=revision or None, local_files_only=True, allow_patterns=["model_index.json"]
+            name, revision=revision or None, local_files_only=True, allow_patterns=["*model_index.json"]
         )
         folder = Path(found)
     except Exception:  # hub raises its own classes, OSError and ValueError for "not there"

@@ -35,7 +35,7 @@ def denoise_both_ways(rank: int, model: dict[str, Any], plan: str, guidance: flo
         "guidance": guidance,
     }
     whole = stages.denoise(request).tensor
-    calls = _counted(lambda: stages.denoise({**request, "plan": ParallelPlan.parse(plan)}))
+    calls = counted(lambda: stages.denoise({**request, "plan": ParallelPlan.parse(plan)}))
     got = calls.pop("result").tensor
     return {
         "difference": float((got - whole).abs().max()),
@@ -45,7 +45,7 @@ def denoise_both_ways(rank: int, model: dict[str, Any], plan: str, guidance: flo
     }
 
 
-def _counted(run: Any) -> dict[str, Any]:
+def counted(run: Any) -> dict[str, Any]:
     """Its result, and how often a transformer's forward began meanwhile."""
     from torch import nn
 

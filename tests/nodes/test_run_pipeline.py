@@ -251,7 +251,7 @@ def test_from_python_what_does_not_fit_is_one_sentence(given: dict[str, Any], wo
 
 def test_a_folder_of_no_family_offers_run_pipeline(tiny: Callable[[str], Path], tmp_path: Path) -> None:
     index = json.loads((tiny("sd3") / "model_index.json").read_text())
-    for name, words in (("ZImagePipeline", "The node Run Pipeline runs it"), ("OddPipeline", "is not supported")):
+    for name, words in (("SanaPipeline", "The node Run Pipeline runs it"), ("OddPipeline", "is not supported")):
         (tmp_path / "model_index.json").write_text(json.dumps({**index, "_class_name": name}))
         with pytest.raises(ValueError, match=words):
             load_model(str(tmp_path))

@@ -9,7 +9,7 @@ import pytest
 
 from latentloom.pipelines.models import tensor_file
 from latentloom.pipelines.models.card_file import read_card
-from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.models.facts import family_size_multiple
 from latentloom.pipelines.models.folder import find_family, inspect_model, read_config
 from latentloom.pipelines.models.tensor_file import read_tensor_file
@@ -75,10 +75,43 @@ def test_plain_values_in_a_model_index_are_the_pipelines_own(copy: Path, value: 
     assert all("select" not in name for name in preloads(describe_model(str(copy), device="cpu")))
 
 
-def test_a_modular_model_is_refused_by_name(copy: Path) -> None:
-    (copy / "model_index.json").rename(copy / "modular_model_index.json")
-    with pytest.raises(ValueError, match=r"is a modular model .*; take the repository that has model_index\.json"):
-        inspect_model(copy)
+def as_modular(folder: Path, pipeline: str, **places: str) -> None:
+    """Give it the index that diffusers writes for a modular pipeline; `places` of components are other repositories."""
+    plain = json.loads((folder / "model_index.json").read_text())
+    (folder / "model_index.json").unlink()
+    index = {"_class_name": pipeline, "_blocks_class_name": "SomeBlocks"}
+    for name, entry in plain.items():
+        if isinstance(entry, list) and isinstance(entry[0], str):
+            place = places.get(name, "org/name")
+            index[name] = [None, None, {"pretrained_model_name_or_path": place, "subfolder": name, "type_hint": entry}]
+    (folder / "modular_model_index.json").write_text(json.dumps(index))
+
+
+def test_a_modular_model_is_read_where_its_components_lie_beside_the_index(tiny: Any, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny("krea_2_turbo"), tmp_path / "krea"))
+    before = inspect_model(folder)
+    as_modular(folder, "Krea2TurboModularPipeline")
+    after = inspect_model(folder)
+    assert after.components == before.components
+    assert after.fingerprint != before.fingerprint
+    described = describe_model(str(folder), device="cpu")
+    assert (described.family, card_of(described).name) == ("krea_2", "Krea 2 Turbo")
+
+
+def test_a_modular_model_of_several_repositories_is_refused_by_name(tiny: Any, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny("krea_2_turbo"), tmp_path / "krea"))
+    as_modular(folder, "Krea2TurboModularPipeline", vae="other/vae")
+    shutil.rmtree(folder / "vae")
+    with pytest.raises(ValueError, match=r"component 'vae' comes from other/vae, .*; copy it to vae beside the index"):
+        inspect_model(folder)
+
+
+def test_code_in_a_modular_index_is_refused(tiny: Any, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny("krea_2_turbo"), tmp_path / "krea"))
+    as_modular(folder, "Krea2TurboModularPipeline")
+    change(folder / "modular_model_index.json", auto_map={"Blocks": "blocks--Blocks"})
+    with pytest.raises(ValueError, match=r"names code of its own \(auto_map\), which is refused"):
+        inspect_model(folder)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from diffusers.configuration_utils import FrozenDict
 
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines import preview
@@ -27,7 +28,7 @@ class LinearVae:
     """Latents are mixtures of the mean colours of 8 x 8 pixels: what a matrix can undo exactly."""
 
     device, dtype = torch.device("cpu"), torch.float32
-    config = SimpleNamespace(block_out_channels=(1, 1, 1, 1), scaling_factor=0.5, shift_factor=0.25)
+    config = FrozenDict(block_out_channels=(1, 1, 1, 1), scaling_factor=0.5, shift_factor=0.25)
     mixing = torch.randn(16, 3, generator=torch.Generator().manual_seed(0))
 
     def encode(self, pixels: torch.Tensor) -> Any:

@@ -1,3 +1,4 @@
+import json
 import shutil
 from collections.abc import Callable
 from fnmatch import fnmatch
@@ -119,10 +120,14 @@ def test_an_unsupported_pipeline_is_refused_before_the_weights(hub: FakeHub) -> 
     assert not (hub.cache / "transformer").exists()
 
 
-def test_a_modular_repository_is_refused_by_name(hub: FakeHub) -> None:
-    (hub.origin / "model_index.json").rename(hub.origin / "modular_model_index.json")
-    with pytest.raises(ValueError, match=r"is a modular model .*; take the repository that has model_index\.json"):
+def test_a_modular_repository_of_other_repositories_is_refused_before_the_weights(hub: FakeHub) -> None:
+    place = {"pretrained_model_name_or_path": "other/vae", "type_hint": ["diffusers", "AutoencoderKL"]}
+    index = {"_class_name": "ZImageModularPipeline", "vae": [None, None, place]}
+    (hub.origin / "model_index.json").unlink()
+    (hub.origin / "modular_model_index.json").write_text(json.dumps(index))
+    with pytest.raises(ValueError, match="component 'vae' comes from other/vae"):
         pull("org/name", hub=hub, report=lambda line: None)
+    assert not (hub.cache / "transformer").exists()
 
 
 def test_a_repository_without_pipeline_or_safetensors_is_refused(hub: FakeHub) -> None:

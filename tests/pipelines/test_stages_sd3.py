@@ -120,7 +120,7 @@ def test_a_model_without_t5_reads_the_prompt_with_clip_alone(tiny: Any, tmp_path
     (folder / "model_index.json").write_text(json.dumps(index))
     model = to_plain(describe_model(str(folder), device="cpu"))
     positive = stages.encode_text({"model": model, "prompt": "a red circle", "text_length": 64}).positive
-    assert positive["prompt_embeds"].shape == (1, 77 + 64, 4096)
+    assert positive["prompt_embeds"].shape == (1, 77 + 64, 64)  # as wide as the transformer reads
     assert positive["prompt_embeds"][:, :77].any() and not positive["prompt_embeds"][:, 77:].any()
 
 

@@ -28,6 +28,8 @@ from transformers import (
     UMT5EncoderModel,
 )
 
+from latentloom.pipelines.components.loading import without_video
+
 
 def euler(*, shift: float = 3.0, dynamic: bool = False) -> FlowMatchEulerDiscreteScheduler:
     by_size = {"base_shift": 0.5, "max_shift": 1.15, "base_image_seq_len": 256, "max_image_seq_len": 4096}
@@ -152,14 +154,14 @@ def qwen_vl(tokenizer: Any) -> Qwen2_5_VLForConditionalGeneration:
     return Qwen2_5_VLForConditionalGeneration(config)
 
 
-def mistral3(tokenizer: Any, kind: Any) -> Any:
+def mistral3(tokenizer: Any, kind: Any, *, layers: int = 3) -> Any:
     picture_token = tokenizer.convert_tokens_to_ids("<|image_pad|>")
     text = {
         "model_type": "mistral",
         "vocab_size": len(tokenizer),
         "hidden_size": 16,
         "intermediate_size": 32,
-        "num_hidden_layers": 3,
+        "num_hidden_layers": layers,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
         "head_dim": 4,
@@ -182,10 +184,10 @@ def mistral3(tokenizer: Any, kind: Any) -> Any:
 
 
 def processor(kind: Any, pictures: Any, tokenizer: Any) -> Any:
-    """For texts and pictures, without videos: a video processor wants torchvision, and its absence is not checked."""
-    unchecked = {"check_argument_for_proper_class": lambda self, name, argument: None}
-    made = type(kind.__name__, (kind,), unchecked)
-    return made(pictures, tokenizer, None, chat_template=tokenizer.chat_template)
+    """For texts and pictures, without videos: a video processor wants torchvision."""
+    made = without_video(kind)(pictures, tokenizer, None, chat_template=tokenizer.chat_template)
+    made.video_processor = None
+    return made
 
 
 def qwen_processor(tokenizer: Any, kind: Any = Qwen2_5_VLProcessor, *, patch: int = 14, most: int = 2) -> Any:

@@ -18,41 +18,48 @@ wan.py: Wan and what is built on it: Lucy-Edit, ChronoEdit, SkyReels-V2, AnyFlow
 z_image.py: Z-Image with ControlNet and Omni, Lumina 2, Ovis-Image and LongCat-Image.
 """
 
-from zoo.pipelines import (
-    cosmos,
-    flux,
-    hunyuan,
-    ltx,
-    other,
-    other_image,
-    other_video,
-    qwen3_vl,
-    qwen_image,
-    sana,
-    sd3,
-    sound,
-    wan,
-    z_image,
-)
-from zoo.pipelines.tiny import Tiny
+from __future__ import annotations
 
-MODULES = (
-    cosmos,
-    flux,
-    hunyuan,
-    ltx,
-    other,
-    other_image,
-    other_video,
-    qwen3_vl,
-    qwen_image,
-    sana,
-    sd3,
-    sound,
-    wan,
-    z_image,
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zoo.pipelines.tiny import Tiny
+
+    MODULES: tuple[ModuleType, ...]
+    TINY: dict[str, Tiny]
+    """By the name of the pipeline's class; a second way to call one is `Class:what is different`."""
+    LEFT_OUT: dict[str, str]
+    """Classes that are not tried, each with the reason."""
+
+NAMES = (
+    "cosmos",
+    "flux",
+    "hunyuan",
+    "ltx",
+    "other",
+    "other_image",
+    "other_video",
+    "qwen3_vl",
+    "qwen_image",
+    "sana",
+    "sd3",
+    "sound",
+    "wan",
+    "z_image",
 )
-TINY: dict[str, Tiny] = {name: tiny for module in MODULES for name, tiny in module.TINY.items()}
-"""By the name of the pipeline's class; a second way to call one is `Class:what is different`."""
-LEFT_OUT: dict[str, str] = {name: why for module in MODULES for name, why in module.LEFT_OUT.items()}
-"""Classes that are not tried, each with the reason."""
+
+
+def __getattr__(name: str) -> Any:
+    """The tables of all modules, which import most of diffusers: made when somebody asks for them."""
+    if name not in ("MODULES", "TINY", "LEFT_OUT"):
+        raise AttributeError(name)
+    modules = tuple(importlib.import_module(f"{__name__}.{each}") for each in NAMES)
+    tables = {
+        "MODULES": modules,
+        "TINY": {row: tiny for module in modules for row, tiny in module.TINY.items()},
+        "LEFT_OUT": {row: why for module in modules for row, why in module.LEFT_OUT.items()},
+    }
+    globals().update(tables)
+    return tables[name]

@@ -86,7 +86,7 @@ def qwen21() -> Any:
     )
 
 
-def krea2() -> Any:
+def krea2(*, num_text_layers: int = 3) -> Any:
     tokenizer = chat_tokenizer()
     transformer = Krea2Transformer2DModel(
         in_channels=64,
@@ -97,7 +97,7 @@ def krea2() -> Any:
         intermediate_size=32,
         timestep_embed_dim=8,
         text_hidden_dim=32,
-        num_text_layers=3,
+        num_text_layers=num_text_layers,
         text_num_attention_heads=2,
         text_num_key_value_heads=1,
         text_intermediate_size=16,

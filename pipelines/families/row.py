@@ -1,0 +1,129 @@
+"""A family as a row of data: what is to be said of a line of models whose blocks diffusers has, as modular pipelines.
+
+`by_blocks.py` makes the four stage functions of a row, by running the row's blocks.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from .card import Card
+from .family import Family
+
+LEVELS = "sample_sigmas"
+"""Entry of model_index.json: the noise levels that a model was distilled for, and no others."""
+Configs = Callable[[str], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of a family's models: its defaults, and the blocks that run it."""
+
+    card: Card
+    blocks: str
+    """The modular pipeline of diffusers whose blocks it takes."""
+    when: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """By which values one knows it: of entries of model_index.json, or of configs (`scheduler.shift`)."""
+    marked_by: str = ""
+    """An entry of model_index.json that only it has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A line of models. What cannot be read from diffusers' blocks or from the model's configs stands here."""
+
+    name: str
+    title: str
+    pipelines: tuple[str, ...]
+    """The `_class_name`s of `model_index.json` that it reads, beside its variants' modular ones."""
+    variants: tuple[Variant, ...]
+    """The first that fits is the model's."""
+    longest_text: int
+    """Tokens that it reads at most; with `text_is_fixed` that is no choice."""
+    text_is_fixed: bool = False
+    output: Literal["image", "video"] = "image"
+    text: tuple[str, ...] = ("tokenizer", "text_encoder")
+    """What the text stage loads; a name ending in `?` may be absent from a model."""
+    image: tuple[str, ...] = ("vae",)
+    denoise: tuple[str, ...] = ("transformer", "scheduler")
+    patch: int = 2
+    """How many latents wide a token of the transformer is."""
+    frame_multiple: int = 0
+    takes_image: Literal["start", "first_frame", "nothing"] = "nothing"
+    adds_guidance: bool = False
+    """Whether guidance of g adds g times the branches' difference to the prompt's own prediction, rather than to the
+    other one's: the number is then what others call the scale less one."""
+    distilled: str = ""
+    """The name of the blocks' input that is distilled guidance."""
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the text block has another value of, by the name of its attribute."""
+    fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Entries of model_index.json that diffusers' blocks have in their code: a model with others is refused."""
+    differences: str = ""
+    """From the classic pipeline, as tests/pipelines/route_differences.md tells them; empty where there is none."""
+
+    def variant(self, index: Mapping[str, Any], config: Configs) -> Variant:
+        """Raises ValueError for a model that diffusers' blocks would run wrong."""
+        for name, value in self.fixed.items():
+            if index.get(name, value) != value:
+                raise ValueError(
+                    f"model_index.json has {name} {str(index[name])[:60]}, but diffusers' blocks of {self.title} know "
+                    f"only {value}; use a model with these"
+                )
+        named = [each for each in self.variants if each.blocks == index["_class_name"]]
+        likely = named if len(named) == 1 else [each for each in self.variants if _fits(each, index, config)]
+        found = likely[0]
+        own = {"text_length": self.longest_text} if self.text_is_fixed else {}
+        if levels := index.get(LEVELS):
+            own["steps"] = len(levels)
+        return replace(found, card=replace(found.card, **own))
+
+    @functools.cached_property
+    def family(self) -> Family:
+        return Family(
+            name=self.name,
+            title=self.title,
+            pipelines=(*self.pipelines, *dict.fromkeys(variant.blocks for variant in self.variants)),
+            output=self.output,
+            components={
+                "encode_text": self.text,
+                "encode_image": () if self.takes_image == "nothing" else self.image,
+                "denoise": self.denoise,
+                "decode": ("vae",),
+            },
+            card=lambda index, config: self.variant(index, config).card,
+            size_multiple=lambda config: self.patch * latent_width(config("vae")),
+            frame_multiple=self.frame_multiple,
+            takes_image=self.takes_image,
+        )
+
+
+def latent_width(vae: Mapping[str, Any]) -> int:
+    """Pixels that a latent is wide, from the config of any of diffusers' VAEs."""
+    for name in ("spatial_compression_ratio", "scale_factor_spatial"):
+        if vae.get(name):
+            return vae[name]
+    if "spatio_temporal_scaling" in vae:  # LTX-Video, which cuts patches before anything else
+        return vae["patch_size"] * 2 ** sum(vae["spatio_temporal_scaling"])
+    if "temperal_downsample" in vae:
+        return 2 ** len(vae["temperal_downsample"])
+    return 2 ** (len(vae["block_out_channels"]) - 1)
+
+
+def has_frames(vae: Mapping[str, Any]) -> bool:
+    """Whether it is a VAE of videos, to which a picture is a video of one frame."""
+    return any(name in vae for name in ("temperal_downsample", "temporal_compression_ratio", "spatio_temporal_scaling"))
+
+
+def _fits(variant: Variant, index: Mapping[str, Any], config: Configs) -> bool:
+    if variant.marked_by and index.get(variant.marked_by) is None:
+        return False
+    return all(_has(index, config, *pair) for pair in variant.when.items())
+
+
+def _has(index: Mapping[str, Any], config: Configs, name: str, value: Any) -> bool:
+    component, _, key = name.partition(".")
+    return (config(component).get(key) if key else index.get(name)) == value

@@ -1,0 +1,125 @@
+"""The families that are rows: lines of models whose stages are diffusers' own modular blocks.
+
+Numbers are those of the makers' model cards and of the classic pipelines' signatures.
+"""
+
+from __future__ import annotations
+
+from .card import Card
+from .row import LEVELS, Row, Variant
+
+APACHE, KREA = "Apache-2.0", "Krea 2 Community License"
+FLUX_2_DEV, FLUX_2_KLEIN = "FLUX.2 [dev] Non-Commercial License", "Apache-2.0 (4B), FLUX Non-Commercial License (9B)"
+HUNYUAN, LIGHTRICKS = "Tencent Hunyuan Community License", "LTX-Video Open Weights License"
+FLUX_2_SYSTEM = (
+    "You are an AI that reasons about image descriptions. You give structured responses focusing on object "
+    "relationships, object\nattribution and actions without speculation."
+)
+"""What FLUX.2 dev was made with, line break included; the modular block has a space there."""
+
+Z_IMAGE = Row(
+    name="z_image",
+    title="Z-Image",
+    pipelines=("ZImagePipeline", "ZImageImg2ImgPipeline"),
+    variants=(
+        Variant(Card(name="Z-Image Turbo", licence=APACHE, steps=9), "ZImageModularPipeline", {"scheduler.shift": 3.0}),
+        Variant(Card(name="Z-Image", licence=APACHE, steps=50, guidance=4.0), "ZImageModularPipeline"),
+    ),
+    longest_text=1024,
+    takes_image="start",
+    adds_guidance=True,
+)
+
+QWEN_IMAGE_21 = Row(
+    name="qwen_image_21",
+    title="Qwen-Image 2.1",
+    pipelines=("QwenImage21Pipeline",),
+    variants=(
+        Variant(Card(name="Qwen-Image 2.1 Turbo", licence=APACHE), "QwenImage21TurboModularPipeline", marked_by=LEVELS),
+        Variant(Card(name="Qwen-Image 2.1", licence=APACHE, steps=40, guidance=4.0), "QwenImage21ModularPipeline"),
+    ),
+    longest_text=1024,
+    text_is_fixed=True,
+    text=("processor", "text_encoder"),
+)
+
+KREA_2 = Row(
+    name="krea_2",
+    title="Krea 2",
+    pipelines=("Krea2Pipeline",),
+    variants=(
+        Variant(Card(name="Krea 2 Turbo", licence=KREA, steps=8), "Krea2TurboModularPipeline", {"is_distilled": True}),
+        Variant(Card(name="Krea 2", licence=KREA, steps=28, guidance=4.5), "Krea2ModularPipeline"),
+    ),
+    longest_text=512,
+    adds_guidance=True,
+    fixed={"text_encoder_select_layers": [2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35]},
+)
+
+DEV = Card(name="FLUX.2 dev", licence=FLUX_2_DEV, steps=50, distilled_guidance=4.0)
+KLEIN = Card(name="FLUX.2 klein", licence=FLUX_2_KLEIN, steps=4)
+KLEIN_BASE = Card(name="FLUX.2 klein base", licence=FLUX_2_KLEIN, steps=50, guidance=4.0)
+FLUX_2 = Row(
+    name="flux_2",
+    title="FLUX.2",
+    pipelines=("Flux2Pipeline", "Flux2KleinPipeline"),
+    variants=(
+        Variant(DEV, "Flux2ModularPipeline", {"transformer.guidance_embeds": True}),
+        Variant(KLEIN, "Flux2KleinModularPipeline", {"is_distilled": True}),
+        Variant(KLEIN_BASE, "Flux2KleinBaseModularPipeline"),
+    ),
+    longest_text=512,
+    distilled="guidance_scale",
+    settings={"DEFAULT_SYSTEM_MESSAGE": FLUX_2_SYSTEM},
+)
+
+ERNIE_IMAGE = Row(
+    name="ernie_image",
+    title="ERNIE-Image",
+    pipelines=("ErnieImagePipeline",),
+    variants=(Variant(Card(name="ERNIE-Image", licence=APACHE, steps=50, guidance=4.0), "ErnieImageModularPipeline"),),
+    longest_text=2048,
+    text_is_fixed=True,
+)
+
+HUNYUAN_CARD = Card(
+    name="HunyuanVideo 1.5", licence=HUNYUAN, width=848, height=480, frames=121, fps=24.0, steps=50, guidance=6.0
+)
+HUNYUAN_VIDEO_15 = Row(
+    name="hunyuan_video_15",
+    title="HunyuanVideo 1.5",
+    pipelines=("HunyuanVideo15Pipeline",),
+    variants=(Variant(HUNYUAN_CARD, "HunyuanVideo15ModularPipeline"),),
+    longest_text=1000,
+    text_is_fixed=True,
+    output="video",
+    text=("tokenizer", "text_encoder", "tokenizer_2", "text_encoder_2"),
+    patch=1,
+    frame_multiple=4,
+)
+
+LTX_CARD = Card(
+    name="LTX-Video",
+    licence=LIGHTRICKS,
+    width=704,
+    height=512,
+    frames=161,
+    fps=25.0,
+    steps=50,
+    guidance=3.0,
+    text_length=128,
+)
+LTX = Row(
+    name="ltx",
+    title="LTX-Video",
+    pipelines=("LTXPipeline",),
+    variants=(Variant(LTX_CARD, "LTXModularPipeline"),),
+    longest_text=512,
+    output="video",
+    patch=1,
+    frame_multiple=8,
+)
+
+ROWS: dict[str, Row] = {
+    row.name: row for row in (Z_IMAGE, QWEN_IMAGE_21, KREA_2, FLUX_2, ERNIE_IMAGE, HUNYUAN_VIDEO_15, LTX)
+}

@@ -1,0 +1,46 @@
+"""Families that are rows: each against the classic pipeline, and on two ranks against one, as a table.
+
+    python tests/bench/families.py [NAME ...]
+
+Tiny random models on a CPU, fp32: about ten seconds a row, 2 GB.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "pipelines")]
+
+import support.checkout  # noqa: E402, F401 (makes the checkout importable)
+
+PLANS = ("ulysses=2", "ring=2", "allgather=2")
+
+
+def main(names: list[str]) -> None:
+    import test_rows
+
+    from latentloom.pipelines.models.describe import describe_model
+    from latentloom.pipelines.values import to_plain
+    from support.ranks import Ranks
+    from support.tiny_models import write_tiny
+    from support.tiny_rows import TINY_ROWS, request_of
+
+    print(f"{'row':22} {'classic':>9}  each plan: difference, calls of the transformer on a rank")
+    with Ranks(2) as pair, tempfile.TemporaryDirectory() as root:
+        for name in names or list(TINY_ROWS):
+            row, folder = TINY_ROWS[name], write_tiny(name, Path(root) / name)
+            model = to_plain(describe_model(str(folder), device="cpu"))
+            difference = (test_rows.ours(model, row) - test_rows.classic(folder, row)).abs().max()
+            plans = (*PLANS, "cfg=2") if row.guidance > 1 else PLANS
+            one, two = pair.run("bodies.rows:denoise_each_way", request_of(model, row), plans)
+            assert [each.get("sum") for each in one] == [each.get("sum") for each in two], "ranks differ"
+            found = [f"{each['plan']} {each['difference']:.1e} ({each['calls']})" for each in one[1:]]
+            print(f"{name:22} {float(difference):9.1e}  one ({one[0]['calls']}) {'  '.join(found)}", flush=True)
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore")
+    main(sys.argv[1:])

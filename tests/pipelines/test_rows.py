@@ -1,0 +1,158 @@
+"""The families that are rows: our stages give what the classic pipeline gives, or differ by a named difference."""
+
+import inspect
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from diffusers import ZImageImg2ImgPipeline
+from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
+from diffusers.models.autoencoders.vae import DiagonalGaussianDistribution
+
+from latentloom.parallel.progress import Progress
+from latentloom.pipelines import preview, stages
+from latentloom.pipelines.denoising.noise import generators
+from latentloom.pipelines.families.rows import ROWS
+from latentloom.pipelines.models.describe import card_of, describe_model
+from latentloom.pipelines.shape import size_multiple
+from latentloom.pipelines.values import Image, Model, from_plain
+from latentloom.pipelines.whole.assembled import load_pipeline
+from support.tiny_rows import NEGATIVE, PROMPT, SEED, STEPS, TINY_ROWS, TinyRow, request_of
+
+SPREAD = {"z_image": ("ulysses=2", "cfg=2"), "flux_2": ("ulysses=2", "ring=2")}
+"""What two ranks try here; tests/bench/families.py has them all try all."""
+
+
+class Looking(Progress):
+    """Looks at the preview of every step."""
+
+    def __init__(self) -> None:
+        self.sizes: list[tuple[int, ...]] = []
+
+    def step(self, done: int, total: int, preview: Any = None) -> None:
+        assert total == STEPS
+        self.sizes.append(tuple(preview().shape))
+
+
+def ours(model: dict[str, Any], row: TinyRow) -> torch.Tensor:
+    """Pixels B H W C or B F H W C."""
+    shown = Looking()
+    latents = stages.denoise(request_of(model, row), shown)
+    assert len(shown.sizes) == STEPS
+    assert all(row.height * columns == row.width * rows for rows, columns, _ in shown.sizes)
+    return stages.decode(model=model, latents=latents).pixels
+
+
+def classic(folder: Path, row: TinyRow) -> torch.Tensor:
+    """What the folder's own pipeline gives, with weights that lie in memory as ours do: places change rounding."""
+    return called(load_pipeline(str(folder), dtype="fp32"), row)
+
+
+def called(pipeline: Any, row: TinyRow, **given: Any) -> torch.Tensor:
+    pipeline.set_progress_bar_config(disable=True)
+    if hasattr(pipeline, "guider"):
+        pipeline.guider = ClassifierFreeGuidance(guidance_scale=row.guidance)
+    taken = inspect.signature(type(pipeline).__call__).parameters
+    call: dict[str, Any] = {
+        "height": row.height,
+        "width": row.width,
+        "num_frames": row.frames,
+        "max_sequence_length": row.text_length,
+        "negative_prompt": NEGATIVE if row.guidance > 1 else None,
+        row.scale: row.distilled or (row.guidance if row.guidance > 1 else row.off),
+        **row.call,
+        **given,
+    }
+    call = {"num_inference_steps": STEPS, **{name: value for name, value in call.items() if name in taken}}
+    made = pipeline(prompt=PROMPT, **call, generator=generators([SEED]), output_type="pt")
+    return made.images.movedim(1, -1) if hasattr(made, "images") else made.frames.movedim(2, -1)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of ERNIE's own blocks
+@pytest.mark.parametrize("name", TINY_ROWS)
+def test_stages_equal_the_classic_pipeline(name: str, model: Any, tiny: Any) -> None:
+    row = TINY_ROWS[name]
+    mine, theirs = ours(model(name), row), classic(tiny(name), row)
+    assert mine.shape == theirs.shape
+    assert float((mine - theirs).abs().max()) <= row.close
+
+
+def test_a_picture_to_start_from_is_painted_over_as_by_the_classic_pipeline(
+    model: Any, tiny: Any, picture: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given the middle of what the VAE finds: the classic pipeline draws from it, and so makes another picture."""
+    monkeypatch.setattr(DiagonalGaussianDistribution, "sample", lambda found, generator=None: found.mode())
+    row, start = TINY_ROWS["z_image_turbo"], Image(pixels=picture)
+    latents = stages.encode_image(model=model("z_image_turbo"), image=start)
+    request = request_of(model("z_image_turbo"), row)
+    painted = stages.denoise({**request, "latents": latents, "strength": 0.5, "steps": 4})
+    mine = stages.decode(model=model("z_image_turbo"), latents=painted).pixels
+    parts = load_pipeline(str(tiny("z_image_turbo")), dtype="fp32").components
+    given = {"image": picture.movedim(-1, 1), "width": 64, "height": 64, "strength": 0.5, "num_inference_steps": 4}
+    assert torch.equal(mine, called(ZImageImg2ImgPipeline(**parts), row, **given))
+
+
+def test_a_model_that_starts_from_noise_refuses_a_picture(model: Any, picture: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match="Krea 2 makes pictures from text only here; take the picture away"):
+        stages.encode_image(model=model("krea_2"), image=Image(pixels=picture))
+
+
+def test_a_model_of_few_noise_levels_takes_no_other_number_of_steps(model: Any) -> None:
+    request = request_of(model("qwen_image_21_turbo"), TINY_ROWS["qwen_image_21_turbo"])
+    with pytest.raises(ValueError, match="distilled for 2 noise levels of its own; set steps to 0"):
+        stages.denoise({**request, "steps": 3})
+
+
+def test_every_row_has_a_tiny_model_of_each_of_its_variants(model: Any) -> None:
+    cards = {card_of(from_plain(Model, model(name))).name for name in TINY_ROWS}
+    assert cards == {variant.card.name for row in ROWS.values() for variant in row.variants}
+    assert all(variant.card.licence and variant.card.steps for row in ROWS.values() for variant in row.variants)
+
+
+def test_previews_have_the_colours_of_the_model_s_own_vae(model: Any) -> None:
+    each_vae = ("krea_2", "flux_2", "qwen_image_21", "hunyuan_video_15", "ltx")
+    assert all(preview.matrix(from_plain(Model, model(name))) is not None for name in each_vae)
+
+
+def test_a_krea_2_of_other_layers_than_the_blocks_know_is_refused(tiny: Any, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny("krea_2"), tmp_path / "krea"))
+    index = json.loads((folder / "model_index.json").read_text())
+    (folder / "model_index.json").write_text(json.dumps({**index, "text_encoder_select_layers": [1, 2, 3]}))
+    with pytest.raises(
+        ValueError, match=r"has text_encoder_select_layers \[1, 2, 3\], but diffusers' blocks of Krea 2"
+    ):
+        describe_model(str(folder), device="cpu")
+
+
+def test_sizes_are_multiples_of_what_a_token_is_wide(model: Any) -> None:
+    wide = {"qwen_image_21": 32, "ltx": 32}
+    multiples = {name: size_multiple(from_plain(Model, model(name))) for name in TINY_ROWS}
+    assert multiples == {name: wide.get(name.removesuffix("_turbo"), 16) for name in TINY_ROWS}
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_two_ranks_give_what_one_gives(name: str, model: Any, pair: Any) -> None:
+    request = request_of(model(name), TINY_ROWS[name])
+    one, two = pair.run("bodies.rows:denoise_each_way", request, SPREAD[name])
+    for mine, other in zip(one[1:], two[1:], strict=True):
+        assert mine["sum"] == other["sum"]
+        assert mine["difference"] <= 1e-5
+        branches = 2 if mine["plan"] == "cfg=2" else 1
+        assert mine["calls"] * branches == one[0]["calls"]
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "words"),
+    [
+        ("krea_2", {"width": 72}, "width and height must be multiples of 16, such as (64|80) x 48"),
+        ("krea_2", {"frames": 5}, "makes pictures; set frames to 0 or 1"),
+    ],
+)
+def test_what_a_row_cannot_paint_is_refused(name: str, changed: dict[str, int], words: str, model: Any) -> None:
+    row = TINY_ROWS[name]
+    canvas = {"family": "krea_2", "width": row.width, "height": row.height, "frames": row.frames, **changed}
+    with pytest.raises(ValueError, match=words):
+        stages.denoise({**request_of(model(name), row), "latents": canvas})

@@ -1,0 +1,168 @@
+"""Tiny models of the families that are rows, and how the classic pipeline of each is called as our stages are.
+
+Their configs are those of `tests/zoo/pipelines`, with as many layers of text as diffusers' blocks read.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from latentloom.pipelines.values import to_plain
+
+PROMPT, NEGATIVE = "a red circle above a blue square", "bad"
+SEED, STEPS = 5, 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class TinyRow:
+    """A tiny model, and one run of it that both routes can make."""
+
+    make: Callable[[], Any]
+    guidance: float = 1.0
+    """1 is off."""
+    scale: str = "guidance_scale"
+    """What the classic call names it; empty where it takes none, or has a guider."""
+    distilled: float = 0.0
+    """Guidance that is an input of the transformer."""
+    off: float = 0.0
+    """What the classic call takes for no guidance."""
+    text_length: int = 64
+    width: int = 80
+    height: int = 48
+    frames: int = 1
+    call: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What else the classic call takes."""
+    stock: str = ""
+    """The classic pipeline's class, where it is not that of the folder."""
+    close: float = 1e-5
+    """How far our pixels may be from the classic pipeline's, which are from 0 to 1; 1.0 is another picture. More than
+    1e-5 is a named difference (tests/pipelines/route_differences.md)."""
+
+
+def request_of(model: dict[str, Any], row: TinyRow) -> dict[str, Any]:
+    """What our denoise stage is asked for; the text is encoded here."""
+    from latentloom.pipelines import stages
+
+    negative = NEGATIVE if row.guidance > 1 else ""
+    text = {"prompt": PROMPT, "negative_prompt": negative, "text_length": row.text_length}
+    canvas = {"family": model["family"], "width": row.width, "height": row.height, "frames": row.frames}
+    return {
+        "model": model,
+        "conditioning": to_plain(stages.encode_text(model=model, **text)),
+        "latents": canvas,
+        "seed": SEED,
+        "steps": STEPS,
+        "guidance": row.guidance,
+        "distilled_guidance": row.distilled,
+    }
+
+
+def z_image(*, shift: float) -> Any:
+    from diffusers import ZImagePipeline
+
+    from support.tiny_parts import euler
+    from zoo.pipelines import z_image
+
+    made = z_image.z_image(ZImagePipeline)
+    made.scheduler = euler(shift=shift)
+    return made
+
+
+def krea_2(*, is_distilled: bool) -> Any:
+    from diffusers import Krea2Pipeline
+    from transformers import Qwen3VLModel
+
+    from support.tiny_parts import qwen3_vl
+    from zoo.pipelines import qwen_image
+
+    layers = tuple(range(2, 36, 3))
+    parts = qwen_image.krea2(num_text_layers=len(layers)).components
+    parts |= {"text_encoder": qwen3_vl(parts["tokenizer"], Qwen3VLModel, layers=36)}
+    return Krea2Pipeline(**parts, text_encoder_select_layers=layers, is_distilled=is_distilled)
+
+
+def flux_2(*, layers: int = 31) -> Any:
+    from diffusers import Flux2Pipeline
+    from transformers import Mistral3ForConditionalGeneration
+
+    from support.tiny_parts import mistral3
+    from support.tiny_tokenizers import chat_tokenizer
+    from zoo.pipelines.flux import flux2_parts
+
+    tokenizer = chat_tokenizer()
+    text_encoder = mistral3(tokenizer, Mistral3ForConditionalGeneration, layers=layers)
+    return Flux2Pipeline(text_encoder=text_encoder, tokenizer=tokenizer, **flux2_parts(guidance=True))
+
+
+def flux_2_klein(*, is_distilled: bool) -> Any:
+    from diffusers import Flux2KleinPipeline
+    from transformers import Qwen3ForCausalLM
+
+    from support.tiny_parts import qwen3
+    from support.tiny_tokenizers import chat_tokenizer
+    from zoo.pipelines.flux import flux2_parts
+
+    tokenizer = chat_tokenizer()
+    text_encoder = qwen3(tokenizer, Qwen3ForCausalLM, width=16, layers=28)
+    parts = flux2_parts(guidance=False)
+    return Flux2KleinPipeline(text_encoder=text_encoder, tokenizer=tokenizer, is_distilled=is_distilled, **parts)
+
+
+def qwen_image_21(*, levels: list[float] | None = None) -> Any:
+    from diffusers import QwenImage21Pipeline
+
+    from zoo.pipelines.qwen_image import qwen21
+
+    return QwenImage21Pipeline(**qwen21().components, sample_sigmas=levels)
+
+
+def hunyuan_video_15() -> Any:
+    from zoo.pipelines.hunyuan import video15
+
+    return video15()
+
+
+def ltx() -> Any:
+    from zoo.pipelines.ltx import ltx
+
+    return ltx()
+
+
+def of_zoo(module: str, pipeline: str) -> Any:
+    """As it is in the zoo, of that module only: the others import most of diffusers."""
+    return importlib.import_module(f"zoo.pipelines.{module}").TINY[pipeline].make()
+
+
+TINY_ROWS: dict[str, TinyRow] = {
+    "z_image": TinyRow(make=lambda: z_image(shift=6.0), guidance=4.0, close=3e-5),
+    "z_image_turbo": TinyRow(make=lambda: z_image(shift=3.0)),
+    "krea_2": TinyRow(make=lambda: krea_2(is_distilled=False), guidance=4.5),
+    "flux_2": TinyRow(make=flux_2, distilled=3.0, text_length=256, close=1e-5),
+    "flux_2_klein": TinyRow(make=lambda: flux_2_klein(is_distilled=True)),
+    "flux_2_klein_base": TinyRow(make=lambda: flux_2_klein(is_distilled=False), guidance=4.0),
+    "qwen_image_21": TinyRow(
+        make=qwen_image_21,
+        guidance=3.0,
+        scale="true_cfg_scale",
+        text_length=1024,
+        width=160,
+        height=96,
+    ),
+    "qwen_image_21_turbo": TinyRow(
+        make=lambda: qwen_image_21(levels=[1.0, 0.6]),
+        scale="true_cfg_scale",
+        off=1.0,
+        text_length=1024,
+        width=160,
+        height=96,
+    ),
+    "hunyuan_video_15": TinyRow(
+        make=lambda: of_zoo("hunyuan", "HunyuanVideo15Pipeline"), guidance=3.0, text_length=1000, frames=5
+    ),
+    "ltx": TinyRow(make=lambda: of_zoo("ltx", "LTXPipeline"), guidance=3.0, frames=9, width=96, height=64),
+    "ernie_image": TinyRow(make=lambda: of_zoo("other_image", "ErnieImagePipeline"), guidance=4.0, text_length=2048),
+    "krea_2_turbo": TinyRow(make=lambda: krea_2(is_distilled=True)),
+}
