@@ -67,9 +67,9 @@ def read_audio(path: Path, *, start: float = 0.0, duration: float = 0.0, name: s
             end = min(end, first + max(1, round(duration * rate)))
         pieces, count = [], 0
         for piece in _pieces(container, stream, name):
-            if count + piece.shape[1] > first:
-                pieces.append(piece[:, max(0, first - count) : end - count])
-            count = min(count + piece.shape[1], end)
+            before, count = count, min(count + piece.shape[1], end)
+            if count > first:
+                pieces.append(piece[:, max(0, first - before) : count - before])
             if (count - first) * channels > MAX_SAMPLES:
                 raise ValueError(
                     f"{name} has more than {MAX_SAMPLES:,} samples ({_minutes(rate, channels)}), which is the most "
@@ -108,13 +108,9 @@ def write_audio(waveform: Tensor, target: Path, *, rate: int, metadata: Mapping[
 class Track:
     """The sound of a video that is being written: AAC, as long as the video, cut off or followed by silence."""
 
-    def __init__(self, container: OutputContainer, audio: Audio, *, length_s: Fraction) -> None:
+    def __init__(self, container: OutputContainer, audio: Audio) -> None:
         """`audio` is one sound, 1 C S."""
-        import torch
-
-        waveform = audio.waveform[0].detach().cpu().float().clamp(-1, 1)
-        num_samples = round(length_s * audio.rate)
-        self._waveform = torch.nn.functional.pad(waveform, (0, num_samples - waveform.shape[1]))  # or cut, below 0
+        self._waveform = waveform = audio.waveform[0].detach().cpu().float().clamp(-1, 1)
         self._rate = audio.rate
         self._stream = cast(
             "AudioStream", container.add_stream("aac", rate=track_rate(audio.rate), layout=LAYOUTS[len(waveform) - 1])
@@ -125,8 +121,11 @@ class Track:
 
     def until(self, time_s: Fraction) -> list[Packet]:
         """What plays up to this time and was not given before, as far as the coder gives it."""
+        import torch
+
         start, self._done = self._done, round(time_s * self._rate)
-        block = self._waveform[:, start : self._done]
+        heard = self._waveform[:, start : self._done]
+        block = torch.nn.functional.pad(heard, (0, self._done - start - heard.shape[1]))
         return self._stream.encode(_frame(block, format="flt", rate=self._rate, start=start)) if block.numel() else []
 
     def rest(self) -> list[Packet]:
@@ -153,6 +152,8 @@ def read_audio_metadata(path: Path) -> dict[str, str]:
     """The tags of a sound file. Raises `ValueError` for what is none."""
     with opened_container(path, what="sound") as container:
         tags = dict(container.metadata)
+        if container.streams.audio:  # Ogg keeps them there
+            tags = dict(container.streams.audio[0].metadata) | tags
     if path.suffix.lower() == ".wav":
         try:
             return {str(name): str(text) for name, text in json.loads(tags.get(COMMENT, "")).items()}
@@ -161,17 +162,15 @@ def read_audio_metadata(path: Path) -> dict[str, str]:
     return tags
 
 
-def check_audio_file(path: Path, *, name: str = "") -> None:
+def check_audio_file(path: Path) -> None:
     """Refuse a file that is too long to be read through. Raises `ValueError`."""
     try:
         with open_regular(path) as file:
             num_bytes = os.fstat(file.fileno()).st_size
     except OSError as error:
-        raise ValueError(f"{name or path} cannot be opened ({error.strerror}); give the path of a sound file") from None
+        raise ValueError(f"{path} cannot be opened ({error.strerror}); give the path of a sound file") from None
     if num_bytes > MAX_FILE_BYTES:
-        raise ValueError(
-            f"{name or path} has {num_bytes:,} bytes, more than the {MAX_FILE_BYTES:,} that are read; cut it"
-        )
+        raise ValueError(f"{path} has {num_bytes:,} bytes, more than the {MAX_FILE_BYTES:,} that are read; cut it")
 
 
 def _stream(container: InputContainer, name: str) -> AudioStream:

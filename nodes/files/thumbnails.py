@@ -113,17 +113,18 @@ def checked_sound(path: Path, *, name: str) -> Facts:
     return Facts(frames=0, rate=audio.rate, channels=channels, length_s=samples / audio.rate)
 
 
-def sound_thumbnail(path: Path, *, side: int) -> bytes:
+def sound_thumbnail(path: Path, *, side: int, name: str = "") -> bytes:
     """WebP of the sound's outline, half as tall as `side`. Raises `ValueError` for what is no sound."""
     from PIL import Image as Pillow
     from PIL import ImageDraw
 
-    waveform = read_audio(path).waveform[0]  # C S
+    waveform = read_audio(path, name=name).waveform[0]  # C S
     picture, middle = Pillow.new("RGBA", (side, side // 2)), side / 4
     pen = ImageDraw.Draw(picture)
     for x, part in enumerate(waveform.tensor_split(side, dim=1)):
+        part = part.nan_to_num().clamp(-1, 1)  # Pillow draws a line to infinity for ever
         low, high = (float(part.min()), float(part.max())) if part.numel() else (0.0, 0.0)
-        pen.line((x, middle - middle * min(high, 1), x, middle - middle * max(low, -1)), fill=(*SOUND_COLOR, 255))
+        pen.line((x, middle - middle * high, x, middle - middle * low), fill=(*SOUND_COLOR, 255))
     return _small(picture, side, "WEBP")
 
 

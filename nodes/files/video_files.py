@@ -53,6 +53,8 @@ def write_video(
     if audio is not None:
         check_numbers(audio.waveform, what=target.name)
     rate = Fraction(fps).limit_denominator(1001)
+    if rate <= 0:
+        raise ValueError(f"the video would show {fps:g} frames a second; give fps of 0.001 or more")
     frames = (pixels.clamp(0, 1) * 255).round().byte().cpu().numpy()
     options = {"movflags": "use_metadata_tags+faststart"}
     if audio is not None:  # in milliseconds, as without it, the sound would end some samples too early
@@ -63,7 +65,7 @@ def write_video(
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         stream.options = {"crf": str(quality), "threads": "1"}
         stream.codec_context.thread_count = 1  # the bytes must not depend on the number of cores
-        track = Track(container, audio, length_s=num_frames / rate) if audio else None
+        track = Track(container, audio) if audio else None
         for index in range(num_frames):
             container.mux(stream.encode(av.VideoFrame.from_ndarray(frames[index], format="rgb24")))
             if track:

@@ -112,9 +112,11 @@ def test_nan_is_refused_and_nothing_is_left(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def wav(rate: int = RATE, channels: int = 1, data: bytes = b"\0" * 64) -> bytes:
-    """A WAV file of 16 bits with any header."""
-    format = struct.pack("<HHIIHH", 1, channels, rate, rate * channels * 2, channels * 2, 16)
+def wav(rate: int = RATE, channels: int = 1, data: bytes = b"\0" * 64, *, is_float: bool = False) -> bytes:
+    """A WAV file of 16 bits, or of floats, with any header."""
+    width = 4 if is_float else 2
+    coding = 3 if is_float else 1
+    format = struct.pack("<HHIIHH", coding, channels, rate, rate * channels * width, channels * width, width * 8)
     chunks = b"fmt " + struct.pack("<I", 16) + format + b"data" + struct.pack("<I", len(data)) + data
     return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
 
@@ -164,6 +166,26 @@ def test_a_start_behind_the_end_says_how_long_the_sound_is(tmp_path: Path) -> No
         read_audio(tmp_path / "a.wav", start=2)
 
 
+@pytest.mark.parametrize("ending", ["wav", "flac", "mp4"])
+def test_a_start_at_the_very_end_gives_no_empty_sound(tmp_path: Path, ending: str) -> None:
+    write(tone(0.5), tmp_path / f"a.{ending}")
+    for start in (0.5, 0.51):  # in the last block of AAC, which is filled up
+        with pytest.raises(ValueError, match=rf"lasts 0\.5 s, and start is {start}"):
+            read_audio(tmp_path / f"a.{ending}", start=start)
+    assert read_audio(tmp_path / f"a.{ending}", start=0.5 - 1 / RATE).waveform.shape[2] == 1
+
+
+def test_tags_are_found_where_ogg_keeps_them(tmp_path: Path) -> None:
+    import av
+
+    with av.open(str(tmp_path / "a.opus"), "w", format="ogg") as container:
+        container.metadata["prompt"] = "{}"
+        stream = container.add_stream("libopus", rate=48000, layout="mono")
+        container.mux(stream.encode(audio_files._frame(tone(rate=48000), format="flt", rate=48000, start=0)))
+        container.mux(stream.encode())
+    assert read_audio_metadata(tmp_path / "a.opus")["prompt"] == "{}"
+
+
 def test_a_cut_off_file_gives_what_is_there_or_a_sentence(tmp_path: Path) -> None:
     for name in ("a.wav", "a.flac", "a.mp4"):
         write(tone(), tmp_path / name)
@@ -204,3 +226,10 @@ def test_the_outline_of_a_sound_is_as_high_as_it_is_loud(tmp_path: Path) -> None
         opaque = torch.tensor(list(drawn.getchannel("A").get_flattened_data())).view(32, 64) > 128
     assert 12 <= opaque[:, 5].sum() <= 20
     assert opaque[:, 50].sum() <= 2
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 5.0, 3e38])
+def test_the_outline_of_a_sound_beyond_all_bounds_is_drawn(tmp_path: Path, value: float) -> None:
+    (tmp_path / "a.wav").write_bytes(wav(data=struct.pack("<64f", *[value] * 64), is_float=True))
+    assert torch.allclose(read_audio(tmp_path / "a.wav").waveform[0], torch.full((1, 64), value), equal_nan=True)
+    assert sound_thumbnail(tmp_path / "a.wav", side=64)

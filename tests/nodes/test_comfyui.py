@@ -151,6 +151,9 @@ def test_sound_travels_on_comfyui_s_own_wires(tmp_path: Path, monkeypatch: pytes
     assert heard["waveform"].shape == (1, 1, 2000)
     with pytest.raises(ValueError, match="audio is 'noise'; it takes ComfyUI's AUDIO"):
         call("LoomSaveAudio", audio="noise")
+    call("LoomSaveVideo", video=clip, audio=None, name="silent")  # of ComfyUI's Get Video Components
+    with pytest.raises(ValueError, match=r"silent_00001_\.mp4 is not a sound .*holds no sound"):
+        call("LoomLoadAudio", path=str(tmp_path / "output/silent_00001_.mp4"))
 
 
 def test_what_is_written_into_a_picture_is_json_though_other_nodes_give_nan(

@@ -33,6 +33,12 @@ def test_frames_come_back_close_to_what_went_in(tmp_path: Path) -> None:
     assert (read - clip()).abs().mean() < 0.02
 
 
+@pytest.mark.parametrize("fps", [0.0, 0.0004])
+def test_a_rate_that_no_file_can_say_is_refused(tmp_path: Path, fps: float) -> None:
+    with pytest.raises(ValueError, match=rf"would show {fps:g} frames a second; give fps of 0\.001 or more"):
+        write_video(clip(), tmp_path / "a.mp4", fps=fps, quality=10, metadata={})
+
+
 @pytest.mark.parametrize("fps", [8, 23.976, 16.0])
 def test_frame_rate_is_kept(tmp_path: Path, fps: float) -> None:
     import av

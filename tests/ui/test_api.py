@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 from pydantic import TypeAdapter
 
+from latentloom.nodes.files.audio_files import write_audio
 from latentloom.nodes.registry import SPECS
 from latentloom.ui.contract.shown import ErrorAnswer
 from support.toy_server import until
@@ -192,6 +193,35 @@ def test_a_picture_without_a_workflow_is_told_by_its_own_name(client: Any, tmp_p
     assert answer.status_code == 400
     assert answer.json()["error"].startswith("my cat.png carries no workflow")
     assert str(tmp_path) not in answer.text
+
+
+@pytest.mark.parametrize("ending", ["flac", "wav", "mp3", "opus"])
+def test_a_sound_opens_as_the_workflow_inside(client: Any, tmp_path: Path, ending: str) -> None:
+    answers = []
+    for name, tags in (f"made.{ending}", {"latentloom": json.dumps(copying("a.png"))}), (f"plain.{ending}", {}):
+        tagged(tmp_path / name, tags)
+        sent = (tmp_path / name).read_bytes()
+        answers.append(client.post("/loom/open", content=sent, headers={"X-Name": name}).json())
+    assert answers[0]["name"] == "copy"
+    assert answers[1]["error"].startswith(f"plain.{ending} carries no workflow")
+
+
+def tagged(file: Path, tags: dict[str, str]) -> None:
+    """A tenth of a second of silence."""
+    import av
+    import torch
+
+    if file.suffix in (".flac", ".wav"):
+        write_audio(torch.zeros(1, 4800), file, rate=48000, metadata=tags)
+        return
+    coder, form = {".mp3": ("libmp3lame", "fltp"), ".opus": ("libopus", "flt")}[file.suffix]
+    with av.open(str(file), "w") as container:
+        container.metadata.update(tags)
+        stream = container.add_stream(coder, rate=48000, layout="mono")
+        frame = av.AudioFrame.from_ndarray(torch.zeros(1, 4800).numpy(), format=form, layout="mono")
+        frame.sample_rate = 48000
+        container.mux(stream.encode(frame))
+        container.mux(stream.encode())
 
 
 def test_a_plan_is_answered_before_a_run(client: Any, first: dict[str, Any]) -> None:

@@ -31,6 +31,10 @@ KINDS: dict[str, Callable[[bytes], bool]] = {
     ".bmp": lambda head: head.startswith(b"BM"),
     ".mp4": lambda head: head[4:8] == b"ftyp",
     ".webm": lambda head: head.startswith(b"\x1aE\xdf\xa3"),
+    ".flac": lambda head: head.startswith(b"fLaC"),
+    ".wav": lambda head: head[:4] == b"RIFF" and head[8:12] == b"WAVE",
+    ".ogg": lambda head: head.startswith(b"OggS"),
+    ".mp3": lambda head: head.startswith(b"ID3"),  # without tags it carries nothing
 }
 
 

@@ -75,7 +75,7 @@ class Uploads:
         """WebP of the picture, or of the sound's outline. Raises `NotHere`."""
         file = self.path(user, path)
         if _kind(file) == "audio":
-            return sound_thumbnail(file, side=THUMB_SIDE)
+            return sound_thumbnail(file, side=THUMB_SIDE, name=path)
         return picture_thumbnail(file, side=THUMB_SIDE, name=path)
 
     def list(
