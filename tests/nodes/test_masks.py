@@ -58,9 +58,11 @@ def test_a_drawn_mask_of_any_mode_is_read_by_its_luminance(mode: str, tmp_path: 
     assert mask.pixels.tolist() == [[[0, 1], [1, 0]]]
 
 
-@pytest.mark.parametrize("made", [Pillow.new("RGB", (4, 4)), Pillow.new("I;16", (4, 4))])
-def test_a_picture_without_alpha_says_so(made: Pillow.Image, tmp_path: Path) -> None:
-    made.save(tmp_path / "a.png")
+@pytest.mark.parametrize(
+    ("mode", "options"), [("RGB", {}), ("I;16", {}), ("I;16", {"transparency": 7})], ids=["RGB", "16 bits", "one grey"]
+)
+def test_a_picture_without_alpha_says_so(mode: str, options: dict[str, int], tmp_path: Path) -> None:
+    Pillow.new(mode, (4, 4)).save(tmp_path / "a.png", **options)  # one grey of 16 bits may stand for what is not there
     with pytest.raises(ValueError, match=r"a\.png has no alpha channel.*choose another channel"):
         load_mask("a.png", workspace=Workspace(roots=(tmp_path,)))
 
