@@ -116,8 +116,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     """
     if isinstance(error, MemoryError | OutOfMemory):
         return True
-    if (torch := sys.modules.get("torch")) is not None and isinstance(error, torch.OutOfMemoryError):
-        return True
+    if "torch" in sys.modules:
+        import torch  # waits where another thread is not yet through with importing it
+
+        if isinstance(error, torch.OutOfMemoryError):
+            return True
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     text = str(error).lower()

@@ -23,7 +23,7 @@ GROUPS = {
         ),
         *(
             f"tests/pipelines/test_{name}.py"
-            for name in ("pooled", "requests", "spread", "step_cache", "stored_shares", "verify")
+            for name in ("pooled", "requests", "spread", "step_cache", "stored_shares", "verified", "verify")
         ),
     ],
     "page": [

@@ -16,18 +16,21 @@ class PeakMemory:
 
     def __enter__(self) -> PeakMemory:
         if self._measure:
-            for device in _devices():
+            for device in devices_in_use():
                 reset_peak(device)
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._measure:
-            self.peak_bytes = max(map(peak, _devices()))
+            self.peak_bytes = max(map(peak, devices_in_use()))
 
 
-def _devices() -> list[str]:
+def devices_in_use() -> list[str]:
     # looking at CUDA must not start it, nor import torch
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
+    if "torch" not in sys.modules:
+        return ["cpu"]
+    import torch  # waits where a node beside this one is not yet through with importing it
+
+    if not torch.cuda.is_initialized():
         return ["cpu"]
     return [f"cuda:{index}" for index in range(torch.cuda.device_count())]

@@ -74,9 +74,9 @@ def _floats(path: Path, read_8_bits: Strip, *, max_pixels: int, remedy: str, has
 
     with opened(path, max_pixels=max_pixels, remedy=remedy) as picture:
         load(picture, str(path))
-        if has_alpha and not picture.has_transparency_data:
-            raise ValueError(f"{path} has no alpha channel, so nothing of it is transparent; choose another channel")
         is_grey = picture.mode.startswith(("I", "F"))  # 16 and 32 bits a pixel
+        if has_alpha and (is_grey or not picture.has_transparency_data):
+            raise ValueError(f"{path} has no alpha channel that says what is transparent; choose another channel")
         read, most = (_grey, 65535.0 if picture.mode != "F" else 1.0) if is_grey else (read_8_bits, 255.0)
         upright = picture if is_grey else turned(picture)
         width, height = upright.size

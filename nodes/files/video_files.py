@@ -119,6 +119,8 @@ def read_video(
         if not 0 < fps <= MAX_FPS:
             raise ValueError(f"{path} says that it has {fps:g} frames a second; save it again with a frame rate")
         most = max_pixels // max(1, stream.width * stream.height)
+        if max(1, cut.frames) > most:  # before the first is decoded
+            raise ValueError(_too_many(path, stream, most=most, max_pixels=max_pixels, remedy=remedy))
         for frame in _cut(container.decode(stream), cut, check):
             if (frame.width, frame.height) != (stream.width, stream.height):
                 raise ValueError(f"{path} has frames of several sizes; save it again at one size")
@@ -138,13 +140,13 @@ def read_video(
 
 
 def _cut(frames: Iterator[VideoFrame], cut: Cut, check: Callable[[], None]) -> Iterator[VideoFrame]:
-    last = cut.start + cut.frames * cut.every if cut.frames else None
+    last = cut.start + (cut.frames - 1) * cut.every if cut.frames else None
     for index, frame in enumerate(frames):
         check()
-        if index == last:
-            return
         if index >= cut.start and (index - cut.start) % cut.every == 0:
             yield frame
+        if index == last:
+            return
 
 
 def _too_many(path: Path, stream: VideoStream, *, most: int, max_pixels: int, remedy: str) -> str:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MAX_REACH = 512
 """Pixels that a mask grows, shrinks or is blurred by: the work rises with it."""
+NARROW = 0.1
+"""Below it a Gaussian's deviation leaves a neighbour less than a float's precision."""
 MAX_BORDER = 8192
 GREY = 0.5
 REACH = 3
@@ -109,7 +111,7 @@ def _blurred(pixels: Tensor, deviation: float) -> Tensor:
     import torch
     from torch.nn.functional import conv2d, pad
 
-    if not deviation:
+    if deviation < NARROW:
         return pixels
     reach = max(1, round(REACH * deviation))
     weights = torch.exp(-0.5 * (torch.arange(-reach, reach + 1) / deviation) ** 2)

@@ -34,7 +34,7 @@ def to_leaf(value: Any) -> Any:
         return {KIND: "generator", VALUE: value.get_state()}
     raise ValueError(
         f"a {type(value).__name__} cannot be given to ranks; give texts, numbers, pictures, tensors, arrays, a "
-        "generator, or lists of them"
+        "generator, or lists of them, or dicts of them by names"
     )
 
 

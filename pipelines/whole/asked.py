@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from ..spreading.pipeline import denoisers_of
 from ..spreading.waiting import finished, is_waited_for
+from ..verify import Apart, farthest
 
 
 @dataclass(frozen=True)
@@ -28,21 +28,6 @@ class Call:
     """What the pipeline was given, which may wait."""
     processors: dict[nn.Module, Any]
     """Attention processors of the pipeline's own, as in perturbed attention guidance."""
-
-
-@dataclass(frozen=True)
-class Apart:
-    """How far two outputs are apart."""
-
-    difference: float
-    largest: float
-    """Of the values wanted."""
-
-    @property
-    def share(self) -> float:
-        """The difference as a part of the largest value, or of 1 if that is smaller; infinite where one is a NaN."""
-        share = self.difference / max(1.0, self.largest)
-        return math.inf if math.isnan(share) else share
 
 
 class Asked:
@@ -98,10 +83,6 @@ def apart(found: Any, wanted: Any) -> Apart:
     """How far two outputs of a transformer are apart: where they are farthest, by the largest value of each tensor."""
     pairs = zip(pytree.tree_leaves(found), pytree.tree_leaves(wanted), strict=True)
     return farthest(_between(a, b) for a, b in pairs if _is_value(b))
-
-
-def farthest(pairs: Iterable[Apart]) -> Apart:
-    return max(pairs, key=lambda each: each.share, default=Apart(0.0, 0.0))
 
 
 def _between(found: Tensor, wanted: Tensor) -> Apart:

@@ -36,7 +36,7 @@ GIVEN: dict[str, Any] = {
     **dict.fromkeys(("clean_caption", "enable_prompt_rewrite", "enable_safety_check"), False),
 }
 """What a call is given where it has a parameter of the name; all else has the pipeline's own default."""
-SCENES = ("image", "control_image", "cond_image", "images")
+SCENES = ("image", "control_image", "cond_image")
 MASKS = ("mask_image", "mask", "control_mask")
 VIDEOS = ("video", "control_video", "pose_video", "face_video")
 

@@ -19,7 +19,8 @@ from ..doors import follow
 from ..spreading.pipeline import spread
 from ..spreading.wire import to_wire
 from ..values import from_plain
-from .asked import Asked, Call, apart, farthest, first_step
+from ..verify import farthest
+from .asked import Asked, Call, apart, first_step
 from .assembled import load_pipeline, pipeline_class
 from .called import named
 from .sample import calls_of, run

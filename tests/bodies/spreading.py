@@ -27,10 +27,10 @@ from latentloom.pipelines.spreading import borders, vae
 from latentloom.pipelines.spreading.branches import KNOWN
 from latentloom.pipelines.spreading.wire import to_wire
 from latentloom.pipelines.values import to_plain
-from latentloom.pipelines.verify import size_of
+from latentloom.pipelines.verify import farthest, size_of
 from latentloom.pipelines.whole import pooled
 from latentloom.pipelines.whole import verified as verify_whole
-from latentloom.pipelines.whole.asked import Asked, apart, farthest, first_step
+from latentloom.pipelines.whole.asked import Asked, apart, first_step
 from latentloom.pipelines.whole.assembled import load_pipeline
 from zoo.pipelines import TINY
 from zoo.pipelines.tiny import Tiny, build

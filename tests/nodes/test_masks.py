@@ -58,9 +58,11 @@ def test_a_drawn_mask_of_any_mode_is_read_by_its_luminance(mode: str, tmp_path: 
     assert mask.pixels.tolist() == [[[0, 1], [1, 0]]]
 
 
-@pytest.mark.parametrize("made", [Pillow.new("RGB", (4, 4)), Pillow.new("I;16", (4, 4))])
-def test_a_picture_without_alpha_says_so(made: Pillow.Image, tmp_path: Path) -> None:
-    made.save(tmp_path / "a.png")
+@pytest.mark.parametrize(
+    ("mode", "options"), [("RGB", {}), ("I;16", {}), ("I;16", {"transparency": 7})], ids=["RGB", "16 bits", "one grey"]
+)
+def test_a_picture_without_alpha_says_so(mode: str, options: dict[str, int], tmp_path: Path) -> None:
+    Pillow.new(mode, (4, 4)).save(tmp_path / "a.png", **options)  # one grey of 16 bits may stand for what is not there
     with pytest.raises(ValueError, match=r"a\.png has no alpha channel.*choose another channel"):
         load_mask("a.png", workspace=Workspace(roots=(tmp_path,)))
 
@@ -82,7 +84,8 @@ def test_a_blurred_edge_is_that_of_a_gaussian() -> None:
     soft = blur_mask(Mask(pixels=edge), blur=4.0).pixels
     expected = 0.5 * (1 + torch.erf((torch.arange(64) - 31.5) / (4 * 2**0.5)))
     torch.testing.assert_close(soft, expected.expand(2, 8, 64), atol=0.01, rtol=0)
-    assert torch.equal(blur_mask(Mask(pixels=edge)).pixels, edge)
+    for narrow in (0.0, 1e-50):
+        assert torch.equal(blur_mask(Mask(pixels=edge), blur=narrow).pixels, edge)
     wide = blur_mask(dot(), blur=170.0).pixels  # far wider than the mask itself
     assert wide.shape == (1, 9, 9) and 0 <= wide.min() <= wide.max() <= 1
 

@@ -1,10 +1,13 @@
 """The executor: what it runs, what it reuses, what it tells, and how it ends."""
 
+import importlib
 import signal
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+from latentloom.nodes.execution import peak_memory
 from latentloom.nodes.execution.cache import MemoryCache
 from latentloom.nodes.execution.disk_cache import DiskCache
 from latentloom.nodes.execution.events import Event
@@ -19,6 +23,7 @@ from latentloom.nodes.execution.run import RunResult, run
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.problems import GraphError
 from latentloom.nodes.graph.spec import read_spec
+from latentloom.parallel.errors import is_out_of_memory
 from latentloom.pipelines.values import Image
 
 PICTURE = {
@@ -355,6 +360,31 @@ def test_interrupt_ends_the_running_node_and_goes_on(toys: ModuleType) -> None:
 def test_a_thousand_nodes_in_a_row_run_without_recursion(toys: ModuleType, start: Runner) -> None:
     result = start(toys.chain(1000))
     assert result.outputs == {"sum": 1.0 + 999 * 0.5} and len(toys.CALLS) == 1000
+
+
+def test_a_torch_that_another_thread_is_importing_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.py").write_text(
+        "import import_gate, types\n"
+        "import_gate.begun.set()\n"
+        "import_gate.through.wait(9)\n"
+        "class OutOfMemoryError(Exception): ...\n"
+        "cuda = types.SimpleNamespace(is_initialized=lambda: False)\n"
+    )
+    gate = ModuleType("import_gate")
+    begun, through = threading.Event(), threading.Event()
+    vars(gate).update(begun=begun, through=through)
+    monkeypatch.setitem(sys.modules, "import_gate", gate)
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.syspath_prepend(tmp_path)
+    with ThreadPoolExecutor(3) as threads:
+        threads.submit(importlib.import_module, "torch")
+        assert begun.wait(9)
+        asked = threads.submit(is_out_of_memory, KeyError("a")), threads.submit(peak_memory.devices_in_use)
+        wait(asked, timeout=0.1)  # where one does not wait it fails meanwhile
+        through.set()
+        assert [each.result() for each in asked] == [False, ["cpu"]]
 
 
 def test_peak_memory_is_measured_on_the_device_lane(toys: ModuleType, start: Runner) -> None:

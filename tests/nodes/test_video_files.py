@@ -118,6 +118,23 @@ def test_a_video_has_the_pixels_of_four_pictures_at_most(tmp_path: Path) -> None
         load_video("a.mp4", workspace=small)
 
 
+def test_no_more_frames_are_decoded_than_are_taken(tmp_path: Path) -> None:
+    save(tmp_path)
+    decoded: list[str] = []
+
+    class Counting(Progress):
+        def check(self) -> None:
+            decoded.append("frame")
+
+    workspace = Workspace(roots=(tmp_path,))
+    load_video("a.mp4", start=1, frames=2, every=2, workspace=workspace, progress=Counting())
+    assert len(decoded) == 4
+    for most, cut in ((32 * 48 // 4 - 1, {}), (32 * 48, {"frames": 5})):
+        with pytest.raises(ValueError, match="pixels a frame"):
+            load_video("a.mp4", **cut, workspace=Workspace(roots=(tmp_path,), max_pixels=most), progress=Counting())
+    assert len(decoded) == 4
+
+
 def test_a_video_lying_on_its_side_is_turned_upright(tmp_path: Path) -> None:
     path = save(tmp_path)
     upright = frames_of(path)

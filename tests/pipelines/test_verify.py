@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from latentloom.__main__ import main
-from latentloom.pipelines.verify import Verdict
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines.verify import Verdict, verdict_of
 
 pytestmark = pytest.mark.usefixtures("warm_pools")
 
@@ -49,11 +50,29 @@ def test_a_difference_fails(changes: dict[str, object]) -> None:
     assert "FAIL" in str(verdict(**changes))
 
 
+NEAR, FAR, NONE = (1e-3, 1000.0), (1e-3, 1.0), (float("nan"), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "is_equal"),
+    [((NEAR, NEAR), True), ((NEAR, FAR), False), ((FAR, NEAR), False), ((NEAR, NONE), False), ((NONE, NEAR), False)],
+)
+def test_the_verdict_is_that_of_the_rank_which_is_farthest_off(
+    ranks: tuple[tuple[float, float], ...], is_equal: bool
+) -> None:
+    answers = [
+        {"difference": difference, "largest": largest, "mark": 1, "sent_bytes": 1, "calls": 1}
+        for difference, largest in ranks
+    ]
+    assert verdict_of(ParallelPlan(ulysses=2), answers, tolerance=1e-5).is_equal == is_equal
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--plan", "spiral=2"], "'spiral=2' is no axis"),
         (["--size", "big"], "write width and height in pixels, like 512x768"),
+        (["--size", "0x512"], "write width and height in pixels, like 512x768"),
         (["--plan", "ulysses=2", "--plan", "ulysses=3"], "verify them one by one"),
         (["--plan", "ulysses=1"], "verify one of several: ulysses=2"),
         (["--plan", "ulysses=2", "--size", "33x64"], "no size that"),
