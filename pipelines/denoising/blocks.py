@@ -135,6 +135,12 @@ def blocks_of(pipeline: str) -> ModularPipelineBlocks:
     return (getattr(diffusers, name, None) or getattr(package, name))()
 
 
+def made_by_config(block: ModularPipelineBlocks, name: str) -> Any:
+    """The component of that name as diffusers makes it for a model that has none: by the config in the block's code."""
+    specs = [spec for spec in block.expected_components if spec.name == name]
+    return copy.deepcopy(specs[0]).create()
+
+
 def _pipeline(block: ModularPipelineBlocks, parts: Parts) -> ModularPipeline:
     # init_pipeline copies the block: diffusers shares some sub-blocks between all pipelines of a process. Parts are set
     # as attributes, because update_components describes each for a file that we do not write.

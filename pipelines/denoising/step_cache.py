@@ -56,7 +56,7 @@ def cached(parts: Parts, request: Denoise) -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         if request.step_cache != "none":
-            _check_scheduler(parts["scheduler"], request)
+            _check_scheduler(parts.get("scheduler"), request)
             for name in ("transformer", "transformer_2"):
                 if parts.get(name) is not None:
                     config = _config(parts[name], request)
@@ -104,8 +104,9 @@ def _config(transformer: Any, request: Denoise) -> Any:
 
 
 def _check_scheduler(scheduler: Any, request: Denoise) -> None:
+    """`scheduler` is None of a model whose blocks have it: Euler's."""
     name = request.sampling.scheduler
-    order = scheduler.order if name == "model" else 2 if name == "heun" else 1
+    order = getattr(scheduler, "order", 1) if name == "model" else 2 if name == "heun" else 1
     if order > 1:
         raise ValueError(
             f"step_cache is {request.step_cache}, which compares each step with the one before, but this scheduler "

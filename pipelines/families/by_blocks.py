@@ -93,14 +93,14 @@ class ByBlocks:
         return latents.squeeze(2) if latents.ndim == 5 else latents, {}  # B C H W
 
     def denoise(self, parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep) -> Tensor:
-        from ..denoising.blocks import run
+        from ..denoising.blocks import made_by_config, run
         from ..denoising.guidance import guider, is_guided
         from ..denoising.schedulers import choose
 
         row, latents, conditioning = self.row, request.latents, request.conditioning
         self._check_start(parts, request)
         block = self._group(parts, "denoise")
-        scheduler = choose(parts["scheduler"], request.sampling)
+        scheduler = choose(parts.get("scheduler") or made_by_config(block, "scheduler"), request.sampling)
         given: dict[str, Any] = {**conditioning.positive, **latents.extras}
         if is_guided(request.guidance) and conditioning.negative is not None:
             given |= {NEGATIVE + name: tensor for name, tensor in conditioning.negative.items()}

@@ -5,11 +5,14 @@ Numbers are those of the makers' model cards and of the classic pipelines' signa
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .card import Card
 from .row import LEVELS, Row, Variant
 
 APACHE, KREA = "Apache-2.0", "Krea 2 Community License"
 FLUX_2_DEV, FLUX_2_KLEIN = "FLUX.2 [dev] Non-Commercial License", "Apache-2.0 (4B), FLUX Non-Commercial License (9B)"
+FLUX_3_KLEIN = "FLUX Kommunity License"
 HUNYUAN, LIGHTRICKS = "Tencent Hunyuan Community License", "LTX-Video Open Weights License"
 FLUX_2_SYSTEM = (
     "You are an AI that reasons about image descriptions. You give structured responses focusing on object "
@@ -73,6 +76,19 @@ FLUX_2 = Row(
     settings={"DEFAULT_SYSTEM_MESSAGE": FLUX_2_SYSTEM},
 )
 
+FLUX_3_BASE = Card(name="FLUX.3 klein base", licence=FLUX_3_KLEIN, steps=50, guidance=3.5, text_length=8192)
+FLUX_3 = Row(
+    name="flux_3",
+    title="FLUX.3",
+    pipelines=(),
+    variants=(
+        Variant(FLUX_3_BASE, "Flux3ModularPipeline"),
+        Variant(replace(FLUX_3_BASE, name="FLUX.3 klein", steps=16, guidance=1.0), "Flux3DistilledModularPipeline"),
+    ),
+    longest_text=8192,
+    denoise=("transformer", "scheduler?"),
+)
+
 ERNIE_IMAGE = Row(
     name="ernie_image",
     title="ERNIE-Image",
@@ -121,5 +137,5 @@ LTX = Row(
 )
 
 ROWS: dict[str, Row] = {
-    row.name: row for row in (Z_IMAGE, QWEN_IMAGE_21, KREA_2, FLUX_2, ERNIE_IMAGE, HUNYUAN_VIDEO_15, LTX)
+    row.name: row for row in (Z_IMAGE, QWEN_IMAGE_21, KREA_2, FLUX_2, FLUX_3, ERNIE_IMAGE, HUNYUAN_VIDEO_15, LTX)
 }

@@ -189,11 +189,12 @@ def _of_modular(path: Path, index: Mapping[str, Any], home: str) -> dict[str, An
     """The index of a modular pipeline as that of a classic one: [library, class] of components beside it.
 
     It says of each where it is loaded from, which may be another repository: only what lies here is read, or is yet to
-    be pulled from the repository that this one is.
+    be pulled from the repository that this one is. What no stage of the family loads, such as a language model that
+    rewrites prompts, may lie anywhere and is left out.
     """
     if reason := foreign_entry(dict(index)):
         raise ValueError(f"{path} {reason}, which is refused")
-    found = dict(index)
+    found, loaded = dict(index), _loaded(str(index["_class_name"]))
     for name, entry in index.items():
         match entry:
             case [library, class_name, {**place}]:
@@ -203,10 +204,19 @@ def _of_modular(path: Path, index: Mapping[str, Any], home: str) -> dict[str, An
                 found[name] = [library, class_name]
                 is_own = bool(home) and place.get("pretrained_model_name_or_path") == home
                 if not NAME.fullmatch(name) or not (is_own or (path.parent / name).is_dir()):
+                    if loaded and name not in loaded:
+                        found[name] = [None, None]
+                        continue
                     raise ValueError(_elsewhere(path, name, place))
             case _:
                 pass
     return found
+
+
+def _loaded(pipeline: str) -> set[str]:
+    """The components that the stages of this pipeline's family load; none where no family reads it."""
+    known = (family for family in families().values() if pipeline in family.pipelines)
+    return {name.rstrip("?") for family in known for names in family.components.values() for name in names}
 
 
 def _elsewhere(path: Path, name: str, place: Mapping[str, Any]) -> str:

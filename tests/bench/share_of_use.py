@@ -4,9 +4,10 @@
 
 `share_of_use.json` was reviewed by hand: what each template is given and makes, and what does the same here: a workflow
 that ships, or a pipeline class for *Run Pipeline*; else why nothing does. A control picture is counted as an input,
-whatever draws it; an LLM that writes the prompt, a turbo LoRA and a second pass are not asked for. This checks that
-each workflow named is free of problems and has nodes for it, and that each class is right on ranks, by what
-`pipelines.py` found, and that its call takes these inputs and makes these outputs.
+whatever draws it; an LLM that writes the prompt, a turbo LoRA and a second pass are not asked for, nor what is wired to
+nothing (FLUX.3's boxes in text to picture). This checks that each workflow named is free of problems and has nodes for
+it, and that each class is right on ranks, by what `pipelines.py` found, and that its call takes these inputs and makes
+these outputs.
 
 `weights` are the formats of the denoiser's files that the template loads, by their names, and `also` those of the other
 files that it points to; *plain* is bf16, fp16 or fp32. What its makers publish elsewhere was not looked up.
@@ -74,6 +75,8 @@ TASKS = {
 FORMATS = {"plain", "int8 convrot", "int8", "fp8", "fp4", "nvfp4", "mxfp8", "w4a8", "gguf"}
 READ = {"plain"}
 """What `FILE.safetensors@BASE` reads; other formats are made at load time and not read from files."""
+FOLDER_ONLY = {"workflows/hunyuan_video_15/hunyuan_video_15.json"}
+"""Workflows of the one family whose transformer diffusers does not read from one file."""
 GOAL = 85.0
 
 
@@ -192,7 +195,7 @@ def _given(kind: Any) -> set[str]:
 
 
 def single_files(templates: Iterable[Template]) -> set[str]:
-    """Of what covers them, that whose transformer diffusers reads from one file, as all four families' are."""
+    """Of what covers them, that whose transformer diffusers reads from one file."""
     from diffusers.loaders.single_file_model import SINGLE_FILE_LOADABLE_CLASSES
 
     from zoo.pipelines.live import transformers_of
@@ -200,7 +203,7 @@ def single_files(templates: Iterable[Template]) -> set[str]:
     return {
         each.by
         for each in templates
-        if each.by
+        if each.by and each.by not in FOLDER_ONLY
         if each.is_workflow or transformers_of(pipeline_class(each.by)) & SINGLE_FILE_LOADABLE_CLASSES.keys()
     }
 

@@ -106,6 +106,14 @@ def test_a_modular_model_of_several_repositories_is_refused_by_name(tiny: Any, t
         inspect_model(folder)
 
 
+def test_what_no_stage_loads_of_a_modular_model_may_lie_elsewhere(tiny: Any, tmp_path: Path) -> None:
+    """FLUX.3 names the language model that rewrites prompts; its noise levels are the blocks'."""
+    folder = Path(shutil.copytree(tiny("flux_3"), tmp_path / "flux"))
+    place = {"pretrained_model_name_or_path": "other/writer", "subfolder": "", "type_hint": ["transformers", "Writer"]}
+    change(folder / "modular_model_index.json", prompt_upsampler=[None, None, place])
+    assert set(inspect_model(folder).components) == {"tokenizer", "text_encoder", "transformer", "vae"}
+
+
 def test_code_in_a_modular_index_is_refused(tiny: Any, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny("krea_2_turbo"), tmp_path / "krea"))
     as_modular(folder, "Krea2TurboModularPipeline")

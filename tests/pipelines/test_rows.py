@@ -1,5 +1,6 @@
-"""The families that are rows: our stages give what the classic pipeline gives, or differ by a named difference."""
+"""The families that are rows: our stages give what diffusers' pipeline gives, or differ by a named difference."""
 
+import copy
 import inspect
 import json
 import shutil
@@ -14,9 +15,12 @@ from diffusers.models.autoencoders.vae import DiagonalGaussianDistribution
 
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines import preview, stages
+from latentloom.pipelines.components.loading import load_component
+from latentloom.pipelines.denoising.blocks import blocks_of
 from latentloom.pipelines.denoising.noise import generators
 from latentloom.pipelines.families.rows import ROWS
 from latentloom.pipelines.models.describe import card_of, describe_model
+from latentloom.pipelines.models.folder import MODULAR_INDEX, inspect_model
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.values import Image, Model, from_plain
 from latentloom.pipelines.whole.assembled import load_pipeline
@@ -48,7 +52,34 @@ def ours(model: dict[str, Any], row: TinyRow) -> torch.Tensor:
 
 def classic(folder: Path, row: TinyRow) -> torch.Tensor:
     """What the folder's own pipeline gives, with weights that lie in memory as ours do: places change rounding."""
+    if (folder / MODULAR_INDEX).exists():
+        return modular(folder, row)
     return called(load_pipeline(str(folder), dtype="fp32"), row)
+
+
+def modular(folder: Path, row: TinyRow) -> torch.Tensor:
+    """What the folder's modular pipeline gives, run whole by diffusers, but for the block that rewrites the prompt."""
+    found = inspect_model(folder)
+    blocks = copy.deepcopy(blocks_of(found.pipeline))
+    blocks.sub_blocks.pop("prompt_upsampler")
+    pipeline = blocks.init_pipeline()
+    parts = {name: load_component(files, dtype="fp32") for name, files in found.components.items()}
+    if row.guidance > 1:
+        parts["guider"] = ClassifierFreeGuidance(guidance_scale=row.guidance)
+    pipeline.update_components(**parts)
+    taken = {parameter.name for parameter in pipeline.blocks.inputs}
+    call: dict[str, Any] = {
+        "prompt": PROMPT,
+        "negative_prompt": NEGATIVE,
+        "max_sequence_length": row.text_length,
+        "height": row.height,
+        "width": row.width,
+        "num_inference_steps": STEPS,
+        "generator": generators([SEED]),
+        "output_type": "pt",
+    }
+    call = {name: value for name, value in call.items() if name in taken}
+    return pipeline(**call, output="images").movedim(1, -1)
 
 
 def called(pipeline: Any, row: TinyRow, **given: Any) -> torch.Tensor:

@@ -13,6 +13,7 @@ from diffusers import (
     DiffusionPipeline,
     FluxPipeline,
     FluxTransformer2DModel,
+    ModularPipeline,
     QwenImagePipeline,
     QwenImageTransformer2DModel,
     SD3Transformer2DModel,
@@ -38,7 +39,8 @@ def write_tiny(family: str, folder: Path | str) -> Path:
         torch.manual_seed(0)
         pipeline = (FAMILIES.get(family) or TINY_ROWS[family].make)()
     fill(pipeline)
-    pipeline.save_pretrained(str(folder))
+    options = {"overwrite_modular_index": True} if isinstance(pipeline, ModularPipeline) else {}
+    pipeline.save_pretrained(str(folder), **options)
     return Path(folder)
 
 

@@ -111,6 +111,39 @@ def flux_2_klein(*, is_distilled: bool) -> Any:
     return Flux2KleinPipeline(text_encoder=text_encoder, tokenizer=tokenizer, is_distilled=is_distilled, **parts)
 
 
+def flux_3(pipeline: str) -> Any:
+    """As diffusers makes and writes it: a modular pipeline, without the language model that rewrites prompts."""
+    from diffusers import AutoencoderKLFlux2, Flux3Transformer2DModel
+    from transformers import Qwen3VLForConditionalGeneration, Qwen3VLProcessor
+
+    from latentloom.pipelines.denoising.blocks import blocks_of
+    from support.tiny_parts import euler, image_vae, qwen3_vl, qwen_processor
+    from support.tiny_tokenizers import chat_tokenizer
+
+    tokenizer = chat_tokenizer()
+    transformer = Flux3Transformer2DModel(
+        in_channels=128,
+        cond_in_channels=128,
+        num_layers=2,
+        num_single_layers=2,
+        attention_head_dim=16,
+        num_attention_heads=4,
+        joint_attention_dim=128,
+        timestep_channels=16,
+        axes_dims_rope=(4, 4, 4, 4),
+        flow_map="Distilled" in pipeline,
+    )
+    made = blocks_of(pipeline).init_pipeline()
+    made.update_components(
+        scheduler=euler(shift=6.93),
+        vae=image_vae(AutoencoderKLFlux2, latents=32),
+        text_encoder=qwen3_vl(tokenizer, Qwen3VLForConditionalGeneration, layers=33, width=16),
+        tokenizer=qwen_processor(tokenizer, Qwen3VLProcessor, patch=16, most=3),
+        transformer=transformer,
+    )
+    return made
+
+
 def qwen_image_21(*, levels: list[float] | None = None) -> Any:
     from diffusers import QwenImage21Pipeline
 
@@ -143,6 +176,8 @@ TINY_ROWS: dict[str, TinyRow] = {
     "flux_2": TinyRow(make=flux_2, distilled=3.0, text_length=256, close=1e-5),
     "flux_2_klein": TinyRow(make=lambda: flux_2_klein(is_distilled=True)),
     "flux_2_klein_base": TinyRow(make=lambda: flux_2_klein(is_distilled=False), guidance=4.0),
+    "flux_3": TinyRow(make=lambda: flux_3("Flux3ModularPipeline"), guidance=3.5),
+    "flux_3_distilled": TinyRow(make=lambda: flux_3("Flux3DistilledModularPipeline")),
     "qwen_image_21": TinyRow(
         make=qwen_image_21,
         guidance=3.0,
