@@ -538,12 +538,15 @@ def test_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
 SLEEP = "(print('asleep', flush=True), time.sleep(300))"
 CHECK = "from latentloom.nodes.graph import check as module; module.check = check"
 ASLEEP = {
-    "in the command": (1, f"def check(*_):\n    {SLEEP}\n{CHECK}"),
+    "in the command": (1, f"def check(*_, **__):\n    {SLEEP}\n{CHECK}"),
     "in a callback of Python's": (
         1,
-        f"class Gone:\n    def __del__(self):\n        {SLEEP}\ndef check(*_):\n    Gone()\n    return []\n{CHECK}",
+        f"class Gone:\n    def __del__(self):\n        {SLEEP}\ndef check(*_, **__):\n    Gone()\n    return []\n{CHECK}",
     ),
-    "in what it leaves by": (2, f"def check(*_):\n    try:\n        {SLEEP}\n    finally:\n        {SLEEP}\n{CHECK}"),
+    "in what it leaves by": (
+        2,
+        f"def check(*_, **__):\n    try:\n        {SLEEP}\n    finally:\n        {SLEEP}\n{CHECK}",
+    ),
     "at exit": (1, f"import atexit; atexit.register(lambda: {SLEEP})"),
     "waiting for a thread": (
         1,

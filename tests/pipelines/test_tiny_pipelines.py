@@ -2,7 +2,7 @@
 
 import pytest
 
-from bodies.spreading import distance, nudging, run
+from bodies.spreading import NUDGE, distance, nudging, run
 from latentloom.pipelines.whole.asked import Asked
 from zoo.pipelines import LEFT_OUT, MODULES, TINY
 from zoo.pipelines.live import live_pipelines
@@ -35,5 +35,5 @@ def test_a_change_of_the_noise_shows_where_pixels_have_eight_bits() -> None:
     tiny = TINY["Cosmos2TextToImagePipeline"]
     pipe = build(tiny)
     whole = run(pipe, tiny)
-    with nudging(Asked(pipe)):
+    with nudging(Asked(pipe), NUDGE):
         assert 0 < distance(run(pipe, tiny), whole) < 1e-3
