@@ -10,41 +10,37 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more threads than cores only wait
 
 GROUPS = {
+    "waits": [
+        *(f"tests/parallel/test_pool_{name}.py" for name in ("faults", "host")),
+        *(f"tests/pipelines/test_{name}.py" for name in ("cluster", "drills")),
+    ],
     "ranks": [
         "tests/parallel/",
-        "tests/test_devices.py",
-        "tests/test_doors.py",
-        "tests/test_layers.py",
-        "tests/test_ranks.py",
-        "tests/test_readme.py",
+        *(f"tests/test_{name}.py" for name in ("devices", "doors", "layers", "ranks", "readme")),
         *(
             f"tests/pipelines/test_{name}.py"
-            for name in ("cluster", "drills", "loaded", "masked", "placement", "rank_work", "shared_pages", "split_vae")
+            for name in ("loaded", "masked", "placement", "pooled", "rank_work", "requests", "rows")
         ),
-        *(
-            f"tests/pipelines/test_{name}.py"
-            for name in ("pooled", "requests", "spread", "step_cache", "stored_shares", "verified", "verify")
-        ),
+        *(f"tests/pipelines/test_{name}.py" for name in ("shared_pages", "split_vae", "spread", "step_cache")),
+        *(f"tests/pipelines/test_{name}.py" for name in ("stored_shares", "verified", "verify")),
     ],
     "page": [
-        *(
-            f"tests/ui/test_{name}"
-            for name in ("page_", "bundle.py", "ui_command.py", "gradio_client.py", "readme_example")
-        )
+        *(f"tests/ui/test_{name}" for name in ("page_", "bundle.py", "ui_command.py", "gradio_client.py")),
+        "tests/ui/test_readme_example.py",
     ],
 }
-"""What shares warm processes, by how its path begins: ranks and other forks, or a browser. These take longest."""
+"""What takes longest, by how its path begins: it waits, or shares warm processes, which are ranks or a browser."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In a worker of `-n 2`: what shares warm processes comes first, so that both workers end at about one time."""
+    """In a worker: what is in a group comes first, so that all workers end at about one time."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: _group(item.nodeid) not in GROUPS)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Under `-n 2` one worker runs what starts ranks, the other the page's tests; then both the rest, file by file."""
+    """One worker runs each group; then all the rest, file by file."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByGroup(LoadScopeScheduling):

@@ -541,7 +541,8 @@ ASLEEP = {
     "in the command": (1, f"def check(*_, **__):\n    {SLEEP}\n{CHECK}"),
     "in a callback of Python's": (
         1,
-        f"class Gone:\n    def __del__(self):\n        {SLEEP}\ndef check(*_, **__):\n    Gone()\n    return []\n{CHECK}",
+        f"class Gone:\n    def __del__(self):\n        {SLEEP}\n"
+        f"def check(*_, **__):\n    Gone()\n    return []\n{CHECK}",
     ),
     "in what it leaves by": (
         2,

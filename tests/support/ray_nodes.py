@@ -38,6 +38,7 @@ def head_process(nodes: Any) -> int:
 def _head() -> Iterator[Any]:
     environment = {
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",  # or agents wait for all other tests
         "PYTHONPATH": f"{TESTS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
     }
     before = {name: os.environ.get(name) for name in environment}
