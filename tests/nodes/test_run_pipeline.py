@@ -94,6 +94,16 @@ def test_json_is_checked_where_a_class_takes_what_no_socket_is_made_for() -> Non
         )
 
 
+def test_check_reads_the_folders_that_a_run_may(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    (tmp_path / "flows").mkdir()
+    file = tmp_path / "flows" / "mine.json"
+    nodes = {"whole": {"type": "LoomRunPipeline", "inputs": {"source": str(tiny("sd3")), "prompt": "a"}}}
+    file.write_text(json.dumps({"format": 1, "name": "mine", "nodes": nodes}))
+    for flag in ("--allow", "--models-dir"):
+        assert main(["check", str(file), flag, str(tiny("sd3").parent)]) == 0
+    assert main(["check", str(file)]) == 2
+
+
 def test_an_override_that_asks_for_the_folder_s_class_keeps_the_inputs() -> None:
     needs = needs_of(read_graph(SHIPPED), SPECS, overrides={"run_pipeline.pipeline": "auto"}, workspace=Workspace())
     values = needs.nodes["run_pipeline"].values
