@@ -110,6 +110,10 @@ def parser() -> argparse.ArgumentParser:
     check = _command(commands, "check", check_command, "say everything that is wrong with a workflow file")
     check.add_argument("file", type=Path)
     check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    check.add_argument(
+        "--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from"
+    )
+    check.add_argument("--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models")
     _nodes_option(check)
     check.add_argument("--json", action="store_true")
 
@@ -195,7 +199,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     return {"ok": OK, "failed": FAILED, "cancelled": CANCELLED}[tally.state]
 
 
-def _workspace(file: Path, texts: Sequence[str], allowed: Sequence[Path] = ()) -> Workspace:
+def _workspace(file: Path, texts: Sequence[str], allowed: Sequence[Path]) -> Workspace:
     """What may be read to know which sockets a node has: the folders of `NAME=VALUE` texts are the user's own."""
     from .nodes.files.workspace import Workspace
     from .nodes.headless.workflow_files import roots_of
@@ -229,7 +233,8 @@ def check_command(arguments: argparse.Namespace) -> int:
 
     try:
         graph = read_workflow(arguments.file)
-        workspace = _workspace(arguments.file, arguments.set)
+        allowed = [*arguments.allow, *_models_dirs(arguments)]
+        workspace = _workspace(arguments.file, arguments.set, allowed)
         overrides = parse_set(graph, SPECS, arguments.set, workspace=workspace)
         check_apart(graph, overrides, [{}])
         problems = check(graph, SPECS, overrides, workspace=workspace) or list(

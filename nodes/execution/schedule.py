@@ -98,7 +98,7 @@ def needs_of(
     """
     ensure(graph, specs, overrides, workspace=workspace)
     whole, _ = upgrade(graph, specs)
-    whole, _ = settled(whole, specs, overrides, workspace)
+    whole, overrides, _ = settled(whole, specs, overrides, workspace)
     graph = effective(whole, specs, overrides)
     results = _results(graph, whole, targets)
     acting = {name for name, node in graph.nodes.items() if targets is None and specs[node.type].is_output}

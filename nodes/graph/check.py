@@ -33,10 +33,10 @@ def check(
     `require` tells a package's installed version. In the `workspace` files are looked at that say which sockets a node
     has; without one, such a node is checked as far as the workflow itself tells.
     """
-    overrides = overrides or {}
+    asked = overrides or {}
     names = Names()
     whole, problems = upgrade(graph, specs)
-    whole, unsettled = settled(whole, specs, overrides, workspace)
+    whole, overrides, unsettled = settled(whole, specs, asked, workspace)
     problems += unsettled
     graph = effective(whole, specs, overrides)
     inputs = with_overrides(graph, overrides)
@@ -47,7 +47,7 @@ def check(
         *unmet(graph, require),
         *(problem for problem in problems if problem.node in graph.nodes),
         *_params(graph, overrides),
-        *_overrides(whole, specs, overrides, names),
+        *_overrides(whole, specs, asked, names),
         *_nodes(graph, specs, known, inputs, param_values(graph, overrides), names, require),
         *_outputs(graph, known, names),
         *_cycles({name: _sources(graph, entries) for name, entries in inputs.items()}),

@@ -53,13 +53,15 @@ def specs_of(
 
 def settled(
     graph: Graph, specs: Mapping[str, NodeSpec], overrides: Overrides, workspace: Workspace | None
-) -> tuple[Graph, list[Problem]]:
-    """The graph with what files say of its nodes' sockets written into it, and what is wrong with what is written.
+) -> tuple[Graph, Overrides, list[Problem]]:
+    """The graph with what files say of its nodes' sockets written into it, the overrides without those in the place of
+    which that stands, and what is wrong with what is written.
 
     Without a workspace no file is read, and a node that only a file tells of stays as it is.
     """
     nodes = dict(graph.nodes)
     problems: list[Problem] = []
+    told: set[str] = set()
     inputs = with_overrides(graph, overrides)
     for name, node in graph.nodes.items():
         chooser = specs[node.type].chooser if node.type in specs else None
@@ -73,11 +75,13 @@ def settled(
         try:
             if workspace is not None and (more := chooser.find(given, workspace)):
                 nodes[name] = node.model_copy(update={"inputs": {**node.inputs, **more}})
+                told |= {f"{name}.{socket}" for socket in more}
                 given = {**given, **more}
             chooser.choose(given)
         except ValueError as error:
             problems.append(Problem(name, chooser.by[-1], "unknown_choice", str(error)))
-    return graph.model_copy(update={"nodes": nodes}), problems
+    left = {name: value for name, value in overrides.items() if name not in told}
+    return graph.model_copy(update={"nodes": nodes}), left, problems
 
 
 def _given(chooser: Chooser, graph: Graph, overrides: Overrides, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def _socket(graph: Graph, specs: Specs, name: str) -> InputSpec | None:
 def _chosen_socket(
     graph: Graph, specs: Specs, name: str, given: Mapping[str, Any], workspace: Workspace | None
 ) -> InputSpec:
-    graph, problems = settled(graph, specs, given, workspace)
+    graph, given, problems = settled(graph, specs, given, workspace)
     node_name = name.partition(".")[0]
     if problem := next((each for each in problems if each.node == node_name), None):
         raise ValueError(f"{name}: {problem.message}")

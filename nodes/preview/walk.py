@@ -50,7 +50,7 @@ class Walk:
         workspace: Workspace,
         accelerators: Sequence[str],
     ) -> None:
-        whole, _ = settled(upgrade(graph, specs)[0], specs, overrides, workspace)
+        whole, overrides, _ = settled(upgrade(graph, specs)[0], specs, overrides, workspace)
         graph = effective(whole, specs, overrides)
         self.workspace, self.accelerators = workspace, accelerators
         self._inputs = with_overrides(graph, overrides)

@@ -11,6 +11,7 @@ from .card import Card
 from .row import LEVELS, Row, Variant
 
 APACHE, KREA = "Apache-2.0", "Krea 2 Community License"
+QWEN = "Qwen Research License"
 FLUX_2_DEV, FLUX_2_KLEIN = "FLUX.2 [dev] Non-Commercial License", "Apache-2.0 (4B), FLUX Non-Commercial License (9B)"
 FLUX_3_KLEIN = "FLUX Kommunity License"
 HUNYUAN, LIGHTRICKS = "Tencent Hunyuan Community License", "LTX-Video Open Weights License"
@@ -38,8 +39,8 @@ QWEN_IMAGE_21 = Row(
     title="Qwen-Image 2.1",
     pipelines=("QwenImage21Pipeline",),
     variants=(
-        Variant(Card(name="Qwen-Image 2.1 Turbo", licence=APACHE), "QwenImage21TurboModularPipeline", marked_by=LEVELS),
-        Variant(Card(name="Qwen-Image 2.1", licence=APACHE, steps=40, guidance=4.0), "QwenImage21ModularPipeline"),
+        Variant(Card(name="Qwen-Image 2.1 Turbo", licence=QWEN), "QwenImage21TurboModularPipeline", marked_by=LEVELS),
+        Variant(Card(name="Qwen-Image 2.1", licence=QWEN, steps=40, guidance=4.0), "QwenImage21ModularPipeline"),
     ),
     longest_text=1024,
     text_is_fixed=True,

@@ -202,7 +202,8 @@ def _of_modular(path: Path, index: Mapping[str, Any], home: str) -> dict[str, An
                 if None in (library, class_name) and isinstance(hint, list) and len(hint) == 2:
                     library, class_name = hint
                 found[name] = [library, class_name]
-                is_own = bool(home) and place.get("pretrained_model_name_or_path") == home
+                lies_at = (place.get("pretrained_model_name_or_path"), place.get("subfolder"))
+                is_own = bool(home) and lies_at == (home, name)
                 if not NAME.fullmatch(name) or not (is_own or (path.parent / name).is_dir()):
                     if loaded and name not in loaded:
                         found[name] = [None, None]
@@ -256,8 +257,8 @@ def _check_entry(path: Path, name: str, entry: list[Any]) -> None:
             f"{path}: component {name} comes from {library[:64]!r}, which would run code of the model's own; "
             f"only {' and '.join(LIBRARIES)} are accepted"
         )
-    if not CLASS.fullmatch(class_name):
-        raise ValueError(f"{path}: component {name} names no class ({class_name[:64]!r}); copy the model again")
+    if not isinstance(class_name, str) or not CLASS.fullmatch(class_name):
+        raise ValueError(f"{path}: component {name} names no class ({str(class_name)[:64]!r}); copy the model again")
 
 
 def is_part_of_diffusers(library: str) -> bool:

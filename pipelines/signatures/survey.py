@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 PLUMBING = re.compile(
     r"self|return_dict|output_type|callback(_.*)?|(cross_|joint_)?attention_kwargs|kwargs|args|generator|seed|eta|"
-    r"clean_caption|_.*"
+    r"clean_caption|prompt_enhancement_kwargs|_.*"
 )
-"""`generator` and `seed` are what our own socket `seed` gives."""
+"""`generator` and `seed` are what our own socket `seed` gives. `prompt_enhancement_kwargs` goes to transformers'
+`generate` as it is, which can be told to fetch code and run it (`custom_generate`): no workflow may say so."""
 TENSOR = re.compile(
     r"embeds|attention_mask(_2)?$|latents?$|_latents_|latent_ids|token_.*ids$|pooled|cu_seqlens|_grid_thw|camera_video"
 )

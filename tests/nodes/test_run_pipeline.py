@@ -16,6 +16,7 @@ from latentloom.__main__ import main
 from latentloom.nodes import load_model, run_pipeline
 from latentloom.nodes.execution.cache import MemoryCache
 from latentloom.nodes.execution.run import run
+from latentloom.nodes.execution.schedule import needs_of
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.check import check
 from latentloom.nodes.graph.graph import graph_from_plain, read_graph
@@ -25,6 +26,8 @@ from latentloom.nodes.steps.whole.node import base_spec, choose
 from latentloom.nodes.steps.whole.sockets import arguments_of, values_of, why_not
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.progress import Progress
+from latentloom.pipelines.models import source
+from latentloom.pipelines.models.source import resolve_source
 from latentloom.pipelines.pools import POOLS
 from latentloom.pipelines.signatures.table import class_names, signature_of
 from latentloom.pipelines.values import Image, Video
@@ -89,6 +92,37 @@ def test_json_is_checked_where_a_class_takes_what_no_socket_is_made_for() -> Non
             arguments_of(framepack, {"prompt": "a", "image": image, "prompt_template": told})["prompt_template"]
             == template
         )
+
+
+def test_check_reads_the_folders_that_a_run_may(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    (tmp_path / "flows").mkdir()
+    file = tmp_path / "flows" / "mine.json"
+    nodes = {"whole": {"type": "LoomRunPipeline", "inputs": {"source": str(tiny("sd3")), "prompt": "a"}}}
+    file.write_text(json.dumps({"format": 1, "name": "mine", "nodes": nodes}))
+    for flag in ("--allow", "--models-dir"):
+        assert main(["check", str(file), flag, str(tiny("sd3").parent)]) == 0
+    assert main(["check", str(file)]) == 2
+
+
+def test_an_override_that_asks_for_the_folder_s_class_keeps_the_inputs() -> None:
+    needs = needs_of(read_graph(SHIPPED), SPECS, overrides={"run_pipeline.pipeline": "auto"}, workspace=Workspace())
+    values = needs.nodes["run_pipeline"].values
+    assert (values["pipeline"], values["height"]) == ("FluxPipeline", 128) and values["prompt"]
+    graph = workflow(pipeline="WanPipeline", prompt="a", colour=1)
+    problems = check(graph, SPECS, {"whole.pipeline": "auto"}, workspace=Workspace())
+    assert [each.code for each in problems] == ["unknown_input"]
+
+
+def test_the_class_is_that_of_the_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def resolve(name: str, *, revision: str, roots: Any) -> Any:
+        asked.append(revision)
+        return resolve_source("builtin:bobbin")
+
+    monkeypatch.setattr(source, "resolve_source", resolve)
+    check(workflow(source="org/name", revision="v2", prompt="a"), SPECS, workspace=Workspace())
+    assert asked == ["v2"]
 
 
 def test_wires_are_checked_by_the_class_too() -> None:

@@ -114,6 +114,12 @@ def test_what_no_stage_loads_of_a_modular_model_may_lie_elsewhere(tiny: Any, tmp
     assert set(inspect_model(folder).components) == {"tokenizer", "text_encoder", "transformer", "vae"}
 
 
+def test_a_class_that_is_no_text_is_refused(copy: Path) -> None:
+    change(copy / "model_index.json", vae=["diffusers", 3])
+    with pytest.raises(ValueError, match="component vae names no class"):
+        inspect_model(copy)
+
+
 def test_code_in_a_modular_index_is_refused(tiny: Any, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny("krea_2_turbo"), tmp_path / "krea"))
     as_modular(folder, "Krea2TurboModularPipeline")

@@ -49,7 +49,7 @@ def run_pipeline(
     With several devices, each is a rank; `latentloom run --devices` and `--plan` take precedence. From Python, what the
     class takes is given by name, and what it does not give is None.
     """
-    found = find({"source": source, "pipeline": pipeline}, workspace)
+    found = find({"source": source, "revision": revision, "pipeline": pipeline}, workspace)
     signature = signature_of(str(found.get("pipeline", pipeline)))
     arguments = arguments_of(signature, inputs)
     model = whole_model(source, revision, dtype, device, workspace)
@@ -89,7 +89,8 @@ def find(values: Mapping[str, Any], workspace: Workspace) -> Mapping[str, Any]:
 
     try:
         with remedies(workspace):
-            found = resolve_source(str(values.get("source", BOBBIN)), roots=workspace.roots)
+            source, revision = str(values.get("source", BOBBIN)), str(values.get("revision", ""))
+            found = resolve_source(source, revision=revision, roots=workspace.roots)
             roots = workspace.roots if found.kind == "folder" else None
             return {"pipeline": read_allowed_index(found.folder, roots=roots)["_class_name"]}
     except ValueError as error:
@@ -134,7 +135,7 @@ def base_spec() -> NodeSpec:
         uses_device=True,
         fingerprint=whole_fingerprint,
         takes_more=True,
-        chooser=Chooser(by=("source", "pipeline"), choose=choose, find=find, fixed=tuple(_fixed())),
+        chooser=Chooser(by=("source", "revision", "pipeline"), choose=choose, find=find, fixed=tuple(_fixed())),
         id="LoomRunPipeline",
     )
     classes = tuple(name for name in class_names() if not why_not(signature_of(name)))
