@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 PLUMBING = re.compile(
     r"self|return_dict|output_type|callback(_.*)?|(cross_|joint_)?attention_kwargs|kwargs|args|generator|seed|eta|"
-    r"clean_caption|prompt_enhancement_kwargs|_.*"
+    r"clean_caption|initial_audio_sampling_rate|prompt_enhancement_kwargs|_.*"
 )
-"""`generator` and `seed` are what our own socket `seed` gives. `prompt_enhancement_kwargs` goes to transformers'
-`generate` as it is, which can be told to fetch code and run it (`custom_generate`): no workflow may say so."""
+"""`generator` and `seed` are what our own socket `seed` gives, and a sound has its rate. `prompt_enhancement_kwargs` goes
+to transformers' `generate` as it is, which can be told to fetch code and run it: no workflow may say so."""
 TENSOR = re.compile(
     r"embeds|attention_mask(_2)?$|latents?$|_latents_|latent_ids|token_.*ids$|pooled|cu_seqlens|_grid_thw|camera_video"
 )
@@ -42,7 +42,7 @@ PICTURE = re.compile(r"(^|_)(image|mask)$|^image_reference$")
 MAIN = re.compile(
     r"((negative|content|task)_)?prompt|lyrics|height|width|num_frames|video_length|frame_rate|fps|(audio_)?duration(_s)?|"
     r"num_inference_steps|guidance_scale|true_cfg_scale|strength|(mask_|control_|last_)?image|mask|(control_)?video|"
-    r"class_labels"
+    r"((src|reference)_)?audio|initial_audio_waveforms|class_labels"
 )
 """What is not folded away, beside what must be given."""
 OPTIONAL = r"(typing\.optional\[|typing\.union\[)*"
@@ -134,9 +134,11 @@ def row_of(pipeline: type[DiffusionPipeline]) -> dict[str, Any]:
     """One pipeline's row of the table."""
     found = inspect.signature(pipeline.__call__).parameters
     kinds = {name: kind_of(name, _annotation(each)) for name, each in found.items()}
+    gives = _gives(pipeline)
+    if gives.keys() == {"audio"}:  # whose masks are tensors over time
+        kinds = {name: "tensor" if kind == "picture" else kind for name, kind in kinds.items()}
     takes = {name: kind for name, kind in kinds.items() if kind not in ("plumbing", "tensor")}
     rows = {name: _parameter(kind, found[name], is_alone="prompt_embeds" in found) for name, kind in takes.items()}
-    gives = _gives(pipeline)
     row: dict[str, Any] = {
         "gives": gives,
         "takes": {name: row for name, row in rows.items() if MAIN.fullmatch(name) or len(row) == 1},

@@ -1,6 +1,6 @@
 """Values as plain data: texts, numbers, lists and dicts as they are described, and what a leaf makes of the rest.
 
-By default that is a pipeline's arguments and results: pictures, arrays, tensors, and generators by their state.
+By default that is a pipeline's arguments and results: pictures, sounds, arrays, tensors, and generators by their state.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+
+from ..values import Audio
 
 KIND, VALUE = "kind", "value"
 
@@ -28,12 +30,14 @@ def to_leaf(value: Any) -> Any:
     if isinstance(value, Image.Image):
         kept = value if value.mode in ("L", "RGB", "RGBA") else value.convert("RGB")
         return {KIND: "picture", VALUE: torch.from_numpy(np.array(kept)), "mode": kept.mode}
+    if isinstance(value, Audio):
+        return {KIND: "audio", VALUE: value.waveform.detach().cpu(), "rate": value.rate}
     if isinstance(value, torch.Generator):
         if value.device.type != "cpu":
             raise ValueError(f"a generator on {value.device} cannot be given to ranks; give one on the CPU")
         return {KIND: "generator", VALUE: value.get_state()}
     raise ValueError(
-        f"a {type(value).__name__} cannot be given to ranks; give texts, numbers, pictures, tensors, arrays, a "
+        f"a {type(value).__name__} cannot be given to ranks; give texts, numbers, pictures, sounds, tensors, arrays, a "
         "generator, or lists of them, or dicts of them by names"
     )
 
@@ -44,6 +48,8 @@ def from_leaf(plain: dict[str, Any]) -> Any:
     kind, value = plain[KIND], plain[VALUE]
     if kind == "picture":
         return Image.fromarray(value.numpy(), plain["mode"])
+    if kind == "audio":
+        return Audio(waveform=value, rate=plain["rate"])
     if kind == "generator":
         generator = torch.Generator()
         generator.set_state(value)

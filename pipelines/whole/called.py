@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from ...parallel.errors import LoomError, OutOfMemory, is_out_of_memory
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Progress
@@ -18,6 +20,7 @@ from ..spreading.measured import finish, measured
 from ..spreading.pipeline import spread
 from ..values import Dtype
 from .assembled import load_pipeline
+from .sound import heard, with_rate
 
 POLL_S = 0.2
 
@@ -43,12 +46,14 @@ _lock = threading.Lock()
 def call(
     whole: Whole, arguments: Mapping[str, Any], progress: Progress, *, plan: ParallelPlan | str | int = 1
 ) -> dict[str, Any]:
-    """What the pipeline gives, by the names of its output class. Collective under a plan of several ranks.
+    """What the pipeline gives, by the names of its output class, and `sampling_rate` beside a sound. A sound among the
+    arguments, an `Audio`, is made what this pipeline takes. Collective under a plan of several ranks.
 
     Raises `ValueError` for what the pipeline refuses, `OutOfMemory`, and `Cancelled` after a step.
     """
     with _alone(progress):
         pipe = _loaded(whole, progress)
+        given = heard(pipe, arguments)
 
         def on_step(done: int, total: int) -> None:
             finish(whole.device)
@@ -57,7 +62,8 @@ def call(
         progress.phase("running the pipeline")
         with spread(pipe, plan, border=on_step) as handle, measured(handle.plan, progress, device=whole.device):
             try:
-                made = pipe(**arguments)
+                with _drawing(given.get("generator"), whole.device):
+                    made = pipe(**given)
             except (TypeError, ValueError) as error:
                 if isinstance(error, LoomError):
                     raise
@@ -69,7 +75,7 @@ def call(
                     f"{whole.device} ran out of memory{shortage(error)} running {type(pipe).__name__} of "
                     f"{whole.source}; make it smaller or fewer at once, or use more devices"
                 ) from None
-    return named(made)
+    return with_rate(pipe, named(made))
 
 
 def named(made: Any) -> dict[str, Any]:
@@ -80,6 +86,18 @@ def named(made: Any) -> dict[str, Any]:
 def forget() -> None:
     """Drop the pipeline that is kept; memory is free once a call under way has ended."""
     _kept.clear()
+
+
+@contextlib.contextmanager
+def _drawing(generator: Any, device: str) -> Iterator[None]:
+    """Some pipelines draw the latents of a picture or a sound from torch's own generator, whatever they are given: it
+    has the seed of the given one meanwhile, on each rank."""
+    if not isinstance(generator, torch.Generator):
+        yield
+        return
+    with torch.random.fork_rng([device] if device.startswith("cuda") else []):
+        torch.manual_seed(generator.initial_seed())
+        yield
 
 
 @contextlib.contextmanager

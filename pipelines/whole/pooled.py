@@ -76,7 +76,8 @@ class Pool:
 
 
 class PooledPipeline:
-    """Called as the pipeline itself is; what comes back has the names of its output class."""
+    """Called as the pipeline itself is; what comes back has the names of its output class, and
+    `sampling_rate` beside a sound."""
 
     def __init__(self, pool: Pool, asked: Mapping[str, Any], preload: list[str]) -> None:
         self.pool, self._asked, self._preload = pool, asked, preload

@@ -1,6 +1,6 @@
-"""What goes into a pipeline and what comes out of it, as values of wires: pictures and clips."""
+"""What goes into a pipeline and what comes out of it, as values of wires: pictures, clips and sounds."""
 
-# B batch, F frames, H height, W width, C channels
+# B batch, F frames, H height, W width, C channels, S samples
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..values import Image, Video
+from ..values import Audio, Image, Video
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -44,6 +44,14 @@ def video_of(found: Any, fps: float) -> Video:
     """Clips likewise; without a dimension for several it is one clip."""
     clips = [found] if _num_dims(found) == 4 else found
     return Video(pixels=torch.stack([_stacked(_each(clip)) for clip in clips]), fps=fps)
+
+
+def audio_of(found: Any, rate: int, *, is_one: bool = False) -> Audio:
+    """Sounds as arrays or tensors: B C S, of one channel B S, or, where it `is_one`, C S."""
+    waveform = torch.as_tensor(found).detach().float().cpu()
+    if waveform.ndim == 2:
+        waveform = waveform.unsqueeze(0 if is_one else 1)
+    return Audio(waveform=waveform, rate=rate)
 
 
 def _each(found: Any) -> Iterator[Tensor]:

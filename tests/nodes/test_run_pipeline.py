@@ -69,7 +69,8 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"prompt": "a", "sigmas": 1.0}, "wrong_type", "it takes a list"),
     ({"prompt": "a", "ip_adapter_image": "x.png"}, "wrong_type", "it takes what another node makes; wire a Image"),
     ({"prompt": "a", "pipeline": "FluxPipelin"}, "unknown_choice", "did you mean FluxPipeline?"),
-    ({"prompt": "a", "pipeline": "StableAudioPipeline"}, "unknown_choice", "gives audio, which Run Pipeline cannot"),
+    ({"pipeline": "SanaWMLTX2Refiner"}, "unknown_choice", "which no node makes"),
+    ({"prompt": "a", "pipeline": "AceStepPipeline", "src_audio": "x.wav"}, "wrong_type", "wire a Audio"),
 ]
 
 
@@ -171,7 +172,7 @@ def test_set_and_sweep_know_the_sockets_of_the_class(capsys: pytest.CaptureFixtu
 def test_no_parameter_of_any_class_takes_the_place_of_the_node_s_own_sockets() -> None:
     own = {socket.name for socket in base_spec().inputs} | {"progress", "workspace", "arguments"}
     usable = [name for name in class_names() if not why_not(signature_of(name))]
-    assert len(usable) == 143
+    assert len(usable) == 149
     for name in usable:
         spec = choose({"pipeline": name})
         assert spec is not None and spec.outputs
@@ -194,12 +195,12 @@ def test_the_shipped_workflow_makes_the_picture_of_the_stages(tmp_path: Path, mo
 
 def test_pictures_go_in_and_another_class_is_made_of_the_same_folder() -> None:
     start = Image(pixels=torch.rand(1, 96, 96, 3, generator=torch.Generator().manual_seed(1)))
-    image, video = run_pipeline("builtin:bobbin", pipeline="FluxImg2ImgPipeline", seed=5, image=start, **SMALL)
+    image, video, sound = run_pipeline("builtin:bobbin", pipeline="FluxImg2ImgPipeline", seed=5, image=start, **SMALL)
     pipe = load_pipeline("builtin:bobbin", dtype="fp32", class_name="FluxImg2ImgPipeline")
     pipe.set_progress_bar_config(disable=True)
     picture = Pillow.fromarray((start.pixels[0] * 255).round().to(torch.uint8).numpy())
     made = pipe(image=picture, generator=torch.Generator().manual_seed(5), output_type="np", **SMALL)
-    assert video is None and np.array_equal(image.pixels.numpy(), made.images)
+    assert video is None and sound is None and np.array_equal(image.pixels.numpy(), made.images)
 
 
 def test_a_folder_of_no_family_runs_by_the_class_it_names(tmp_path: Path) -> None:
@@ -211,7 +212,7 @@ def test_a_folder_of_no_family_runs_by_the_class_it_names(tmp_path: Path) -> Non
     alone = pipe(**TINY["FluxFillPipeline"].call(), generator=torch.Generator().manual_seed(0), output_type="np")
     pictures = {name: Image(pixels=as_pixels(picture)) for name, picture in painted().items()}
     given = {**TINY["FluxFillPipeline"].call(), **pictures}
-    image, _ = run_pipeline(str(tmp_path), **given)
+    image, *_ = run_pipeline(str(tmp_path), **given)
     assert np.array_equal(image.pixels.numpy(), alone.images)
 
 
@@ -245,10 +246,10 @@ def test_steps_are_told_and_a_cancel_ends_the_run_after_one() -> None:
 
 def test_several_devices_make_the_picture_of_one() -> None:
     given = {**SMALL, "negative_prompt": "", "true_cfg_scale": 3.0}
-    alone, _ = run_pipeline("builtin:bobbin", **given)
+    alone, *_ = run_pipeline("builtin:bobbin", **given)
     watched = Watched()
     try:
-        spread, _ = run_pipeline("builtin:bobbin", devices="cpu*2", **given, progress=watched)
+        spread, *_ = run_pipeline("builtin:bobbin", devices="cpu*2", **given, progress=watched)
     finally:
         POOLS.close()
     assert (spread.pixels - alone.pixels).abs().max() <= 1e-5
@@ -308,8 +309,8 @@ def test_comfyui_has_wires_for_pictures_and_json_for_the_rest(tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     node: Any = NODE_CLASS_MAPPINGS["LoomRunPipeline"]()
     more = json.dumps({name: SMALL[name] for name in ("height", "width", "num_inference_steps")})
-    pixels, video = node.run(prompt="a red star", negative_prompt="", arguments=more)
-    assert pixels.shape == (1, 96, 96, 3) and video is None
+    pixels, video, sound = node.run(prompt="a red star", negative_prompt="", arguments=more)
+    assert pixels.shape == (1, 96, 96, 3) and video is None and sound is None
     with pytest.raises(ValueError, match="arguments is '3'; write a JSON object of sockets"):
         node.run(prompt="a red star", arguments="3")
 
@@ -317,8 +318,10 @@ def test_comfyui_has_wires_for_pictures_and_json_for_the_rest(tmp_path: Path, mo
 def test_frames_sound_and_layers_become_values_of_wires() -> None:
     frames = np.random.default_rng(0).random((1, 5, 4, 6, 3), dtype=np.float32)
     ltx = signature_of("LTX2Pipeline")
-    image, video = values_of(ltx, {"frames": frames, "audio": torch.zeros(1, 2, 10)}, {"frame_rate": 12.0})
+    made = {"frames": frames, "audio": torch.zeros(1, 2, 10), "sampling_rate": 24000}
+    image, video, sound = values_of(ltx, made, {"frame_rate": 12.0})
     assert image is None and isinstance(video, Video) and video.fps == 12
+    assert sound.waveform.shape == (1, 2, 10) and sound.rate == 24000
     assert np.array_equal(video.pixels.numpy(), frames)
     assert values_of(ltx, {"frames": frames}, {})[1].fps == 24
     pictures = [Pillow.new("RGB", (6, 4), "red")] * 3

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from ....parallel.progress import SILENT, Progress
 from ....pipelines.signatures.table import class_names, signature_of
-from ....pipelines.values import Image, Model, Video
+from ....pipelines.values import Audio, Image, Model, Video
 from ...files.workspace import HERE, Workspace
 from ...graph.choosing import ARGUMENTS, Chooser
 from ...graph.spec import MAX_SEED, VALUE_TYPES, InputSpec, NodeSpec, Socket, read_spec
@@ -43,7 +43,7 @@ def run_pipeline(
     workspace: Workspace = HERE,
     progress: Progress = SILENT,
     **inputs: Any,
-) -> tuple[Image, Video]:
+) -> tuple[Image, Video, Audio]:
     """Any pipeline of diffusers whose transformer can be split, run whole; the sockets are those of its class.
 
     With several devices, each is a rank; `latentloom run --devices` and `--plan` take precedence. From Python, what the

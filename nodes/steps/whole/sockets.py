@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ....pipelines.signatures.table import Kind, Output, Parameter, Signature
-from ....pipelines.values import Image, Video
+from ....pipelines.values import Audio, Image, Video
 from ...graph.problems import Names
 from ...graph.spec import InputSpec, OutputSpec
 from ..arguments import argument
@@ -27,10 +27,11 @@ TYPES: dict[Kind, str] = {
     "picture": "Image",
     "pictures": "Image",
     "video": "Video",
+    "audio": "Audio",
     "json": "string",
 }
 """Socket types of kinds of parameters. What has none cannot be given."""
-SHOWN: dict[Output, type] = {"image": Image, "video": Video}
+SHOWN: dict[Output, type] = {"image": Image, "video": Video, "audio": Audio}
 """What pipelines give, as values. What has none is dropped."""
 RANGES: dict[str, tuple[float, float]] = {
     "num_inference_steps": (1, 1000),
@@ -45,6 +46,7 @@ HELP = {
     "picture": "A batch gives several pictures",
     "pictures": "A batch gives several pictures",
     "video": "One clip",
+    "audio": "One sound, at any rate",
     "json": "JSON; empty is the pipeline's own",
 }
 """By kind."""
@@ -127,12 +129,16 @@ def _argument(kind: Kind, value: Any) -> Any:
 
 def values_of(signature: Signature, found: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Any, ...]:
     """What the pipeline gave, as a value for each of `SHOWN`; None where it gives no such thing."""
-    from ....pipelines.whole.shown import image_of, video_of
+    from ....pipelines.whole.shown import audio_of, image_of, video_of
+    from ....pipelines.whole.sound import RATE
 
     parts = {output: found.get(name) for output, name in signature.outputs.items()}  # diffusers leaves out what is None
     image = image_of(parts["image"]) if parts.get("image") is not None else None
     video = video_of(parts["video"], _fps(signature, arguments)) if parts.get("video") is not None else None
-    return image, video
+    if (sound := parts.get("audio")) is None:
+        return image, video, None
+    is_one = signature.outputs["audio"] == "sound"  # of Cosmos 3
+    return image, video, audio_of(sound, found[RATE], is_one=is_one)
 
 
 def _fps(signature: Signature, arguments: Mapping[str, Any]) -> float:
