@@ -30,8 +30,8 @@ PLUMBING = re.compile(
     r"self|return_dict|output_type|callback(_.*)?|(cross_|joint_)?attention_kwargs|kwargs|args|generator|seed|eta|"
     r"clean_caption|initial_audio_sampling_rate|prompt_enhancement_kwargs|_.*"
 )
-"""`generator` and `seed` are what our own socket `seed` gives, and a sound has its rate. `prompt_enhancement_kwargs` goes
-to transformers' `generate` as it is, which can be told to fetch code and run it: no workflow may say so."""
+"""`generator` and `seed` are what our own socket `seed` gives, and a sound has its rate. `prompt_enhancement_kwargs`
+goes to transformers' `generate` as it is, which can be told to fetch code and run it: no workflow may say so."""
 TENSOR = re.compile(
     r"embeds|attention_mask(_2)?$|latents?$|_latents_|latent_ids|token_.*ids$|pooled|cu_seqlens|_grid_thw|camera_video"
 )
