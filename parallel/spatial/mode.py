@@ -45,7 +45,7 @@ RULES: dict[str, shapes.Rule] = {
     "chunk": shapes.along(2, 0),
     "split": shapes.along(2, 0),
     "normalize": shapes.along(2, 1),
-    "repeat_interleave": shapes.along(2),
+    "repeat_interleave": shapes.interleaved,
     "repeat": shapes.repeated,
     "unbind": shapes.unbound,
     "mean": shapes.reduced,

@@ -207,6 +207,15 @@ def interpolated(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[s
     return parts.mark(func(*args, **kwargs), part)
 
 
+def interleaved(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    """Each of a dim as often as a number says: every row becomes as many."""
+    x, part = _of_first(parts, args)
+    repeats, dim = (kwargs.get(name, args[i] if len(args) > i else None) for i, name in ((1, "repeats"), (2, "dim")))
+    if not isinstance(repeats, int) or not isinstance(dim, int) or (dim % x.ndim == part.dim and part.outer > 1):
+        raise parts.refusal(func, f"along dim {dim} mixes rows")
+    return parts.mark(func(*args, **kwargs), part)
+
+
 def shuffled(parts: Parts, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
     """Channels become rows and columns: every row becomes as many."""
     x, part = _of_first(parts, args)

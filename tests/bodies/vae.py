@@ -118,7 +118,7 @@ def cosmos_vae(**config: Any) -> AutoencoderKLCosmos:
         resolution=32,
         num_layers=1,
         patch_size=2,
-        spatial_compression_ratio=4,
+        spatial_compression_ratio=8,
         temporal_compression_ratio=4,
         **config,
     )
