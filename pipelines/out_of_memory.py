@@ -1,8 +1,25 @@
-"""How much memory was lacking, as far as torch tells."""
+"""When memory is not enough: one sentence, with how much was lacking as far as torch tells."""
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
+
+from ..parallel.errors import OutOfMemory, is_out_of_memory
+
+
+@contextlib.contextmanager
+def told_by(device: str, *, doing: str, remedy: str) -> Iterator[None]:
+    """Within it, whatever means that memory ran out is raised as `OutOfMemory`; one that is so already stays."""
+    try:
+        yield
+    except OutOfMemory:
+        raise  # while loading: it names the component
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise OutOfMemory(f"{device} ran out of memory{shortage(error)} {doing}; {remedy}") from None
 
 
 def shortage(error: BaseException) -> str:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..parallel.errors import OutOfMemory, is_out_of_memory
 from ..parallel.plan import ParallelPlan
 from ..parallel.progress import SILENT, Progress
 from . import preview
@@ -33,7 +32,7 @@ from .families import FAMILIES, family_module
 from .finite import check_finite
 from .models.describe import card_of
 from .models.folder import read_config, read_index
-from .out_of_memory import shortage
+from .out_of_memory import told_by
 from .requests import Decode, Denoise, EncodeImage, EncodeText, Stage, made
 from .shape import check_frames, check_size
 from .spreading.measured import finish, measured
@@ -207,18 +206,12 @@ STAGES: Mapping[Stage, Callable[..., Any]] = {
 @contextlib.contextmanager
 def _stage(model: Model, doing: str) -> Iterator[None]:
     """No gradients, and one sentence when the memory is not enough."""
-    try:
-        with torch.no_grad():
-            yield
-    except OutOfMemory:
-        raise  # while loading: it names the component
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        raise OutOfMemory(
-            f"{model.device} ran out of memory{shortage(error)} {doing} with {model.source}; make it smaller, make "
-            "fewer at once, load the model with quantization, or share its weights over devices (plan weights=4)"
-        ) from None
+    remedy = (
+        "make it smaller, make fewer at once, load the model with quantization, or share its weights over devices "
+        "(plan weights=4)"
+    )
+    with told_by(model.device, doing=f"{doing} with {model.source}", remedy=remedy), torch.no_grad():
+        yield
 
 
 @contextlib.contextmanager
@@ -230,7 +223,7 @@ def _loaded(
     with store().lent(model, FAMILIES[model.family].components[stage], progress, plan=plan, alone=alone) as parts:
         parts["model_index"] = read_index(folder)
         parts["config"] = functools.partial(read_config, folder)
-        parts["shells"] = shells(folder, parts, dtype=torch_dtype(model.dtype))
+        parts["shells"] = shells(folder, parts["model_index"], parts, dtype=torch_dtype(model.dtype))
         if stage == "denoise":
             parts["vae.config"] = read_config(folder, "vae")
         yield parts

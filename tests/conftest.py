@@ -9,6 +9,8 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more threads than cores only wait
 
+ON_RANKS = """loaded masked placement pooled rank_work requests rows shared_pages split_vae spread step_cache
+stored_shares verified verify"""
 GROUPS = {
     "waits": [
         *(f"tests/parallel/test_pool_{name}.py" for name in ("faults", "host")),
@@ -17,12 +19,7 @@ GROUPS = {
     "ranks": [
         "tests/parallel/",
         *(f"tests/test_{name}.py" for name in ("devices", "doors", "layers", "ranks", "readme")),
-        *(
-            f"tests/pipelines/test_{name}.py"
-            for name in ("loaded", "masked", "placement", "pooled", "rank_work", "requests", "rows")
-        ),
-        *(f"tests/pipelines/test_{name}.py" for name in ("shared_pages", "split_vae", "spread", "step_cache")),
-        *(f"tests/pipelines/test_{name}.py" for name in ("stored_shares", "verified", "verify")),
+        *(f"tests/pipelines/test_{name}.py" for name in ON_RANKS.split()),
     ],
     "page": [
         *(f"tests/ui/test_{name}" for name in ("page_", "bundle.py", "ui_command.py", "gradio_client.py")),

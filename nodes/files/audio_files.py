@@ -5,17 +5,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ...pipelines.models.regular_file import open_regular
 from ...pipelines.values import Audio
 from .atomic import replacing
 from .containers import opened_container
+from .named_file import num_bytes_of
 from .picture_files import check_numbers
 
 if TYPE_CHECKING:
@@ -164,11 +163,7 @@ def read_audio_metadata(path: Path) -> dict[str, str]:
 
 def check_audio_file(path: Path) -> None:
     """Refuse a file that is too long to be read through. Raises `ValueError`."""
-    try:
-        with open_regular(path) as file:
-            num_bytes = os.fstat(file.fileno()).st_size
-    except OSError as error:
-        raise ValueError(f"{path} cannot be opened ({error.strerror}); give the path of a sound file") from None
+    num_bytes = num_bytes_of(path, "sound")
     if num_bytes > MAX_FILE_BYTES:
         raise ValueError(f"{path} has {num_bytes:,} bytes, more than the {MAX_FILE_BYTES:,} that are read; cut it")
 

@@ -8,7 +8,6 @@ import contextlib
 import ctypes
 import functools
 import math
-import os
 import sys
 import threading
 import warnings
@@ -16,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, get_args
 
-from ...pipelines.models.regular_file import open_regular
 from .atomic import replacing
+from .named_file import num_bytes_of, opened_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -189,7 +188,11 @@ def opened(
     if max_pixels is not None:
         check_file_size(path, name=name, max_pixels=max_pixels, remedy=remedy)
     # closed, since some of Pillow's pictures are kept alive by themselves until Python looks for circles
-    with _quietly(), _regular(path, name) as file, contextlib.closing(_open(file, name, most)) as picture:
+    with (
+        _quietly(),
+        opened_file(path, "picture", name=name) as file,
+        contextlib.closing(_open(file, name, most)) as picture,
+    ):
         if picture.width * picture.height > most:
             size = f"{picture.width} x {picture.height}"
             raise ValueError(f"{name} has {size} pixels, and at most {most:,} are taken; {remedy}")
@@ -209,17 +212,9 @@ def load(picture: Pillow.Image, name: str) -> None:
 def check_file_size(path: Path, *, max_pixels: int, remedy: str, name: str = "") -> None:
     """Refuse a file that is longer than any picture of so many pixels, before it is read. Raises `ValueError`."""
     name = name or str(path)
-    with _regular(path, name) as file:
-        num_bytes = os.fstat(file.fileno()).st_size
+    num_bytes = num_bytes_of(path, "picture", name=name)
     if num_bytes > max(max_pixels, 1 << 20) * FILE_BYTES_PER_PIXEL:
         raise ValueError(f"{name} has {num_bytes:,} bytes, more than a picture of {max_pixels:,} pixels; {remedy}")
-
-
-def _regular(path: Path, name: str) -> BinaryIO:
-    try:
-        return open_regular(path)
-    except OSError as error:
-        raise ValueError(f"{name} cannot be opened ({error.strerror}); give the path of a picture file") from None
 
 
 def _open(file: BinaryIO, name: str, most: float) -> Pillow.Image:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,11 +11,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...pipelines.models.regular_file import open_regular
 from ...pipelines.values import Audio
 from .atomic import replacing
 from .audio_files import Track, track_rate
 from .containers import opened_container
+from .named_file import num_bytes_of
 from .picture_files import check_numbers
 
 if TYPE_CHECKING:
@@ -77,11 +76,7 @@ def write_video(
 
 def check_video_size(path: Path) -> None:
     """Refuse a file that is longer than any video, before all of it is read. Raises `ValueError`."""
-    try:
-        with open_regular(path) as file:
-            num_bytes = os.fstat(file.fileno()).st_size
-    except OSError as error:
-        raise ValueError(f"{path} cannot be opened ({error.strerror}); give the path of a video file") from None
+    num_bytes = num_bytes_of(path, "video")
     if num_bytes > MAX_BYTES:
         raise ValueError(f"{path} has {num_bytes:,} bytes, and at most {MAX_BYTES:,} are read; cut it shorter")
 

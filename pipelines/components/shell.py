@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..models.folder import ComponentFiles, components_of, kind_of, read_index
+from ..models.folder import ComponentFiles, components_of, kind_of
 from . import skeleton
 from .loading import component_class
 
@@ -41,10 +41,10 @@ class Shell:
         return getattr(self._built, name)
 
 
-def shells(folder: Path, loaded: Collection[str], *, dtype: torch.dtype) -> dict[str, Shell]:
-    """Shells of diffusers' models in the folder that are not `loaded`, by name."""
+def shells(folder: Path, index: Mapping[str, Any], loaded: Collection[str], *, dtype: torch.dtype) -> dict[str, Shell]:
+    """Shells of diffusers' models that the folder's index names and that are not `loaded`, by name."""
     found: dict[str, Shell] = {}
-    for name, (library, class_name) in components_of(read_index(folder)).items():
+    for name, (library, class_name) in components_of(index).items():
         if name not in loaded and library == "diffusers" and kind_of(class_name) == "model":
             files = ComponentFiles(
                 name=name, library=library, class_name=class_name, kind="model", folder=folder / name

@@ -10,10 +10,8 @@ import copy
 import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from diffusers.configuration_utils import FrozenDict
 from diffusers.modular_pipelines.modular_pipeline import (
     LoopSequentialPipelineBlocks,
     ModularPipeline,
@@ -40,9 +38,9 @@ def run(
 ) -> dict[str, Any]:
     """Run a block with these parts and inputs, and give back the named outputs.
 
-    `parts` may hold more than the block wants; `parts["shells"]` stand for components that a stage has not loaded, and
-    `parts["vae.config"]` tells the size of a latent where there is no VAE. Entries of `parts["model_index"]` that the
-    block asks for become the pipeline's own.
+    `parts` may hold more than the block wants; `parts["shells"]` stand for components that a stage has not loaded, such
+    as the VAE, which tells the size of a latent. Entries of `parts["model_index"]` that the block asks for become the
+    pipeline's own.
     `on_step` is called after every step of the block's loop; `unpack` turns the loop's latents into B C H W for it.
     With a `handle` of a sharded transformer among the parts, the branches of guiders are split.
     """
@@ -154,8 +152,6 @@ def _pipeline(block: ModularPipelineBlocks, parts: Parts) -> ModularPipeline:
     index = parts.get("model_index", {})
     known = {str(spec.name) for spec in block.expected_configs} & index.keys()
     pipeline.register_to_config(**{name: index[name] for name in known})
-    if "vae" not in wanted and "shells" not in parts and "vae.config" in parts:
-        setattr(pipeline, "vae", _vae_shape(parts["vae.config"]))  # noqa: B010 (no such attribute by its type)
     return pipeline
 
 
@@ -164,11 +160,6 @@ def _count_steps(pipeline: ModularPipeline, *, steps: int, strength: float) -> N
         for index, (name, inner) in enumerate(list(each.sub_blocks.items())):
             if not inner.sub_blocks and "timesteps" in inner.intermediate_output_names:
                 each.sub_blocks.insert(f"{name}_count", StepCount(steps, strength), index + 1)
-
-
-def _vae_shape(config: Mapping[str, Any]) -> Any:
-    """What a denoise stage asks of a VAE, without its weights: its config, and the config's entries as attributes."""
-    return SimpleNamespace(**config, config=FrozenDict(config))
 
 
 def _nested(block: ModularPipelineBlocks) -> Iterator[ModularPipelineBlocks]:

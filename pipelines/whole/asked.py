@@ -82,14 +82,15 @@ def first_step(free: Sequence[Call], alone: Sequence[Call], num_steps: int) -> A
 def apart(found: Any, wanted: Any) -> Apart:
     """How far two outputs of a transformer are apart: where they are farthest, by the largest value of each tensor."""
     pairs = zip(pytree.tree_leaves(found), pytree.tree_leaves(wanted), strict=True)
-    return farthest(_between(a, b) for a, b in pairs if _is_value(b))
+    return farthest(_between(a, b) for a, b in pairs if is_value(b))
 
 
 def _between(found: Tensor, wanted: Tensor) -> Apart:
     return Apart(float((found - wanted).abs().max()), float(wanted.abs().max()))
 
 
-def _is_value(value: Any) -> bool:
+def is_value(value: Any) -> bool:
+    """Whether it is a tensor of numbers that may differ."""
     return isinstance(value, Tensor) and value.is_floating_point() and value.numel() > 0
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from ...parallel.errors import LoomError, OutOfMemory, is_out_of_memory
+from ...parallel.errors import LoomError
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Progress
 from ..components.store import store
 from ..denoising import quiet  # noqa: F401 (quiet for what it silences)
-from ..out_of_memory import shortage
+from ..out_of_memory import told_by
 from ..spreading.measured import finish, measured
 from ..spreading.pipeline import spread
 from ..values import Dtype
@@ -60,21 +60,19 @@ def call(
             progress.step(done, total)
 
         progress.phase("running the pipeline")
-        with spread(pipe, plan, border=on_step) as handle, measured(handle.plan, progress, device=whole.device):
+        name, remedy = type(pipe).__name__, "make it smaller or fewer at once, or use more devices"
+        with (
+            spread(pipe, plan, border=on_step) as handle,
+            measured(handle.plan, progress, device=whole.device),
+            told_by(whole.device, doing=f"running {name} of {whole.source}", remedy=remedy),
+            _drawing(given.get("generator"), whole.device),
+        ):
             try:
-                with _drawing(given.get("generator"), whole.device):
-                    made = pipe(**given)
+                made = pipe(**given)
             except (TypeError, ValueError) as error:
                 if isinstance(error, LoomError):
                     raise
-                raise ValueError(f"{type(pipe).__name__}: {error}") from error
-            except Exception as error:
-                if isinstance(error, OutOfMemory) or not is_out_of_memory(error):
-                    raise
-                raise OutOfMemory(
-                    f"{whole.device} ran out of memory{shortage(error)} running {type(pipe).__name__} of "
-                    f"{whole.source}; make it smaller or fewer at once, or use more devices"
-                ) from None
+                raise ValueError(f"{name}: {error}") from error
     return with_rate(pipe, named(made))
 
 

@@ -22,7 +22,6 @@ from ..values import from_plain
 from ..verify import farthest
 from .asked import Asked, Call, apart, first_step
 from .assembled import load_pipeline, pipeline_class
-from .called import named
 from .sample import calls_of, run
 
 
@@ -77,7 +76,7 @@ def _under(plan: ParallelPlan, asked: Asked, pipe: Any, call: Mapping[str, Any],
         return {
             "difference": worst.difference,
             "largest": worst.largest,
-            "mark": mark(to_wire(named(made))),
+            "mark": mark(to_wire(made)),
             "sent_bytes": after.sent_bytes - before.sent_bytes,
             "calls": after.calls - before.calls,
             "note": f"guidance is not shared out, because {why}" if (why := handle.why_whole()) else "",

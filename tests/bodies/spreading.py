@@ -30,7 +30,7 @@ from latentloom.pipelines.values import to_plain
 from latentloom.pipelines.verify import farthest, size_of
 from latentloom.pipelines.whole import pooled
 from latentloom.pipelines.whole import verified as verify_whole
-from latentloom.pipelines.whole.asked import Asked, apart, first_step
+from latentloom.pipelines.whole.asked import Asked, apart, first_step, is_value
 from latentloom.pipelines.whole.assembled import load_pipeline
 from zoo.pipelines import TINY
 from zoo.pipelines.tiny import Tiny, build
@@ -107,7 +107,7 @@ def nudging(asked: Asked, nudge: float) -> Iterator[None]:
         if seen:
             return None
         seen.append("nudged")
-        return pytree.tree_map(lambda each: each * (1 + nudge) if _is_value(each) else each, (args, kwargs))
+        return pytree.tree_map(lambda each: each * (1 + nudge) if is_value(each) else each, (args, kwargs))
 
     hooks = [part.register_forward_pre_hook(before, with_kwargs=True) for part in asked.parts.values()]
     try:
@@ -153,10 +153,6 @@ def marked(tree: Any) -> int:
     for leaf in pytree.tree_leaves(tree):
         found = zlib.crc32(leaf.contiguous().numpy().tobytes(), found)
     return found
-
-
-def _is_value(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.is_floating_point() and value.numel() > 0
 
 
 def _is_media(value: Any) -> bool:

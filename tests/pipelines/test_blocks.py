@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from diffusers.configuration_utils import FrozenDict
 from diffusers.modular_pipelines.flux.denoise import FluxLoopDenoiser
 from diffusers.modular_pipelines.flux.encoders import FluxTextEncoderStep
 from diffusers.modular_pipelines.flux.modular_blocks_flux import FluxCoreDenoiseStep
@@ -21,7 +23,16 @@ INPUTS = {**TEXT, "height": 64, "width": 64, "num_inference_steps": 3}
 def parts(tiny: Any, stock: Any) -> dict[str, Any]:
     config = json.loads((Path(tiny("flux")) / "vae" / "config.json").read_text())
     components = stock("flux").components
-    return {"transformer": components["transformer"], "scheduler": components["scheduler"], "vae.config": config}
+    return {
+        "transformer": components["transformer"],
+        "scheduler": components["scheduler"],
+        "shells": {"vae": vae_of(config)},
+    }
+
+
+def vae_of(config: dict[str, Any]) -> Any:
+    """As much of a VAE as a denoise block asks for."""
+    return SimpleNamespace(config=FrozenDict(config))
 
 
 def denoise(parts: dict[str, Any], block: Any = None, **options: Any) -> torch.Tensor:
@@ -51,9 +62,9 @@ def test_nothing_is_printed(parts: dict[str, Any], capfd: pytest.CaptureFixture[
 
 @pytest.mark.parametrize("levels", [2, 3, 4])
 def test_the_size_of_a_latent_comes_from_the_config_of_the_vae(parts: dict[str, Any], levels: int) -> None:
-    shape = {**parts["vae.config"], "block_out_channels": [8] * levels}
+    shape = {**parts["shells"]["vae"].config, "block_out_channels": [8] * levels}
     side = 64 // 2 ** (levels - 1)
-    assert denoise({**parts, "vae.config": shape}).shape == (1, 16, side, side)
+    assert denoise({**parts, "shells": {"vae": vae_of(shape)}}).shape == (1, 16, side, side)
 
 
 def test_errors_are_one_sentence_with_the_blocks_name(parts: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:

@@ -17,13 +17,15 @@ def server_of(pool: Any) -> int:
 
 
 def spare_of(pool: Any) -> int:
-    """The pid of the server's spare, which is ready; waits for it."""
+    """The pid of the server's spare; waits until it has said that it is ready and sleeps: only then it does not die
+    with its server any more.
+    """
     spares = set[int]()
 
     def is_there() -> bool:
         spare = pool._supervisor._crew._spare._process
-        if spare is not None and spare.pid and not is_gone(spare.pid) and spare.pid in children_of(server_of(pool)):
-            spares.add(spare.pid)
+        if spare is not None and spare.pid and field(spare.pid, "State")[:1] == "S":
+            spares.update({spare.pid} & children_of(server_of(pool)))
         return bool(spares)
 
     wait_until(is_there)
