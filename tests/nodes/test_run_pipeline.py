@@ -204,14 +204,14 @@ def test_pictures_go_in_and_another_class_is_made_of_the_same_folder() -> None:
 
 
 def test_a_folder_of_no_family_runs_by_the_class_it_names(tmp_path: Path) -> None:
-    from zoo.pipelines import TINY
+    from zoo.pipelines import tiny_of
     from zoo.pipelines.tiny import build, painted
 
-    pipe = build(TINY["FluxFillPipeline"])
+    pipe = build(tiny_of("FluxFillPipeline"))
     pipe.save_pretrained(tmp_path)
-    alone = pipe(**TINY["FluxFillPipeline"].call(), generator=torch.Generator().manual_seed(0), output_type="np")
+    alone = pipe(**tiny_of("FluxFillPipeline").call(), generator=torch.Generator().manual_seed(0), output_type="np")
     pictures = {name: Image(pixels=as_pixels(picture)) for name, picture in painted().items()}
-    given = {**TINY["FluxFillPipeline"].call(), **pictures}
+    given = {**tiny_of("FluxFillPipeline").call(), **pictures}
     image, *_ = run_pipeline(str(tmp_path), **given)
     assert np.array_equal(image.pixels.numpy(), alone.images)
 

@@ -85,10 +85,10 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     def folder(name: str) -> Path:
         if not (root / name).exists():
-            from zoo.pipelines import TINY
+            from zoo.pipelines import tiny_of
             from zoo.pipelines.tiny import build
 
-            build(TINY[name]).save_pretrained(root / name)
+            build(tiny_of(name)).save_pretrained(root / name)
         return root / name
 
     return folder

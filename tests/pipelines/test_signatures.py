@@ -4,7 +4,7 @@ import pytest
 
 from latentloom.pipelines.signatures import survey
 from latentloom.pipelines.signatures.table import TABLE, class_names, signature_of
-from zoo.pipelines import LEFT_OUT, TINY
+from zoo import pipelines
 
 
 def test_the_table_is_what_the_survey_makes_of_the_installed_diffusers() -> None:
@@ -14,7 +14,7 @@ def test_the_table_is_what_the_survey_makes_of_the_installed_diffusers() -> None
 
 
 def test_it_has_every_class_that_is_tried() -> None:
-    assert set(class_names()) == {row.partition(":")[0] for row in TINY} | LEFT_OUT.keys()
+    assert set(class_names()) == {row.partition(":")[0] for row in pipelines.TINY} | pipelines.LEFT_OUT.keys()
     assert TABLE.stat().st_size < 100_000
 
 

@@ -21,6 +21,7 @@ z_image.py: Z-Image with ControlNet and Omni, Lumina 2, Ovis-Image and LongCat-I
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -63,3 +64,11 @@ def __getattr__(name: str) -> Any:
     }
     globals().update(tables)
     return tables[name]
+
+
+def tiny_of(row: str) -> Tiny:
+    """One row, for which no modules are imported but those that name its class."""
+    files = {each: Path(__file__).with_name(f"{each}.py") for each in NAMES}
+    naming = (each for each, file in files.items() if row.partition(":")[0] in file.read_text())
+    tables = (importlib.import_module(f"{__name__}.{each}").TINY for each in naming)
+    return next(table[row] for table in tables if row in table)
