@@ -19,7 +19,7 @@ steps/: The node functions, by what they do; each imports what it needs when it 
 
 from .steps.audio import load_audio, save_audio
 from .steps.canvas import empty_latents, upscale_latents
-from .steps.decoding import decode, decode_video, video_frames
+from .steps.decoding import decode, decode_audio, decode_video, video_frames
 from .steps.denoising import denoise, sampler_options
 from .steps.encoding import encode_image, encode_text
 from .steps.masks import blur_mask, load_mask, outpaint
@@ -34,6 +34,7 @@ __all__ = [
     "blur_mask",
     "choose_text",
     "decode",
+    "decode_audio",
     "decode_video",
     "denoise",
     "empty_latents",

@@ -8,7 +8,7 @@ from .graph.spec import NodeSpec, read_spec
 from .hosts.comfyui import comfy_title, node_class
 from .steps.audio import audio_fingerprint, load_audio, save_audio
 from .steps.canvas import empty_latents, empty_sketch, upscale_latents, upscale_sketch
-from .steps.decoding import decode, decode_video, video_frames
+from .steps.decoding import decode, decode_audio, decode_video, video_frames
 from .steps.denoising import denoise, denoise_sketch, denoises, sampler_options
 from .steps.encoding import encode_image, encode_text, image_sketch, text_sketch
 from .steps.masks import blur_mask, load_mask, outpaint
@@ -71,6 +71,7 @@ NODE_CLASS_MAPPINGS = {
     "LoomSamplerOptions": node_class(read_spec(sampler_options, title="Sampler Options", category="denoise")),
     "LoomDecode": node_class(read_spec(decode, title="Decode", category="decode", uses_device=True)),
     "LoomDecodeVideo": node_class(read_spec(decode_video, title="Decode Video", category="decode", uses_device=True)),
+    "LoomDecodeAudio": node_class(read_spec(decode_audio, title="Decode Audio", category="decode", uses_device=True)),
     "LoomVideoFrames": node_class(read_spec(video_frames, title="Video Frames", category="picture")),
     "LoomLoadImage": node_class(
         read_spec(load_image, title="Load Image", category="picture", fingerprint=image_fingerprint)

@@ -12,7 +12,7 @@ preview: Previews: latents to a small picture by one matrix, fitted by least squ
 requests: What each stage is asked for: made once, checked once, passed as it is in one process and as plain data to
     ranks.
 shape: Which widths, heights and lengths a model can paint; found from its configs, without torch.
-stages: The four stages from prompt to pixels: functions from a request to a value, called by name in any process.
+stages: The stages from prompt to pixels and sound: functions from a request to a value, called by name in any process.
 values: The values on wires: small frozen descriptions, and handles to the tensors that nodes pass on.
 verify: Does a plan give the user's own model what one process gives? A small call, done both ways.
 bobbin/: bobbin: the built-in text-to-image model, tiny, in the FLUX architecture.

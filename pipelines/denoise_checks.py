@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .denoising import guidance as guiding
 from .denoising import schedulers
 from .families import FAMILIES
 from .models.folder import read_index
 from .requests import Denoise
-from .shape import check_frames, check_mask, check_size
-from .values import Model
+from .shape import check_fps, check_frames, check_mask, check_size
+from .values import Latents, Model
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 logger = logging.getLogger("latentloom")
 
@@ -30,6 +34,7 @@ def check_denoise(request: Denoise) -> None:
     check_family(model, latents.family, what="latents were made")
     check_size(model, latents.width, latents.height)
     check_frames(model, latents.frames)
+    check_fps(model, latents.fps)
     check_mask(model, latents, request.mask)
     schedulers.check(request.sampling)
     guiding.check(request.sampling)
@@ -72,6 +77,21 @@ def _why_whole(model: Model) -> str:
     if family.takes_image == "nothing":
         return f"{family.title} makes everything from noise; set strength to 1"
     return "the canvas is empty; put a picture on it with Encode Image, or set strength to 1"
+
+
+def check_sound(model: Model, latents: Latents) -> Tensor:
+    """The sound of the latents. Raises `ValueError` where there is none."""
+    family = FAMILIES[model.family]
+    if not family.has_sound:
+        able = ", ".join(each.title for each in FAMILIES.values() if each.has_sound)
+        raise ValueError(
+            f"{family.title} makes no sound; take Decode Audio away, or choose a model of one of these families: {able}"
+        )
+    if latents.sound is None:
+        raise ValueError(
+            "the latents are an empty canvas, which sounds like nothing; put a Denoise before Decode Audio"
+        )
+    return latents.sound
 
 
 def check_family(model: Model, family: str, *, what: str) -> None:

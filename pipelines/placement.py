@@ -27,10 +27,10 @@ from .place import named_plan
 from .planning.memory import SPLIT_PIXELS
 from .planning.plans import auto_plan
 from .pools import POOLS, preloads
-from .requests import Decode, Denoise, EncodeImage, EncodeText, Request
+from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request
 from .shape import check_frames, check_mask, check_size
 from .spreading.measured import reset_peak
-from .values import Conditioning, Image, Latents, Model, Place, Video, from_plain, to_plain
+from .values import Audio, Conditioning, Image, Latents, Model, Place, Video, from_plain, to_plain
 
 if TYPE_CHECKING:
     from .cluster.cluster import Cluster
@@ -41,7 +41,7 @@ V = TypeVar("V")
 
 
 def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditioning:
-    """Do `stages.encode_text` where the model works; the other three functions are the other stages."""
+    """Do `stages.encode_text` where the model works; the next functions are the other stages."""
     return _run(request, Conditioning, progress, lane="side")
 
 
@@ -67,6 +67,10 @@ def decode(request: Decode, progress: Progress = SILENT) -> Image | Video:
     if num_ranks == 1:
         return _run(request, shown, progress, lane="side", rank=-1)
     return _run(request.resolved(split=num_ranks), shown, progress, num_ranks=num_ranks)
+
+
+def decode_audio(request: DecodeAudio, progress: Progress = SILENT) -> Audio:
+    return _run(request, Audio, progress, lane="side", rank=-1)
 
 
 def run_whole(

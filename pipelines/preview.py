@@ -27,6 +27,8 @@ MAX_PICTURES = 4
 """How many pictures of a batch are shown, side by side."""
 MAX_MATRICES = 32
 CHART_LATENTS = 16
+IMAGENET = {"AutoencoderKLMiniMaxH3": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))}
+"""Mean and deviation of the pixels that a VAE takes, where they are not -1..1."""
 _MATRICES: dict[str, Tensor | None] = {}
 _KEEPING = threading.Lock()
 """The lock of the matrices, held while one is looked up or kept; two threads may fit the same one."""
@@ -109,7 +111,11 @@ def _encode(vae: Any, chart: Tensor) -> Tensor:
     """Normalised latents C H W of a picture: by a shift and a scale, a mean and a deviation of each channel, or those
     of each place in patches (FLUX.2)."""
     config = vae.config
-    pixels = (2 * chart[None] - 1).to(vae.device, vae.dtype)  # 1 3 H W
+    pixels = 2 * chart[None] - 1  # 1 3 H W
+    if type(vae).__name__ in IMAGENET:
+        mean, deviation = (torch.tensor(each).view(1, 3, 1, 1) for each in IMAGENET[type(vae).__name__])
+        pixels = (chart[None] - mean) / deviation
+    pixels = pixels.to(vae.device, vae.dtype)
     if config.get("in_channels") == 4:
         pixels = F.pad(pixels, (0, 0, 0, 0, 0, 1), value=1.0)  # opaque
     if has_frames(config):

@@ -18,7 +18,7 @@ from ..parallel.errors import did_you_mean
 from ..parallel.plan import ParallelPlan
 from .values import Conditioning, Image, Latents, Mask, Model, Sampling, StepCache, check_names, field_types, from_plain
 
-Stage = Literal["encode_text", "encode_image", "denoise", "decode"]
+Stage = Literal["encode_text", "encode_image", "denoise", "decode", "decode_audio"]
 MAX_STEPS = 1000
 NUM_SEEDS = 2**64
 
@@ -109,6 +109,14 @@ class Decode(Request):
     latents: Latents
     split: int = 1
     """How many ranks of the process group share the rows; each is given the same request."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DecodeAudio(Request):
+    """Denoised latents whose sound is to be heard."""
+
+    stage: ClassVar[Stage] = "decode_audio"
+    latents: Latents
 
 
 R = TypeVar("R", bound=Request)

@@ -5,6 +5,7 @@ Sides are multiples of what the VAE and the transformer's patches take together,
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from pathlib import Path
 
@@ -31,14 +32,29 @@ def check_size(model: Model, width: int, height: int) -> None:
 
 def check_frames(model: Model, frames: int) -> None:
     """Raises `ValueError` naming the nearest lengths that fit."""
-    multiple = FAMILIES[model.family].frame_multiple
-    if not multiple and frames != 1:
-        raise ValueError(f"frames is {frames}, but {model.source} makes pictures; set frames to 0 or 1")
-    if multiple and (frames < 1 or (frames - 1) % multiple):
-        low = max(0, (frames - 1) // multiple) * multiple + 1
+    family = FAMILIES[model.family]
+    multiple, rest, least, most = family.frame_multiple, family.frame_rest, family.least_frames, family.most_frames
+    if not multiple:
+        if frames != 1:
+            raise ValueError(f"frames is {frames}, but {model.source} makes pictures; set frames to 0 or 1")
+        return
+    if not least <= frames <= (most or math.inf) or (frames - rest) % multiple:
+        near = min(max(frames, least), most - multiple) if most else max(frames, least)
+        low = (near - rest) // multiple * multiple + rest
+        span = f", from {least} to {most}" if most else ""
         raise ValueError(
-            f"frames is {frames}; {model.source} makes videos of {multiple}k + 1 frames, "
+            f"frames is {frames}; {model.source} makes videos of {multiple}k + {rest} frames{span}, "
             f"such as {low} or {low + multiple}"
+        )
+
+
+def check_fps(model: Model, fps: float) -> None:
+    """Raises `ValueError` for a rate that is not the model's, where it has but one; 0 stands for its own."""
+    family = FAMILIES[model.family]
+    if fps and family.fps and fps != family.fps:
+        raise ValueError(
+            f"fps is {fps:g}, but {family.title} makes {family.fps:g} frames a second, and its sound to them; "
+            "set fps to 0"
         )
 
 
@@ -81,6 +97,7 @@ def empty_canvas(model: Model, *, width: int, height: int, frames: int, fps: flo
     width, height, frames = width or card.width, height or card.height, frames or card.frames
     check_size(model, width, height)
     check_frames(model, frames)
+    check_fps(model, fps)
     if batch < 1:
         raise ValueError(f"batch is {batch}; paint at least 1 picture")
     return Latents(family=model.family, width=width, height=height, frames=frames, fps=fps or card.fps, batch=batch)

@@ -1,4 +1,4 @@
-"""The four stages from prompt to pixels: functions from a request to a value, called by name in any process.
+"""The stages from prompt to pixels and sound: functions from a request to a value, called by name in any process.
 
 A stage checks what the user controls, loads what it needs and nothing else, and lets the model's family do the work.
 What it is asked for is a request, or the fields of one by name or as plain data: `denoise(model=..., seed=7, ...)`.
@@ -24,7 +24,7 @@ from . import preview
 from .components.loading import torch_dtype
 from .components.shell import shells
 from .components.store import store
-from .denoise_checks import check_denoise, check_family, check_guidance
+from .denoise_checks import check_denoise, check_family, check_guidance, check_sound
 from .denoising import quiet  # noqa: F401 (quiet for what it silences)
 from .denoising.noise import generators, seeds_of
 from .denoising.step_cache import cached, check_step_cache
@@ -33,12 +33,12 @@ from .finite import check_finite
 from .models.describe import card_of
 from .models.folder import read_config, read_index
 from .out_of_memory import told_by
-from .requests import Decode, Denoise, EncodeImage, EncodeText, Stage, made
+from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
 from .shape import check_frames, check_size
 from .spreading.measured import finish, measured
 from .spreading.transformer import sharded_parts
 from .spreading.vae import split_over
-from .values import Conditioning, Image, Latents, Mask, Model, Video
+from .values import Audio, Conditioning, Image, Latents, Mask, Model, Video
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -150,7 +150,7 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
             sharded_parts(parts, request.plan) as parts,
             cached(parts, request),
         ):
-            tensor = family_module(model.family).denoise(
+            painted = family_module(model.family).denoise(
                 parts,
                 request.resolved(
                     conditioning=_conditioning_on_device(request.conditioning, model),
@@ -161,8 +161,15 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
                 generators=generators(seeds),
                 on_step=_reporting(model, progress),
             )
-        check_finite({"tensor": tensor}, parts, model, what="the denoised latents")
-    return dataclasses.replace(latents, tensor=tensor.detach().cpu(), seeds=seeds, extras={})
+        tensor, sound = painted if isinstance(painted, tuple) else (painted, None)
+        check_finite({"tensor": tensor, "sound": sound}, parts, model, what="the denoised latents")
+    return dataclasses.replace(
+        latents,
+        tensor=tensor.detach().cpu(),
+        sound=None if sound is None else sound.detach().cpu(),
+        seeds=seeds,
+        extras={},
+    )
 
 
 def decode(request: Decode | Mapping[str, Any] = NOTHING, progress: Progress = SILENT, **fields: Any) -> Image | Video:
@@ -194,11 +201,31 @@ def decode(request: Decode | Mapping[str, Any] = NOTHING, progress: Progress = S
     return Video(pixels=pixels, fps=latents.fps or card_of(model).fps)
 
 
+def decode_audio(
+    request: DecodeAudio | Mapping[str, Any] = NOTHING, progress: Progress = SILENT, **fields: Any
+) -> Audio:
+    """What denoised latents sound like, of a model that makes sound beside its videos."""
+    request = made(DecodeAudio, request, fields)
+    model, latents = request.model, request.latents
+    check_family(model, latents.family, what="latents were made")
+    sound = check_sound(model, latents)
+    with (
+        _stage(model, f"decoding the sound of {latents.batch} of {latents.frames} frames"),
+        _loaded(model, "decode_audio", progress) as parts,
+    ):
+        progress.phase("decoding sound")
+        with measured(ONE_RANK, progress, device=model.device):
+            waveform, rate = family_module(model.family).decode_audio(parts, request, sound=sound.to(model.device))
+        check_finite({"waveform": waveform}, parts, model, what="the decoded sound")
+    return Audio(waveform=waveform.detach().float().cpu().clamp(-1, 1), rate=rate)
+
+
 STAGES: Mapping[Stage, Callable[..., Any]] = {
     "encode_text": encode_text,
     "encode_image": encode_image,
     "denoise": denoise,
     "decode": decode,
+    "decode_audio": decode_audio,
 }
 """Each stage by the name that its request carries."""
 

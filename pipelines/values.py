@@ -93,7 +93,8 @@ class Conditioning:
 class Latents:
     """A picture or video in a model's latent space, with its geometry in pixels.
 
-    `tensor` is None for an empty canvas. `extras` holds what an image-to-video model is told about the first frame.
+    `tensor` is None for an empty canvas. `sound` is what a model that makes sound as well painted beside it, in its
+    family's own form: a row for each video. `extras` holds what an image-to-video model is told about the first frame.
     """
 
     family: str
@@ -104,6 +105,7 @@ class Latents:
     batch: int = 1
     seeds: tuple[int, ...] = ()
     tensor: Tensor | None = None
+    sound: Tensor | None = None
     extras: Mapping[str, Tensor] = field(default_factory=dict)
 
 

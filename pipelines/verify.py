@@ -261,8 +261,9 @@ def _canvas(model: Model, width: int, height: int) -> Latents:
     from .shape import empty_canvas
 
     family, multiple = FAMILIES[model.family], size_multiple(model)
-    small = max(multiple, PIXELS // multiple * multiple)
-    frames = family.frame_multiple + 1 if family.frame_multiple else 1
+    side = PIXELS if family.least_frames == 1 else PIXELS // 4  # the more frames, the fewer pixels
+    small = max(multiple, side // multiple * multiple)
+    frames = max(family.frame_multiple + family.frame_rest, family.least_frames) if family.frame_multiple else 1
     # not square: rows and columns that are mixed up show
     return empty_canvas(model, width=width or small, height=height or small + multiple, frames=frames, fps=0.0, batch=1)
 

@@ -21,13 +21,14 @@ ROOT_NAMES = {
 }
 """Of `latentloom`."""
 
-STAGES = {"encode_text", "encode_image", "denoise", "decode"}
+STAGES = {"encode_text", "encode_image", "denoise", "decode", "decode_audio"}
 """Of `latentloom.stages`."""
 
 NODES = {
     "LoomBlurMask": "blur_mask",
     "LoomChooseText": "choose_text",
     "LoomDecode": "decode",
+    "LoomDecodeAudio": "decode_audio",
     "LoomDecodeVideo": "decode_video",
     "LoomDenoise": "denoise",
     "LoomEmptyLatents": "empty_latents",

@@ -3,7 +3,7 @@
 arguments: A node called by hand: each argument is checked against the node's own sockets before anything is done.
 audio: Load Audio and Save Audio: sounds from files and as files.
 canvas: Empty Latents and Upscale Latents: the canvas that denoising paints on.
-decoding: Decode, Decode Video and Video Frames: from latents to what can be seen.
+decoding: Decode, Decode Video, Decode Audio and Video Frames: from latents to what can be seen and heard.
 denoising: Denoise and Sampler Options: walk from noise to latents, step by step.
 encoding: Encode Text and Encode Image: turn what a person gives into what a model is steered by.
 masks: Mask steps: Load Mask, Grow and Blur Mask, and Outpaint.

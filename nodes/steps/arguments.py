@@ -28,7 +28,7 @@ MAKERS = {
     "Image": "load_image or decode",
     "Mask": "load_mask, blur_mask or outpaint",
     "Video": "decode_video or load_video",
-    "Audio": "load_audio",
+    "Audio": "load_audio or decode_audio",
     "Sampling": "sampler_options",
     "Saved": "save_image",
 }

@@ -1,10 +1,10 @@
-"""Decode, Decode Video and Video Frames: from latents to what can be seen."""
+"""Decode, Decode Video, Decode Audio and Video Frames: from latents to what can be seen and heard."""
 
 from __future__ import annotations
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
-from ...pipelines.values import Image, Latents, Model, Video
+from ...pipelines.values import Audio, Image, Latents, Model, Video
 from .arguments import checked
 
 
@@ -24,6 +24,14 @@ def decode_video(model: Model, latents: Latents, *, progress: Progress = SILENT)
     if not isinstance(shown, Video):
         raise ValueError(f"{model.source} makes pictures; use Decode instead of Decode Video")
     return shown
+
+
+@checked
+def decode_audio(model: Model, latents: Latents, *, progress: Progress = SILENT) -> Audio:
+    """The sound that a model painted beside its clips, for Save Audio, or for Save Video with them."""
+    from ...pipelines import placement
+
+    return placement.decode_audio(requests.DecodeAudio(model=model, latents=latents), progress)
 
 
 @checked

@@ -20,6 +20,7 @@ from diffusers.modular_pipelines.modular_pipeline import (
 
 from ...parallel.errors import is_out_of_memory
 from . import quiet  # noqa: F401 (imported for what it silences)
+from .schedulers import UPWARD
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -171,10 +172,13 @@ def _nested(block: ModularPipelineBlocks) -> Iterator[ModularPipelineBlocks]:
 def _estimate(scheduler: Any, state: Any) -> Callable[[], Tensor]:
     """The finished latents as these foretell them: a flow's straight line from here to no noise."""
     latents, flow = state.latents, getattr(state, "noise_pred", None)
+    if flow is not None and flow.shape == (1, *latents.shape):
+        flow = flow[0]  # of one sequence of tokens
     if flow is None or flow.shape != latents.shape:
         return lambda: latents
     sigmas, index = scheduler.sigmas, scheduler.step_index  # read only if asked: reading waits for the device
-    return lambda: latents - float(sigmas[index]) * flow
+    sign = 1 if type(scheduler).__name__ in UPWARD else -1
+    return lambda: latents + sign * float(sigmas[index]) * flow
 
 
 def _as_it_is(latents: Tensor) -> Tensor:

@@ -1,11 +1,12 @@
 """What diffusers and transformers log that says nothing to our users, or that we say better: kept off their screens.
 
-Importing this module is enough: it adds filters to their loggers, which let everything else through.
+Importing this module is enough: it adds filters to their loggers, and to warnings, which let everything else through.
 """
 
 from __future__ import annotations
 
 import logging
+import warnings
 
 CUT = "The following part of your input was truncated"
 QUIET: dict[str, tuple[str, ...]] = {
@@ -26,5 +27,7 @@ def _silence(logger: str, beginnings: tuple[str, ...]) -> None:
     logging.getLogger(logger).addFilter(lambda record: not record.getMessage().startswith(beginnings))
 
 
+# of diffusers' VAEs of sounds
+warnings.filterwarnings("ignore", message=".*weight_norm. is deprecated", category=FutureWarning)
 for _logger, _beginnings in QUIET.items():
     _silence(_logger, _beginnings)

@@ -38,6 +38,14 @@ PLAIN = {
 def choose(model_scheduler: Any, sampling: Sampling) -> Any:
     """A fresh scheduler for one denoise, from the scheduler that came with the model."""
     check(sampling)
+    name = type(model_scheduler).__name__
+    if name in UPWARD:
+        if sampling.scheduler != "model" or sampling.sigmas:
+            raise ValueError(
+                f"this model's scheduler, {name}, has levels for picture and sound that no other solver follows; "
+                "set scheduler to model and leave sigmas empty"
+            )
+        return _levels(model_scheduler, sampling)
     own = _own_solver(model_scheduler, sampling)
     levels = _levels(model_scheduler, sampling)
     if sampling.scheduler in ("model", own) and not sampling.sigmas:
@@ -184,3 +192,5 @@ def _place_multistep(inner: Any, table: Tensor, device: Any) -> None:
 SOLVERS = {"euler": _euler, "heun": _heun, "unipc": _unipc, "dpm++2m": _dpm}
 OWN = {"FlowMatchEulerDiscreteScheduler": "euler", "UniPCMultistepScheduler": "unipc"}
 """The schedulers that models come with, and which solver each is."""
+UPWARD = ("MiniMaxH3Scheduler",)
+"""Flows that count time up to the picture, to which their predictions point."""

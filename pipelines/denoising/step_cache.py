@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 HAVE_THRESHOLD = ("first_block", "mag", "sea")
 CALIBRATED = {"FluxTransformer2DModel": {"num_layers": 19, "num_single_layers": 38}}
 """The transformers for which diffusers ships MagCache's ratios: FLUX.1 dev and schnell."""
+WITHOUT_GUIDER = ("MiniMaxH3Transformer3DModel",)
+"""Transformers that no guider asks, which would tell a cache the branch and the step."""
 ATTENTION = (r"(?:.*_)?blocks\.\d+\.attn\d*",)
 """What TaylorSeer predicts. Diffusers' own patterns leave out Wan, whose attention is called attn1 and attn2."""
 
@@ -116,7 +118,7 @@ def _check_scheduler(scheduler: Any, request: Denoise) -> None:
 
 def _check_transformer(transformer: Any, kind: StepCache) -> None:
     name = type(transformer).__name__
-    if not hasattr(transformer, "enable_cache"):
+    if not hasattr(transformer, "enable_cache") or name in WITHOUT_GUIDER:
         raise ValueError(f"step_cache is {kind}, but diffusers has no step cache for {name}; set step_cache to none")
     if name.startswith("FSDP"):  # how FSDP names the class when it has the weights
         raise ValueError(

@@ -5,7 +5,7 @@ noise and takes it away, one that decodes. What a stage hands on is what its blo
 as an input: read from the blocks, not written by hand. Of a list `name` the tensors are called `name.0`, `name.1`.
 """
 
-# B pictures, F latent frames, C channels, H W latent height and width
+# B pictures, F latent frames, C channels, H W latent height and width, N latents of a sound, S samples
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from .checks import check_text_length, repeated
 from .family import Family, OnStep, Parts
-from .row import LEVELS, Row, has_frames, latent_width
+from .row import LEVELS, Row, has_frames, latent_width, sound_rate
 
 if TYPE_CHECKING:
     from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
     from torch import Generator, Tensor
 
-    from ..requests import Decode, Denoise, EncodeImage, EncodeText
+    from ..requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText
     from ..values import Latents
 
 logger = logging.getLogger("latentloom")
@@ -92,18 +92,43 @@ class ByBlocks:
         latents = found["image_latents"]
         return latents.squeeze(2) if latents.ndim == 5 else latents, {}  # B C H W
 
-    def denoise(self, parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep) -> Tensor:
+    def denoise(
+        self, parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        import torch
+
+        self._check_start(parts, request)
+        if not self.row.one_by_one:
+            tensor, sound = self._painted(parts, request, generators, on_step)
+            return tensor if sound is None else (tensor, sound)
+        count = len(generators)
+        each = [
+            self._painted(parts, request, [generator], _of_several(on_step, place, count))
+            for place, generator in enumerate(generators)
+        ]
+        tensor = torch.cat([tensor for tensor, _ in each])
+        sounds = [sound for _, sound in each if sound is not None]
+        return (tensor, torch.stack(sounds)) if sounds else tensor
+
+    def _painted(
+        self, parts: Parts, request: Denoise, generators: list[Generator], on_step: OnStep
+    ) -> tuple[Tensor, Tensor | None]:
+        """Latents and, of a row with sound, those of the sound: as many as there are generators."""
         from ..denoising.blocks import made_by_config, run
         from ..denoising.guidance import guider, is_guided
         from ..denoising.schedulers import choose
+        from ..values import Sampling
 
         row, latents, conditioning = self.row, request.latents, request.conditioning
-        self._check_start(parts, request)
         block = self._group(parts, "denoise")
         scheduler = choose(parts.get("scheduler") or made_by_config(block, "scheduler"), request.sampling)
+        solvers = {"scheduler": scheduler}
+        if "audio_scheduler" in parts:
+            solvers["audio_scheduler"] = choose(parts["audio_scheduler"], Sampling())
         given: dict[str, Any] = {**conditioning.positive, **latents.extras}
         if is_guided(request.guidance) and conditioning.negative is not None:
             given |= {NEGATIVE + name: tensor for name, tensor in conditioning.negative.items()}
+        given |= {name: given[name].cpu() for name in row.kept_on_cpu}
         given = _listed(repeated(given, len(generators)))
         given |= {
             "height": latents.height,
@@ -118,15 +143,16 @@ class ByBlocks:
         if latents.tensor is not None:
             given |= {"image_latents": latents.tensor, "strength": request.strength}
         own = guider(request.guidance, request.sampling, order=scheduler.order, adds=row.adds_guidance)
-        made = run(
+        found = run(
             block,
-            {**parts, "scheduler": scheduler, "guider": own},
+            {**parts, **solvers, "guider": own},
             inputs=_known(block, given),
-            outputs=("latents",),
+            outputs=("latents", "audio_latents") if row.sound else ("latents",),
             on_step=on_step,
             unpack=lambda tokens: self._unpacked(parts, latents, tokens),
-        )["latents"]
-        return made.squeeze(2) if row.output == "image" and made.ndim == 5 else made
+        )
+        made = found["latents"]
+        return made.squeeze(2) if row.output == "image" and made.ndim == 5 else made, found.get("audio_latents")
 
     def decode(self, parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
         from ..denoising.blocks import run
@@ -143,8 +169,21 @@ class ByBlocks:
             "output_type": "pt",
         }
         name = f"{self.row.output}s"
+        if self.row.sound:
+            block = _leaf(block, name)
         pixels = run(block, parts, inputs=_known(block, given), outputs=(name,))[name]
         return pixels.movedim(1 if self.row.output == "image" else 2, -1)  # B H W C, B F H W C
+
+    def decode_audio(self, parts: Parts, request: DecodeAudio, *, sound: Tensor) -> tuple[Tensor, int]:
+        import torch
+
+        from ..denoising.blocks import run
+
+        block = _leaf(self._group(parts, "decode"), "audio")
+        each = sound.unbind() if self.row.one_by_one else [sound]
+        given = ({"audio_latents": latents, "output_type": "pt"} for latents in each)
+        heard = [run(block, parts, inputs=_known(block, one), outputs=("audio",))["audio"] for one in given]
+        return torch.cat(heard), sound_rate(parts["config"], title=self.row.title)
 
     def _group(self, parts: Parts, stage: str) -> ModularPipelineBlocks:
         """The family's blocks without those of other stages."""
@@ -169,6 +208,12 @@ class ByBlocks:
         from .prompt import warn_if_cut
 
         row, length = self.row, request.text_length
+        if not row.longest_text:
+            if length:
+                raise ValueError(
+                    f"text length {length}: {row.title} reads all of a text, however long; set text length to 0"
+                )
+            return
         if row.text_is_fixed and length != row.longest_text:
             raise ValueError(
                 f"text length {length}: {row.title} always reads {row.longest_text} tokens; set text length to 0"
@@ -182,6 +227,8 @@ class ByBlocks:
         row, levels = self.row, parts["model_index"].get(LEVELS)
         if request.latents.tensor is not None and row.takes_image != "start":
             raise ValueError(f"{row.title} starts from noise, but got finished latents; give it an empty canvas")
+        if request.steps < row.least_steps:
+            raise ValueError(f"steps is {request.steps}; {row.title} needs {row.least_steps} or more")
         if levels and request.steps != len(levels) and not request.sampling.sigmas:
             raise ValueError(
                 f"steps is {request.steps}, but {row.title} was distilled for {len(levels)} noise levels of its own; "
@@ -189,19 +236,36 @@ class ByBlocks:
             )
 
     def _unpacked(self, parts: Parts, latents: Latents, tokens: Tensor) -> Tensor:
-        """What a loop holds, as B C F H W: of B tokens C*P*P or B C*P*P H/P W/P each token is P x P latents."""
+        """What a loop holds, as B C F H W: of B tokens C*P*P or B C*P*P H/P W/P each token is P x P latents.
+
+        Tokens without B are those of one video.
+        """
         from torch.nn.functional import pixel_shuffle
 
         vae, patch = parts["config"]("vae"), self.row.patch
         if tokens.ndim == 4:
             is_packed = tokens.shape[1] == vae.get("latent_channels", 0) * patch**2
             return pixel_shuffle(tokens, patch) if is_packed else tokens
+        if tokens.ndim == 2:
+            tokens = tokens.unsqueeze(0)
         if tokens.ndim != 3:
             return tokens
         multiple = patch * latent_width(vae)
         rows, columns = latents.height // multiple, latents.width // multiple
         grid = tokens.unflatten(1, (-1, rows, columns)).unflatten(4, (-1, patch, patch))  # B F H/P W/P C P P
         return grid.permute(0, 4, 1, 2, 5, 3, 6).flatten(5, 6).flatten(3, 4)  # B C F H W
+
+
+def _leaf(block: ModularPipelineBlocks, output: str) -> ModularPipelineBlocks:
+    """The first of its blocks without others inside that makes this."""
+    if not block.sub_blocks:
+        return block
+    return next(_leaf(each, output) for each in block.sub_blocks.values() if output in _made_by(each))
+
+
+def _of_several(on_step: OnStep, place: int, count: int) -> OnStep:
+    """For the video at that place of several, which are made one after the other."""
+    return lambda done, total, current: on_step(place * total + done, count * total, current)
 
 
 def _known(block: ModularPipelineBlocks, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a model family is: data that says which folders it reads and what it needs, and four stage functions.
+"""What a model family is: data that says which folders it reads and what it needs, and its stage functions.
 
 `Parts` of the denoise stage also hold `"vae.config"` (the VAE's config: the stage never loads its weights), and those
 of every stage hold `"model_index"`, the entries of model_index.json (`boundary_ratio` and the like), `"config"`, which
@@ -16,7 +16,7 @@ from .card import Card
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from ..requests import Decode, Denoise, EncodeImage, EncodeText, Stage
+    from ..requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage
 
 Parts = Mapping[str, Any]
 """A model's loaded components by the names of its `model_index.json`; absent optional ones are missing."""
@@ -35,17 +35,30 @@ class Family:
     """The `_class_name`s of `model_index.json` that this family reads."""
     output: Literal["image", "video"]
     components: Mapping[Stage, tuple[str, ...]]
-    """What each stage loads, and nothing else; a name ending in `?` may be absent from a model."""
+    """What each stage loads, and nothing else; a name ending in `?` may be absent from a model. Only a family with
+    sound has `decode_audio`."""
     card: Callable[[Mapping[str, Any], Callable[[str], Mapping[str, Any]]], Card]
     """(model_index, reader of a component's config by name) -> defaults of this model."""
     size_multiple: Callable[[Callable[[str], Mapping[str, Any]]], int]
     """Pixels that width and height must be a multiple of, from the component configs."""
     frame_multiple: int = 0
-    """Video lengths are a multiple of this plus one; 0 for pictures."""
+    """Video lengths are a multiple of this plus `frame_rest`; 0 for pictures."""
+    frame_rest: int = 1
+    least_frames: int = 1
+    most_frames: int = 0
+    """0 is any number."""
+    latent_frames: int = 1
+    """How many frames of latents `frame_multiple` frames are."""
+    fps: float = 0.0
+    """Frames a second of all its videos; 0 where that is a choice."""
     takes_image: Literal["start", "first_frame", "nothing"] = "start"
     """What an input picture is to it: where denoising starts (strength), the first frame of a video, or no input."""
     takes_mask: bool = False
     """Whether a part of the start picture can be kept while the rest is painted anew."""
+
+    @property
+    def has_sound(self) -> bool:
+        return "decode_audio" in self.components
 
 
 class FamilyModule(Protocol):
@@ -65,10 +78,22 @@ class FamilyModule(Protocol):
         """(normalised latents or None, extras) of pictures B H W C in 0..1."""
         ...
 
-    def denoise(self, parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep) -> Tensor:
-        """Normalised latents, B C H W or B C F H W. One CPU generator per picture makes its noise."""
+    def denoise(
+        self, parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Normalised latents, B C H W or B C F H W; of a family with sound these and the sound's, a row for each video.
+
+        One CPU generator per picture makes its noise.
+        """
         ...
 
     def decode(self, parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
         """Pixels in 0..1: B H W C, or B F H W C from a video family; `tensor` is that of the latents, on the device."""
+        ...
+
+    def decode_audio(self, parts: Parts, request: DecodeAudio, *, sound: Tensor) -> tuple[Tensor, int]:
+        """Of a family with sound: B C S in -1..1, and samples a second; `sound` is that of the latents, on the device.
+
+        Modules of other families have no such function.
+        """
         ...

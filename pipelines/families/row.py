@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -15,6 +16,23 @@ from .family import Family
 
 LEVELS = "sample_sigmas"
 """Entry of model_index.json: the noise levels that a model was distilled for, and no others."""
+TEMPORAL = (
+    "temperal_downsample",
+    "temporal_compression_ratio",
+    "spatio_temporal_scaling",
+    "temporal_downsample_factors",
+)
+"""Entries of which configs of VAEs of videos have one."""
+RATES = (
+    ("vocoder", "output_sampling_rate"),
+    ("audio_vae", "sample_rate"),
+    ("audio_vae", "sampling_rate"),
+    ("sound_tokenizer", "sampling_rate"),
+    ("vae", "sampling_rate"),
+    ("vae", "sample_rate"),
+)
+"""Which part of a pipeline has the rate of its sounds, and what its config calls it. Of LTX-2 the vocoder, which comes
+last, and whose rate may be a multiple of that of `audio_vae`."""
 Configs = Callable[[str], Mapping[str, Any]]
 
 
@@ -42,16 +60,27 @@ class Row:
     variants: tuple[Variant, ...]
     """The first that fits is the model's."""
     longest_text: int
-    """Tokens that it reads at most; with `text_is_fixed` that is no choice."""
+    """Tokens that it reads at most; with `text_is_fixed` that is no choice. 0 is all of a text."""
     text_is_fixed: bool = False
     output: Literal["image", "video"] = "image"
     text: tuple[str, ...] = ("tokenizer", "text_encoder")
     """What the text stage loads; a name ending in `?` may be absent from a model."""
     image: tuple[str, ...] = ("vae",)
     denoise: tuple[str, ...] = ("transformer", "scheduler")
+    sound: tuple[str, ...] = ()
+    """What decoding its sound loads; none of a row without sound."""
+    least_steps: int = 1
+    one_by_one: bool = False
+    """Whether its blocks make one video at a time."""
     patch: int = 2
     """How many latents wide a token of the transformer is."""
     frame_multiple: int = 0
+    frame_rest: int = 1
+    least_frames: int = 1
+    most_frames: int = 0
+    latent_frames: int = 1
+    fps: float = 0.0
+    """These five as in `Family`."""
     takes_image: Literal["start", "first_frame", "nothing"] = "nothing"
     adds_guidance: bool = False
     """Whether guidance of g adds g times the branches' difference to the prompt's own prediction, rather than to the
@@ -60,6 +89,8 @@ class Row:
     """The name of the blocks' input that is distilled guidance."""
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     """What the text block has another value of, by the name of its attribute."""
+    kept_on_cpu: tuple[str, ...] = ()
+    """What its blocks make on the CPU and look for there, whatever device they work on."""
     fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Entries of model_index.json that diffusers' blocks have in their code: a model with others is refused."""
     differences: str = ""
@@ -93,10 +124,16 @@ class Row:
                 "encode_image": () if self.takes_image == "nothing" else self.image,
                 "denoise": self.denoise,
                 "decode": ("vae",),
+                **({"decode_audio": self.sound} if self.sound else {}),
             },
             card=lambda index, config: self.variant(index, config).card,
             size_multiple=lambda config: self.patch * latent_width(config("vae")),
             frame_multiple=self.frame_multiple,
+            frame_rest=self.frame_rest,
+            least_frames=self.least_frames,
+            most_frames=self.most_frames,
+            latent_frames=self.latent_frames,
+            fps=self.fps,
             takes_image=self.takes_image,
         )
 
@@ -106,6 +143,8 @@ def latent_width(vae: Mapping[str, Any]) -> int:
     for name in ("spatial_compression_ratio", "scale_factor_spatial"):
         if vae.get(name):
             return vae[name]
+    if "spatial_downsample_factors" in vae:
+        return math.prod(vae["spatial_downsample_factors"])
     if "spatio_temporal_scaling" in vae:  # LTX-Video, which cuts patches before anything else
         return vae["patch_size"] * 2 ** sum(vae["spatio_temporal_scaling"])
     if "temperal_downsample" in vae:
@@ -115,7 +154,15 @@ def latent_width(vae: Mapping[str, Any]) -> int:
 
 def has_frames(vae: Mapping[str, Any]) -> bool:
     """Whether it is a VAE of videos, to which a picture is a video of one frame."""
-    return any(name in vae for name in ("temperal_downsample", "temporal_compression_ratio", "spatio_temporal_scaling"))
+    return any(name in vae for name in TEMPORAL)
+
+
+def sound_rate(config: Configs, *, title: str) -> int:
+    """Samples a second of a model's sounds. Raises `ValueError` where no part says so."""
+    for part, name in RATES:
+        if name in (found := config(part)):
+            return int(found[name])
+    raise ValueError(f"no part of {title} says how many samples a second its sounds have; call it yourself")
 
 
 def _fits(variant: Variant, index: Mapping[str, Any], config: Configs) -> bool:

@@ -15,6 +15,7 @@ QWEN = "Qwen Research License"
 FLUX_2_DEV, FLUX_2_KLEIN = "FLUX.2 [dev] Non-Commercial License", "Apache-2.0 (4B), FLUX Non-Commercial License (9B)"
 FLUX_3_KLEIN = "FLUX Kommunity License"
 HUNYUAN, LIGHTRICKS = "Tencent Hunyuan Community License", "LTX-Video Open Weights License"
+MINIMAX = "MiniMax H3 Community License Agreement"
 FLUX_2_SYSTEM = (
     "You are an AI that reasons about image descriptions. You give structured responses focusing on object "
     "relationships, object\nattribution and actions without speculation."
@@ -137,6 +138,31 @@ LTX = Row(
     frame_multiple=8,
 )
 
+H3_CARD = Card(
+    name="MiniMax H3", licence=MINIMAX, width=1344, height=768, frames=124, fps=24.0, steps=50, text_length=0
+)
+MINIMAX_H3 = Row(
+    name="minimax_h3",
+    title="MiniMax H3",
+    pipelines=(),
+    variants=(Variant(H3_CARD, "MiniMaxH3ModularPipeline"),),
+    longest_text=0,
+    output="video",
+    text=("tokenizer", "processor", "text_encoder"),
+    denoise=("transformer", "scheduler", "audio_scheduler"),
+    sound=("audio_vae",),
+    least_steps=2,
+    one_by_one=True,
+    frame_multiple=17,
+    frame_rest=5,
+    least_frames=124,
+    most_frames=345,
+    latent_frames=5,
+    fps=24.0,
+    kept_on_cpu=("text_token_tags",),
+)
+
 ROWS: dict[str, Row] = {
-    row.name: row for row in (Z_IMAGE, QWEN_IMAGE_21, KREA_2, FLUX_2, FLUX_3, ERNIE_IMAGE, HUNYUAN_VIDEO_15, LTX)
+    row.name: row
+    for row in (Z_IMAGE, QWEN_IMAGE_21, KREA_2, FLUX_2, FLUX_3, ERNIE_IMAGE, HUNYUAN_VIDEO_15, LTX, MINIMAX_H3)
 }

@@ -203,7 +203,7 @@ def _of_modular(path: Path, index: Mapping[str, Any], home: str) -> dict[str, An
                     library, class_name = hint
                 found[name] = [library, class_name]
                 lies_at = (place.get("pretrained_model_name_or_path"), place.get("subfolder"))
-                is_own = bool(home) and lies_at == (home, name)
+                is_own = bool(home) and lies_at == (home, name) and (not loaded or name in loaded)
                 if not NAME.fullmatch(name) or not (is_own or (path.parent / name).is_dir()):
                     if loaded and name not in loaded:
                         found[name] = [None, None]

@@ -164,8 +164,8 @@ def fits(needs: Sequence[Need], devices: Sequence[str], memories: Mapping[str, i
 
 
 def _num_tokens(model: Model, canvas: Latents) -> int:
-    multiple, length = size_multiple(model), FAMILIES[model.family].frame_multiple
-    frames = (canvas.frames - 1) // length + 1 if length else 1
+    multiple, family = size_multiple(model), FAMILIES[model.family]
+    frames = -(-canvas.frames * family.latent_frames // family.frame_multiple) if family.frame_multiple else 1
     return frames * (canvas.width // multiple) * (canvas.height // multiple)
 
 

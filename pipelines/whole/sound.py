@@ -10,17 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..families.row import sound_rate
 from ..values import Audio
 
-RATES = (
-    ("vocoder", "output_sampling_rate"),
-    ("audio_vae", "sample_rate"),
-    ("sound_tokenizer", "sampling_rate"),
-    ("vae", "sampling_rate"),
-    ("vae", "sample_rate"),
-)
-"""Which part of a pipeline has the rate of its sounds, and what its config calls it. Of LTX-2 the vocoder, which comes
-last, and whose rate may be a multiple of that of `audio_vae`."""
 SOUNDS = ("audio", "audios", "sound")
 """What output classes call a sound."""
 RATE = "sampling_rate"
@@ -33,13 +25,7 @@ WITH_RATE = {"initial_audio_waveforms": "initial_audio_sampling_rate"}
 
 def rate_of(pipe: Any) -> int:
     """Samples a second of the sounds that it takes and gives. Raises `ValueError` where no part says so."""
-    for part, name in RATES:
-        config = getattr(getattr(pipe, part, None), "config", {})
-        if name in config:
-            return int(config[name])
-    raise ValueError(
-        f"no part of {type(pipe).__name__} says how many samples a second its sounds have; call it yourself"
-    )
+    return sound_rate(lambda part: getattr(getattr(pipe, part, None), "config", {}), title=type(pipe).__name__)
 
 
 def with_rate(pipe: Any, made: dict[str, Any]) -> dict[str, Any]:

@@ -33,12 +33,13 @@ def main(names: list[str]) -> None:
         for name in names or list(TINY_ROWS):
             row, folder = TINY_ROWS[name], write_tiny(name, Path(root) / name)
             model = to_plain(describe_model(str(folder), device="cpu"))
-            difference = (test_rows.ours(model, row) - test_rows.classic(folder, row)).abs().max()
+            both = zip(test_rows.ours(model, row), test_rows.classic(folder, row), strict=True)
+            differences = " ".join(f"{float((one - other).abs().max()):.1e}" for one, other in both)
             plans = (*PLANS, "cfg=2") if row.guidance > 1 else PLANS
             one, two = pair.run("bodies.rows:denoise_each_way", request_of(model, row), plans)
             assert [each.get("sum") for each in one] == [each.get("sum") for each in two], "ranks differ"
             found = [f"{each['plan']} {each['difference']:.1e} ({each['calls']})" for each in one[1:]]
-            print(f"{name:22} {float(difference):9.1e}  one ({one[0]['calls']}) {'  '.join(found)}", flush=True)
+            print(f"{name:22} {differences:>9}  one ({one[0]['calls']}) {'  '.join(found)}", flush=True)
 
 
 if __name__ == "__main__":

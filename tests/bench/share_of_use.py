@@ -65,7 +65,7 @@ NODES = {
     "LoRA": "LoomLoadModel",
 }
 """By input, what a workflow has for it; *Load LoRA* goes behind any *Load Model*."""
-SAVES = {"picture": "LoomSaveImage", "video": "LoomSaveVideo"}
+SAVES = {"picture": "LoomSaveImage", "video": "LoomSaveVideo", "sound": "LoomDecodeAudio"}
 TASKS = {
     *("text to picture", "edit", "reference to picture", "control to picture", "inpaint", "layers"),
     *("text to video", "first frame to video", "first and last frame to video", "reference to video"),

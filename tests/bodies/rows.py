@@ -5,25 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from torch import Tensor
+
 from bodies.guided import counted
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines import stages
+from latentloom.pipelines.values import Latents
 
 
 def denoise_each_way(rank: int, request: Mapping[str, Any], plans: Sequence[str]) -> list[dict[str, Any]]:
-    """How far each plan's latents are from those of this rank alone, and how often the transformer was called."""
+    """How far each plan's latents, of picture and sound, are from those of this rank alone, and how often the
+    transformer was called."""
     alone = counted(lambda: stages.denoise(dict(request)))
-    whole = alone["result"].tensor
+    whole = _tensors(alone["result"])
     found = [{"plan": "one", "calls": alone["forwards"]}]
     for plan in plans:
         split = counted(lambda plan=plan: stages.denoise({**request, "plan": ParallelPlan.parse(plan)}))
-        made = split["result"].tensor
+        made = _tensors(split["result"])
         found.append(
             {
                 "plan": plan,
-                "difference": float((made - whole).abs().max() / whole.abs().max()),
-                "sum": float(made.double().sum()),
+                "difference": max(
+                    float((one - other).abs().max() / other.abs().max()) for one, other in zip(made, whole, strict=True)
+                ),
+                "sum": sum(float(each.double().sum()) for each in made),
                 "calls": split["forwards"],
             }
         )
     return found
+
+
+def _tensors(latents: Latents) -> list[Tensor]:
+    assert latents.tensor is not None
+    return [latents.tensor] if latents.sound is None else [latents.tensor, latents.sound]

@@ -24,8 +24,6 @@ from latentloom.pipelines.whole.sound import heard, rate_of, resampled
 from zoo.pipelines import tiny_of
 from zoo.pipelines.tiny import build
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*weight_norm. is deprecated:FutureWarning")  # of AutoencoderOobleck
-
 
 @pytest.fixture(autouse=True, scope="module")
 def dropped() -> Iterator[None]:

@@ -130,6 +130,22 @@ def test_a_modular_repository_of_other_repositories_is_refused_before_the_weight
     assert not (hub.cache / "transformer").exists()
 
 
+def test_of_a_modular_repository_only_what_a_stage_loads_is_fetched(
+    tiny: Callable[[str], Path], tmp_path: Path
+) -> None:
+    hub = FakeHub(Path(shutil.copytree(tiny("minimax_h3"), tmp_path / "origin")), tmp_path / "cache")
+    shutil.copytree(hub.origin / "transformer", hub.origin / "transformer_ref")  # as large, for another task
+    index = json.loads((hub.origin / "modular_model_index.json").read_text())
+    for name, entry in index.items():
+        if isinstance(entry, list):
+            entry[:2] = entry[2]["type_hint"]
+            entry[2] |= {"pretrained_model_name_or_path": "org/name", "subfolder": name}
+    (hub.origin / "modular_model_index.json").write_text(json.dumps(index))
+    folder = pull("org/name", hub=hub, report=lambda line: None)
+    assert (folder / "transformer").exists() and (folder / "audio_vae").exists()
+    assert not (folder / "transformer_ref").exists()
+
+
 def test_a_repository_without_pipeline_or_safetensors_is_refused(hub: FakeHub) -> None:
     for path in hub.origin.rglob("*.safetensors"):
         path.rename(path.with_suffix(".bin"))

@@ -33,6 +33,9 @@ class TinyRow:
     width: int = 80
     height: int = 48
     frames: int = 1
+    steps: int = STEPS
+    passes: int = STEPS
+    """How many steps are told of these."""
     call: dict[str, Any] = field(default_factory=dict[str, Any])
     """What else the classic call takes."""
     stock: str = ""
@@ -54,7 +57,7 @@ def request_of(model: dict[str, Any], row: TinyRow) -> dict[str, Any]:
         "conditioning": to_plain(stages.encode_text(model=model, **text)),
         "latents": canvas,
         "seed": SEED,
-        "steps": STEPS,
+        "steps": row.steps,
         "guidance": row.guidance,
         "distilled_guidance": row.distilled,
     }
@@ -164,6 +167,80 @@ def ltx() -> Any:
     return ltx()
 
 
+def minimax_h3() -> Any:
+    """As diffusers makes and writes it: 50 layers of text are read, and the last is not."""
+    from diffusers import (
+        AutoencoderKLMiniMaxH3,
+        AutoencoderKLMiniMaxH3Audio,
+        MiniMaxH3Scheduler,
+        MiniMaxH3Transformer3DModel,
+    )
+    from transformers import Qwen3VLForConditionalGeneration, Qwen3VLProcessor
+
+    from latentloom.pipelines.denoising.blocks import blocks_of
+    from support.tiny_parts import qwen3_vl, qwen_processor
+    from support.tiny_tokenizers import chat_tokenizer
+
+    tokenizer = chat_tokenizer()
+    transformer = MiniMaxH3Transformer3DModel(
+        num_attention_heads=4,
+        attention_head_dim=16,
+        hidden_size=24,
+        num_layers=2,
+        num_refiner_layers=1,
+        ffn_dim=32,
+        in_channels=4,
+        audio_in_channels=6,
+        patch_size=(1, 2, 2),
+        text_dim=16,
+        freq_dim=8,
+        time_embed_hidden_dim=24,
+        time_embed_dim=16,
+        rope_freq_dim=2,
+    )
+    vae = AutoencoderKLMiniMaxH3(
+        latent_channels=4,
+        block_out_channels=(8, 8, 8),
+        layers_per_block=1,
+        spatial_downsample_factors=(2, 2, 2),
+        temporal_downsample_factors=(1, 2, 2),
+        norm_num_groups=4,
+        decoder_num_layers=1,
+        decoder_num_attention_heads=2,
+        decoder_attention_head_dim=8,
+        decoder_ffn_mult=2,
+        latents_mean=(0.1, -0.1, 0.2, 0.0),
+        latents_std=(1.5, 0.5, 1.0, 2.0),
+    )
+    audio_vae = AutoencoderKLMiniMaxH3Audio(
+        encoder_dim=4,
+        encoder_rates=(2, 4, 5, 5),
+        latent_dim=12,
+        latent_channels=6,
+        num_attention_heads=2,
+        decoder_dim=32,
+        decoder_rates=(5, 5, 4, 2),
+        decoder_kernel_sizes=(9, 9, 8, 4),
+        resblock_kernel_sizes=(3,),
+        resblock_dilation_sizes=((1, 3),),
+        sampling_rate=8000,  # 40 latents of 200 samples a second
+        latents_mean=[0.1] * 6,
+        latents_std=[1.2] * 6,
+    )
+    made = blocks_of("MiniMaxH3ModularPipeline").init_pipeline()
+    made.update_components(
+        scheduler=MiniMaxH3Scheduler(shift=12.0),
+        audio_scheduler=MiniMaxH3Scheduler(shift=3.0),
+        vae=vae,
+        audio_vae=audio_vae,
+        text_encoder=qwen3_vl(tokenizer, Qwen3VLForConditionalGeneration, layers=51, width=16),
+        tokenizer=tokenizer,
+        processor=qwen_processor(tokenizer, Qwen3VLProcessor, patch=16, most=3),
+        transformer=transformer,
+    )
+    return made
+
+
 def of_zoo(module: str, pipeline: str) -> Any:
     """As it is in the zoo, of that module only: the others import most of diffusers."""
     return importlib.import_module(f"zoo.pipelines.{module}").TINY[pipeline].make()
@@ -199,5 +276,6 @@ TINY_ROWS: dict[str, TinyRow] = {
     ),
     "ltx": TinyRow(make=lambda: of_zoo("ltx", "LTXPipeline"), guidance=3.0, frames=9, width=96, height=64),
     "ernie_image": TinyRow(make=lambda: of_zoo("other_image", "ErnieImagePipeline"), guidance=4.0, text_length=2048),
+    "minimax_h3": TinyRow(make=minimax_h3, text_length=0, frames=124, width=48, height=32, steps=3),
     "krea_2_turbo": TinyRow(make=lambda: krea_2(is_distilled=True)),
 }

@@ -1,0 +1,100 @@
+"""Latents of picture and sound: from a denoise to what is seen and heard, and what is refused on the way."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+
+from latentloom.nodes import decode_audio, empty_latents
+from latentloom.parallel.progress import Progress
+from latentloom.pipelines import stages
+from latentloom.pipelines.finite import NotFinite
+from latentloom.pipelines.planning.memory import work_of
+from latentloom.pipelines.values import Latents, Model, Sampling, from_plain, to_plain
+from support.tiny_rows import TINY_ROWS, request_of
+
+NAME = "minimax_h3"
+ROW = TINY_ROWS[NAME]
+
+
+class Counted(Progress):
+    def __init__(self) -> None:
+        self.steps: list[tuple[int, int]] = []
+
+    def step(self, done: int, total: int, preview: Any = None) -> None:
+        self.steps.append((done, total))
+
+
+@pytest.fixture(scope="module")
+def h3(model: Any) -> Model:
+    return from_plain(Model, model(NAME))
+
+
+@pytest.fixture(scope="module")
+def asked(h3: Model) -> dict[str, Any]:
+    return request_of(to_plain(h3), ROW)
+
+
+def test_each_video_of_a_batch_is_the_one_that_its_seed_makes_alone(h3: Model, asked: dict[str, Any]) -> None:
+    counted = Counted()
+    both = stages.denoise({**asked, "latents": {**asked["latents"], "batch": 2}}, counted)
+    second = stages.denoise({**asked, "seed": both.seeds[1]})
+    assert counted.steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert both.tensor is not None and both.sound is not None
+    assert second.tensor is not None and second.sound is not None
+    assert torch.equal(both.tensor[1:], second.tensor) and torch.equal(both.sound[1:], second.sound)
+    heard = stages.decode_audio(model=h3, latents=both)
+    assert heard.waveform.shape == (2, 2, 41400) and heard.rate == 8000
+    assert not torch.equal(heard.waveform[0], heard.waveform[1])
+    seen = stages.decode(model=h3, latents=both)
+    assert seen.pixels.shape == (2, 124, 32, 48, 3) and seen.fps == 24
+
+
+def test_both_tensors_travel_as_plain_data() -> None:
+    latents = Latents(family=NAME, width=48, height=32, tensor=torch.ones(1, 4), sound=torch.zeros(1, 2, 6))
+    again = from_plain(Latents, to_plain(latents))
+    assert again.sound is not None and torch.equal(again.sound, torch.zeros(1, 2, 6))
+
+
+def test_a_sound_that_is_no_number_is_told_where_it_is_made(h3: Model) -> None:
+    broken = Latents(family=NAME, width=48, height=32, sound=torch.full((1, 2, 6, 207), torch.nan))
+    with pytest.raises(NotFinite, match="of the decoded sound"):
+        stages.decode_audio(model=h3, latents=broken)
+
+
+def test_what_has_no_sound_is_refused(h3: Model, model: Any) -> None:
+    with pytest.raises(ValueError, match="the latents are an empty canvas, which sounds like nothing"):
+        decode_audio(h3, empty_latents(h3))
+    silent = from_plain(Model, model("ltx"))
+    with pytest.raises(ValueError, match=r"LTX-Video makes no sound; take Decode Audio away, .*: MiniMax H3"):
+        decode_audio(silent, empty_latents(silent))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"steps": 1}, "steps is 1; MiniMax H3 needs 2 or more"),
+        ({"guidance": 3.0}, "set guidance to 1"),
+        ({"step_cache": "taylorseer"}, "diffusers has no step cache for MiniMaxH3Transformer3DModel"),
+        ({"sampling": Sampling(scheduler="euler")}, "no other solver follows; set scheduler to model"),
+        ({"fps": 30.0}, "MiniMax H3 makes 24 frames a second, and its sound to them; set fps to 0"),
+        ({"frames": 100}, r"17k \+ 5 frames, from 124 to 345, such as 124 or 141"),
+        ({"frames": 999}, "such as 328 or 345"),
+        ({"frames": 130}, "such as 124 or 141"),
+    ],
+)
+def test_what_it_cannot_do_is_one_sentence(asked: dict[str, Any], changed: dict[str, Any], words: str) -> None:
+    canvas = {name: changed.pop(name) for name in ("fps", "frames") if name in changed}
+    with pytest.raises(ValueError, match=words):
+        stages.denoise({**asked, **changed, "latents": {**asked["latents"], **canvas}})
+
+
+def test_it_reads_all_of_a_text(h3: Model) -> None:
+    with pytest.raises(ValueError, match="text length 64: MiniMax H3 reads all of a text, however long"):
+        stages.encode_text(model=h3, prompt="a", text_length=64)
+
+
+def test_five_latents_are_counted_for_seventeen_frames(h3: Model) -> None:
+    canvas = dataclasses.replace(empty_latents(h3), width=48, height=32)
+    assert work_of(h3, canvas=canvas, text_length=0).tokens == 37 * 2 * 3
