@@ -14,7 +14,7 @@ from .denoising import schedulers
 from .families import FAMILIES
 from .models.folder import read_index
 from .requests import Denoise
-from .shape import check_frames, check_mask, check_size
+from .shape import check_frames, check_mask, check_size, why_no_references
 from .values import Model
 
 logger = logging.getLogger("latentloom")
@@ -31,6 +31,8 @@ def check_denoise(request: Denoise) -> None:
     check_size(model, latents.width, latents.height)
     check_frames(model, latents.frames)
     check_mask(model, latents, request.mask)
+    if not conditioning.references and (why := why_no_references(model, 0)):
+        raise ValueError(why)
     schedulers.check(request.sampling)
     guiding.check(request.sampling)
     if guiding.is_guided(guidance) and conditioning.negative is None:

@@ -53,6 +53,9 @@ class Row:
     """How many latents wide a token of the transformer is."""
     frame_multiple: int = 0
     takes_image: Literal["start", "first_frame", "nothing"] = "nothing"
+    references: tuple[int, int] = (0, 0)
+    """The fewest and the most pictures that it looks at beside the prompt; the blocks say whether the text encoders see
+    them as well."""
     adds_guidance: bool = False
     """Whether guidance of g adds g times the branches' difference to the prompt's own prediction, rather than to the
     other one's: the number is then what others call the scale less one."""
@@ -90,7 +93,7 @@ class Row:
             output=self.output,
             components={
                 "encode_text": self.text,
-                "encode_image": () if self.takes_image == "nothing" else self.image,
+                "encode_image": self.image if self.takes_image != "nothing" or self.references[1] else (),
                 "denoise": self.denoise,
                 "decode": ("vae",),
             },
@@ -98,6 +101,7 @@ class Row:
             size_multiple=lambda config: self.patch * latent_width(config("vae")),
             frame_multiple=self.frame_multiple,
             takes_image=self.takes_image,
+            references=self.references,
         )
 
 
