@@ -21,7 +21,7 @@ from .steps.audio import load_audio, save_audio
 from .steps.canvas import empty_latents, upscale_latents
 from .steps.decoding import decode, decode_audio, decode_video, video_frames
 from .steps.denoising import denoise, sampler_options
-from .steps.encoding import encode_image, encode_text
+from .steps.encoding import encode_image, encode_text, reference_pictures
 from .steps.masks import blur_mask, load_mask, outpaint
 from .steps.models import load_lora, load_model
 from .steps.pictures import image_grid, load_image, resize_image, save_image
@@ -51,6 +51,7 @@ __all__ = [
     "note",
     "outpaint",
     "parallel_plan",
+    "reference_pictures",
     "resize_image",
     "run_pipeline",
     "sampler_options",

@@ -28,7 +28,7 @@ from .planning.memory import SPLIT_PIXELS
 from .planning.plans import auto_plan
 from .pools import POOLS, preloads
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request
-from .shape import check_frames, check_mask, check_size
+from .shape import check_frames, check_mask, check_references, check_size
 from .spreading.measured import reset_peak
 from .values import Audio, Conditioning, Image, Latents, Model, Place, Video, from_plain, to_plain
 
@@ -42,6 +42,7 @@ V = TypeVar("V")
 
 def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditioning:
     """Do `stages.encode_text` where the model works; the next functions are the other stages."""
+    check_references(request.model, request.references)  # before ranks are started, as those of denoise
     return _run(request, Conditioning, progress, lane="side")
 
 

@@ -45,6 +45,7 @@ NODES = {
     "LoomNote": "note",
     "LoomOutpaint": "outpaint",
     "LoomParallelPlan": "parallel_plan",
+    "LoomReferencePictures": "reference_pictures",
     "LoomResizeImage": "resize_image",
     "LoomRunPipeline": "run_pipeline",
     "LoomSamplerOptions": "sampler_options",

@@ -71,7 +71,7 @@ VALUE_TYPES: dict[str, type] = {
     t.__name__: t
     for t in (
         *(values.Model, values.Conditioning, values.Latents, values.Image, values.Mask, values.Video, values.Audio),
-        *(values.Sampling, Saved),
+        *(values.References, values.Sampling, Saved),
     )
 }
 """Ours by name; those of packages from outside, found in the signatures of their nodes, as `package_Name`."""

@@ -72,7 +72,7 @@ def preview(
 
 def _node(walk: Walk, name: str, *, machine: Sequence[DeviceNow]) -> tuple[NodePlan, list[Choice]]:
     asked, problems = walk.denoise(name)
-    model, problem, doubt = asked.model, next(iter([*problems, asked.refusal]), ""), asked.doubt
+    model, problem, doubt = asked.model, next(iter([*problems, *asked.refusals.values()]), ""), asked.doubt
     canvas = own = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
     if asked.latents is not None:
         try:
@@ -82,7 +82,12 @@ def _node(walk: Walk, name: str, *, machine: Sequence[DeviceNow]) -> tuple[NodeP
     guided = is_guided(model, guidance=asked.guidance, guidance_2=asked.guidance_2)
     denoise = Denoise(
         model=model,
-        work=work_of(model, canvas=canvas, text_length=asked.num_tokens or card_of(model).text_length),
+        work=work_of(
+            model,
+            canvas=canvas,
+            text_length=asked.num_tokens or card_of(model).text_length,
+            num_references=asked.num_references,
+        ),
         is_guided=guided,
     )
     plan, why = plan_and_reason(model, is_guided=guided) if model.place.devices else (ParallelPlan(), ALONE)

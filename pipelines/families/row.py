@@ -82,6 +82,9 @@ class Row:
     fps: float = 0.0
     """These five as in `Family`."""
     takes_image: Literal["start", "first_frame", "nothing"] = "nothing"
+    references: tuple[int, int] = (0, 0)
+    """The fewest and the most pictures that it looks at beside the prompt; the blocks say whether the text encoders see
+    them as well."""
     adds_guidance: bool = False
     """Whether guidance of g adds g times the branches' difference to the prompt's own prediction, rather than to the
     other one's: the number is then what others call the scale less one."""
@@ -121,7 +124,7 @@ class Row:
             output=self.output,
             components={
                 "encode_text": self.text,
-                "encode_image": () if self.takes_image == "nothing" else self.image,
+                "encode_image": self.image if self.takes_image != "nothing" or self.references[1] else (),
                 "denoise": self.denoise,
                 "decode": ("vae",),
                 **({"decode_audio": self.sound} if self.sound else {}),
@@ -135,6 +138,7 @@ class Row:
             latent_frames=self.latent_frames,
             fps=self.fps,
             takes_image=self.takes_image,
+            references=self.references,
         )
 
 

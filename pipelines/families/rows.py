@@ -46,6 +46,27 @@ QWEN_IMAGE_21 = Row(
     longest_text=1024,
     text_is_fixed=True,
     text=("processor", "text_encoder"),
+    references=(0, 10),
+)
+
+EDIT_PLUS = Card(name="Qwen-Image-Edit Plus", licence=APACHE, steps=40, guidance=4.0, negative_prompt=" ")
+QWEN_IMAGE_EDIT_PLUS = Row(
+    name="qwen_image_edit_plus",
+    title="Qwen-Image-Edit Plus",
+    pipelines=("QwenImageEditPlusPipeline",),
+    variants=(Variant(EDIT_PLUS, "QwenImageEditPlusModularPipeline"),),
+    longest_text=1024,
+    text_is_fixed=True,
+    text=("processor", "text_encoder"),
+    references=(1, 3),
+)
+QWEN_IMAGE_EDIT = replace(
+    QWEN_IMAGE_EDIT_PLUS,
+    name="qwen_image_edit",
+    title="Qwen-Image-Edit",
+    pipelines=("QwenImageEditPipeline",),
+    variants=(Variant(replace(EDIT_PLUS, name="Qwen-Image-Edit", steps=50), "QwenImageEditModularPipeline"),),
+    references=(1, 1),
 )
 
 KREA_2 = Row(
@@ -74,6 +95,7 @@ FLUX_2 = Row(
         Variant(KLEIN_BASE, "Flux2KleinBaseModularPipeline"),
     ),
     longest_text=512,
+    references=(0, 10),
     distilled="guidance_scale",
     settings={"DEFAULT_SYSTEM_MESSAGE": FLUX_2_SYSTEM},
 )
@@ -89,6 +111,7 @@ FLUX_3 = Row(
     ),
     longest_text=8192,
     denoise=("transformer", "scheduler?"),
+    references=(0, 10),
 )
 
 ERNIE_IMAGE = Row(
@@ -164,5 +187,8 @@ MINIMAX_H3 = Row(
 
 ROWS: dict[str, Row] = {
     row.name: row
-    for row in (Z_IMAGE, QWEN_IMAGE_21, KREA_2, FLUX_2, FLUX_3, ERNIE_IMAGE, HUNYUAN_VIDEO_15, LTX, MINIMAX_H3)
+    for row in (
+        *(Z_IMAGE, QWEN_IMAGE_21, QWEN_IMAGE_EDIT_PLUS, QWEN_IMAGE_EDIT, KREA_2, FLUX_2, FLUX_3, ERNIE_IMAGE),
+        *(HUNYUAN_VIDEO_15, LTX, MINIMAX_H3),
+    )
 }

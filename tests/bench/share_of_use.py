@@ -61,6 +61,7 @@ GIVES = {
 NODES = {
     "text": "LoomEncodeText",
     "picture": "LoomLoadImage",
+    "pictures": "LoomReferencePictures",
     "first frame": "LoomLoadImage",
     "LoRA": "LoomLoadModel",
 }

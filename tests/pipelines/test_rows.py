@@ -4,6 +4,8 @@ import copy
 import inspect
 import json
 import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +28,32 @@ from latentloom.pipelines.models.folder import MODULAR_INDEX, inspect_model
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.values import Image, Model, from_plain
 from latentloom.pipelines.whole.assembled import load_pipeline
-from support.tiny_rows import NEGATIVE, PROMPT, SEED, TINY_ROWS, TinyRow, request_of
+from support.tiny_rows import (
+    EDITS,
+    NEGATIVE,
+    PROMPT,
+    SEED,
+    TINY_ROWS,
+    TinyRow,
+    references,
+    request_of,
+    small_references,
+)
 
 SPREAD = {"z_image": ("ulysses=2", "cfg=2"), "flux_2": ("ulysses=2", "ring=2"), "minimax_h3": ("ulysses=2",)}
+SPREAD_EDITS = {
+    "flux_2_klein": ("ulysses=2",),
+    "flux_3": ("ulysses=2",),
+    "qwen_image_21": ("ulysses=2",),
+    "qwen_image_edit_plus": ("ulysses=2", "cfg=2"),
+}
 """What two ranks try here; tests/bench/families.py has them all try all."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small() -> Iterator[None]:
+    with small_references():
+        yield
 
 
 class Looking(Progress):
@@ -54,6 +78,12 @@ def ours(model: dict[str, Any], row: TinyRow) -> tuple[torch.Tensor, ...]:
     if not FAMILIES[model["family"]].has_sound:
         return (pixels,)
     return pixels, stages.decode_audio(model=model, latents=latents).waveform
+
+
+def looked_at(row: TinyRow) -> Any:
+    """One is given as it is: of a list QwenImageEditPipeline shows the text encoder a picture that is not scaled."""
+    pictures = references(row)
+    return pictures[0] if len(pictures) == 1 else pictures or None
 
 
 def classic(folder: Path, row: TinyRow) -> tuple[torch.Tensor, ...]:
@@ -85,6 +115,7 @@ def modular(folder: Path, row: TinyRow) -> tuple[torch.Tensor, ...]:
         "num_inference_steps": row.steps,
         "generator": generators([SEED]),
         "output_type": "pt",
+        "image": looked_at(row),
     }
     call = {name: value for name, value in call.items() if name in taken}
     made = pipeline(**call)
@@ -105,6 +136,7 @@ def called(pipeline: Any, row: TinyRow, **given: Any) -> torch.Tensor:
         "max_sequence_length": row.text_length,
         "negative_prompt": NEGATIVE if row.guidance > 1 else None,
         row.scale: row.distilled or (row.guidance if row.guidance > 1 else row.off),
+        "image": looked_at(row),
         **row.call,
         **given,
     }
@@ -121,6 +153,15 @@ def test_stages_equal_the_classic_pipeline(name: str, model: Any, tiny: Any) -> 
     for one, other in zip(mine, theirs, strict=True):
         assert one.shape == other.shape
         assert float((one - other).abs().max()) <= row.close
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_reference_pictures_do_what_they_do_in_the_classic_pipeline(name: str, model: Any, tiny: Any) -> None:
+    row = EDITS[name]
+    (mine,), (theirs,) = ours(model(name), row), classic(tiny(name), row)
+    assert mine.shape == theirs.shape
+    assert float((mine - theirs).abs().max()) <= row.close
+    assert float((mine - ours(model(name), replace(row, references=0))[0]).abs().max()) > 0.01
 
 
 def test_a_picture_to_start_from_is_painted_over_as_by_the_classic_pipeline(
@@ -176,10 +217,17 @@ def test_sizes_are_multiples_of_what_a_token_is_wide(model: Any) -> None:
     assert multiples == {name: wide.get(name.removesuffix("_turbo"), 16) for name in TINY_ROWS}
 
 
-@pytest.mark.parametrize("name", SPREAD)
-def test_two_ranks_give_what_one_gives(name: str, model: Any, pair: Any) -> None:
-    request = request_of(model(name), TINY_ROWS[name])
-    one, two = pair.run("bodies.rows:denoise_each_way", request, SPREAD[name])
+@pytest.mark.parametrize(
+    ("name", "row", "plans"),
+    [
+        *((name, TINY_ROWS[name], plans) for name, plans in SPREAD.items()),
+        *((name, EDITS.get(name, TINY_ROWS[name]), plans) for name, plans in SPREAD_EDITS.items()),
+    ],
+    ids=lambda each: f"{each.references} pictures" if isinstance(each, TinyRow) else None,
+)
+def test_two_ranks_give_what_one_gives(name: str, row: TinyRow, plans: tuple[str, ...], model: Any, pair: Any) -> None:
+    request = request_of(model(name), row)
+    one, two = pair.run("bodies.rows:denoise_each_way", request, plans)
     for mine, other in zip(one[1:], two[1:], strict=True):
         assert mine["sum"] == other["sum"]
         assert mine["difference"] <= 1e-5
