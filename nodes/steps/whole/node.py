@@ -27,7 +27,11 @@ PROMPTS = ("prompt", "negative_prompt")
 @checked
 def run_pipeline(
     source: Annotated[
-        str, Socket(widget="model", help="A folder, a hub id fetched by `latentloom models pull`, or builtin:bobbin")
+        str,
+        Socket(
+            widget="model",
+            help="builtin:bobbin, a folder, FILE.safetensors@BASE, or a hub id fetched by `latentloom models pull`",
+        ),
     ] = BOBBIN,
     *,
     pipeline: Annotated[str, Socket(help="The class, which decides the sockets; auto is the folder's own")] = AUTO,
@@ -84,15 +88,19 @@ def find(values: Mapping[str, Any], workspace: Workspace) -> Mapping[str, Any]:
     """The class that the model's folder names, where it is asked for. Reads model_index.json."""
     if values.get("pipeline", AUTO) != AUTO:
         return {}
-    from ....pipelines.models.folder import read_allowed_index
+    from ....pipelines.models.describe import check_checkpoint
+    from ....pipelines.models.folder import components_of, read_allowed_index
     from ....pipelines.models.source import resolve_source
 
     try:
         with remedies(workspace):
             source, revision = str(values.get("source", BOBBIN)), str(values.get("revision", ""))
             found = resolve_source(source, revision=revision, roots=workspace.roots)
-            roots = workspace.roots if found.kind == "folder" else None
-            return {"pipeline": read_allowed_index(found.folder, roots=roots)["_class_name"]}
+            roots = workspace.roots if found.is_local else None
+            index = read_allowed_index(found.folder, roots=roots)
+            if found.file is not None:
+                check_checkpoint(found.file, components_of(index))
+            return {"pipeline": index["_class_name"]}
     except ValueError as error:
         words = "pipeline is auto, which is the class that the model's folder names, but"
         raise ValueError(f"{words} {error}; or write the class") from None
