@@ -85,12 +85,18 @@ def run_whole(
     if not model.place.devices:
         from .whole.called import Whole, call
 
-        return call(Whole(**asked, device=model.device), arguments, progress)
+        return call(Whole(**asked, device=model.device, loras=model.loras), arguments, progress)
     from .spreading.wire import from_wire, to_wire
 
     plan = plan_of(model, is_guided=signature.is_guided(arguments))
     progress.spread(str(plan), ())
-    request = {**asked, "plan": str(plan), "arguments": to_wire(arguments), "doors": order()}
+    request = {
+        **asked,
+        "loras": to_plain(model.loras),
+        "plan": str(plan),
+        "arguments": to_wire(arguments),
+        "doors": order(),
+    }
     with ranks_of(model) as ranks:
         return from_wire(ranks.call(".pipelines.whole.pooled:on_rank", request, progress, num_ranks=plan.num_ranks))
 

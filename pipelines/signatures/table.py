@@ -26,10 +26,14 @@ Kind = Literal[
     "integers",
     "picture",
     "pictures",
+    "mask",
+    "conditions",
+    "references",
     "video",
     "audio",
     "json",
 ]
+"""`conditions` are pictures at places of a video, `references` a clip beside it, as `conditions.py` finds them."""
 Output = Literal["image", "video", "audio"]
 
 
@@ -58,6 +62,7 @@ class Signature:
     """Frames a second of its videos, or the parameter that says so."""
     lacks: tuple[str, ...] = ()
     """Tensors that it must be given, which no socket has."""
+    takes_loras: bool = False
 
     def is_guided(self, arguments: Mapping[str, Any]) -> bool:
         """Whether each step of this call is likely to ask the transformer for two branches.
@@ -98,6 +103,7 @@ def _signature(name: str) -> Signature:
         outputs=row["gives"],
         fps=row.get("fps", 0.0),
         lacks=tuple(row.get("lacks", ())),
+        takes_loras=row.get("loras", False),
     )
 
 

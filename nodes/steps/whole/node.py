@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from ....parallel.progress import SILENT, Progress
@@ -22,6 +22,8 @@ AUTO = "auto"
 """The class that the model folder names."""
 BOBBIN = "builtin:bobbin"
 PROMPTS = ("prompt", "negative_prompt")
+LORAS = ("loras", "lora_scales")
+"""Sockets of the classes that take LoRAs."""
 
 
 @checked
@@ -35,6 +37,10 @@ def run_pipeline(
     ] = BOBBIN,
     *,
     pipeline: Annotated[str, Socket(help="The class, which decides the sockets; auto is the folder's own")] = AUTO,
+    loras: Annotated[Sequence[str], Socket(help="LoRAs, .safetensors files, in order", advanced=True)] = (),
+    lora_scales: Annotated[
+        Sequence[float], Socket(min=-10, max=10, help="A number for each LoRA; empty is 1, as trained", advanced=True)
+    ] = (),
     seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED)] = 0,
     revision: Annotated[str, Socket(help="Branch, tag or commit of a hub id", advanced=True)] = "",
     dtype: Annotated[
@@ -56,7 +62,10 @@ def run_pipeline(
     found = find({"source": source, "revision": revision, "pipeline": pipeline}, workspace)
     signature = signature_of(str(found.get("pipeline", pipeline)))
     arguments = arguments_of(signature, inputs)
+    if loras and not signature.takes_loras:
+        raise ValueError(f"{signature.name} takes no LoRAs; leave loras out")
     model = whole_model(source, revision, dtype, device, workspace)
+    model = _adapted(model, loras, lora_scales, workspace)
     if devices or workspace.place.devices:
         model = spread(model, devices, plan, workspace=workspace)
     from torch import Generator
@@ -82,6 +91,17 @@ def whole_model(source: str, revision: str, dtype: Any, device: str, workspace: 
             roots=workspace.roots,
             is_here=not place.cluster,
         )
+
+
+def _adapted(model: Model, loras: Sequence[str], scales: Sequence[float], workspace: Workspace) -> Model:
+    """The model with LoRAs on top, whose files are read for their hashes."""
+    from ....pipelines.models.describe import add_lora
+
+    if scales and len(scales) != len(loras):
+        raise ValueError(f"lora_scales has {len(scales)} numbers for {len(loras)} loras; give one for each, or none")
+    for path, scale in zip(loras, scales or [1.0] * len(loras), strict=True):
+        model = add_lora(model, str(workspace.input_path(path, socket="loras")), scale, roots=workspace.roots)
+    return model
 
 
 def find(values: Mapping[str, Any], workspace: Workspace) -> Mapping[str, Any]:
@@ -115,7 +135,8 @@ def choose(values: Mapping[str, Any]) -> NodeSpec | None:
 @functools.cache
 def _spec(name: str) -> NodeSpec:
     signature, base = signature_of(name), base_spec()
-    sockets = [*base.inputs, *inputs_of(signature)]
+    lora_sockets = [each for each in _own_spec().inputs if each.name in LORAS and signature.takes_loras]
+    sockets = [*base.inputs, *lora_sockets, *inputs_of(signature)]
     outputs = tuple(outputs_of(signature).values())
     names = [output.name for output in outputs]
 
@@ -130,13 +151,27 @@ def _spec(name: str) -> NodeSpec:
         outputs=outputs,
         call=call,
         chooser=None,
+        chosen=name,
     )
 
 
 @functools.cache
 def base_spec() -> NodeSpec:
     """The node with the sockets that it has for every class."""
-    spec = read_spec(
+    spec = _own_spec()
+    classes = tuple(name for name in class_names() if not why_not(signature_of(name)))
+    inputs = tuple(
+        dataclasses.replace(each, type="choice", choices=(AUTO, *classes)) if each.name == "pipeline" else each
+        for each in spec.inputs
+        if each.name not in LORAS
+    )
+    return dataclasses.replace(spec, inputs=inputs)
+
+
+@functools.cache
+def _own_spec() -> NodeSpec:
+    """As its function says."""
+    return read_spec(
         run_pipeline,
         title="Run Pipeline",
         category="model",
@@ -146,12 +181,6 @@ def base_spec() -> NodeSpec:
         chooser=Chooser(by=("source", "revision", "pipeline"), choose=choose, find=find, fixed=tuple(_fixed())),
         id="LoomRunPipeline",
     )
-    classes = tuple(name for name in class_names() if not why_not(signature_of(name)))
-    inputs = tuple(
-        dataclasses.replace(each, type="choice", choices=(AUTO, *classes)) if each.name == "pipeline" else each
-        for each in spec.inputs
-    )
-    return dataclasses.replace(spec, inputs=inputs)
 
 
 def _fixed() -> list[InputSpec]:
@@ -175,5 +204,7 @@ def whole_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     """What the model's files say now, and on which kind of device they would run; not on how many."""
     source, revision, dtype, device = (inputs[name] for name in ("source", "revision", "dtype", "device"))
     model = whole_model(source, revision, dtype, device, workspace)
+    model = _adapted(model, inputs.get("loras") or (), (), workspace)
     kind = model.device.partition(":")[0]
-    return f"{model.fingerprint} {kind} {model.dtype} {model.folder} {model.source} {named_plan(workspace)}"
+    loras = "".join(f" {lora.path} {lora.sha256}" for lora in model.loras)
+    return f"{model.fingerprint} {kind} {model.dtype} {model.folder} {model.source} {named_plan(workspace)}{loras}"
