@@ -63,6 +63,8 @@ class Denoising:
     guidance_2: float = 0.0
     doubt: str = ""
     """Why the latents are not known; their size is then taken to be the model's own."""
+    pipeline: str = ""
+    """The class of a pipeline that is run whole: guidance is then that of all its branches, 1 for one alone."""
     refusal: str = ""
     """What of its inputs the model does not take, in one sentence; empty where nothing."""
 

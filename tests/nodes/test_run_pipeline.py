@@ -284,6 +284,7 @@ def test_a_second_run_is_taken_from_the_cache_and_another_size_is_not() -> None:
         ({"height": "tall"}, "height is 'tall'; it takes a whole number"),
         ({"image": 3, "pipeline": "FluxImg2ImgPipeline"}, "image is a int; it takes a Image"),
         ({"height": 96, "callback_on_step_end_tensor_inputs": "x"}, "has no input 'callback_on_step_end_tensor"),
+        ({"devices": "cpu*2", "plan": "ulysses=2,weights=2"}, "leave weights out of the plan"),
         ({"pipeline": "FluxFillPipeline"}, "FluxFillPipeline: Input is in incorrect format"),
     ],
 )

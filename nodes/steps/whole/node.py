@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 
 from ....parallel.progress import SILENT, Progress
 from ....pipelines.signatures.table import class_names, signature_of
-from ....pipelines.values import Audio, Image, Model, Video
+from ....pipelines.values import Audio, Image, Video
 from ...files.workspace import HERE, Workspace
 from ...graph.choosing import ARGUMENTS, Chooser
 from ...graph.spec import MAX_SEED, VALUE_TYPES, InputSpec, NodeSpec, Socket, read_spec
 from ..arguments import checked
 from ..models import remedies
-from ..planning import named_plan, spread
+from ..planning import spread
+from .model import adapted, whole_denoises, whole_fingerprint, whole_model
 from .sockets import TYPES, arguments_of, input_of, inputs_of, outputs_of, values_of, why_not
 
 AUTO = "auto"
@@ -65,7 +66,7 @@ def run_pipeline(
     if loras and not signature.takes_loras:
         raise ValueError(f"{signature.name} takes no LoRAs; leave loras out")
     model = whole_model(source, revision, dtype, device, workspace)
-    model = _adapted(model, loras, lora_scales, workspace)
+    model = adapted(model, loras, lora_scales, workspace)
     if devices or workspace.place.devices:
         model = spread(model, devices, plan, workspace=workspace)
     from torch import Generator
@@ -75,33 +76,6 @@ def run_pipeline(
     fixed = {"generator": Generator().manual_seed(seed), "output_type": "np"}
     made = placement.run_whole(model, signature, {**arguments, **fixed}, progress)
     return values_of(signature, made, arguments)
-
-
-def whole_model(source: str, revision: str, dtype: Any, device: str, workspace: Workspace) -> Model:
-    """The model of any class, described: nothing is loaded."""
-    from ....pipelines.models.describe import describe_whole
-
-    place = workspace.place
-    with remedies(workspace):
-        return describe_whole(
-            source,
-            revision=revision,
-            dtype=dtype,
-            device=place.devices[0] if place.devices else device,
-            roots=workspace.roots,
-            is_here=not place.cluster,
-        )
-
-
-def _adapted(model: Model, loras: Sequence[str], scales: Sequence[float], workspace: Workspace) -> Model:
-    """The model with LoRAs on top, whose files are read for their hashes."""
-    from ....pipelines.models.describe import add_lora
-
-    if scales and len(scales) != len(loras):
-        raise ValueError(f"lora_scales has {len(scales)} numbers for {len(loras)} loras; give one for each, or none")
-    for path, scale in zip(loras, scales or [1.0] * len(loras), strict=True):
-        model = add_lora(model, str(workspace.input_path(path, socket="loras")), scale, roots=workspace.roots)
-    return model
 
 
 def find(values: Mapping[str, Any], workspace: Workspace) -> Mapping[str, Any]:
@@ -177,6 +151,7 @@ def _own_spec() -> NodeSpec:
         category="model",
         uses_device=True,
         fingerprint=whole_fingerprint,
+        denoises=whole_denoises,
         takes_more=True,
         chooser=Chooser(by=("source", "revision", "pipeline"), choose=choose, find=find, fixed=tuple(_fixed())),
         id="LoomRunPipeline",
@@ -198,13 +173,3 @@ def _fixed() -> list[InputSpec]:
     )
     named = [dataclasses.replace(each, required=False, advanced=True) for each in wires]
     return [*prompts, *sorted(named, key=lambda socket: socket.name), rest]
-
-
-def whole_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
-    """What the model's files say now, and on which kind of device they would run; not on how many."""
-    source, revision, dtype, device = (inputs[name] for name in ("source", "revision", "dtype", "device"))
-    model = whole_model(source, revision, dtype, device, workspace)
-    model = _adapted(model, inputs.get("loras") or (), (), workspace)
-    kind = model.device.partition(":")[0]
-    loras = "".join(f" {lora.path} {lora.sha256}" for lora in model.loras)
-    return f"{model.fingerprint} {kind} {model.dtype} {model.folder} {model.source} {named_plan(workspace)}{loras}"
