@@ -25,7 +25,7 @@ from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
 from .place import named_plan
 from .planning.memory import SPLIT_PIXELS
-from .planning.plans import auto_plan
+from .planning.plans import auto_plan, why_not
 from .pools import POOLS, preloads
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request
 from .shape import check_frames, check_mask, check_references, check_size
@@ -90,12 +90,20 @@ def run_whole(
     if not model.place.devices:
         from .whole.called import Whole, call
 
-        return call(Whole(**asked, device=model.device), arguments, progress)
+        return call(Whole(**asked, device=model.device, loras=model.loras), arguments, progress)
     from .spreading.wire import from_wire, to_wire
 
-    plan = plan_of(model, is_guided=signature.is_guided(arguments))
+    plan = plan_of(model, is_guided=signature.guidance(arguments) > 1)
+    if problem := why_not(plan, model):
+        raise ValueError(problem)
     progress.spread(str(plan), ())
-    request = {**asked, "plan": str(plan), "arguments": to_wire(arguments), "doors": order()}
+    request = {
+        **asked,
+        "loras": to_plain(model.loras),
+        "plan": str(plan),
+        "arguments": to_wire(arguments),
+        "doors": order(),
+    }
     with ranks_of(model) as ranks:
         return from_wire(ranks.call(".pipelines.whole.pooled:on_rank", request, progress, num_ranks=plan.num_ranks))
 

@@ -157,7 +157,7 @@ def _node(
         sockets = [socket.name for socket in spec.inputs]
         for socket_name in entries.keys() - sockets:
             hint = names.offer(socket_name, sockets)
-            message = f"{spec.id} has no input {short(socket_name)}; {hint}; correct or remove it"
+            message = f"{spec.chosen or spec.id} has no input {short(socket_name)}; {hint}; correct or remove it"
             yield Problem(name, socket_name, "unknown_input", message)
 
 

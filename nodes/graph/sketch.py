@@ -75,6 +75,8 @@ class Denoising:
     guidance_2: float = 0.0
     doubt: str = ""
     """Why the latents are not known; their size is then taken to be the model's own."""
+    pipeline: str = ""
+    """The class of a pipeline that is run whole: guidance is then that of all its branches, 1 for one alone."""
     refusals: Mapping[str, str] = field(default_factory=dict[str, str])
     """What of its inputs the model does not take, in a sentence for each, by socket."""
 

@@ -153,6 +153,13 @@ def whole_bytes(model: Model) -> int:
     return sum(weights.num_bytes for weights in weights_of(model).values())
 
 
+def whole_needs(model: Model, num_ranks: int) -> tuple[Need, ...]:
+    """What each rank holds of a pipeline that is run whole: all of its weights. What its steps take is not known."""
+    need = _need(list(weights_of(model).values()))
+    context = 0 if model.device == "cpu" else CONTEXT_BYTES
+    return (Need(own_bytes=need.own_bytes + context, shared_bytes=need.shared_bytes),) * num_ranks
+
+
 def fits(needs: Sequence[Need], devices: Sequence[str], memories: Mapping[str, int]) -> list[bool | None]:
     """Whether each rank has room, on the device at the same place; None where a device's memory is not known.
 

@@ -21,6 +21,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..split_plans import SPLIT_PLANS
+from .conditions import PLACES, condition_class, names_of
 from .table import TABLE, Kind, Output
 
 if TYPE_CHECKING:
@@ -38,11 +39,12 @@ TENSOR = re.compile(
 AUDIO = re.compile(r"(^|_)audio$|audio_waveforms$")
 VIDEO = re.compile(r"(^|_)video$")
 PICTURES = re.compile(r"(^|_)images$|^controls$")
-PICTURE = re.compile(r"(^|_)(image|mask)$|^image_reference$")
+PICTURE = re.compile(r"(^|_)image$|^image_reference$")
+MASK = re.compile(r"(^|_)mask(_image)?$")
 MAIN = re.compile(
     r"((negative|content|task)_)?prompt|lyrics|height|width|num_frames|video_length|frame_rate|fps|(audio_)?duration(_s)?|"
     r"num_inference_steps|guidance_scale|true_cfg_scale|strength|(mask_|control_|last_)?image|mask|(control_)?video|"
-    r"((src|reference)_)?audio|initial_audio_waveforms|class_labels"
+    r"(reference_)?conditions|((src|reference)_)?audio|initial_audio_waveforms|class_labels"
 )
 """What is not folded away, beside what must be given."""
 OPTIONAL = r"(typing\.optional\[|typing\.union\[)*"
@@ -103,6 +105,7 @@ def kind_of(name: str, annotation: Any) -> Kind | Literal["plumbing", "tensor"]:
             ("audio", AUDIO.search(name)),
             ("video", VIDEO.search(name)),
             ("pictures", PICTURES.search(name)),
+            ("mask", MASK.search(name)),
             ("picture", PICTURE.search(name)),
         ):
             if is_it:
@@ -114,6 +117,8 @@ def _plain_kind(annotation: Any, hint: str) -> Kind:
     """Of several that are allowed, the first; of lists, what they hold."""
     if _choices(annotation):
         return "choice"
+    if taken := condition_class(annotation):
+        return "conditions" if names_of(taken) & {*PLACES} else "references"
     listed = re.match(rf"{OPTIONAL}(typing\.|collections\.abc\.)?(list|tuple|iterable)\[(int|float|str)\b", hint)
     if listed:
         return LISTS[listed[4]]
@@ -136,7 +141,7 @@ def row_of(pipeline: type[DiffusionPipeline]) -> dict[str, Any]:
     kinds = {name: kind_of(name, _annotation(each)) for name, each in found.items()}
     gives = _gives(pipeline)
     if gives.keys() == {"audio"}:  # whose masks are tensors over time
-        kinds = {name: "tensor" if kind == "picture" else kind for name, kind in kinds.items()}
+        kinds = {name: "tensor" if kind in ("picture", "mask") else kind for name, kind in kinds.items()}
     takes = {name: kind for name, kind in kinds.items() if kind not in ("plumbing", "tensor")}
     rows = {name: _parameter(kind, found[name], is_alone="prompt_embeds" in found) for name, kind in takes.items()}
     row: dict[str, Any] = {
@@ -146,6 +151,8 @@ def row_of(pipeline: type[DiffusionPipeline]) -> dict[str, Any]:
     }
     if "video" in gives:
         row["fps"] = next((name for name in ("frame_rate", "fps") if name in takes), _taught_fps(pipeline))
+    if _takes_loras(pipeline):
+        row["loras"] = True
     if lacks := [
         name for name, kind in kinds.items() if kind == "tensor" and found[name].default is inspect.Parameter.empty
     ]:
@@ -175,6 +182,13 @@ def _parameter(kind: Any, parameter: inspect.Parameter, *, is_alone: bool) -> li
     if len(json.dumps(default)) > LONGEST_DEFAULT:
         default = None
     return [kind, default, _choices(_annotation(parameter))] if kind == "choice" else [kind, default]
+
+
+def _takes_loras(pipeline: type[DiffusionPipeline]) -> bool:
+    """Whether it has a LoRA loader of diffusers'."""
+    from diffusers.loaders.lora_base import LoraBaseMixin
+
+    return issubclass(pipeline, LoraBaseMixin)
 
 
 def _gives(pipeline: type[DiffusionPipeline]) -> dict[Output, str]:

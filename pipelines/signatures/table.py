@@ -26,10 +26,16 @@ Kind = Literal[
     "integers",
     "picture",
     "pictures",
+    "mask",
+    "conditions",
+    "references",
     "video",
     "audio",
     "json",
 ]
+"""`conditions` are pictures at places of a video, `references` a clip beside it, as `conditions.py` finds them."""
+SCALES = ("true_cfg_scale", "guidance_scale")
+"""Parameters that are scales of guidance; of two the first counts."""
 Output = Literal["image", "video", "audio"]
 
 
@@ -58,18 +64,20 @@ class Signature:
     """Frames a second of its videos, or the parameter that says so."""
     lacks: tuple[str, ...] = ()
     """Tensors that it must be given, which no socket has."""
+    takes_loras: bool = False
 
-    def is_guided(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether each step of this call is likely to ask the transformer for two branches.
+    def guidance(self, arguments: Mapping[str, Any]) -> float:
+        """The scale of guidance where each step of this call is likely to ask the transformer for two branches, else 1.
 
         Where there are two scales, `guidance_scale` is of a distilled model, which has one branch.
         """
         usual = {each.name: each.default for each in self.parameters}
-        scale = next((name for name in ("true_cfg_scale", "guidance_scale") if name in usual), "")
+        scale = next((name for name in SCALES if name in usual), "")
         value = arguments.get(scale, usual.get(scale))
         if "negative_prompt" not in usual or not isinstance(value, int | float) or value <= 1:
-            return False
-        return scale == "guidance_scale" or arguments.get("negative_prompt") is not None
+            return 1.0
+        is_on = scale == "guidance_scale" or arguments.get("negative_prompt") is not None
+        return float(value) if is_on else 1.0
 
 
 def signature_of(name: str) -> Signature:
@@ -98,6 +106,7 @@ def _signature(name: str) -> Signature:
         outputs=row["gives"],
         fps=row.get("fps", 0.0),
         lacks=tuple(row.get("lacks", ())),
+        takes_loras=row.get("loras", False),
     )
 
 

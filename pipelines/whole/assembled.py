@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..components.loading import load_component
+from ..models.describe import check_checkpoint
 from ..models.folder import CLASS, components_of, inspect_component, read_index
 from ..models.source import resolve_source
 from ..values import Dtype
@@ -28,18 +29,18 @@ def load_pipeline(
     revision: str = "",
     class_name: str = "",
 ) -> DiffusionPipeline:
-    """The pipeline of a model folder or pulled hub id, in eval mode, its parts on `device`.
+    """The pipeline of a model folder, `FILE.safetensors@BASE` or pulled hub id, in eval mode, its parts on `device`.
 
     `class_name` is another class than the folder's own that its components make, such as one that starts from a
     picture. Raises ValueError in one sentence for what is no pipeline of diffusers', not whole, or not allowed.
     """
     found = resolve_source(source, revision=revision, roots=roots)
-    if found.file is not None:
-        raise ValueError(f"source {source[:300]!r} is a single file; give a model folder or a hub id")
     index = read_index(found.folder)
     cls = pipeline_class(class_name or str(index["_class_name"]))
-    allowed = roots if found.kind == "folder" else None
+    allowed = roots if found.is_local else None
     named = components_of(index)
+    if found.file is not None:
+        check_checkpoint(found.file, named)
     wanted = inspect.signature(cls.__init__).parameters
     given = {*named, *(name for name, value in index.items() if value not in (None, [None, None]))}
     needed = {
@@ -53,7 +54,8 @@ def load_pipeline(
     for name in (name for name in wanted if name in named):
         library, class_name = named[name]
         files = inspect_component(found.folder, name, library=library, class_name=class_name, roots=allowed)
-        parts[name] = load_component(files, dtype=dtype, device=device)
+        checkpoint = found.file if name == "transformer" else None
+        parts[name] = load_component(files, dtype=dtype, device=device, checkpoint=checkpoint)
     try:
         return cls(**parts, **_values(wanted, index, named))
     except (TypeError, ValueError, AttributeError) as error:

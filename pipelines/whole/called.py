@@ -1,24 +1,32 @@
-"""A whole pipeline as a process keeps it and calls it: loaded once, spread over the ranks of a plan, or over none."""
+"""A whole pipeline as a process keeps it and calls it: loaded once, spread over the ranks of a plan, or over none.
+
+LoRAs stay on it until a call asks for others or for none.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
+from torch.utils import _pytree as pytree
 
 from ...parallel.errors import LoomError
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Progress
+from ..components.lora import refit_all
 from ..components.store import store
 from ..denoising import quiet  # noqa: F401 (quiet for what it silences)
+from ..finite import check_finite
 from ..out_of_memory import told_by
+from ..signatures.conditions import conditioned
 from ..spreading.measured import finish, measured
 from ..spreading.pipeline import spread
-from ..values import Dtype
+from ..values import Dtype, Lora
 from .assembled import load_pipeline
 from .sound import heard, with_rate
 
@@ -35,10 +43,14 @@ class Whole:
     revision: str = ""
     fingerprint: str = ""
     class_name: str = ""
+    loras: tuple[Lora, ...] = field(default=(), compare=False)
+    """What it carries while it is called, in order."""
 
 
 _kept: dict[Whole, Any] = {}
 """The one pipeline that this process has loaded."""
+_carried: dict[Whole, tuple[Lora, ...]] = {}
+"""The LoRAs on it."""
 _lock = threading.Lock()
 """A pipeline is changed while it is spread, and holds the state of its run: one call at a time."""
 
@@ -49,11 +61,12 @@ def call(
     """What the pipeline gives, by the names of its output class, and `sampling_rate` beside a sound. A sound among the
     arguments, an `Audio`, is made what this pipeline takes. Collective under a plan of several ranks.
 
-    Raises `ValueError` for what the pipeline refuses, `OutOfMemory`, and `Cancelled` after a step.
+    Raises `ValueError` for what the pipeline refuses, `NotFinite` for what it made, `OutOfMemory`, and `Cancelled`
+    after a step.
     """
     with _alone(progress):
         pipe = _loaded(whole, progress)
-        given = heard(pipe, arguments)
+        given = conditioned(pipe, heard(pipe, arguments))
 
         def on_step(done: int, total: int) -> None:
             finish(whole.device)
@@ -73,7 +86,18 @@ def call(
                 if isinstance(error, LoomError):
                     raise
                 raise ValueError(f"{name}: {error}") from error
-    return with_rate(pipe, named(made))
+        result = named(made)
+        _check(pipe, whole, result)
+    return with_rate(pipe, result)
+
+
+def _check(pipe: Any, whole: Whole, made: Mapping[str, Any]) -> None:
+    """Raise `NotFinite` for a result that is; pictures of whole numbers can hide it."""
+    found: dict[str, torch.Tensor] = {}
+    for name, value in made.items():
+        numbers = [each for each in pytree.tree_leaves(value) if isinstance(each, torch.Tensor | np.ndarray)]
+        found |= {f"{name} {count}" if count else name: torch.as_tensor(each) for count, each in enumerate(numbers)}
+    check_finite(found, pipe.components, whole, what=f"what {type(pipe).__name__} made")
 
 
 def named(made: Any) -> dict[str, Any]:
@@ -84,6 +108,7 @@ def named(made: Any) -> dict[str, Any]:
 def forget() -> None:
     """Drop the pipeline that is kept; memory is free once a call under way has ended."""
     _kept.clear()
+    _carried.clear()
 
 
 @contextlib.contextmanager
@@ -122,5 +147,13 @@ def _loaded(whole: Whole, progress: Progress) -> Any:
             class_name=whole.class_name,
         )
         pipe.set_progress_bar_config(disable=True)
-        _kept[whole] = pipe
+        _kept[whole], _carried[whole] = pipe, ()
+    if _carried[whole] != whole.loras:
+        progress.phase("loading LoRAs", is_loading=True)
+        try:
+            refit_all(_kept[whole].components, loras=whole.loras, pipeline=type(_kept[whole]).__name__)
+        except BaseException:
+            forget()  # it may carry some of them
+            raise
+        _carried[whole] = whole.loras
     return _kept[whole]

@@ -30,9 +30,10 @@ from latentloom.pipelines.models import source
 from latentloom.pipelines.models.source import resolve_source
 from latentloom.pipelines.pools import POOLS
 from latentloom.pipelines.signatures.table import class_names, signature_of
-from latentloom.pipelines.values import Image, Video
+from latentloom.pipelines.values import Image, Mask, Video
 from latentloom.pipelines.whole import called
 from latentloom.pipelines.whole.assembled import load_pipeline
+from support.lora_files import write_lora
 
 SHIPPED = Path(__file__).parents[2] / "workflows" / "bobbin" / "run_pipeline.json"
 SMALL: dict[str, Any] = {"prompt": "a red star", "height": 96, "width": 96, "num_inference_steps": 2}
@@ -71,6 +72,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"prompt": "a", "pipeline": "FluxPipelin"}, "unknown_choice", "did you mean FluxPipeline?"),
     ({"pipeline": "SanaWMLTX2Refiner"}, "unknown_choice", "which no node makes"),
     ({"prompt": "a", "pipeline": "AceStepPipeline", "src_audio": "x.wav"}, "wrong_type", "wire a Audio"),
+    ({"prompt": "a", "pipeline": "FluxFillPipeline", "mask_image": "x.png"}, "wrong_type", "wire a Mask"),
 ]
 
 
@@ -82,10 +84,10 @@ def test_a_socket_of_the_class_is_checked(inputs: dict[str, Any], code: str, wor
 
 
 def test_json_is_checked_where_a_class_takes_what_no_socket_is_made_for() -> None:
-    given = {"pipeline": "LTXConditionPipeline", "prompt": "a"}
-    assert check(workflow(**given, conditions="[1, 2]"), SPECS) == []
-    assert [each.code for each in check(workflow(**given, conditions="[1, 2"), SPECS)] == ["not_json"]
-    assert check(workflow(**given, conditions={"value": {"frame": 2}}), SPECS) == []
+    given = {"pipeline": "LTX2DFRPipeline", "prompt": "a"}
+    assert check(workflow(**given, video_tiles="[1, 2]"), SPECS) == []
+    assert [each.code for each in check(workflow(**given, video_tiles="[1, 2"), SPECS)] == ["not_json"]
+    assert check(workflow(**given, video_tiles={"value": {"frame": 2}}), SPECS) == []
     framepack = signature_of("HunyuanVideoFramepackPipeline")
     image, template = Image(pixels=torch.zeros(1, 4, 4, 3)), {"template": "{}", "crop_start": 5}
     for told in (template, json.dumps(template)):
@@ -210,8 +212,9 @@ def test_a_folder_of_no_family_runs_by_the_class_it_names(tmp_path: Path) -> Non
     pipe = build(tiny_of("FluxFillPipeline"))
     pipe.save_pretrained(tmp_path)
     alone = pipe(**tiny_of("FluxFillPipeline").call(), generator=torch.Generator().manual_seed(0), output_type="np")
-    pictures = {name: Image(pixels=as_pixels(picture)) for name, picture in painted().items()}
-    given = {**tiny_of("FluxFillPipeline").call(), **pictures}
+    pixels = {name: as_pixels(picture) for name, picture in painted().items()}
+    wires = {"image": Image(pixels=pixels["image"]), "mask_image": Mask(pixels=pixels["mask_image"][..., 0])}
+    given = {**tiny_of("FluxFillPipeline").call(), **wires}
     image, *_ = run_pipeline(str(tmp_path), **given)
     assert np.array_equal(image.pixels.numpy(), alone.images)
 
@@ -244,15 +247,22 @@ def test_steps_are_told_and_a_cancel_ends_the_run_after_one() -> None:
     assert cancelled.steps == [(1, 2)]
 
 
-def test_several_devices_make_the_picture_of_one() -> None:
+def test_several_devices_make_the_picture_of_one_with_a_lora_too(tmp_path: Path) -> None:
     given = {**SMALL, "negative_prompt": "", "true_cfg_scale": 3.0}
-    alone, *_ = run_pipeline("builtin:bobbin", **given)
+    transformer = load_pipeline("builtin:bobbin", dtype="fp32").transformer
+    lora = write_lora(tmp_path / "style.safetensors", transformer, prefix="transformer", layers=("to_q", "ff"))
+    adapted = {**given, "loras": [str(lora)], "lora_scales": [0.5]}
+    alone, styled = (run_pipeline("builtin:bobbin", **each)[0] for each in (given, adapted))
+    assert (alone.pixels - styled.pixels).abs().max() > 1e-2
     watched = Watched()
     try:
         spread, *_ = run_pipeline("builtin:bobbin", devices="cpu*2", **given, progress=watched)
+        both, *_ = run_pipeline("builtin:bobbin", devices="cpu*2", **adapted, plan="ulysses=2")
+        after, *_ = run_pipeline("builtin:bobbin", devices="cpu*2", **given)
     finally:
         POOLS.close()
-    assert (spread.pixels - alone.pixels).abs().max() <= 1e-5
+    assert (spread.pixels - alone.pixels).abs().max() <= 1e-5 and torch.equal(after.pixels, spread.pixels)
+    assert (both.pixels - styled.pixels).abs().max() <= 1e-5
     assert watched.plans == [("cfg=2", 0), ("cfg=2", 2)] and watched.steps[-1] == (2, 2)
 
 
@@ -274,6 +284,7 @@ def test_a_second_run_is_taken_from_the_cache_and_another_size_is_not() -> None:
         ({"height": "tall"}, "height is 'tall'; it takes a whole number"),
         ({"image": 3, "pipeline": "FluxImg2ImgPipeline"}, "image is a int; it takes a Image"),
         ({"height": 96, "callback_on_step_end_tensor_inputs": "x"}, "has no input 'callback_on_step_end_tensor"),
+        ({"devices": "cpu*2", "plan": "ulysses=2,weights=2"}, "leave weights out of the plan"),
         ({"pipeline": "FluxFillPipeline"}, "FluxFillPipeline: Input is in incorrect format"),
     ],
 )

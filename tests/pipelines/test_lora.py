@@ -15,23 +15,11 @@ from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.models.describe import add_lora, describe_model
 from latentloom.pipelines.values import Model, to_plain
 from latentloom.pipelines.whole.assembled import load_pipeline
+from support.lora_files import write_lora
 
 ENDLESS = "([a-z_0-9.]+)+!"
 """A regular expression that takes longer than a life to fail on the name of a layer."""
 WEIGHTS = "diffusion_pytorch_model.safetensors"
-
-
-def write_lora(path: Path, module: torch.nn.Module, *, prefix: str, layers: tuple[str, ...], seed: int = 0) -> Path:
-    """A LoRA of rank 2 for the linear layers whose names hold one of `layers`."""
-    generator = torch.Generator().manual_seed(seed)
-    weights = {}
-    for name, part in module.named_modules():
-        if isinstance(part, torch.nn.Linear) and any(layer in name for layer in layers):
-            weights[f"{prefix}.{name}.lora_A.weight"] = torch.randn(2, part.in_features, generator=generator) * 0.3
-            weights[f"{prefix}.{name}.lora_B.weight"] = torch.randn(part.out_features, 2, generator=generator) * 0.3
-    assert weights
-    save_file(weights, path)
-    return path
 
 
 def adapted(module: torch.nn.Module) -> dict[str, torch.nn.Module]:
