@@ -56,6 +56,8 @@ class EncodeText(Request):
     """Empty is the model's own text, a space is none."""
     text_length: int = 0
     """Tokens that the text is padded or cut to."""
+    first_frame: Latents | None = None
+    """What encode_image made of a video's first frame, for a model whose text encoder looks at it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -87,6 +87,8 @@ class Conditioning:
     positive: Mapping[str, Tensor]
     negative: Mapping[str, Tensor] | None = None
     """None where there is nothing to steer away from: guidance must then be off."""
+    saw_frame: bool = False
+    """Whether the text encoder looked at the first frame of the video as well."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -43,6 +43,7 @@ NAMES = {
     "hunyuan_video_15",
     "ltx",
     "minimax_h3",
+    "minimax_h3_image_to_video",
 }
 BUILT_IN = {
     "prompt_grid": ["grid.png"],
@@ -67,10 +68,11 @@ TINY = {
     "hunyuan_video_15": ["hunyuan_video_15"],
     "ltx": ["ltx"],
     "minimax_h3": ["minimax_h3"],
+    "minimax_h3_image_to_video": ["minimax_h3"],
 }
-FRAMES = {"minimax_h3": 124}
+FRAMES = {"minimax_h3": 124, "minimax_h3_image_to_video": 124}
 """Of a model that makes none shorter."""
-SOUND = {"minimax_h3"}
+SOUND = {"minimax_h3", "minimax_h3_image_to_video"}
 """What is saved has a sound as long as the video."""
 
 

@@ -29,12 +29,18 @@ def encode_text(
     text_length: Annotated[
         int, Socket(min=0, max=4096, advanced=True, help="Tokens the text is padded or cut to; 0 is the model's own")
     ] = 0,
+    first_frame: Annotated[
+        Latents | None,
+        Socket(help="What Encode Image made of a first frame, for a model that looks at it as it reads (MiniMax H3)"),
+    ] = None,
     progress: Progress = SILENT,
 ) -> Conditioning:
     """Read a prompt with the model's text encoders."""
     from ...pipelines import placement
 
-    request = requests.EncodeText(model=model, prompt=prompt, negative_prompt=negative_prompt, text_length=text_length)
+    request = requests.EncodeText(
+        model=model, prompt=prompt, negative_prompt=negative_prompt, text_length=text_length, first_frame=first_frame
+    )
     return placement.encode_text(request, progress)
 
 

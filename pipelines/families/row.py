@@ -82,6 +82,8 @@ class Row:
     fps: float = 0.0
     """These five as in `Family`."""
     takes_image: Literal["start", "first_frame", "nothing"] = "nothing"
+    frame_branches: tuple[str, ...] = ()
+    """Which branches of its blocks know of a first frame, of a row whose text encoder looks at it."""
     adds_guidance: bool = False
     """Whether guidance of g adds g times the branches' difference to the prompt's own prediction, rather than to the
     other one's: the number is then what others call the scale less one."""
@@ -135,6 +137,7 @@ class Row:
             latent_frames=self.latent_frames,
             fps=self.fps,
             takes_image=self.takes_image,
+            reads_frame=bool(self.frame_branches),
         )
 
 
