@@ -38,6 +38,9 @@ def check_denoise(request: Denoise) -> None:
     check_mask(model, latents, request.mask)
     if not conditioning.references and (why := why_no_references(model, 0)):
         raise ValueError(why)
+    if FAMILIES[model.family].reads_frame and conditioning.saw_frame != bool(latents.extras):
+        has, lacks = ("Denoise", "Encode Text") if latents.extras else ("Encode Text", "Denoise")
+        raise ValueError(f"{has} has a first frame, and {lacks} has none; give both what Encode Image made of it")
     schedulers.check(request.sampling)
     guiding.check(request.sampling)
     if guiding.is_guided(guidance) and conditioning.negative is None:
@@ -79,6 +82,19 @@ def _why_whole(model: Model) -> str:
     if family.takes_image == "nothing":
         return f"{family.title} makes everything from noise; set strength to 1"
     return "the canvas is empty; put a picture on it with Encode Image, or set strength to 1"
+
+
+def check_seen(model: Model, first_frame: Latents | None) -> bool:
+    """Whether the text is encoded with a first frame. Raises `ValueError` for one that the model does not look at."""
+    if first_frame is None:
+        return False
+    family = FAMILIES[model.family]
+    check_family(model, first_frame.family, what="first frame was encoded")
+    if not family.reads_frame:
+        raise ValueError(
+            f"{family.title} reads the text alone; take first_frame away from Encode Text, and give it to Denoise"
+        )
+    return bool(first_frame.extras)
 
 
 def check_sound(model: Model, latents: Latents) -> Tensor:

@@ -70,6 +70,8 @@ class EncodeText(Request):
     """Tokens that the text is padded or cut to."""
     references: References | None = None
     """Pictures that the model looks at beside the prompt."""
+    first_frame: Latents | None = None
+    """What encode_image made of a video's first frame, for a model whose text encoder looks at it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

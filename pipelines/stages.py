@@ -24,7 +24,7 @@ from . import preview
 from .components.loading import torch_dtype
 from .components.shell import shells
 from .components.store import store
-from .denoise_checks import check_denoise, check_family, check_guidance, check_sound
+from .denoise_checks import check_denoise, check_family, check_guidance, check_seen, check_sound
 from .denoising import quiet  # noqa: F401 (quiet for what it silences)
 from .denoising.noise import generators, seeds_of
 from .denoising.step_cache import cached, check_step_cache
@@ -35,7 +35,7 @@ from .models.describe import card_of
 from .models.folder import read_config, read_index
 from .out_of_memory import told_by
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
-from .shape import check_frames, check_references, check_size, check_takes_image
+from .shape import check_fps, check_frames, check_references, check_size, check_takes_image
 from .spreading.measured import finish, measured
 from .spreading.transformer import sharded_parts
 from .spreading.vae import split_over
@@ -62,6 +62,7 @@ def encode_text(
     request = made(EncodeText, request, fields)
     model, card = request.model, card_of(request.model)
     check_references(model, request.references)
+    saw_frame = check_seen(model, request.first_frame)
     request = request.resolved(
         negative_prompt=request.negative_prompt or card.negative_prompt,
         text_length=request.text_length or card.text_length,
@@ -83,6 +84,7 @@ def encode_text(
         positive=_at_rest(positive),
         negative=None if negative is None else _at_rest(negative),
         references=_at_rest(references),
+        saw_frame=saw_frame,
     )
 
 
@@ -104,6 +106,7 @@ def encode_image(
     width, height = request.width, request.height
     check_size(model, width, height)
     check_frames(model, request.frames)
+    check_fps(model, request.fps)
     if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (height, width, 3):
         got = " x ".join(map(str, pixels.shape))
         raise ValueError(f"the picture is {got}, but B x {height} x {width} x 3 is asked for; resize the picture first")

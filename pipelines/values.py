@@ -89,6 +89,8 @@ class Conditioning:
     """None where there is nothing to steer away from: guidance must then be off."""
     references: Mapping[str, Tensor] = field(default_factory=dict)
     """The reference pictures in the model's latent space, beside both."""
+    saw_frame: bool = False
+    """Whether the text encoder looked at the first frame of the video as well."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -276,7 +276,8 @@ def _first_frame(model: Model, canvas: Latents) -> Latents | None:
     from .values import Image
 
     family, config = FAMILIES[model.family], read_config(Path(model.folder), "transformer")
-    if family.takes_image != "first_frame" or config.get("in_channels", 0) <= config.get("out_channels", 0):
+    is_told = family.takes_image == "first_frame" and not family.reads_frame
+    if not is_told or config.get("in_channels", 0) <= config.get("out_channels", 0):
         return None
     image = Image(pixels=torch.full((1, canvas.height, canvas.width, 3), 0.5))
     return stages.encode_image(EncodeImage(model=model, image=image, frames=canvas.frames, fps=canvas.fps))

@@ -45,6 +45,7 @@ NAMES = {
     "ltx",
     "minimax_h3",
     *("flux_2_edit", "flux_3_edit", "qwen_image_21_edit", "qwen_image_edit", "qwen_image_edit_plus"),
+    "minimax_h3_image_to_video",
 }
 BUILT_IN = {
     "prompt_grid": ["grid.png"],
@@ -74,10 +75,11 @@ TINY = {
     "qwen_image_21_edit": ["qwen_image_21_turbo"],
     "qwen_image_edit": ["qwen_image_edit"],
     "qwen_image_edit_plus": ["qwen_image_edit_plus"],
+    "minimax_h3_image_to_video": ["minimax_h3"],
 }
-FRAMES = {"minimax_h3": 124}
+FRAMES = {"minimax_h3": 124, "minimax_h3_image_to_video": 124}
 """Of a model that makes none shorter."""
-SOUND = {"minimax_h3"}
+SOUND = {"minimax_h3", "minimax_h3_image_to_video"}
 """What is saved has a sound as long as the video."""
 
 

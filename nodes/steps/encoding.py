@@ -34,13 +34,22 @@ def encode_text(
     references: Annotated[
         References | None, Socket(help="Pictures to change, or to take things from, for a model that looks at some")
     ] = None,
+    first_frame: Annotated[
+        Latents | None,
+        Socket(help="What Encode Image made of a first frame, for a model that looks at it as it reads (MiniMax H3)"),
+    ] = None,
     progress: Progress = SILENT,
 ) -> Conditioning:
     """Read a prompt with the model's text encoders, and look at reference pictures."""
     from ...pipelines import placement
 
     request = requests.EncodeText(
-        model=model, prompt=prompt, negative_prompt=negative_prompt, text_length=text_length, references=references
+        model=model,
+        prompt=prompt,
+        negative_prompt=negative_prompt,
+        text_length=text_length,
+        references=references,
+        first_frame=first_frame,
     )
     return placement.encode_text(request, progress)
 

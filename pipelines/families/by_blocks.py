@@ -33,6 +33,8 @@ TEXT = ("text_encoder",)
 WRITERS = ("prompt_enhancer", "prompt_upsample", "prompt_upsampler")
 """Blocks that put other words for the prompt's are left out: what the user wrote is what the model reads."""
 NEGATIVE = "negative_"
+FRAME = "first_frame"
+"""Among the extras of latents, the picture itself."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +54,8 @@ class ByBlocks:
         from ..values import Sampling
 
         self._check_text(parts, request)
-        block = self._group(parts, "text")
+        shown = request.first_frame.extras.get(FRAME) if request.first_frame else None
+        block = self._group(parts, "text", has_frame=shown is not None)
         if request.negative_prompt.strip() and "negative_prompt" not in _names(block):
             logger.warning("%s reads no negative prompt; this one is not used", parts["model_index"]["_class_name"])
         asked = {
@@ -60,6 +63,7 @@ class ByBlocks:
             "negative_prompt": request.negative_prompt,
             "max_sequence_length": request.text_length,
             "image": _pictures(request.references.pictures, parts) if request.references else None,
+            "keyframes": None if shown is None else [_picture(shown)],
         }
         on = guider(2.0, Sampling())  # that both are encoded, whatever guidance follows
         wanted = _names(self._group(parts, "denoise"))
@@ -70,11 +74,13 @@ class ByBlocks:
         return positive, negative or None
 
     def encode_image(self, parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """The most likely latents, so they depend on no seed."""
+        """The most likely latents, so they depend on no seed; or those that the blocks draw by a seed of their own."""
         from ..denoising.blocks import run
 
         row = self.row
-        block = self._group(parts, "image")
+        block = self._group(parts, "image", has_frame=bool(row.frame_branches))
+        if row.frame_branches:
+            return None, _keyframe(block, parts, request, title=row.title)
         asked = {
             "image": request.image.pixels.movedim(-1, 1),  # B C H W
             "height": request.height,
@@ -132,7 +138,8 @@ class ByBlocks:
         from ..values import Sampling
 
         row, latents, conditioning = self.row, request.latents, request.conditioning
-        block = self._group(parts, "denoise")
+        has_frame = FRAME in latents.extras
+        block = self._group(parts, "denoise", has_frame=has_frame)
         scheduler = choose(parts.get("scheduler") or made_by_config(block, "scheduler"), request.sampling)
         solvers = {"scheduler": scheduler}
         if "audio_scheduler" in parts:
@@ -149,6 +156,7 @@ class ByBlocks:
             "frame_rate": latents.fps or row.variant(parts["model_index"], parts["config"]).card.fps,
             "num_inference_steps": request.steps,
             "generator": generators,
+            "keyframe_anchors": ("first",) if has_frame else None,
         }
         if row.distilled:
             given[row.distilled] = request.distilled_guidance
@@ -197,8 +205,8 @@ class ByBlocks:
         heard = [run(block, parts, inputs=_known(block, one), outputs=("audio",))["audio"] for one in given]
         return torch.cat(heard), sound_rate(parts["config"], title=self.row.title)
 
-    def _group(self, parts: Parts, stage: str) -> ModularPipelineBlocks:
-        """The family's blocks without those of other stages."""
+    def _group(self, parts: Parts, stage: str, *, has_frame: bool = False) -> ModularPipelineBlocks:
+        """The family's blocks without those of other stages, and with the branches of a first frame if there is one."""
         from ..denoising.blocks import blocks_of
 
         block = copy.deepcopy(blocks_of(self.row.variant(parts["model_index"], parts["config"]).blocks))
@@ -212,6 +220,9 @@ class ByBlocks:
         }
         for name in set(names) - set(stages[stage]):
             del block.sub_blocks[name]
+        for name, inner in list(block.sub_blocks.items()) if has_frame else ():
+            known = (inner.sub_blocks[branch] for branch in self.row.frame_branches if branch in inner.sub_blocks)
+            block.sub_blocks[name] = next(known, inner)
         if stage == "text":
             vars(block.sub_blocks["text_encoder"]).update(self.row.settings)
         return block
@@ -266,6 +277,28 @@ class ByBlocks:
         rows, columns = latents.height // multiple, latents.width // multiple
         grid = tokens.unflatten(1, (-1, rows, columns)).unflatten(4, (-1, patch, patch))  # B F H/P W/P C P P
         return grid.permute(0, 4, 1, 2, 5, 3, 6).flatten(5, 6).flatten(3, 4)  # B C F H W
+
+
+def _keyframe(block: ModularPipelineBlocks, parts: Parts, request: EncodeImage, *, title: str) -> dict[str, Tensor]:
+    """What the denoise block is told of a video's first frame, and the frame itself for the text's: bytes 1 H W C."""
+    import torch
+
+    from ..denoising.blocks import run
+
+    pixels = request.image.pixels
+    if len(pixels) != 1:
+        raise ValueError(f"{len(pixels)} first frames: {title} reads a text with one of them; give one")
+    frame = (pixels.clamp(0, 1) * 255).round().to("cpu", torch.uint8)
+    asked = {"image": _picture(frame), "width": request.width, "height": request.height}
+    found = run(block, parts, inputs=_known(block, asked), outputs=("condition_latents",))
+    return {**_flat(found), FRAME: frame}
+
+
+def _picture(frame: Tensor) -> Any:
+    """Of bytes 1 H W C, as diffusers' blocks take it."""
+    from PIL.Image import fromarray
+
+    return fromarray(frame[0].cpu().numpy())
 
 
 def _leaf(block: ModularPipelineBlocks, output: str) -> ModularPipelineBlocks:

@@ -53,6 +53,8 @@ class Family:
     """Frames a second of all its videos; 0 where that is a choice."""
     takes_image: Literal["start", "first_frame", "nothing"] = "start"
     """What an input picture is to it: where denoising starts (strength), the first frame of a video, or no input."""
+    reads_frame: bool = False
+    """Whether its text encoder looks at the first frame, too."""
     takes_mask: bool = False
     """Whether a part of the start picture can be kept while the rest is painted anew."""
     references: tuple[int, int] = (0, 0)

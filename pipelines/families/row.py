@@ -85,6 +85,8 @@ class Row:
     references: tuple[int, int] = (0, 0)
     """The fewest and the most pictures that it looks at beside the prompt; the blocks say whether the text encoders see
     them as well."""
+    frame_branches: tuple[str, ...] = ()
+    """Which branches of its blocks know of a first frame, of a row whose text encoder looks at it."""
     adds_guidance: bool = False
     """Whether guidance of g adds g times the branches' difference to the prompt's own prediction, rather than to the
     other one's: the number is then what others call the scale less one."""
@@ -139,6 +141,7 @@ class Row:
             fps=self.fps,
             takes_image=self.takes_image,
             references=self.references,
+            reads_frame=bool(self.frame_branches),
         )
 
 

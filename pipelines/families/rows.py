@@ -182,6 +182,8 @@ MINIMAX_H3 = Row(
     most_frames=345,
     latent_frames=5,
     fps=24.0,
+    takes_image="first_frame",
+    frame_branches=("keyframes", "fl2va"),
     kept_on_cpu=("text_token_tags",),
 )
 

@@ -1,6 +1,7 @@
 """The families that are rows: our stages give what diffusers' pipeline gives, or differ by a named difference."""
 
 import copy
+import dataclasses
 import inspect
 import json
 import shutil
@@ -9,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import PIL.Image
 import pytest
 import torch
 from diffusers import ZImageImg2ImgPipeline
@@ -93,7 +95,7 @@ def classic(folder: Path, row: TinyRow) -> tuple[torch.Tensor, ...]:
     return (called(load_pipeline(str(folder), dtype="fp32"), row),)
 
 
-def modular(folder: Path, row: TinyRow) -> tuple[torch.Tensor, ...]:
+def modular(folder: Path, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...]:
     """What the folder's modular pipeline gives, run whole by diffusers, but for the block that rewrites the prompt."""
     found = inspect_model(folder)
     blocks = copy.deepcopy(blocks_of(found.pipeline))
@@ -118,7 +120,7 @@ def modular(folder: Path, row: TinyRow) -> tuple[torch.Tensor, ...]:
         "image": looked_at(row),
     }
     call = {name: value for name, value in call.items() if name in taken}
-    made = pipeline(**call)
+    made = pipeline(**call, **given)
     if found.family.output == "image":
         return (made.get("images").movedim(1, -1),)
     return made.get("videos").movedim(2, -1), made.get("audio")
@@ -177,6 +179,20 @@ def test_a_picture_to_start_from_is_painted_over_as_by_the_classic_pipeline(
     parts = load_pipeline(str(tiny("z_image_turbo")), dtype="fp32").components
     given = {"image": picture.movedim(-1, 1), "width": 64, "height": 64, "strength": 0.5, "num_inference_steps": 4}
     assert torch.equal(mine, called(ZImageImg2ImgPipeline(**parts), row, **given))
+
+
+def test_a_first_frame_that_the_text_encoder_sees_gives_what_the_modular_pipeline_gives(
+    model: Any, tiny: Any, picture: torch.Tensor
+) -> None:
+    name = "minimax_h3"
+    row = dataclasses.replace(TINY_ROWS[name], width=64, height=64)
+    first = stages.encode_image(model=model(name), image=Image(pixels=picture))
+    text = stages.encode_text(model=model(name), prompt=PROMPT, first_frame=first)
+    painted = stages.denoise(model=model(name), conditioning=text, latents=first, seed=SEED, steps=row.steps)
+    frame = PIL.Image.fromarray((picture[0] * 255).round().byte().numpy())
+    video, sound = modular(tiny(name), row, image=frame)
+    assert torch.equal(stages.decode(model=model(name), latents=painted).pixels, video)
+    assert torch.equal(stages.decode_audio(model=model(name), latents=painted).waveform, sound)
 
 
 def test_a_model_that_starts_from_noise_refuses_a_picture(model: Any, picture: torch.Tensor) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.nodes import decode_audio, empty_latents
+from latentloom.nodes import decode_audio, empty_latents, encode_image, encode_text
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.finite import NotFinite
 from latentloom.pipelines.planning.memory import work_of
-from latentloom.pipelines.values import Latents, Model, Sampling, from_plain, to_plain
+from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
 from support.tiny_rows import TINY_ROWS, request_of
 
 NAME = "minimax_h3"
@@ -93,6 +93,25 @@ def test_what_it_cannot_do_is_one_sentence(asked: dict[str, Any], changed: dict[
 def test_it_reads_all_of_a_text(h3: Model) -> None:
     with pytest.raises(ValueError, match="text length 64: MiniMax H3 reads all of a text, however long"):
         stages.encode_text(model=h3, prompt="a", text_length=64)
+
+
+def test_a_first_frame_goes_to_the_text_and_to_the_canvas(
+    h3: Model, asked: dict[str, Any], picture: torch.Tensor
+) -> None:
+    first = encode_image(h3, Image(pixels=picture), width=48, height=32)
+    with pytest.raises(ValueError, match="Denoise has a first frame, and Encode Text has none; give both"):
+        stages.denoise({**asked, "latents": first})
+    saw = encode_text(h3, "a", first_frame=first)
+    with pytest.raises(ValueError, match="Encode Text has a first frame, and Denoise has none; give both"):
+        stages.denoise({**asked, "conditioning": saw})
+    with pytest.raises(ValueError, match="2 first frames: MiniMax H3 reads a text with one of them; give one"):
+        encode_image(h3, Image(pixels=picture.repeat(2, 1, 1, 1)), width=48, height=32)
+
+
+def test_a_model_that_reads_the_text_alone_refuses_a_first_frame(model: Any) -> None:
+    wan = from_plain(Model, model("wan_i2v"))
+    with pytest.raises(ValueError, match="Wan reads the text alone; take first_frame away from Encode Text"):
+        encode_text(wan, "a", first_frame=empty_latents(wan))
 
 
 def test_five_latents_are_counted_for_seventeen_frames(h3: Model) -> None:
