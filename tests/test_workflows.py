@@ -42,6 +42,7 @@ NAMES = {
     "ernie_image",
     "hunyuan_video_15",
     "ltx",
+    "flux_kontext",
     *("flux_2_edit", "flux_3_edit", "qwen_image_21_edit", "qwen_image_edit", "qwen_image_edit_plus"),
 }
 BUILT_IN = {
@@ -66,6 +67,7 @@ TINY = {
     "ernie_image": ["ernie_image"],
     "hunyuan_video_15": ["hunyuan_video_15"],
     "ltx": ["ltx"],
+    "flux_kontext": ["flux_kontext"],
     "flux_2_edit": ["flux_2"],
     "flux_3_edit": ["flux_3_distilled"],
     "qwen_image_21_edit": ["qwen_image_21_turbo"],

@@ -121,6 +121,7 @@ class ByBlocks:
             "height": latents.height,
             "width": latents.width,
             "num_frames": latents.frames,
+            "max_area": latents.width * latents.height,  # to which Kontext's blocks would scale the canvas
             "frame_rate": latents.fps or row.variant(parts["model_index"], parts["config"]).card.fps,
             "num_inference_steps": request.steps,
             "generator": generators,
@@ -186,7 +187,7 @@ class ByBlocks:
                 f"text length {length}: {row.title} always reads {row.longest_text} tokens; set text length to 0"
             )
         check_text_length(length, title=row.title, longest=row.longest_text)
-        tokenizer = parts.get("tokenizer")
+        tokenizer = parts.get("tokenizer_2") or parts.get("tokenizer")  # CLIP, the first of two, reads 77 always
         if not row.text_is_fixed and tokenizer is not None:
             warn_if_cut(getattr(tokenizer, "tokenizer", tokenizer), request.prompt, text_length=length)
 
