@@ -116,7 +116,7 @@ class ByBlocks:
         given: dict[str, Any] = {**conditioning.positive, **latents.extras}
         if is_guided(request.guidance) and conditioning.negative is not None:
             given |= {NEGATIVE + name: tensor for name, tensor in conditioning.negative.items()}
-        given = _listed(repeated(given, len(generators))) | _in_lists(conditioning.references)
+        given = _listed(repeated(given, len(generators))) | _in_lists(conditioning.references, len(generators))
         given |= {
             "height": latents.height,
             "width": latents.width,
@@ -256,15 +256,15 @@ def _listed(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     return found
 
 
-def _in_lists(references: Mapping[str, Tensor]) -> dict[str, Any]:
-    """References as the blocks made them: one for all pictures of a batch."""
+def _in_lists(references: Mapping[str, Tensor], batch: int) -> dict[str, Any]:
+    """References as the blocks made them: in a list for all pictures of a batch, else with a row for each."""
     found: dict[str, Any] = {}
     for name, tensor in references.items():
         whole, _, place = name.partition(".")
         if place:
             found.setdefault(whole, []).append(tensor)
         else:
-            found[name] = tensor
+            found[name] = tensor.repeat_interleave(batch, dim=0)
     return found
 
 
