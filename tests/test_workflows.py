@@ -44,6 +44,7 @@ NAMES = {
     "hunyuan_video_15",
     "ltx",
     "minimax_h3",
+    "flux_kontext",
     *("flux_2_edit", "flux_3_edit", "qwen_image_21_edit", "qwen_image_edit", "qwen_image_edit_plus"),
     "minimax_h3_image_to_video",
 }
@@ -70,6 +71,7 @@ TINY = {
     "hunyuan_video_15": ["hunyuan_video_15"],
     "ltx": ["ltx"],
     "minimax_h3": ["minimax_h3"],
+    "flux_kontext": ["flux_kontext"],
     "flux_2_edit": ["flux_2"],
     "flux_3_edit": ["flux_3_distilled"],
     "qwen_image_21_edit": ["qwen_image_21_turbo"],

@@ -148,11 +148,12 @@ class ByBlocks:
         if is_guided(request.guidance) and conditioning.negative is not None:
             given |= {NEGATIVE + name: tensor for name, tensor in conditioning.negative.items()}
         given |= {name: given[name].cpu() for name in row.kept_on_cpu}
-        given = _listed(repeated(given, len(generators))) | _in_lists(conditioning.references)
+        given = _listed(repeated(given, len(generators))) | _in_lists(conditioning.references, len(generators))
         given |= {
             "height": latents.height,
             "width": latents.width,
             "num_frames": latents.frames,
+            "max_area": latents.width * latents.height,  # to which Kontext's blocks would scale the canvas
             "frame_rate": latents.fps or row.variant(parts["model_index"], parts["config"]).card.fps,
             "num_inference_steps": request.steps,
             "generator": generators,
@@ -242,7 +243,7 @@ class ByBlocks:
                 f"text length {length}: {row.title} always reads {row.longest_text} tokens; set text length to 0"
             )
         check_text_length(length, title=row.title, longest=row.longest_text)
-        tokenizer = parts.get("tokenizer")
+        tokenizer = parts.get("tokenizer_2") or parts.get("tokenizer")  # CLIP, the first of two, reads 77 always
         if not row.text_is_fixed and tokenizer is not None:
             warn_if_cut(getattr(tokenizer, "tokenizer", tokenizer), request.prompt, text_length=length)
 
@@ -352,15 +353,15 @@ def _listed(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     return found
 
 
-def _in_lists(references: Mapping[str, Tensor]) -> dict[str, Any]:
-    """References as the blocks made them: one for all pictures of a batch."""
+def _in_lists(references: Mapping[str, Tensor], batch: int) -> dict[str, Any]:
+    """References as the blocks made them: in a list for all pictures of a batch, else with a row for each."""
     found: dict[str, Any] = {}
     for name, tensor in references.items():
         whole, _, place = name.partition(".")
         if place:
             found.setdefault(whole, []).append(tensor)
         else:
-            found[name] = tensor
+            found[name] = tensor.repeat_interleave(batch, dim=0)
     return found
 
 

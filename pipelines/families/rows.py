@@ -12,6 +12,7 @@ from .row import LEVELS, Row, Variant
 
 APACHE, KREA = "Apache-2.0", "Krea 2 Community License"
 QWEN = "Qwen Research License"
+FLUX_1_DEV = "FLUX.1 [dev] Non-Commercial License"
 FLUX_2_DEV, FLUX_2_KLEIN = "FLUX.2 [dev] Non-Commercial License", "Apache-2.0 (4B), FLUX Non-Commercial License (9B)"
 FLUX_3_KLEIN = "FLUX Kommunity License"
 HUNYUAN, LIGHTRICKS = "Tencent Hunyuan Community License", "LTX-Video Open Weights License"
@@ -80,6 +81,18 @@ KREA_2 = Row(
     longest_text=512,
     adds_guidance=True,
     fixed={"text_encoder_select_layers": [2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35]},
+)
+
+KONTEXT = Card(name="FLUX.1 Kontext dev", licence=FLUX_1_DEV, steps=28, distilled_guidance=2.5, text_length=512)
+FLUX_KONTEXT = Row(
+    name="flux_kontext",
+    title="FLUX.1 Kontext",
+    pipelines=("FluxKontextPipeline",),
+    variants=(Variant(KONTEXT, "FluxKontextModularPipeline"),),
+    longest_text=512,
+    text=("tokenizer", "text_encoder", "tokenizer_2", "text_encoder_2"),
+    references=(0, 1),
+    distilled="guidance_scale",
 )
 
 DEV = Card(name="FLUX.2 dev", licence=FLUX_2_DEV, steps=50, distilled_guidance=4.0)
@@ -190,7 +203,7 @@ MINIMAX_H3 = Row(
 ROWS: dict[str, Row] = {
     row.name: row
     for row in (
-        *(Z_IMAGE, QWEN_IMAGE_21, QWEN_IMAGE_EDIT_PLUS, QWEN_IMAGE_EDIT, KREA_2, FLUX_2, FLUX_3, ERNIE_IMAGE),
-        *(HUNYUAN_VIDEO_15, LTX, MINIMAX_H3),
+        *(Z_IMAGE, QWEN_IMAGE_21, QWEN_IMAGE_EDIT_PLUS, QWEN_IMAGE_EDIT, KREA_2, FLUX_KONTEXT, FLUX_2, FLUX_3),
+        *(ERNIE_IMAGE, HUNYUAN_VIDEO_15, LTX, MINIMAX_H3),
     )
 }

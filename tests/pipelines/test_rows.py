@@ -120,7 +120,7 @@ def modular(folder: Path, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...
         "image": looked_at(row),
     }
     call = {name: value for name, value in call.items() if name in taken}
-    made = pipeline(**call, **given)
+    made = pipeline(**{**call, **given})
     if found.family.output == "image":
         return (made.get("images").movedim(1, -1),)
     return made.get("videos").movedim(2, -1), made.get("audio")
@@ -164,6 +164,17 @@ def test_reference_pictures_do_what_they_do_in_the_classic_pipeline(name: str, m
     assert mine.shape == theirs.shape
     assert float((mine - theirs).abs().max()) <= row.close
     assert float((mine - ours(model(name), replace(row, references=0))[0]).abs().max()) > 0.01
+
+
+@pytest.mark.parametrize("name", ["flux_kontext", "flux_2_klein", "flux_3", "qwen_image_21", "qwen_image_edit_plus"])
+def test_a_picture_of_a_batch_that_looks_at_pictures_is_the_one_that_its_seed_makes_alone(
+    name: str, model: Any
+) -> None:
+    request = request_of(model(name), EDITS.get(name, TINY_ROWS[name]))
+    both = stages.denoise({**request, "latents": {**request["latents"], "batch": 2}}).tensor
+    second = stages.denoise({**request, "seed": SEED + 1}).tensor
+    assert both is not None and second is not None
+    assert float((both[1:] - second).abs().max() / second.abs().max()) <= 1e-5
 
 
 def test_a_picture_to_start_from_is_painted_over_as_by_the_classic_pipeline(

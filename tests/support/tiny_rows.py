@@ -78,7 +78,8 @@ def references(row: TinyRow) -> list[Any]:
 
 @contextlib.contextmanager
 def small_references() -> Iterator[None]:
-    """Within it, what diffusers scales to 1024 x 1024 pixels for Qwen-Image it scales to about 102 x 102."""
+    """Within it, what diffusers scales to 1024 x 1024 pixels (Qwen-Image, Kontext) it scales to about 102 x 102."""
+    kontext = importlib.import_module("diffusers.pipelines.flux.pipeline_flux_kontext")
     modules = [
         importlib.import_module(f"diffusers.{name}")
         for name in (
@@ -88,6 +89,7 @@ def small_references() -> Iterator[None]:
         )
     ]
     with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(kontext, "PREFERRED_KONTEXT_RESOLUTIONS", [(96, 96), (128, 80)]))
         for module in modules:
             stack.enter_context(
                 mock.patch.object(module, "calculate_dimensions", _smaller(module.calculate_dimensions))
@@ -305,6 +307,9 @@ TINY_ROWS: dict[str, TinyRow] = {
     "z_image": TinyRow(make=lambda: z_image(shift=6.0), guidance=4.0, close=3e-5),
     "z_image_turbo": TinyRow(make=lambda: z_image(shift=3.0)),
     "krea_2": TinyRow(make=lambda: krea_2(is_distilled=False), guidance=4.5),
+    "flux_kontext": TinyRow(
+        make=lambda: of_zoo("flux", "FluxKontextPipeline"), distilled=2.5, call={"max_area": 80 * 48}
+    ),
     "flux_2": TinyRow(make=flux_2, distilled=3.0, text_length=256, close=1e-5),
     "flux_2_klein": TinyRow(make=lambda: flux_2_klein(is_distilled=True)),
     "flux_2_klein_base": TinyRow(make=lambda: flux_2_klein(is_distilled=False), guidance=4.0),
@@ -350,7 +355,7 @@ TINY_ROWS: dict[str, TinyRow] = {
 }
 LOOKING = {
     **{"flux_2": 1, "flux_2_klein": 2, "flux_2_klein_base": 2, "flux_3": 1, "flux_3_distilled": 2},
-    **{"qwen_image_21": 2, "qwen_image_21_turbo": 1},
+    **{"flux_kontext": 1, "qwen_image_21": 2, "qwen_image_21_turbo": 1},
 }
 EDITS = {name: replace(TINY_ROWS[name], references=count) for name, count in LOOKING.items()}
 """Runs of models that may look at pictures, or not, with some."""
