@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 PLUMBING = re.compile(
     r"self|return_dict|output_type|callback(_.*)?|(cross_|joint_)?attention_kwargs|kwargs|args|generator|seed|eta|"
-    r"clean_caption|initial_audio_sampling_rate|prompt_enhancement_kwargs|_.*"
+    r"clean_caption|initial_audio_sampling_rate|prompt_enhancement_kwargs|(negative_)?ip_adapter_image|_.*"
 )
-"""`generator` and `seed` are what our own socket `seed` gives, and a sound has its rate. `prompt_enhancement_kwargs`
+"""`generator` and `seed` are what our own socket `seed` gives, and a sound has its rate. An IP adapter's picture wants
+the adapter, which nothing loads. `prompt_enhancement_kwargs`
 goes to transformers' `generate` as it is, which can be told to fetch code and run it: no workflow may say so."""
 TENSOR = re.compile(
     r"embeds|attention_mask(_2)?$|latents?$|_latents_|latent_ids|token_.*ids$|pooled|cu_seqlens|_grid_thw|camera_video"
@@ -151,6 +152,7 @@ def row_of(pipeline: type[DiffusionPipeline]) -> dict[str, Any]:
     }
     if "video" in gives:
         row["fps"] = next((name for name in ("frame_rate", "fps") if name in takes), _taught_fps(pipeline))
+    row["of"] = sorted(transformers_of(pipeline))
     if _takes_loras(pipeline):
         row["loras"] = True
     if lacks := [

@@ -64,7 +64,19 @@ class Signature:
     """Frames a second of its videos, or the parameter that says so."""
     lacks: tuple[str, ...] = ()
     """Tensors that it must be given, which no socket has."""
+    transformers: tuple[str, ...] = ()
+    """The classes that its transformers may have."""
     takes_loras: bool = False
+
+    def why_not_of(self, index: Mapping[str, Any]) -> str:
+        """Why the parts of a model with this index make no such pipeline, by its transformers; "" if they may."""
+        own = index["_class_name"]
+        found = {part: entry[1] for part, entry in index.items() if part.startswith("transformer") and entry}
+        other = next((kind for kind in found.values() if kind and kind not in self.transformers), "")
+        if own == self.name or not other:
+            return ""
+        wanted = " or ".join(self.transformers)
+        return f"its transformer is a {other}, and {self.name} takes a {wanted}; choose {own}, or another model"
 
     def guidance(self, arguments: Mapping[str, Any]) -> float:
         """The scale of guidance where each step of this call is likely to ask the transformer for two branches, else 1.
@@ -106,6 +118,7 @@ def _signature(name: str) -> Signature:
         outputs=row["gives"],
         fps=row.get("fps", 0.0),
         lacks=tuple(row.get("lacks", ())),
+        transformers=tuple(row["of"]),
         takes_loras=row.get("loras", False),
     )
 

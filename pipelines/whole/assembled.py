@@ -14,6 +14,7 @@ from ..components.loading import load_component
 from ..models.describe import check_checkpoint
 from ..models.folder import CLASS, components_of, inspect_component, read_index
 from ..models.source import resolve_source
+from ..signatures.table import class_names, signature_of
 from ..values import Dtype
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def load_pipeline(
     found = resolve_source(source, revision=revision, roots=roots)
     index = read_index(found.folder)
     cls = pipeline_class(class_name or str(index["_class_name"]))
+    if cls.__name__ in class_names() and (why := signature_of(cls.__name__).why_not_of(index)):
+        raise ValueError(f"{found.folder} makes no {cls.__name__}: {why}")
     allowed = roots if found.is_local else None
     named = components_of(index)
     if found.file is not None:
@@ -47,9 +50,9 @@ def load_pipeline(
         name for name, each in wanted.items() if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
     }
     if missing := sorted(needed - given - {"self", *cls._optional_components}):
-        raise ValueError(
-            f"{found.folder} lacks {', '.join(missing)}, which {cls.__name__} needs; copy or pull it again"
-        )
+        own = str(index["_class_name"])
+        remedy = "copy or pull it again" if cls.__name__ == own else f"choose {own}, or a model that has it"
+        raise ValueError(f"{found.folder} lacks {', '.join(missing)}, which {cls.__name__} needs; {remedy}")
     parts: dict[str, Any] = {}
     for name in (name for name in wanted if name in named):
         library, class_name = named[name]

@@ -15,15 +15,17 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from ...parallel.errors import LoomError
+from ...parallel.errors import LoomError, is_out_of_memory
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Progress
+from ..components.loading import one_reason
 from ..components.lora import refit_all
 from ..components.store import store
 from ..denoising import quiet  # noqa: F401 (quiet for what it silences)
 from ..finite import check_finite
 from ..out_of_memory import told_by
 from ..signatures.conditions import conditioned
+from ..signatures.table import class_names, signature_of
 from ..spreading.measured import finish, measured
 from ..spreading.pipeline import spread
 from ..values import Dtype, Lora
@@ -31,6 +33,10 @@ from .assembled import load_pipeline
 from .sound import heard, with_rate
 
 POLL_S = 0.2
+CRASHES = (ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, RuntimeError)
+"""What pipelines raise for arguments that they do not check. Of several ranks a RuntimeError may mean another rank's
+death, and is told by the pool."""
+WIRED = ("picture", "pictures", "mask", "video", "audio")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +91,24 @@ def call(
             except (TypeError, ValueError) as error:
                 if isinstance(error, LoomError):
                     raise
-                raise ValueError(f"{name}: {error}") from error
+                raise ValueError(f"{name}: {error}{_left_out(name, given)}") from error
+            except CRASHES as error:
+                if is_out_of_memory(error) or (isinstance(error, RuntimeError) and handle.plan.num_ranks > 1):
+                    raise
+                told = f"{name} stopped with {type(error).__name__}: {one_reason(error)}{_left_out(name, given)}"
+                raise ValueError(f"{told}; look at sizes, pictures and parameters, which it does not check") from error
         result = named(made)
         _check(pipe, whole, result)
     return with_rate(pipe, result)
+
+
+def _left_out(name: str, given: Mapping[str, Any]) -> str:
+    """Of a pipeline that refused its arguments: the pictures, clips and sounds that it might have meant."""
+    parameters = signature_of(name).parameters if name in class_names() else ()
+    left = [
+        each.name for each in parameters if each.kind in WIRED and not each.is_advanced and given.get(each.name) is None
+    ]
+    return f" (not given: {', '.join(left)})" if left else ""
 
 
 def _check(pipe: Any, whole: Whole, made: Mapping[str, Any]) -> None:

@@ -68,7 +68,7 @@ def test_each_class_gets_conditions_of_its_own_class() -> None:
     (reference,) = made["reference_conditions"]
     assert type(reference) is ltx.LTX2ReferenceCondition
     assert len(reference.frames) == 9 and reference.strength == 0.5
-    words = r"conditions_index has 2 numbers for 3 of conditions; give one for each, or none"
+    words = "conditions are 3 and conditions_index 2; give one for each, or none"
     with pytest.raises(ValueError, match=words):
         arguments_of(signature, {"prompt": "a", "conditions": pictures(3), "conditions_index": [0, 8]})
 

@@ -68,7 +68,12 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"prompt": "a", "height": 64.5}, "wrong_type", "height is 64.5; it takes a whole number"),
     ({"prompt": "a", "num_inference_steps": 0}, "out_of_range", "it takes 1 to 1000"),
     ({"prompt": "a", "sigmas": 1.0}, "wrong_type", "it takes a list"),
-    ({"prompt": "a", "ip_adapter_image": "x.png"}, "wrong_type", "it takes what another node makes; wire a Image"),
+    (
+        {"prompt": "a", "pipeline": "FluxImg2ImgPipeline", "image": "x.png"},
+        "wrong_type",
+        "another node makes; wire a I",
+    ),
+    ({"prompt": "a", "ip_adapter_image": "x.png"}, "unknown_input", "FluxPipeline has no input 'ip_adapter_image'"),
     ({"prompt": "a", "pipeline": "FluxPipelin"}, "unknown_choice", "did you mean FluxPipeline?"),
     ({"pipeline": "SanaWMLTX2Refiner"}, "unknown_choice", "which no node makes"),
     ({"prompt": "a", "pipeline": "AceStepPipeline", "src_audio": "x.wav"}, "wrong_type", "wire a Audio"),
@@ -168,6 +173,7 @@ def test_set_and_sweep_know_the_sockets_of_the_class(capsys: pytest.CaptureFixtu
     )
     captured = capsys.readouterr()
     assert "did you mean 'height'?" in captured.err
+    assert "and WanPipeline takes a WanTransformer3DModel; choose FluxPipeline, or another model" in captured.out
     assert "no input 'true_cfg_scale'" in captured.out and "no such output; there is video" in captured.out
 
 
@@ -285,7 +291,23 @@ def test_a_second_run_is_taken_from_the_cache_and_another_size_is_not() -> None:
         ({"image": 3, "pipeline": "FluxImg2ImgPipeline"}, "image is a int; it takes a Image"),
         ({"height": 96, "callback_on_step_end_tensor_inputs": "x"}, "has no input 'callback_on_step_end_tensor"),
         ({"devices": "cpu*2", "plan": "ulysses=2,weights=2"}, "leave weights out of the plan"),
-        ({"pipeline": "FluxFillPipeline"}, "FluxFillPipeline: Input is in incorrect format"),
+        ({"plan": "cfg=2"}, "plan is cfg=2, but devices is empty; name devices for it"),
+        (
+            {"pipeline": "FluxFillPipeline"},
+            r"Input is in incorrect format.* \(not given: image, mask_image\)",
+        ),
+        (
+            {"height": 1, "width": 1},
+            "FluxPipeline stopped with RuntimeError: .* look at sizes, pictures and",
+        ),
+        (
+            {"pipeline": "WanPipeline", "height": 96},
+            "makes no WanPipeline: its transformer is a FluxTransformer2D",
+        ),
+        (
+            {"pipeline": "FluxControlNetPipeline"},
+            "lacks controlnet, .* needs; choose FluxPipeline, or a model",
+        ),
     ],
 )
 def test_from_python_what_does_not_fit_is_one_sentence(given: dict[str, Any], words: str) -> None:

@@ -110,8 +110,8 @@ def test_loras_are_on_the_pipeline_for_the_calls_that_name_them(bobbin: Any, fil
 
 def test_a_class_without_a_lora_loader_has_no_such_sockets(files: dict[str, Path]) -> None:
     given = {"pipeline": "PixArtSigmaPipeline", "loras": [str(files["style"])]}
-    (told,) = problems_of("builtin:bobbin", **given)
-    assert "PixArtSigmaPipeline has no input 'loras'" in told
+    misfit, told = problems_of("builtin:bobbin", **given)
+    assert "PixArtSigmaPipeline has no input 'loras'" in told and "PixArtSigmaPipeline takes a" in misfit
     with pytest.raises(ValueError, match="PixArtSigmaPipeline takes no LoRAs; leave loras out"):
         run_pipeline("builtin:bobbin", **given, prompt="a")
     assert problems_of("builtin:bobbin", loras=[str(files["style"])], lora_scales=[0.5]) == []
@@ -125,7 +125,10 @@ def test_a_class_without_a_lora_loader_has_no_such_sockets(files: dict[str, Path
         ({"loras": "style.safetensors"}, "loras is 'style.safetensors'; it takes a list"),
         ({"loras": ["no.safetensors"]}, "loras 'no.safetensors' does not exist"),
         ({"loras": ["/etc/passwd"]}, "lies outside the allowed folders"),
-        ({"loras": ["style.safetensors"], "lora_scales": [1.0, 2.0]}, "has 2 numbers for 1 loras; give one for each"),
+        (
+            {"loras": ["style.safetensors"], "lora_scales": [1.0, 2.0]},
+            "loras are 1 and lora_scales 2; give one for each, or none",
+        ),
         ({"loras": ["other.safetensors"]}, "has nothing for this model"),
         ({"loras": ["weights.safetensors"]}, "is no LoRA"),
         ({"loras": ["pickle.bin"]}, "is a pickle"),

@@ -12,7 +12,7 @@ from zoo import pipelines
 def test_the_table_is_what_the_survey_makes_of_the_installed_diffusers() -> None:
     made = survey.table()
     assert survey.text_of(made) == TABLE.read_text(), "run python -m latentloom.pipelines.signatures.survey"
-    assert "2009 map by name and annotation, 9 are JSON" in survey.counts(made)
+    assert "1986 map by name and annotation, 9 are JSON" in survey.counts(made)
 
 
 def test_it_has_every_class_that_is_tried() -> None:

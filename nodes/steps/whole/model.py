@@ -12,6 +12,8 @@ from ...graph.sketch import Denoising, Given
 from ..models import remedies, with_lora
 from ..planning import named_plan, sketch_of_spread
 
+BOBBIN = "builtin:bobbin"
+
 
 def whole_model(source: str, revision: str, dtype: Any, device: str, workspace: Workspace) -> Model:
     """The model of any class, described: nothing is loaded."""
@@ -29,12 +31,26 @@ def whole_model(source: str, revision: str, dtype: Any, device: str, workspace: 
         )
 
 
+def index_of(values: Mapping[str, Any], workspace: Workspace) -> tuple[str, Mapping[str, Any]]:
+    """The source among these inputs, and what its model_index.json says. Raises `ValueError`."""
+    from ....pipelines.models.describe import check_checkpoint
+    from ....pipelines.models.folder import components_of, read_allowed_index
+    from ....pipelines.models.source import resolve_source
+
+    source, revision = str(values.get("source", BOBBIN)), str(values.get("revision", ""))
+    found = resolve_source(source, revision=revision, roots=workspace.roots)
+    index = read_allowed_index(found.folder, roots=workspace.roots if found.is_local else None)
+    if found.file is not None:
+        check_checkpoint(found.file, components_of(index))
+    return source, index
+
+
 def adapted(model: Model, loras: Sequence[str], scales: Sequence[float], workspace: Workspace) -> Model:
     """The model with LoRAs on top, whose files are read for their hashes."""
     from ....pipelines.models.describe import add_lora
 
     if scales and len(scales) != len(loras):
-        raise ValueError(f"lora_scales has {len(scales)} numbers for {len(loras)} loras; give one for each, or none")
+        raise ValueError(f"loras are {len(loras)} and lora_scales {len(scales)}; give one for each, or none")
     for path, scale in zip(loras, scales or [1.0] * len(loras), strict=True):
         model = add_lora(model, str(workspace.input_path(path, socket="loras")), scale, roots=workspace.roots)
     return model

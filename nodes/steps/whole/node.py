@@ -16,12 +16,11 @@ from ...graph.spec import MAX_SEED, VALUE_TYPES, InputSpec, NodeSpec, Socket, re
 from ..arguments import checked
 from ..models import remedies
 from ..planning import spread
-from .model import adapted, whole_denoises, whole_fingerprint, whole_model
-from .sockets import TYPES, arguments_of, input_of, inputs_of, outputs_of, values_of, why_not
+from .model import BOBBIN, adapted, index_of, whole_denoises, whole_fingerprint, whole_model
+from .sockets import TYPES, arguments_of, input_of, inputs_of, outputs_of, tell_size, values_of, why_not
 
 AUTO = "auto"
 """The class that the model folder names."""
-BOBBIN = "builtin:bobbin"
 PROMPTS = ("prompt", "negative_prompt")
 LORAS = ("loras", "lora_scales")
 """Sockets of the classes that take LoRAs."""
@@ -60,11 +59,15 @@ def run_pipeline(
     With several devices, each is a rank; `latentloom run --devices` and `--plan` take precedence. From Python, what the
     class takes is given by name, and what it does not give is None.
     """
+    from ....pipelines.place import read_plan
+
     found = find({"source": source, "revision": revision, "pipeline": pipeline}, workspace)
     signature = signature_of(str(found.get("pipeline", pipeline)))
     arguments = arguments_of(signature, inputs)
     if loras and not signature.takes_loras:
         raise ValueError(f"{signature.name} takes no LoRAs; leave loras out")
+    if not (devices or workspace.place.devices) and (named := read_plan(plan)) not in ("", "auto"):
+        raise ValueError(f"plan is {named}, but devices is empty; name devices for it, such as cpu*2, or take auto")
     model = whole_model(source, revision, dtype, device, workspace)
     model = adapted(model, loras, lora_scales, workspace)
     if devices or workspace.place.devices:
@@ -75,29 +78,37 @@ def run_pipeline(
 
     fixed = {"generator": Generator().manual_seed(seed), "output_type": "np"}
     made = placement.run_whole(model, signature, {**arguments, **fixed}, progress)
-    return values_of(signature, made, arguments)
+    values = values_of(signature, made, arguments)
+    tell_size(signature.name, arguments, values[:2])
+    return values
 
 
 def find(values: Mapping[str, Any], workspace: Workspace) -> Mapping[str, Any]:
     """The class that the model's folder names, where it is asked for. Reads model_index.json."""
     if values.get("pipeline", AUTO) != AUTO:
         return {}
-    from ....pipelines.models.describe import check_checkpoint
-    from ....pipelines.models.folder import components_of, read_allowed_index
-    from ....pipelines.models.source import resolve_source
-
     try:
         with remedies(workspace):
-            source, revision = str(values.get("source", BOBBIN)), str(values.get("revision", ""))
-            found = resolve_source(source, revision=revision, roots=workspace.roots)
-            roots = workspace.roots if found.is_local else None
-            index = read_allowed_index(found.folder, roots=roots)
-            if found.file is not None:
-                check_checkpoint(found.file, components_of(index))
+            source, index = index_of(values, workspace)
+            if index["_class_name"] not in class_names():
+                raise ValueError(
+                    f"{source[:300]} is a {index['_class_name'][:100]}, which is no class that is run whole"
+                )
             return {"pipeline": index["_class_name"]}
     except ValueError as error:
         words = "pipeline is auto, which is the class that the model's folder names, but"
         raise ValueError(f"{words} {error}; or write the class") from None
+
+
+def why_no_fit(values: Mapping[str, Any], workspace: Workspace) -> str:
+    """Why the model's folder makes no pipeline of the class that is written; "" where it may, or is not here."""
+    try:
+        source, index = index_of(values, workspace)
+    except ValueError:
+        return ""
+    name = str(values.get("pipeline", AUTO))
+    why = signature_of(name).why_not_of(index) if name in class_names() else ""
+    return why and f"{source[:300]} makes no {name}: {why}"
 
 
 def choose(values: Mapping[str, Any]) -> NodeSpec | None:
@@ -153,7 +164,9 @@ def _own_spec() -> NodeSpec:
         fingerprint=whole_fingerprint,
         denoises=whole_denoises,
         takes_more=True,
-        chooser=Chooser(by=("source", "revision", "pipeline"), choose=choose, find=find, fixed=tuple(_fixed())),
+        chooser=Chooser(
+            by=("source", "revision", "pipeline"), choose=choose, find=find, fits=why_no_fit, fixed=tuple(_fixed())
+        ),
         id="LoomRunPipeline",
     )
 

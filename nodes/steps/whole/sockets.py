@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ....pipelines.signatures.table import Kind, Output, Parameter, Signature
@@ -15,6 +16,7 @@ from ..arguments import argument
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
+logger = logging.getLogger("latentloom")
 TYPES: dict[Kind, str] = {
     "text": "string",
     "number": "float",
@@ -158,8 +160,8 @@ def _conditions(parameter: Parameter, given: Mapping[str, Any]) -> Any:
     for end, usual in ((PLACE, 0), (STRENGTH, 1.0)):
         rows[end] = list(given.get(name + end) or [usual] * len(frames))
         if len(rows[end]) != len(frames):
-            told = f"{name + end} has {len(rows[end])} numbers for {len(frames)} of {name}"
-            raise ValueError(f"{told}; give one for each, or none")
+            counts = f"{name} are {len(frames)} and {name + end} {len(rows[end])}"
+            raise ValueError(f"{counts}; give one for each, or none")
     return [
         {"frames": each, "index": index, "strength": strength}
         for each, index, strength in zip(frames, rows[PLACE], rows[STRENGTH], strict=True)
@@ -196,6 +198,18 @@ def values_of(signature: Signature, found: Mapping[str, Any], arguments: Mapping
         return image, video, None
     is_one = signature.outputs["audio"] == "sound"  # of Cosmos 3
     return image, video, audio_of(sound, found[RATE], is_one=is_one)
+
+
+def tell_size(name: str, arguments: Mapping[str, Any], shown: Sequence[Any]) -> None:
+    """Pipelines round sizes and lengths to what they can paint, most of them without a word: it is logged."""
+    pixels = next((each.pixels for each in shown if each is not None), None)
+    if pixels is None:
+        return
+    made = dict(zip(("width", "height", "num_frames"), (*pixels.shape[-2:-4:-1], pixels.shape[1]), strict=True))
+    for size, number in made.items():
+        asked = arguments.get(size, number)
+        if (size != "num_frames" or pixels.ndim == 5) and asked != number:
+            logger.warning("%s made a %s of %s, not %s: the nearest that it can", name, size, number, asked)
 
 
 def _fps(signature: Signature, arguments: Mapping[str, Any]) -> float:
