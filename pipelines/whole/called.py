@@ -16,10 +16,12 @@ from ...parallel.progress import Progress
 from ..components.store import store
 from ..denoising import quiet  # noqa: F401 (quiet for what it silences)
 from ..out_of_memory import told_by
+from ..signatures.calls import is_modular
 from ..spreading.measured import finish, measured
 from ..spreading.pipeline import spread
 from ..values import Dtype
-from .assembled import load_pipeline
+from . import modular
+from .assembled import load_pipeline, without_bars
 from .sound import heard, with_rate
 
 POLL_S = 0.2
@@ -53,7 +55,7 @@ def call(
     """
     with _alone(progress):
         pipe = _loaded(whole, progress)
-        given = heard(pipe, arguments)
+        given = heard(pipe, modular.taken(pipe, arguments))
 
         def on_step(done: int, total: int) -> None:
             finish(whole.device)
@@ -62,22 +64,26 @@ def call(
         progress.phase("running the pipeline")
         name, remedy = type(pipe).__name__, "make it smaller or fewer at once, or use more devices"
         with (
+            modular.guided(pipe, arguments),
             spread(pipe, plan, border=on_step) as handle,
             measured(handle.plan, progress, device=whole.device),
             told_by(whole.device, doing=f"running {name} of {whole.source}", remedy=remedy),
             _drawing(given.get("generator"), whole.device),
         ):
             try:
-                made = pipe(**given)
+                made = asked(pipe, given)
             except (TypeError, ValueError) as error:
                 if isinstance(error, LoomError):
                     raise
                 raise ValueError(f"{name}: {error}") from error
-    return with_rate(pipe, named(made))
+    return with_rate(pipe, made)
 
 
-def named(made: Any) -> dict[str, Any]:
-    """A pipeline's result by the names of its output class; `value` where it has none."""
+def asked(pipe: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A pipeline's result by the names of its output class, or of what its blocks give; `value` where it has none."""
+    if is_modular(type(pipe)):
+        return modular.run(pipe, given)
+    made = pipe(**given)
     return dict(made.items() if hasattr(made, "items") else {"value": made})
 
 
@@ -121,6 +127,6 @@ def _loaded(whole: Whole, progress: Progress) -> Any:
             revision=whole.revision,
             class_name=whole.class_name,
         )
-        pipe.set_progress_bar_config(disable=True)
+        without_bars(pipe)
         _kept[whole] = pipe
     return _kept[whole]
