@@ -62,6 +62,8 @@ class Signature:
     """What it gives that can be shown, and what its output class calls that."""
     fps: str | float = 0.0
     """Frames a second of its videos, or the parameter that says so."""
+    parts: tuple[str, ...] = ()
+    """The components that every call of a modular pipeline needs."""
     lacks: tuple[str, ...] = ()
     """Tensors that it must be given, which no socket has."""
     transformers: tuple[str, ...] = ()
@@ -117,6 +119,7 @@ def _signature(name: str) -> Signature:
         parameters=tuple(_parameter(*each, is_advanced=key == "advanced") for key in MAIN for each in row[key].items()),
         outputs=row["gives"],
         fps=row.get("fps", 0.0),
+        parts=tuple(row.get("parts", ())),
         lacks=tuple(row.get("lacks", ())),
         transformers=tuple(row["of"]),
         takes_loras=row.get("loras", False),

@@ -24,12 +24,14 @@ from ..components.store import store
 from ..denoising import quiet  # noqa: F401 (quiet for what it silences)
 from ..finite import check_finite
 from ..out_of_memory import told_by
+from ..signatures.calls import is_modular
 from ..signatures.conditions import conditioned
 from ..signatures.table import class_names, signature_of
 from ..spreading.measured import finish, measured
 from ..spreading.pipeline import spread
 from ..values import Dtype, Lora
-from .assembled import load_pipeline
+from . import modular
+from .assembled import load_pipeline, without_bars
 from .sound import heard, with_rate
 
 POLL_S = 0.2
@@ -72,7 +74,7 @@ def call(
     """
     with _alone(progress):
         pipe = _loaded(whole, progress)
-        given = conditioned(pipe, heard(pipe, arguments))
+        given = conditioned(pipe, heard(pipe, modular.taken(pipe, arguments)))
 
         def on_step(done: int, total: int) -> None:
             finish(whole.device)
@@ -81,25 +83,25 @@ def call(
         progress.phase("running the pipeline")
         name, remedy = type(pipe).__name__, "make it smaller or fewer at once, or use more devices"
         with (
+            modular.guided(pipe, arguments),
             spread(pipe, plan, border=on_step) as handle,
             measured(handle.plan, progress, device=whole.device),
             told_by(whole.device, doing=f"running {name} of {whole.source}", remedy=remedy),
             _drawing(given.get("generator"), whole.device),
         ):
             try:
-                made = pipe(**given)
+                made = asked(pipe, given)
             except (TypeError, ValueError) as error:
                 if isinstance(error, LoomError):
                     raise
-                raise ValueError(f"{name}: {error}{_left_out(name, given)}") from error
+                raise ValueError(f"{name}: {error}{_left_out(name, arguments)}") from error
             except CRASHES as error:
                 if is_out_of_memory(error) or (isinstance(error, RuntimeError) and handle.plan.num_ranks > 1):
                     raise
-                told = f"{name} stopped with {type(error).__name__}: {one_reason(error)}{_left_out(name, given)}"
+                told = f"{name} stopped with {type(error).__name__}: {one_reason(error)}{_left_out(name, arguments)}"
                 raise ValueError(f"{told}; look at sizes, pictures and parameters, which it does not check") from error
-        result = named(made)
-        _check(pipe, whole, result)
-    return with_rate(pipe, result)
+        _check(pipe, whole, made)
+    return with_rate(pipe, made)
 
 
 def _left_out(name: str, given: Mapping[str, Any]) -> str:
@@ -120,8 +122,11 @@ def _check(pipe: Any, whole: Whole, made: Mapping[str, Any]) -> None:
     check_finite(found, pipe.components, whole, what=f"what {type(pipe).__name__} made")
 
 
-def named(made: Any) -> dict[str, Any]:
-    """A pipeline's result by the names of its output class; `value` where it has none."""
+def asked(pipe: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A pipeline's result by the names of its output class, or of what its blocks give; `value` where it has none."""
+    if is_modular(type(pipe)):
+        return modular.run(pipe, given)
+    made = pipe(**given)
     return dict(made.items() if hasattr(made, "items") else {"value": made})
 
 
@@ -166,7 +171,7 @@ def _loaded(whole: Whole, progress: Progress) -> Any:
             revision=whole.revision,
             class_name=whole.class_name,
         )
-        pipe.set_progress_bar_config(disable=True)
+        without_bars(pipe)
         _kept[whole], _carried[whole] = pipe, ()
     if _carried[whole] != whole.loras:
         progress.phase("loading LoRAs", is_loading=True)

@@ -32,6 +32,8 @@ from latentloom.pipelines.whole import pooled
 from latentloom.pipelines.whole import verified as verify_whole
 from latentloom.pipelines.whole.asked import Asked, apart, first_step, is_value
 from latentloom.pipelines.whole.assembled import load_pipeline
+from latentloom.pipelines.whole.called import asked
+from latentloom.pipelines.whole.modular import taken
 from zoo.pipelines import tiny_of
 from zoo.pipelines.tiny import Tiny, build
 
@@ -138,9 +140,8 @@ def cancelled(pipe: Any, tiny: Tiny, plan: str, rank: int) -> bool:
 def run(pipe: Any, tiny: Tiny, seed: int = 0) -> dict[str, Tensor]:
     """The result of one run, by what the pipeline calls it. `seed` is the default generator's, which some draw from."""
     torch.manual_seed(seed)
-    made = pipe(**tiny.call(), **{"generator": torch.Generator().manual_seed(0), "output_type": "np", **tiny.options})
-    made = made if isinstance(made, Mapping) else {"result": made}  # SANA-WM's refiner gives frames alone
-    found = {name: value for name, value in made.items() if _is_media(value)}
+    given = {**tiny.call(), "generator": torch.Generator().manual_seed(0), "output_type": "np", **tiny.options}
+    found = {name: value for name, value in asked(pipe, taken(pipe, given)).items() if _is_media(value)}
     return {name: torch.as_tensor(np.asarray(value, dtype=np.float32)) for name, value in found.items()}
 
 

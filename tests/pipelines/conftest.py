@@ -86,9 +86,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def folder(name: str) -> Path:
         if not (root / name).exists():
             from zoo.pipelines import tiny_of
-            from zoo.pipelines.tiny import build
+            from zoo.pipelines.tiny import build, save
 
-            build(tiny_of(name)).save_pretrained(root / name)
+            save(build(tiny_of(name)), root / name)
         return root / name
 
     return folder

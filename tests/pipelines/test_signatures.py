@@ -12,7 +12,7 @@ from zoo import pipelines
 def test_the_table_is_what_the_survey_makes_of_the_installed_diffusers() -> None:
     made = survey.table()
     assert survey.text_of(made) == TABLE.read_text(), "run python -m latentloom.pipelines.signatures.survey"
-    assert "1986 map by name and annotation, 9 are JSON" in survey.counts(made)
+    assert "2083 map by name and annotation, 15 are JSON" in survey.counts(made)
 
 
 def test_it_has_every_class_that_is_tried() -> None:
@@ -63,7 +63,7 @@ def test_of_a_class_it_tells_what_it_takes_and_gives() -> None:
 
 
 def test_a_class_that_is_not_there_is_refused_with_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"'FluxPipelin' is none of the 150 .* did you mean FluxPipeline\?"):
+    with pytest.raises(ValueError, match=r"'FluxPipelin' is none of the 158 .* did you mean FluxPipeline\?"):
         signature_of("FluxPipelin")
 
 

@@ -131,6 +131,9 @@ def arguments_of(signature: Signature, inputs: Mapping[str, Any]) -> dict[str, A
     given = {name: argument(sockets[name], value) for name, value in inputs.items()}
     if missing := next((s.name for s in sockets.values() if s.required and given.get(s.name) is None), ""):
         raise ValueError(f"{signature.name} needs {missing}; give it")
+    clips = {name: clip for name, clip in given.items() if isinstance(clip, Video)}
+    rates = {rate: clip.fps for name, clip in clips.items() if (rate := f"{name}_fps") in sockets}
+    given |= {name: fps for name, fps in rates.items() if given.get(name) is None}
     found = {
         each.name: _conditions(each, given)
         if each.kind in ("conditions", "references")

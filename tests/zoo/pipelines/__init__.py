@@ -6,6 +6,7 @@ cosmos.py: Cosmos 1 to 3, and Kandinsky 5 and 6.
 flux.py: FLUX.1 and what is made from it (VisualCloze, Chroma), and FLUX.2.
 hunyuan.py: HunyuanVideo, HunyuanVideo 1.5, FramePack, and HunyuanImage.
 ltx.py: LTX, and LTX-2 with sound.
+minimax.py: Families of MiniMax: H3, whose videos have sound, with a transformer for references of its own.
 other.py: Families of one or two pipelines: AuraFlow, Bria, DiT, PixArt, PRX, and the first HunyuanDiT and Lumina.
 other_image.py: ERNIE-Image, GLM-Image, Ideogram 4 and OmniGen.
 other_video.py: CogVideoX, Mochi, Allegro, Latte, EasyAnimate and Motif-Video.
@@ -39,6 +40,7 @@ NAMES = (
     "flux",
     "hunyuan",
     "ltx",
+    "minimax",
     "other",
     "other_image",
     "other_video",
