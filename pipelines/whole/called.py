@@ -35,9 +35,12 @@ from .assembled import load_pipeline, without_bars
 from .sound import heard, with_rate
 
 POLL_S = 0.2
-CRASHES = (ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, RuntimeError)
-"""What pipelines raise for arguments that they do not check. Of several ranks a RuntimeError may mean another rank's
-death, and is told by the pool."""
+CRASHES = (
+    *(AssertionError, AttributeError, IndexError, KeyError, NotImplementedError),
+    *(RuntimeError, UnboundLocalError, ZeroDivisionError),
+)
+"""What pipelines raise for arguments that they do not check, and no class derived from these, such as torch's for a
+device that fails. Of several ranks it may be another's doing: the pool tells of it."""
 WIRED = ("picture", "pictures", "mask", "video", "audio")
 
 
@@ -96,7 +99,8 @@ def call(
                     raise
                 raise ValueError(f"{name}: {error}{_left_out(name, arguments)}") from error
             except CRASHES as error:
-                if is_out_of_memory(error) or (isinstance(error, RuntimeError) and handle.plan.num_ranks > 1):
+                is_ours = isinstance(error, LoomError) or is_out_of_memory(error)
+                if is_ours or handle.plan.num_ranks > 1 or type(error) not in CRASHES:
                     raise
                 told = f"{name} stopped with {type(error).__name__}: {one_reason(error)}{_left_out(name, arguments)}"
                 raise ValueError(f"{told}; look at sizes, pictures and parameters, which it does not check") from error

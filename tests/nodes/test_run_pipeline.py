@@ -23,7 +23,7 @@ from latentloom.nodes.graph.graph import graph_from_plain, read_graph
 from latentloom.nodes.hosts.comfy_file import from_comfy, to_comfy
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from latentloom.nodes.steps.whole.node import base_spec, choose
-from latentloom.nodes.steps.whole.sockets import arguments_of, values_of, why_not
+from latentloom.nodes.steps.whole.sockets import arguments_of, tell_size, values_of, why_not
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines.models import source
@@ -315,6 +315,22 @@ def test_from_python_what_does_not_fit_is_one_sentence(given: dict[str, Any], wo
         run_pipeline("builtin:bobbin", **{**SMALL, **given})
     with pytest.raises(ValueError, match="FluxPipeline needs prompt; give it"):
         run_pipeline("builtin:bobbin")
+
+
+def test_a_size_that_was_rounded_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    picture, clip = Image(pixels=torch.zeros(2, 96, 80, 3)), Video(pixels=torch.zeros(1, 5, 8, 8, 3), fps=16)
+    tell_size("FluxPipeline", {"height": 97, "width": 80}, (picture, None))
+    tell_size("WanPipeline", {"num_frames": 6}, (None, clip))
+    assert caplog.messages == [
+        "FluxPipeline made height 96, where 97 was asked for",
+        "WanPipeline made num_frames 5, where 6 was asked for",
+    ]
+
+
+def test_a_folder_of_a_class_that_is_not_run_whole_is_refused_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "model_index.json").write_text('{"_class_name": "StableDiffusionXLPipeline"}')
+    (problem,) = check(workflow(source=str(tmp_path), prompt="a"), SPECS, workspace=Workspace(roots=(tmp_path,)))
+    assert "is a StableDiffusionXLPipeline, which is no class that is run whole; or write the class" in problem.message
 
 
 def test_a_folder_of_no_family_offers_run_pipeline(tiny: Callable[[str], Path], tmp_path: Path) -> None:

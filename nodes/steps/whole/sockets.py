@@ -204,7 +204,7 @@ def values_of(signature: Signature, found: Mapping[str, Any], arguments: Mapping
 
 
 def tell_size(name: str, arguments: Mapping[str, Any], shown: Sequence[Any]) -> None:
-    """Pipelines round sizes and lengths to what they can paint, most of them without a word: it is logged."""
+    """Most pipelines round sizes and lengths to what they can paint without a word: it is logged."""
     pixels = next((each.pixels for each in shown if each is not None), None)
     if pixels is None:
         return
@@ -212,7 +212,7 @@ def tell_size(name: str, arguments: Mapping[str, Any], shown: Sequence[Any]) -> 
     for size, number in made.items():
         asked = arguments.get(size, number)
         if (size != "num_frames" or pixels.ndim == 5) and asked != number:
-            logger.warning("%s made a %s of %s, not %s: the nearest that it can", name, size, number, asked)
+            logger.warning("%s made %s %s, where %s was asked for", name, size, number, asked)
 
 
 def _fps(signature: Signature, arguments: Mapping[str, Any]) -> float:
