@@ -26,7 +26,7 @@ from .steps.masks import blur_mask, load_mask, outpaint
 from .steps.models import load_lora, load_model
 from .steps.pictures import image_grid, load_image, resize_image, save_image
 from .steps.planning import parallel_plan
-from .steps.text import choose_text, join_text, note, seed
+from .steps.text import choose_text, join_text, layout_prompt, note, seed
 from .steps.videos import load_video, save_video
 from .steps.whole.node import run_pipeline
 
@@ -42,6 +42,7 @@ __all__ = [
     "encode_text",
     "image_grid",
     "join_text",
+    "layout_prompt",
     "load_audio",
     "load_image",
     "load_lora",

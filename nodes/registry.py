@@ -22,7 +22,7 @@ from .steps.masks import blur_mask, load_mask, outpaint
 from .steps.models import load_lora, load_model, lora_fingerprint, lora_sketch, model_fingerprint, model_sketch
 from .steps.pictures import image_fingerprint, image_grid, load_image, resize_image, save_image
 from .steps.planning import parallel_plan, plan_fingerprint, plan_sketch
-from .steps.text import choose_text, join_text, note, seed
+from .steps.text import choose_text, join_text, layout_prompt, note, seed
 from .steps.videos import load_video, save_video, video_fingerprint
 from .steps.whole.node import base_spec
 
@@ -102,6 +102,7 @@ NODE_CLASS_MAPPINGS = {
     "LoomSaveAudio": node_class(read_spec(save_audio, title="Save Audio", category="sound", is_output=True)),
     "LoomJoinText": node_class(read_spec(join_text, title="Join Text", category="text")),
     "LoomChooseText": node_class(read_spec(choose_text, title="Choose Text", category="text")),
+    "LoomLayoutPrompt": node_class(read_spec(layout_prompt, title="Layout Prompt", category="text")),
     "LoomSeed": node_class(read_spec(seed, title="Seed", category="text")),
     "LoomNote": node_class(read_spec(note, title="Note", category="text")),
 }

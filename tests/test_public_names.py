@@ -36,6 +36,7 @@ NODES = {
     "LoomEncodeText": "encode_text",
     "LoomImageGrid": "image_grid",
     "LoomJoinText": "join_text",
+    "LoomLayoutPrompt": "layout_prompt",
     "LoomLoadAudio": "load_audio",
     "LoomLoadImage": "load_image",
     "LoomLoadLora": "load_lora",
