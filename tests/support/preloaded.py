@@ -1,5 +1,7 @@
 """What processes of tests use of the libraries, and nothing of ours: imported once, by the server that forks them."""
 
+import gc
+
 import diffusers
 import diffusers.models.autoencoders
 import diffusers.models.transformers
@@ -26,3 +28,5 @@ PIPELINES = (
 
 for name in PIPELINES:
     getattr(diffusers, name)
+
+gc.freeze()  # no collection in a process that is forked goes through it, which would copy its pages
