@@ -19,6 +19,9 @@ export class ApiError extends Error {
 
 export type Trouble = "login" | "offline" | "online";
 
+/** What only reads is asked once more before the server is said to be gone: one connection may break. */
+const AGAIN_MS = 250;
+
 let prefix = "loom";
 let version = "";
 let onTrouble: (trouble: Trouble) => void = () => undefined;
@@ -56,9 +59,14 @@ export async function request<T>(method: string, apiPath: string, body: Body = {
   if (body.json !== undefined) headers["Content-Type"] = "application/json";
   if (body.name !== undefined) headers["X-Name"] = encodeURIComponent(body.name);
   const content = body.json === undefined ? (body.raw ?? null) : textExact(body.json);
+  const ask = (): Promise<Response> =>
+    fetch(address(apiPath), { method, headers, body: content, credentials: "same-origin" });
   let response: Response;
   try {
-    response = await fetch(address(apiPath), { method, headers, body: content, credentials: "same-origin" });
+    response = await ask().catch((error) => {
+      if (method !== "GET") throw error;
+      return pause(AGAIN_MS).then(ask);
+    });
   } catch {
     return refuseOffline();
   }
@@ -88,6 +96,10 @@ export function send<T>(apiPath: string, file: Blob, name: string, onProgress: (
 /** What to tell people of any error. */
 export function sentence(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 function refuseOffline(): Promise<never> {

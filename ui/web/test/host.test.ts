@@ -82,6 +82,22 @@ test("no login and no connection are told to the page, and that it is back", asy
   assert.deepEqual(troubles, ["online", "login", "offline", "online"]);
 });
 
+test("what only reads is asked once more where a connection breaks, and what changes something is not", async () => {
+  const { browser, troubles } = begin();
+  const breakOnce = (): void => {
+    browser.answer(() => {
+      browser.answer(() => Response.json({ user: "ann" }));
+      throw new TypeError("Failed to fetch");
+    });
+  };
+  breakOnce();
+  assert.deepEqual(await host.me(), { user: "ann" });
+  assert.deepEqual(troubles, ["online"]);
+  breakOnce();
+  await assert.rejects(host.deleteRun("r"), (error: ApiError) => error.status === 0);
+  assert.equal(browser.requests.length, 3);
+});
+
 test("addresses of pictures are escaped part by part", () => {
   begin();
   assert.equal(urls.preview("r 1", "n", 7), "http://host/prefix/loom/runs/r%201/previews/n?s=7");
