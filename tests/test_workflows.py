@@ -42,6 +42,7 @@ NAMES = {
     "ernie_image",
     "hunyuan_video_15",
     "ltx",
+    "ltx_2",
     "minimax_h3",
     "minimax_h3_image_to_video",
 }
@@ -67,6 +68,7 @@ TINY = {
     "ernie_image": ["ernie_image"],
     "hunyuan_video_15": ["hunyuan_video_15"],
     "ltx": ["ltx"],
+    "ltx_2": ["ltx_2"],
     "minimax_h3": ["minimax_h3"],
     "minimax_h3_image_to_video": ["minimax_h3"],
 }
