@@ -21,12 +21,12 @@ from .steps.audio import load_audio, save_audio
 from .steps.canvas import empty_latents, upscale_latents
 from .steps.decoding import decode, decode_audio, decode_video, video_frames
 from .steps.denoising import denoise, sampler_options
-from .steps.encoding import encode_image, encode_text
+from .steps.encoding import encode_image, encode_text, reference_pictures
 from .steps.masks import blur_mask, load_mask, outpaint
 from .steps.models import load_lora, load_model
 from .steps.pictures import image_grid, load_image, resize_image, save_image
 from .steps.planning import parallel_plan
-from .steps.text import choose_text, join_text, note, seed
+from .steps.text import choose_text, join_text, layout_prompt, note, seed
 from .steps.videos import load_video, save_video
 from .steps.whole.node import run_pipeline
 
@@ -42,6 +42,7 @@ __all__ = [
     "encode_text",
     "image_grid",
     "join_text",
+    "layout_prompt",
     "load_audio",
     "load_image",
     "load_lora",
@@ -51,6 +52,7 @@ __all__ = [
     "note",
     "outpaint",
     "parallel_plan",
+    "reference_pictures",
     "resize_image",
     "run_pipeline",
     "sampler_options",

@@ -10,12 +10,19 @@ from .steps.audio import audio_fingerprint, load_audio, save_audio
 from .steps.canvas import empty_latents, empty_sketch, upscale_latents, upscale_sketch
 from .steps.decoding import decode, decode_audio, decode_video, video_frames
 from .steps.denoising import denoise, denoise_sketch, denoises, sampler_options
-from .steps.encoding import encode_image, encode_text, image_sketch, text_sketch
+from .steps.encoding import (
+    encode_image,
+    encode_text,
+    image_sketch,
+    reference_pictures,
+    references_sketch,
+    text_sketch,
+)
 from .steps.masks import blur_mask, load_mask, outpaint
 from .steps.models import load_lora, load_model, lora_fingerprint, lora_sketch, model_fingerprint, model_sketch
 from .steps.pictures import image_fingerprint, image_grid, load_image, resize_image, save_image
 from .steps.planning import parallel_plan, plan_fingerprint, plan_sketch
-from .steps.text import choose_text, join_text, note, seed
+from .steps.text import choose_text, join_text, layout_prompt, note, seed
 from .steps.videos import load_video, save_video, video_fingerprint
 from .steps.whole.node import base_spec
 
@@ -53,6 +60,9 @@ NODE_CLASS_MAPPINGS = {
     "LoomRunPipeline": node_class(base_spec()),
     "LoomEncodeText": node_class(
         read_spec(encode_text, title="Encode Text", category="encode", uses_device=True, sketch=text_sketch)
+    ),
+    "LoomReferencePictures": node_class(
+        read_spec(reference_pictures, title="Reference Pictures", category="encode", sketch=references_sketch)
     ),
     "LoomEncodeImage": node_class(
         read_spec(encode_image, title="Encode Image", category="encode", uses_device=True, sketch=image_sketch)
@@ -92,6 +102,7 @@ NODE_CLASS_MAPPINGS = {
     "LoomSaveAudio": node_class(read_spec(save_audio, title="Save Audio", category="sound", is_output=True)),
     "LoomJoinText": node_class(read_spec(join_text, title="Join Text", category="text")),
     "LoomChooseText": node_class(read_spec(choose_text, title="Choose Text", category="text")),
+    "LoomLayoutPrompt": node_class(read_spec(layout_prompt, title="Layout Prompt", category="text")),
     "LoomSeed": node_class(read_spec(seed, title="Seed", category="text")),
     "LoomNote": node_class(read_spec(note, title="Note", category="text")),
 }

@@ -15,7 +15,7 @@ from .denoising import schedulers
 from .families import FAMILIES
 from .models.folder import read_index
 from .requests import Denoise
-from .shape import check_fps, check_frames, check_mask, check_size
+from .shape import check_fps, check_frames, check_mask, check_size, why_no_references
 from .values import Latents, Model
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def check_denoise(request: Denoise) -> None:
     check_frames(model, latents.frames)
     check_fps(model, latents.fps)
     check_mask(model, latents, request.mask)
+    if not conditioning.references and (why := why_no_references(model, 0)):
+        raise ValueError(why)
     if FAMILIES[model.family].reads_frame and conditioning.saw_frame != bool(latents.extras):
         has, lacks = ("Denoise", "Encode Text") if latents.extras else ("Encode Text", "Denoise")
         raise ValueError(f"{has} has a first frame, and {lacks} has none; give both what Encode Image made of it")

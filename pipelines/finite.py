@@ -5,11 +5,11 @@ Checked at a stage's end: a NaN of the first step would else travel to the pictu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..parallel.errors import BadInput
-from .values import Lora, Model
+from .values import Dtype, Lora
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,13 +21,24 @@ CAUSE = (
 )
 
 
+class Loaded(Protocol):
+    """What was loaded: a `Model`, or a whole pipeline."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def dtype(self) -> Dtype: ...
+    @property
+    def loras(self) -> Sequence[Lora]: ...
+
+
 class NotFinite(BadInput):
     """A stage made what is no number; finding out took all of the stage's time."""
 
     code = "not-finite"
 
 
-def check_finite(tensors: Mapping[str, Tensor | None], parts: Mapping[str, Any], model: Model, *, what: str) -> None:
+def check_finite(tensors: Mapping[str, Tensor | None], parts: Mapping[str, Any], model: Loaded, *, what: str) -> None:
     """Raise `NotFinite` where a value is NaN or infinite; it names the weight that is so itself, if there is one.
 
     Costs one pass over the tensors and one wait for the device, so it belongs at the end of a stage and not in a step;
@@ -48,7 +59,7 @@ def _is_finite(tensor: Tensor) -> bool:
     return not tensor.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(tensor.detach()))).all())
 
 
-def _cause(parts: Mapping[str, Any], model: Model) -> str:
+def _cause(parts: Mapping[str, Any], model: Loaded) -> str:
     import torch
 
     for name, part in parts.items():
@@ -65,6 +76,6 @@ def _cause(parts: Mapping[str, Any], model: Model) -> str:
     return CAUSE.format(dtype=model.dtype)
 
 
-def _lora_of(weight: str, model: Model) -> Lora | None:
+def _lora_of(weight: str, model: Loaded) -> Lora | None:
     is_lora = ".lora_" in weight or ".lokr_" in weight
     return next((lora for lora in model.loras if lora.adapter in weight.split(".")), None) if is_lora else None

@@ -25,10 +25,10 @@ from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
 from .place import named_plan
 from .planning.memory import SPLIT_PIXELS
-from .planning.plans import auto_plan
+from .planning.plans import auto_plan, why_not
 from .pools import POOLS, preloads
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request
-from .shape import check_frames, check_mask, check_size
+from .shape import check_frames, check_mask, check_references, check_size
 from .spreading.measured import reset_peak
 from .values import Audio, Conditioning, Image, Latents, Model, Place, Video, from_plain, to_plain
 
@@ -42,6 +42,7 @@ V = TypeVar("V")
 
 def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditioning:
     """Do `stages.encode_text` where the model works; the next functions are the other stages."""
+    check_references(request.model, request.references)  # before ranks are started, as those of denoise
     return _run(request, Conditioning, progress, lane="side")
 
 
@@ -89,12 +90,20 @@ def run_whole(
     if not model.place.devices:
         from .whole.called import Whole, call
 
-        return call(Whole(**asked, device=model.device), arguments, progress)
+        return call(Whole(**asked, device=model.device, loras=model.loras), arguments, progress)
     from .spreading.wire import from_wire, to_wire
 
-    plan = plan_of(model, is_guided=signature.is_guided(arguments))
+    plan = plan_of(model, is_guided=signature.guidance(arguments) > 1)
+    if problem := why_not(plan, model):
+        raise ValueError(problem)
     progress.spread(str(plan), ())
-    request = {**asked, "plan": str(plan), "arguments": to_wire(arguments), "doors": order()}
+    request = {
+        **asked,
+        "loras": to_plain(model.loras),
+        "plan": str(plan),
+        "arguments": to_wire(arguments),
+        "doors": order(),
+    }
     with ranks_of(model) as ranks:
         return from_wire(ranks.call(".pipelines.whole.pooled:on_rank", request, progress, num_ranks=plan.num_ranks))
 

@@ -16,7 +16,19 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from ..parallel.errors import did_you_mean
 from ..parallel.plan import ParallelPlan
-from .values import Conditioning, Image, Latents, Mask, Model, Sampling, StepCache, check_names, field_types, from_plain
+from .values import (
+    Conditioning,
+    Image,
+    Latents,
+    Mask,
+    Model,
+    References,
+    Sampling,
+    StepCache,
+    check_names,
+    field_types,
+    from_plain,
+)
 
 Stage = Literal["encode_text", "encode_image", "denoise", "decode", "decode_audio"]
 MAX_STEPS = 1000
@@ -56,6 +68,8 @@ class EncodeText(Request):
     """Empty is the model's own text, a space is none."""
     text_length: int = 0
     """Tokens that the text is padded or cut to."""
+    references: References | None = None
+    """Pictures that the model looks at beside the prompt."""
     first_frame: Latents | None = None
     """What encode_image made of a video's first frame, for a model whose text encoder looks at it."""
 

@@ -1,4 +1,4 @@
-"""Which widths, heights and lengths a model can paint; found from its configs, without torch.
+"""Which sizes and lengths a model can paint, and which masks and reference pictures it takes; found without torch.
 
 Sides are multiples of what the VAE and the transformer's patches take together, a video's length a multiple plus one.
 """
@@ -11,7 +11,10 @@ from pathlib import Path
 
 from .families import FAMILIES
 from .models.facts import family_size_multiple
-from .values import Latents, Mask, Model
+from .values import Latents, Mask, Model, References
+
+LEAST_SIDE, LONGEST = 64, 8
+"""Of a reference picture: pixels of a side, and how many times the short side the long one may be."""
 
 
 def size_multiple(model: Model) -> int:
@@ -87,6 +90,55 @@ def check_mask(model: Model, latents: Latents, mask: Mask | None) -> None:
         raise ValueError(
             f"the mask is {got}, but the pictures are {right}; give it their size, and one or one for each"
         )
+
+
+def check_takes_image(model: Model) -> None:
+    """Raises `ValueError` where Encode Image has nothing to make of a picture for the model."""
+    family = FAMILIES[model.family]
+    if family.takes_image != "nothing":
+        return
+    if family.references[1]:
+        raise ValueError(
+            f"{family.title} starts from noise and looks at pictures beside it; give this one to Reference Pictures "
+            "and its result to Encode Text, and an empty canvas to Denoise"
+        )
+    makes = "pictures" if family.output == "image" else "videos"
+    raise ValueError(f"{family.title} makes {makes} from text only here; take the picture away")
+
+
+def why_no_references(model: Model, num: int) -> str:
+    """Why the model cannot take so many reference pictures, as a sentence; empty where it can."""
+    family = FAMILIES[model.family]
+    fewest, most = family.references
+    if fewest <= num <= most:
+        return ""
+    if not most:
+        able = ", ".join(each.title for each in FAMILIES.values() if each.references[1])
+        return (
+            f"{family.title} takes no reference pictures; take them away, or choose a model of one of these families: "
+            f"{able}"
+        )
+    wanted = f"{fewest} to {most} reference pictures" if most > 1 else "one reference picture"
+    return f"{family.title} takes {wanted}, but got {num or 'none'}; give them to Encode Text, by Reference Pictures"
+
+
+def check_references(model: Model, references: References | None) -> None:
+    """Raises `ValueError` for more or fewer pictures than the model takes, and for ones that it could not look at."""
+    pictures = references.pictures if references else ()
+    if why := why_no_references(model, len(pictures)):
+        raise ValueError(why)
+    for number, picture in enumerate(pictures, 1):
+        shape = tuple(getattr(picture, "shape", ()))
+        if len(shape) != 3 or shape[2] not in (3, 4):
+            got = " x ".join(map(str, shape)) or type(picture).__name__
+            raise ValueError(
+                f"reference picture {number} is {got}; give height x width x 3, or 4 with an alpha channel"
+            )
+        if min(shape[:2]) < LEAST_SIDE or max(shape[:2]) > LONGEST * min(shape[:2]):
+            raise ValueError(
+                f"reference picture {number} is {shape[1]} x {shape[0]}; give one of at least {LEAST_SIDE} pixels a "
+                f"side, at most {LONGEST} times as long as it is wide"
+            )
 
 
 def empty_canvas(model: Model, *, width: int, height: int, frames: int, fps: float, batch: int) -> Latents:

@@ -14,7 +14,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -29,16 +29,17 @@ from .denoising import quiet  # noqa: F401 (quiet for what it silences)
 from .denoising.noise import generators, seeds_of
 from .denoising.step_cache import cached, check_step_cache
 from .families import FAMILIES, family_module
+from .families.family import TakesReferences
 from .finite import check_finite
 from .models.describe import card_of
 from .models.folder import read_config, read_index
 from .out_of_memory import told_by
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
-from .shape import check_fps, check_frames, check_size
+from .shape import check_fps, check_frames, check_references, check_size, check_takes_image
 from .spreading.measured import finish, measured
 from .spreading.transformer import sharded_parts
 from .spreading.vae import split_over
-from .values import Audio, Conditioning, Image, Latents, Mask, Model, Video
+from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, Video
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,19 +54,21 @@ ONE_RANK = ParallelPlan()
 def encode_text(
     request: EncodeText | Mapping[str, Any] = NOTHING, progress: Progress = SILENT, **fields: Any
 ) -> Conditioning:
-    """What the text encoders make of a prompt and of what to steer away from.
+    """What the text encoders make of a prompt and of what to steer away from, and the VAE of reference pictures.
 
     The negative prompt is always read, so that any guidance can follow; the text encoders leave the accelerator
     afterwards.
     """
     request = made(EncodeText, request, fields)
     model, card = request.model, card_of(request.model)
+    check_references(model, request.references)
     saw_frame = check_seen(model, request.first_frame)
     request = request.resolved(
         negative_prompt=request.negative_prompt or card.negative_prompt,
         text_length=request.text_length or card.text_length,
     )
     with _stage(model, f"encoding the text of {len(request.prompt)} characters"):
+        references = _encoded(request.references, model, progress)
         try:
             with _loaded(model, "encode_text", progress) as parts, measured(ONE_RANK, progress, device=model.device):
                 progress.phase("encoding text")
@@ -80,6 +83,7 @@ def encode_text(
         negative_prompt=request.negative_prompt,
         positive=_at_rest(positive),
         negative=None if negative is None else _at_rest(negative),
+        references=_at_rest(references),
         saw_frame=saw_frame,
     )
 
@@ -90,6 +94,7 @@ def encode_image(
     """Where denoising starts, or what a video's model is told of its first frame."""
     request = made(EncodeImage, request, fields)
     model, card = request.model, card_of(request.model)
+    check_takes_image(model)
     pixels = request.image.pixels  # B H W C
     rows, columns = pixels.shape[1:3] if pixels.ndim == 4 else (0, 0)
     request = request.resolved(
@@ -259,6 +264,18 @@ def _loaded(
         yield parts
 
 
+def _encoded(references: References | None, model: Model, progress: Progress) -> dict[str, Tensor]:
+    """Latents of the pictures, on the model's device."""
+    if references is None:
+        return {}
+    with _loaded(model, "encode_image", progress) as parts:
+        progress.phase("encoding reference pictures")
+        pictures = [picture.to(torch.float32).clamp(0, 1) for picture in references.pictures]
+        found = cast(TakesReferences, family_module(model.family)).encode_references(parts, pictures)
+        check_finite(found, parts, model, what="the encoded reference pictures")
+    return found
+
+
 def _at_rest(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors as values hold them between stages: on the CPU, so that an accelerator holds only what works."""
     return {name: tensor.detach().cpu() for name, tensor in tensors.items()}
@@ -270,6 +287,7 @@ def _conditioning_on_device(conditioning: Conditioning, model: Model) -> Conditi
         conditioning,
         positive=_on_device(conditioning.positive, model),
         negative=None if negative is None else _on_device(negative, model),
+        references=_on_device(conditioning.references, model),
     )
 
 

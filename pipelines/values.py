@@ -87,6 +87,8 @@ class Conditioning:
     positive: Mapping[str, Tensor]
     negative: Mapping[str, Tensor] | None = None
     """None where there is nothing to steer away from: guidance must then be off."""
+    references: Mapping[str, Tensor] = field(default_factory=dict)
+    """The reference pictures in the model's latent space, beside both."""
     saw_frame: bool = False
     """Whether the text encoder looked at the first frame of the video as well."""
 
@@ -116,6 +118,14 @@ class Image:
     """Pictures as B H W C floats in 0..1, on the CPU (ComfyUI's convention)."""
 
     pixels: Tensor
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class References:
+    """Pictures that a model looks at while it paints another, in the order by which a prompt may name them."""
+
+    pictures: tuple[Tensor, ...]
+    """Each H W C floats in 0..1 of a size of its own, on the CPU; a fourth channel is how much of it there is."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -156,7 +166,7 @@ class Sampling:
     guidance_rescale: float = 0.0
 
 
-Value = Lora | Model | Conditioning | Latents | Image | Mask | Video | Audio | Sampling
+Value = Lora | Model | Conditioning | Latents | Image | References | Mask | Video | Audio | Sampling
 V = TypeVar("V")
 
 

@@ -27,7 +27,7 @@ from .pools import preloads, preloads_of
 from .requests import Denoise, EncodeImage, EncodeText
 from .shape import size_multiple
 from .split_plans import is_denoiser, plan_named
-from .values import Latents, Model, from_plain, to_plain
+from .values import Latents, Model, References, from_plain, to_plain
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -194,7 +194,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[
     model = dataclasses.replace(from_plain(Model, request["model"]), device=seat.device)
     canvas = from_plain(Latents, request["latents"])
     plans = [from_plain(ParallelPlan, plan) for plan in request["plans"]]
-    text = EncodeText(model=model, prompt=PROMPT, negative_prompt="blurred")
+    text = EncodeText(model=model, prompt=PROMPT, negative_prompt="blurred", references=_references(model))
     job = Denoise(
         model=model,
         conditioning=stages.encode_text(text),
@@ -266,6 +266,14 @@ def _canvas(model: Model, width: int, height: int) -> Latents:
     frames = max(family.frame_multiple + family.frame_rest, family.least_frames) if family.frame_multiple else 1
     # not square: rows and columns that are mixed up show
     return empty_canvas(model, width=width or small, height=height or small + multiple, frames=frames, fps=0.0, batch=1)
+
+
+def _references(model: Model) -> References | None:
+    """Grey pictures, as many as the model does not work without."""
+    import torch
+
+    fewest, _ = FAMILIES[model.family].references
+    return References(pictures=(torch.full((PIXELS, PIXELS, 3), 0.5),) * fewest) if fewest else None
 
 
 def _first_frame(model: Model, canvas: Latents) -> Latents | None:

@@ -1,5 +1,6 @@
 """Tiny model folders and warm ranks for all tests."""
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,8 +26,15 @@ GROUPS = {
         *(f"tests/ui/test_{name}" for name in ("page_", "bundle.py", "ui_command.py", "gradio_client.py")),
         "tests/ui/test_readme_example.py",
     ],
+    "bobbin": ["tests/pipelines/bobbin/"],
+    "diffusers": [f"tests/pipelines/test_{name}.py" for name in ("signatures", "tiny_pipelines")],
 }
-"""What takes longest, by how its path begins: it waits, or shares warm processes, which are ranks or a browser."""
+"""What takes longest, by how its path begins: it waits, or shares warm processes, which are ranks or a browser, or
+what is made once in a process: the tables that read bobbin's pictures, and all of diffusers imported."""
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what was imported stays: no collection of garbage goes through it
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -193,12 +193,12 @@ def test_manifest_of_one_device_says_where_each_stage_worked(arguments: list[str
 
 
 def test_two_replicas_work_on_two_runs_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--devices", "cpu*4", "--replicas", "2", "--plan", "ulysses=2", "--sweep", "seed=1..5"]
+    arguments = ["--devices", "cpu*4", "--replicas", "2", "--plan", "ulysses=2", "--sweep", "seed=1..4"]
     assert main(["run", FIRST, "--no-cache", "--json", *SMALL, "--set=denoise.steps=15", *arguments]) == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     order = [e["run"] for e in events if e.get("node") == "denoise" and e["kind"] == "progress"]
     spans = {run: (order.index(run), len(order) - order[::-1].index(run)) for run in order}
-    assert len(spans) == 5
+    assert len(spans) == 4
     assert any(spans[a][0] < spans[b][0] < spans[a][1] for a in spans for b in spans)  # the first ones load meanwhile
 
 

@@ -1,6 +1,7 @@
 """The house: no folder too wide, no circle among its rooms, no room without a reason to be one, a map in each wing."""
 
 import ast
+import functools
 import re
 from collections import defaultdict
 from pathlib import Path, PurePosixPath
@@ -39,7 +40,8 @@ SOURCES = {
 FOLDERS = sorted({str(PurePosixPath(name).parent) for name in SOURCES} - {"."})
 
 
-def imported(name: str) -> set[str]:
+@functools.cache
+def imported(name: str) -> frozenset[str]:
     """The modules of ours that a module imports, inside functions too, but not those it needs for typing only."""
     found: set[str] = set()
 
@@ -60,11 +62,11 @@ def imported(name: str) -> set[str]:
             visit(child)
 
     visit(ast.parse(SOURCES[name]))
-    return found - {name}
+    return frozenset(found - {name})
 
 
-IMPORTS = {name: imported(name) for name in SOURCES}
-USERS = {name: {user for user, used in IMPORTS.items() if name in used} for name in SOURCES}
+def users(name: str) -> set[str]:
+    return {user for user in SOURCES if name in imported(user)}
 
 
 def arrows(folder: str) -> dict[str, set[str]]:
@@ -76,7 +78,7 @@ def arrows(folder: str) -> dict[str, set[str]]:
 
     inside = [name for name in SOURCES if PurePosixPath(name).is_relative_to(folder)]
     for name in inside:
-        for used in IMPORTS[name]:
+        for used in imported(name):
             if used in inside and child(used) != child(name):
                 found[child(name)].add(child(used))
     return found
@@ -135,7 +137,7 @@ def test_a_small_module_has_two_users_or_a_reason() -> None:
         name
         for name, text in SOURCES.items()
         if len(text.splitlines()) < SMALL
-        and len(USERS[name]) < 2
+        and len(users(name)) < 2
         and not name.endswith(("__init__.py", "__main__.py"))
         and not name.startswith(ROWS)
         and '\nif __name__ == "__main__":' not in text

@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from ..files.workspace import Workspace
-from .choosing import settled, specs_of
+from .choosing import NO_FIT, settled, specs_of
 from .graph import Graph, Link, Node, ParamRef
 from .modes import effective
 from .order import in_order
@@ -41,8 +41,9 @@ def check(
     graph = effective(whole, specs, overrides)
     inputs = with_overrides(graph, overrides)
     known = specs_of(graph, specs, overrides, inputs)
-    for problem in unsettled:  # nothing more is known of these
-        known.pop(problem.node, None)
+    for problem in unsettled:
+        if problem.code != NO_FIT:  # nothing more is known of these
+            known.pop(problem.node, None)
     return [
         *unmet(graph, require),
         *(problem for problem in problems if problem.node in graph.nodes),
@@ -157,7 +158,7 @@ def _node(
         sockets = [socket.name for socket in spec.inputs]
         for socket_name in entries.keys() - sockets:
             hint = names.offer(socket_name, sockets)
-            message = f"{spec.id} has no input {short(socket_name)}; {hint}; correct or remove it"
+            message = f"{spec.chosen or spec.id} has no input {short(socket_name)}; {hint}; correct or remove it"
             yield Problem(name, socket_name, "unknown_input", message)
 
 

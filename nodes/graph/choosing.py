@@ -18,6 +18,8 @@ from .resolve import Overrides, param_values, plain_value, with_overrides
 if TYPE_CHECKING:
     from .spec import InputSpec, NodeSpec
 
+NO_FIT = "no_fit"
+"""The code of a problem that leaves the sockets as they are."""
 ARGUMENTS = "arguments"
 """The socket that holds, as a JSON object, the values of those that a host with fixed sockets has no place for."""
 
@@ -32,6 +34,8 @@ class Chooser:
     `ValueError` for what there is not."""
     find: Callable[[Mapping[str, Any], Workspace], Mapping[str, Any]]
     """The values that files say where the workflow leaves them out. Raises `ValueError` where they cannot."""
+    fits: Callable[[Mapping[str, Any], Workspace], str] = lambda values, workspace: ""
+    """Why files say that what is chosen cannot be; "" where they do not. The sockets are those of the choice anyhow."""
     fixed: tuple[InputSpec, ...] = ()
     """For a host whose nodes always have the same sockets: beside the node's own, those that most choices have or that
     only a wire can feed, and `arguments` for the rest."""
@@ -73,11 +77,14 @@ def settled(
             continue
         given = _given(chooser, graph, overrides, inputs[name])
         try:
-            if workspace is not None and (more := chooser.find(given, workspace)):
+            more = chooser.find(given, workspace) if workspace is not None else {}
+            if more:
                 nodes[name] = node.model_copy(update={"inputs": {**node.inputs, **more}})
                 told |= {f"{name}.{socket}" for socket in more}
                 given = {**given, **more}
             chooser.choose(given)
+            if workspace is not None and not more and (why := chooser.fits(given, workspace)):
+                problems.append(Problem(name, chooser.by[-1], NO_FIT, why))
         except ValueError as error:
             problems.append(Problem(name, chooser.by[-1], "unknown_choice", str(error)))
     left = {name: value for name, value in overrides.items() if name not in told}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ...pipelines.values import Latents, Model
@@ -40,7 +40,8 @@ class Given(Protocol):
 
 Sketch = Callable[[Given], Any]
 """What the node would give for these inputs, in the node's own form (a tuple for several outputs). A `Latents` has its
-size and no tensor; for a `Conditioning` stands a `Text`. Raises `ValueError` where it cannot say. Torch-free."""
+size and no tensor; for a `Conditioning` stands a `Text`, for a `References` a `Seen`. Raises `ValueError` where it
+cannot say. Torch-free."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,16 @@ class Text:
 
     num_tokens: int
     """Padding included."""
+    num_references: int = 0
+    refusal: str = ""
+    """Why the model cannot take these reference pictures, or none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What stands for a `References`: how many pictures there are at least."""
+
+    num_pictures: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +70,15 @@ class Denoising:
     latents: Latents | None
     num_tokens: int = 0
     """Of the prompt, padded; 0 is the model's own."""
+    num_references: int = 0
     guidance: float = 0.0
     guidance_2: float = 0.0
     doubt: str = ""
     """Why the latents are not known; their size is then taken to be the model's own."""
-    refusal: str = ""
-    """What of its inputs the model does not take, in one sentence; empty where nothing."""
+    pipeline: str = ""
+    """The class of a pipeline that is run whole: guidance is then that of all its branches, 1 for one alone."""
+    refusals: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What of its inputs the model does not take, in a sentence for each, by socket."""
 
 
 Denoises = Callable[[Given], Denoising]

@@ -71,7 +71,7 @@ VALUE_TYPES: dict[str, type] = {
     t.__name__: t
     for t in (
         *(values.Model, values.Conditioning, values.Latents, values.Image, values.Mask, values.Video, values.Audio),
-        *(values.Sampling, Saved),
+        *(values.References, values.Sampling, Saved),
     )
 }
 """Ours by name; those of packages from outside, found in the signatures of their nodes, as `package_Name`."""
@@ -150,6 +150,8 @@ class NodeSpec:
     denoises: Denoises | None = field(default=None, compare=False)
     chooser: Chooser | None = field(default=None, compare=False)
     """Of a node whose sockets depend on what is given at some of them: how. Those here are the ones it always has."""
+    chosen: str = ""
+    """What they are then chosen by, such as a pipeline class."""
 
     def make(self, inputs: Mapping[str, Any], *, progress: Progress, workspace: Workspace) -> Any:
         """Call the node as its host: the value of its output, a tuple of them for several, None for none.

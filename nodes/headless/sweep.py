@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..files.workspace import Workspace
-from ..graph.choosing import settled, specs_of
+from ..graph.choosing import NO_FIT, settled, specs_of
 from ..graph.graph import Graph, ParamRef
 from ..graph.problems import Names, short
 from ..graph.resolve import param_socket, with_overrides
@@ -119,7 +119,7 @@ def _chosen_socket(
 ) -> InputSpec:
     graph, given, problems = settled(graph, specs, given, workspace)
     node_name = name.partition(".")[0]
-    if problem := next((each for each in problems if each.node == node_name), None):
+    if problem := next((each for each in problems if each.node == node_name and each.code != NO_FIT), None):
         raise ValueError(f"{name}: {problem.message}")
     return _plain_socket(specs_of(graph, specs, given, with_overrides(graph, given))[node_name], name)
 

@@ -14,13 +14,14 @@ from ...parallel.plan import DEGREES, ParallelPlan
 from ...pipelines.models.describe import card_of
 from ...pipelines.place import names_plan
 from ...pipelines.placement import is_guided, plan_and_reason
-from ...pipelines.planning.memory import whole_bytes, work_of
+from ...pipelines.planning.memory import Need, fits, whole_bytes, whole_needs, work_of
 from ...pipelines.planning.plans import why_not
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Latents, Model
 from ..files.workspace import Workspace
 from ..graph.graph import Graph
 from ..graph.resolve import Overrides
+from ..graph.sketch import Denoising
 from ..registry import SPECS
 from .choices import Choice, Denoise, choices, for_all, memories_of
 from .walk import MAX_DENOISES, Walk
@@ -61,7 +62,11 @@ def preview(
     names = walk.denoising()
     for name in names[:MAX_DENOISES]:
         try:
-            plan, listed = _node(walk, name, machine=machine)
+            asked, problems = walk.denoise(name)
+            if asked.pipeline:
+                nodes.append(_whole(name, asked, problems, machine=machine))
+                continue
+            plan, listed = _node(name, asked, problems, machine=machine)
             nodes.append(plan)
             found.append(listed)
         except ValueError as error:
@@ -70,9 +75,10 @@ def preview(
     return nodes, for_all(found)
 
 
-def _node(walk: Walk, name: str, *, machine: Sequence[DeviceNow]) -> tuple[NodePlan, list[Choice]]:
-    asked, problems = walk.denoise(name)
-    model, problem, doubt = asked.model, next(iter([*problems, asked.refusal]), ""), asked.doubt
+def _node(
+    name: str, asked: Denoising, problems: Sequence[str], *, machine: Sequence[DeviceNow]
+) -> tuple[NodePlan, list[Choice]]:
+    model, problem, doubt = asked.model, next(iter([*problems, *asked.refusals.values()]), ""), asked.doubt
     canvas = own = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
     if asked.latents is not None:
         try:
@@ -82,7 +88,12 @@ def _node(walk: Walk, name: str, *, machine: Sequence[DeviceNow]) -> tuple[NodeP
     guided = is_guided(model, guidance=asked.guidance, guidance_2=asked.guidance_2)
     denoise = Denoise(
         model=model,
-        work=work_of(model, canvas=canvas, text_length=asked.num_tokens or card_of(model).text_length),
+        work=work_of(
+            model,
+            canvas=canvas,
+            text_length=asked.num_tokens or card_of(model).text_length,
+            num_references=asked.num_references,
+        ),
         is_guided=guided,
     )
     plan, why = plan_and_reason(model, is_guided=guided) if model.place.devices else (ParallelPlan(), ALONE)
@@ -90,6 +101,48 @@ def _node(walk: Walk, name: str, *, machine: Sequence[DeviceNow]) -> tuple[NodeP
         why = f"{why or BY_HAND}; memory is that of the model's own {own.width} x {own.height}, because {doubt}"
     listed = choices(denoise, machine)
     return _node_plan(name, denoise, plan, why, problem, machine=machine, listed=listed), listed
+
+
+def _whole(name: str, asked: Denoising, problems: Sequence[str], *, machine: Sequence[DeviceNow]) -> NodePlan:
+    """Of a pipeline that is run whole: that its weights do not fit is known, that all the rest does is not."""
+    model, guided = asked.model, asked.guidance > 1
+    plan, why = plan_and_reason(model, is_guided=guided) if model.place.devices else (ParallelPlan(), ALONE)
+    devices, needs = _devices(model, plan), whole_needs(model, plan.num_ranks)
+    memories = {} if model.place.cluster else memories_of(machine)
+    room = fits(needs, devices, memories)
+    problem = next(iter([*problems, why_not(plan, model)]), "")
+    if not problem and False in room:
+        short = room.index(False)
+        held, device = needs[short].num_bytes, devices[short]
+        problem = (
+            f"it does not fit: the weights take {held / GIB:.1f} GiB on {device}, which has "
+            f"{memories[device] / GIB:.1f} GiB for all; take a smaller dtype, or a device with more"
+        )
+    told = f"{why or BY_HAND}; memory is that of the weights, which each rank holds; what the steps take is not known"
+    return NodePlan(
+        node=name,
+        model=model.source,
+        family=asked.pipeline,
+        plan=str(plan),
+        why=told,
+        is_chosen_by_hand=names_plan(model.place),
+        num_ranks=plan.num_ranks,
+        strategies=_strategies(plan),
+        ranks=_ranks(devices, needs, [None if each else each for each in room]),
+        need_bytes=whole_bytes(model),
+        problem=problem,
+    )
+
+
+def _strategies(plan: ParallelPlan) -> dict[str, int | str]:
+    return {axis: getattr(plan, axis) for axis in (*DEGREES, "text")}
+
+
+def _ranks(devices: Sequence[str], needs: Sequence[Need], fit: Sequence[bool | None]) -> list[dict[str, Any]]:
+    return [
+        {"rank": rank, "device": device, "bytes": need.num_bytes, "fits": is_fit}
+        for rank, (device, need, is_fit) in enumerate(zip(devices, needs, fit, strict=True))
+    ]
 
 
 def _canvas(latents: Latents, model: Model) -> Latents:
@@ -124,11 +177,8 @@ def _node_plan(
         why=why or BY_HAND,
         is_chosen_by_hand=names_plan(model.place),
         num_ranks=plan.num_ranks,
-        strategies={axis: getattr(plan, axis) for axis in (*DEGREES, "text")},
-        ranks=[
-            {"rank": rank, "device": device, "bytes": need.num_bytes, "fits": is_fit}
-            for rank, (device, need, is_fit) in enumerate(zip(devices, needs, fit, strict=True))
-        ],
+        strategies=_strategies(plan),
+        ranks=_ranks(devices, needs, fit),
         need_bytes=whole_bytes(model),
         problem=problem,
     )

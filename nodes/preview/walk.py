@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...pipelines.values import Conditioning
+from ...pipelines.values import Conditioning, References
 from ..files.workspace import Workspace
 from ..graph.choosing import settled, specs_of
 from ..graph.graph import Graph, Link
@@ -18,13 +18,15 @@ from ..graph.modes import effective
 from ..graph.problems import Problem
 from ..graph.resolve import Overrides, param_values, plain_value, upgrade, with_overrides
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
-from ..graph.sketch import Denoising, Given, Text
+from ..graph.sketch import Denoising, Given, Seen, Text
 from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
 
 MAX_DENOISES = 100
 """How many Denoise nodes are looked at; each takes about 20 ms, and a workflow may be a stranger's."""
 LONGEST_WALK = 100
 """Nodes in a row; a longer way is not followed."""
+STAND_INS: Mapping[str, type] = {Conditioning.__name__: Text, References.__name__: Seen}
+"""Of types whose values hold what only a run makes."""
 
 logger = logging.getLogger("latentloom")
 
@@ -150,13 +152,12 @@ def refused(
             asked, _ = walk.denoise(name)
         except ValueError:
             continue
-        if asked.refusal:
-            yield Problem(name, "mask", "not_taken", asked.refusal)
+        yield from (Problem(name, socket, "not_taken", why) for socket, why in asked.refusals.items())
 
 
 def stand_in(kind: str) -> type | None:
     """The class of what a sketch gives for a wire type; None of a scalar."""
-    return Text if kind == Conditioning.__name__ else VALUE_TYPES.get(kind)
+    return STAND_INS.get(kind) or VALUE_TYPES.get(kind)
 
 
 class _Given:

@@ -26,6 +26,7 @@ MAKERS = {
     "Conditioning": "encode_text",
     "Latents": "empty_latents, encode_image or denoise",
     "Image": "load_image or decode",
+    "References": "reference_pictures",
     "Mask": "load_mask, blur_mask or outpaint",
     "Video": "decode_video or load_video",
     "Audio": "load_audio or decode_audio",

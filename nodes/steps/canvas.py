@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-from ...pipelines.values import Latents, Model
-from ..files.resize import Method, interpolate
+from ...pipelines.values import Image, Latents, Model
+from ..files.resize import Method, interpolate, size_like
 from ..graph.sketch import Given
 from ..graph.spec import Socket
 from .arguments import checked
@@ -23,10 +23,15 @@ def empty_latents(
     frames: Annotated[int, Socket(min=0, max=4096, help="Length of a video; 0 is the model's own")] = 0,
     fps: Annotated[float, Socket(min=0, max=240, advanced=True, help="Frames a second; 0 is the model's own")] = 0.0,
     batch: Annotated[int, Socket(min=1, max=MAX_BATCH, help="Pictures at once; picture i uses seed + i")] = 1,
+    like: Annotated[
+        Image | None, Socket(help="Where width and height are 0: its shape, at the model's own area")
+    ] = None,
 ) -> Latents:
     """An empty canvas of a size that the model can paint."""
     from ...pipelines.shape import empty_canvas
 
+    if like is not None:
+        width, height = size_like(model, like, width=width, height=height)
     return empty_canvas(model, width=width, height=height, frames=frames, fps=fps, batch=batch)
 
 

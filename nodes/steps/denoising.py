@@ -149,12 +149,14 @@ def denoises(given: Given) -> Denoising:
     except ValueError:
         text = Text(num_tokens=0)
     model = given.value("model")
+    refusals = {"mask": why_no_mask(model) if given.has("mask") else "", "conditioning": text.refusal}
     return Denoising(
         model=model,
         latents=latents,
         num_tokens=text.num_tokens,
+        num_references=text.num_references,
         guidance=given.number("guidance"),
         guidance_2=given.number("guidance_2"),
         doubt=doubt,
-        refusal=why_no_mask(model) if given.has("mask") else "",
+        refusals={socket: why for socket, why in refusals.items() if why},
     )

@@ -1,4 +1,6 @@
-"""Encode Text and Encode Image: turn what a person gives into what a model is steered by."""
+"""Encode Text, Reference Pictures and Encode Image: turn what a person gives into what a model is steered by."""
+
+# H height, W width, C channels
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ from typing import Annotated
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
-from ...pipelines.values import Conditioning, Image, Latents, Model
+from ...pipelines.values import Conditioning, Image, Latents, Model, References
 from ..files.workspace import HERE, SMALLER, Workspace
-from ..graph.sketch import Given, Text
+from ..graph.sketch import Given, Seen, Text
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
 from .canvas import canvas_sketch
@@ -29,19 +31,47 @@ def encode_text(
     text_length: Annotated[
         int, Socket(min=0, max=4096, advanced=True, help="Tokens the text is padded or cut to; 0 is the model's own")
     ] = 0,
+    references: Annotated[
+        References | None, Socket(help="Pictures to change, or to take things from, for a model that looks at some")
+    ] = None,
     first_frame: Annotated[
         Latents | None,
         Socket(help="What Encode Image made of a first frame, for a model that looks at it as it reads (MiniMax H3)"),
     ] = None,
     progress: Progress = SILENT,
 ) -> Conditioning:
-    """Read a prompt with the model's text encoders."""
+    """Read a prompt with the model's text encoders, and look at reference pictures."""
     from ...pipelines import placement
 
     request = requests.EncodeText(
-        model=model, prompt=prompt, negative_prompt=negative_prompt, text_length=text_length, first_frame=first_frame
+        model=model,
+        prompt=prompt,
+        negative_prompt=negative_prompt,
+        text_length=text_length,
+        references=references,
+        first_frame=first_frame,
     )
     return placement.encode_text(request, progress)
+
+
+@checked
+def reference_pictures(
+    image: Image,
+    image_2: Image | None = None,
+    image_3: Image | None = None,
+    image_4: Image | None = None,
+    *,
+    before: Annotated[
+        References | None, Socket(help="Pictures of another Reference Pictures, which come first in the order")
+    ] = None,
+) -> References:
+    """Pictures for Encode Text: what the prompt changes, or takes things from. Each keeps its size, and each of a batch
+    counts; a prompt names them by their order, as "picture 1" or as the model's makers say.
+    """
+    given = [each.pixels for each in (image, image_2, image_3, image_4) if each is not None]
+    return References(
+        pictures=(*(before.pictures if before else ()), *(picture for batch in given for picture in batch))
+    )
 
 
 @checked
@@ -76,7 +106,21 @@ def encode_image(
 
 
 def text_sketch(given: Given) -> Text:
-    return Text(num_tokens=int(given.number("text_length")))
+    from ...pipelines.shape import why_no_references
+
+    num_tokens = int(given.number("text_length"))
+    try:
+        num = given.value("references").num_pictures if given.has("references") else 0
+        refusal = why_no_references(given.value("model"), num)
+    except ValueError:  # not known before the run
+        return Text(num_tokens=num_tokens)
+    return Text(num_tokens=num_tokens, num_references=num, refusal=refusal)
+
+
+def references_sketch(given: Given) -> Seen:
+    """A batch counts as one: how many are in it is not known before the run."""
+    here = sum(given.has(name) for name in ("image", "image_2", "image_3", "image_4"))
+    return Seen(num_pictures=here + (given.value("before").num_pictures if given.has("before") else 0))
 
 
 def image_sketch(given: Given) -> Latents:

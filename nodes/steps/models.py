@@ -133,12 +133,16 @@ def model_sketch(given: Given) -> Model:
 
 
 def lora_sketch(given: Given) -> Model:
-    """The model with the LoRA, whose content does not matter for a plan and is not read."""
+    """The model with the LoRA."""
+    return with_lora(given.value("model"), given.value("path"), given.workspace)
+
+
+def with_lora(model: Model, path: str, workspace: Workspace) -> Model:
+    """The model with a LoRA, whose content does not matter for a plan and is not read."""
     from ...pipelines.models.describe import find_lora
     from ...pipelines.models.lora_file import check_lora
     from ...pipelines.models.tensor_file import read_tensor_file
 
-    model: Model = given.value("model")
-    file = find_lora(given.value("path"), given.workspace.roots)
+    file = find_lora(path, workspace.roots)
     check_lora(read_tensor_file(file))
     return dataclasses.replace(model, loras=(*model.loras, Lora(path=str(file), sha256="", adapter="")))

@@ -59,7 +59,12 @@ def named_plan(workspace: Workspace) -> str:
 
 def plan_sketch(given: Given) -> Model:
     """The model spread over the devices; by the plan `auto`, or on its own device, where that is all that can be."""
-    model, devices = given.value("model"), given.value("devices")
+    return sketch_of_spread(given.value("model"), given)
+
+
+def sketch_of_spread(model: Model, given: Given) -> Model:
+    """What `plan_sketch` says, of any node with such inputs `devices` and `plan`."""
+    devices = given.value("devices")
     try:
         return spread(model, devices, given.value("plan"), workspace=given.workspace, here=given.accelerators)
     except ValueError as error:

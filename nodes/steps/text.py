@@ -1,13 +1,18 @@
-"""Text and number steps: Join Text, Choose Text, Seed and Note."""
+"""Text and number steps: Join Text, Choose Text, Layout Prompt, Seed and Note."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import re
+from typing import Annotated, Any
 
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
 
 Text = Annotated[str, Socket(widget="multiline")]
+GRID = 1000
+"""Into so many parts FLUX.3 divides both sides of a picture."""
+BOX = re.compile(r"([A-Za-z]\w*)" + r"[\s,]+(\d{1,9})" * 4 + r"[\s,:]+(\S.*)", re.ASCII)
 
 
 @checked
@@ -34,6 +39,48 @@ def choose_text(
     if not texts:
         raise ValueError("lines holds no text; write one text a line")
     return texts[index % len(texts)]
+
+
+@checked
+def layout_prompt(
+    prompt: Annotated[
+        str, Socket(widget="multiline", help="What the picture shows; <cup_1> is the element of that box")
+    ],
+    *,
+    boxes: Annotated[
+        str,
+        Socket(
+            widget="multiline",
+            help="One a line, such as: cup_1 100 50 400 600 a red cup. Its left, top, right and bottom side in "
+            "thousandths of the picture, and what is in it",
+        ),
+    ] = "",
+) -> Annotated[str, Socket(name="text")]:
+    """A prompt that says where in the picture each element goes, as FLUX.3 reads it; without boxes as it is."""
+    lines = [line for line in boxes.splitlines() if line.strip()]
+    rows = [_box(line) for line in lines]
+    names = [row["id"] for row in rows]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"boxes has {', '.join(twice)} more than once; give each box a name of its own")
+    return f"{prompt.strip()} {json.dumps(rows, ensure_ascii=False)}" if rows else prompt
+
+
+def _box(line: str) -> dict[str, Any]:
+    """A row of the table that closes a prompt with a layout."""
+    found = BOX.fullmatch(line.strip())
+    if found is None:
+        raise ValueError(
+            f"boxes has the line {line.strip()[:60]!r}; write a name, four whole numbers and what is there, such as: "
+            "cup_1 100 50 400 600 a red cup"
+        )
+    name, *sides, what = found.groups()
+    left, top, right, bottom = map(int, sides)
+    if not (left < right <= GRID and top < bottom <= GRID):
+        raise ValueError(
+            f"the box {name} goes from {left} {top} to {right} {bottom}; its left and top are below its right and "
+            f"bottom, and all of them from 0 to {GRID}"
+        )
+    return {"id": name, "bbox": [top, left, bottom, right], "desc": what}
 
 
 @checked

@@ -58,16 +58,30 @@ def fit(component: Any, name: str, *, loras: Sequence[Lora], pipeline: str) -> N
 
 
 def refit(component: Any, name: str, *, loras: Sequence[Lora], pipeline: str) -> None:
-    """Exchange what a transformer carries for `loras`; when only scales differ, nothing is read again."""
-    carried = list(getattr(component, "peft_config", {}))
+    """Exchange what a component carries for `loras`; when only scales differ, nothing is read again."""
+    carried = _carried(component)
     wanted = [lora.adapter for lora in loras if _is_for(lora, name)]
     if carried == wanted and all(_mark(component).get(lora.adapter) == lora.sha256 for lora in loras):
         _activate(component, name, [lora for lora in loras if _is_for(lora, name)])
         return
     if carried:
-        component.unload_lora()
-        _mark(component).clear()
+        _unload(component, name)
     fit(component, name, loras=loras, pipeline=pipeline)
+
+
+def refit_all(components: Mapping[str, Any], *, loras: Sequence[Lora], pipeline: str) -> None:
+    """Exchange what the components of a whole pipeline carry for `loras`; without any, they are as they were loaded.
+
+    Raises `ValueError` for a pipeline that takes none, and for a LoRA that none of its components is meant for; they
+    may then carry some of them.
+    """
+    takers = {name: components.get(name) for name in _mixin(pipeline)._lora_loadable_modules if name in TAKERS}
+    there = {name: component for name, component in takers.items() if component is not None}
+    for name, component in there.items():
+        refit(component, name, loras=loras, pipeline=pipeline)
+    carried = {adapter for component in there.values() for adapter in _carried(component)}
+    if idle := next((lora for lora in loras if lora.adapter not in carried), None):
+        raise ValueError(f"LoRA {idle.path} changes none of {', '.join(there)} of this model; use one made for it")
 
 
 def _mixin(pipeline: str) -> Any:
@@ -189,6 +203,21 @@ def _check_layers(component: Any, name: str, *, lora: Lora, num_read: int) -> No
         raise ValueError(f"LoRA {lora.path} matches no layer of {name}; use one made for this model")
     if num_layers < num_read:
         logger.warning("LoRA %s: %d of its %d layers of %s match the model", lora.path, num_layers, num_read, name)
+
+
+def _carried(component: Any) -> list[str]:
+    """The adapters that are on a component, in order."""
+    return list(getattr(component, "peft_config", {}))
+
+
+def _unload(component: Any, name: str) -> None:
+    if name.startswith("text_encoder"):
+        from diffusers.loaders.lora_base import _remove_text_encoder_monkey_patch
+
+        _remove_text_encoder_monkey_patch(component)
+    else:
+        component.unload_lora()
+    _mark(component).clear()
 
 
 def _activate(component: Any, name: str, loras: Sequence[Lora]) -> None:

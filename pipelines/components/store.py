@@ -264,7 +264,7 @@ class ComponentStore:
         if key not in self._files:
             files = inspect_model(Path(model.folder))
             file, _ = split_source(model.source)
-            if model.fingerprint not in ("", fingerprint_of(files, Path(file) if file else None)):
+            if model.fingerprint not in ("", fingerprint_of(files.fingerprint, Path(file) if file else None)):
                 raise ValueError(f"the files of model {model.source} have changed since it was described; run again")
             self._files[key] = files
         return self._files[key]

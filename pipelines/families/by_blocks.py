@@ -13,7 +13,7 @@ import contextlib
 import copy
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .checks import check_text_length, repeated
@@ -62,6 +62,7 @@ class ByBlocks:
             "prompt": request.prompt,
             "negative_prompt": request.negative_prompt,
             "max_sequence_length": request.text_length,
+            "image": _pictures(request.references.pictures, parts) if request.references else None,
             "keyframes": None if shown is None else [_picture(shown)],
         }
         on = guider(2.0, Sampling())  # that both are encoded, whatever guidance follows
@@ -77,9 +78,6 @@ class ByBlocks:
         from ..denoising.blocks import run
 
         row = self.row
-        if row.takes_image == "nothing":
-            makes = "pictures" if row.output == "image" else "videos"
-            raise ValueError(f"{row.title} makes {makes} from text only here; take the picture away")
         block = self._group(parts, "image", has_frame=bool(row.frame_branches))
         if row.frame_branches:
             return None, _keyframe(block, parts, request, title=row.title)
@@ -97,6 +95,20 @@ class ByBlocks:
             return None, found
         latents = found["image_latents"]
         return latents.squeeze(2) if latents.ndim == 5 else latents, {}  # B C H W
+
+    def encode_references(self, parts: Parts, references: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Those of a list are called `name.0`, `name.1`."""
+        from torch import Tensor
+
+        from ..denoising.blocks import run
+
+        block, wanted = self._group(parts, "image"), _names(self._group(parts, "denoise"))
+        outputs = [name for name in _made_by(block) if name in wanted]
+        found = run(block, parts, inputs={"image": _pictures(references, parts)}, outputs=outputs)
+        listed = {
+            f"{name}.{i}": each for name in found if isinstance(found[name], list) for i, each in enumerate(found[name])
+        }
+        return {name: value for name, value in {**found, **listed}.items() if isinstance(value, Tensor)}
 
     def denoise(
         self, parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep
@@ -136,11 +148,12 @@ class ByBlocks:
         if (is_guided(request.guidance) or row.guiders) and conditioning.negative is not None:
             given |= {NEGATIVE + name: tensor for name, tensor in conditioning.negative.items()}
         given |= {name: given[name].cpu() for name in row.kept_on_cpu}
-        given = _listed(repeated(given, len(generators)))
+        given = _listed(repeated(given, len(generators))) | _in_lists(conditioning.references, len(generators))
         given |= {
             "height": latents.height,
             "width": latents.width,
             "num_frames": latents.frames,
+            "max_area": latents.width * latents.height,  # to which Kontext's blocks would scale the canvas
             "frame_rate": latents.fps or row.variant(parts["model_index"], parts["config"]).card.fps,
             "num_inference_steps": request.steps,
             "generator": generators,
@@ -246,7 +259,7 @@ class ByBlocks:
                 f"text length {length}: {row.title} always reads {row.longest_text} tokens; set text length to 0"
             )
         check_text_length(length, title=row.title, longest=row.longest_text)
-        tokenizer = parts.get("tokenizer")
+        tokenizer = parts.get("tokenizer_2") or parts.get("tokenizer")  # CLIP, the first of two, reads 77 always
         if not row.text_is_fixed and tokenizer is not None:
             warn_if_cut(getattr(tokenizer, "tokenizer", tokenizer), request.prompt, text_length=length)
 
@@ -353,6 +366,32 @@ def _listed(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
             found.setdefault(whole, []).extend(tensor.unbind(0))
         else:
             found[name] = tensor
+    return found
+
+
+def _in_lists(references: Mapping[str, Tensor], batch: int) -> dict[str, Any]:
+    """References as the blocks made them: in a list for all pictures of a batch, else with a row for each."""
+    found: dict[str, Any] = {}
+    for name, tensor in references.items():
+        whole, _, place = name.partition(".")
+        if place:
+            found.setdefault(whole, []).append(tensor)
+        else:
+            found[name] = tensor.repeat_interleave(batch, dim=0)
+    return found
+
+
+def _pictures(references: Sequence[Tensor], parts: Parts) -> list[Any]:
+    """As diffusers' blocks take them, over white where the VAE knows no alpha channel."""
+    from PIL.Image import fromarray
+
+    keeps_alpha = parts["config"]("vae").get("in_channels") == 4
+    found = []
+    for picture in references:
+        if picture.shape[2] == 4 and not keeps_alpha:
+            colours, alpha = picture.split((3, 1), dim=2)
+            picture = colours * alpha + 1 - alpha
+        found.append(fromarray((picture * 255).round().byte().cpu().numpy()))
     return found
 
 

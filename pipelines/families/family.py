@@ -7,7 +7,7 @@ reads a component's config by its name, and `"shells"`, which stand for the comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -57,6 +57,8 @@ class Family:
     """Whether its text encoder looks at the first frame, too."""
     takes_mask: bool = False
     """Whether a part of the start picture can be kept while the rest is painted anew."""
+    references: tuple[int, int] = (0, 0)
+    """The fewest and the most pictures that it looks at beside a prompt."""
 
     @property
     def has_sound(self) -> bool:
@@ -98,4 +100,12 @@ class FamilyModule(Protocol):
 
         Modules of other families have no such function.
         """
+        ...
+
+
+class TakesReferences(Protocol):
+    """What the module of a family that takes reference pictures has beside the four functions."""
+
+    def encode_references(self, parts: Parts, references: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Normalised latents of pictures H W C in 0..1; `parts` are those of `encode_image`."""
         ...

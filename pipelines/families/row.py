@@ -82,6 +82,9 @@ class Row:
     fps: float = 0.0
     """These five as in `Family`."""
     takes_image: Literal["start", "first_frame", "nothing"] = "nothing"
+    references: tuple[int, int] = (0, 0)
+    """The fewest and the most pictures that it looks at beside the prompt; the blocks say whether the text encoders see
+    them as well."""
     frame_branches: tuple[str, ...] = ()
     """Which branches of its blocks know of a first frame, of a row whose text encoder looks at it."""
     adds_guidance: bool = False
@@ -127,7 +130,7 @@ class Row:
             output=self.output,
             components={
                 "encode_text": self.text,
-                "encode_image": () if self.takes_image == "nothing" else self.image,
+                "encode_image": self.image if self.takes_image != "nothing" or self.references[1] else (),
                 "denoise": self.denoise,
                 "decode": ("vae",),
                 **({"decode_audio": self.sound} if self.sound else {}),
@@ -141,6 +144,7 @@ class Row:
             latent_frames=self.latent_frames,
             fps=self.fps,
             takes_image=self.takes_image,
+            references=self.references,
             reads_frame=bool(self.frame_branches),
         )
 

@@ -12,6 +12,7 @@ from .row import LEVELS, Row, Variant
 
 APACHE, KREA = "Apache-2.0", "Krea 2 Community License"
 QWEN = "Qwen Research License"
+FLUX_1_DEV = "FLUX.1 [dev] Non-Commercial License"
 FLUX_2_DEV, FLUX_2_KLEIN = "FLUX.2 [dev] Non-Commercial License", "Apache-2.0 (4B), FLUX Non-Commercial License (9B)"
 FLUX_3_KLEIN = "FLUX Kommunity License"
 HUNYUAN, LIGHTRICKS = "Tencent Hunyuan Community License", "LTX-Video Open Weights License"
@@ -47,6 +48,27 @@ QWEN_IMAGE_21 = Row(
     longest_text=1024,
     text_is_fixed=True,
     text=("processor", "text_encoder"),
+    references=(0, 10),
+)
+
+EDIT_PLUS = Card(name="Qwen-Image-Edit Plus", licence=APACHE, steps=40, guidance=4.0, negative_prompt=" ")
+QWEN_IMAGE_EDIT_PLUS = Row(
+    name="qwen_image_edit_plus",
+    title="Qwen-Image-Edit Plus",
+    pipelines=("QwenImageEditPlusPipeline",),
+    variants=(Variant(EDIT_PLUS, "QwenImageEditPlusModularPipeline"),),
+    longest_text=1024,
+    text_is_fixed=True,
+    text=("processor", "text_encoder"),
+    references=(1, 3),
+)
+QWEN_IMAGE_EDIT = replace(
+    QWEN_IMAGE_EDIT_PLUS,
+    name="qwen_image_edit",
+    title="Qwen-Image-Edit",
+    pipelines=("QwenImageEditPipeline",),
+    variants=(Variant(replace(EDIT_PLUS, name="Qwen-Image-Edit", steps=50), "QwenImageEditModularPipeline"),),
+    references=(1, 1),
 )
 
 KREA_2 = Row(
@@ -62,6 +84,18 @@ KREA_2 = Row(
     fixed={"text_encoder_select_layers": [2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35]},
 )
 
+KONTEXT = Card(name="FLUX.1 Kontext dev", licence=FLUX_1_DEV, steps=28, distilled_guidance=2.5, text_length=512)
+FLUX_KONTEXT = Row(
+    name="flux_kontext",
+    title="FLUX.1 Kontext",
+    pipelines=("FluxKontextPipeline",),
+    variants=(Variant(KONTEXT, "FluxKontextModularPipeline"),),
+    longest_text=512,
+    text=("tokenizer", "text_encoder", "tokenizer_2", "text_encoder_2"),
+    references=(0, 1),
+    distilled="guidance_scale",
+)
+
 DEV = Card(name="FLUX.2 dev", licence=FLUX_2_DEV, steps=50, distilled_guidance=4.0)
 KLEIN = Card(name="FLUX.2 klein", licence=FLUX_2_KLEIN, steps=4)
 KLEIN_BASE = Card(name="FLUX.2 klein base", licence=FLUX_2_KLEIN, steps=50, guidance=4.0)
@@ -75,6 +109,7 @@ FLUX_2 = Row(
         Variant(KLEIN_BASE, "Flux2KleinBaseModularPipeline"),
     ),
     longest_text=512,
+    references=(0, 10),
     distilled="guidance_scale",
     settings={"DEFAULT_SYSTEM_MESSAGE": FLUX_2_SYSTEM},
 )
@@ -90,6 +125,7 @@ FLUX_3 = Row(
     ),
     longest_text=8192,
     denoise=("transformer", "scheduler?"),
+    references=(0, 10),
 )
 
 ERNIE_IMAGE = Row(
@@ -193,5 +229,8 @@ MINIMAX_H3 = Row(
 
 ROWS: dict[str, Row] = {
     row.name: row
-    for row in (Z_IMAGE, QWEN_IMAGE_21, KREA_2, FLUX_2, FLUX_3, ERNIE_IMAGE, HUNYUAN_VIDEO_15, LTX, LTX_2, MINIMAX_H3)
+    for row in (
+        *(Z_IMAGE, QWEN_IMAGE_21, QWEN_IMAGE_EDIT_PLUS, QWEN_IMAGE_EDIT, KREA_2, FLUX_KONTEXT, FLUX_2, FLUX_3),
+        *(ERNIE_IMAGE, HUNYUAN_VIDEO_15, LTX, LTX_2, MINIMAX_H3),
+    )
 }

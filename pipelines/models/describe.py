@@ -7,7 +7,7 @@ import hashlib
 import logging
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -15,7 +15,6 @@ from ..families.card import Card
 from ..values import Dtype, Lora, Model, Quantization
 from .card_file import read_card
 from .folder import (
-    ModelFiles,
     families,
     fingerprint_of_parts,
     inspect_components,
@@ -54,10 +53,9 @@ def describe_model(
     another machine's (`is_here` False) nothing is looked at.
     """
     found = resolve_source(source, revision=revision, roots=roots)
-    is_local = found.kind in ("folder", "file")
-    files = inspect_model(found.folder, roots=roots if is_local else None)
+    files = inspect_model(found.folder, roots=roots if found.is_local else None)
     if found.file is not None:
-        _check_checkpoint(found.file, files)
+        check_checkpoint(found.file, files.components)
     read_card(found.folder, files.family)
     chosen = pick_device(device) if is_here else device
     number = pick_dtype(dtype, device=chosen)
@@ -76,7 +74,7 @@ def describe_model(
         folder=str(found.folder),
         family=files.family.name,
         revision=found.revision,
-        fingerprint=fingerprint_of(files, found.file),
+        fingerprint=fingerprint_of(files.fingerprint, found.file),
         device=chosen,
         dtype=number,
         quantization=quantization,
@@ -96,17 +94,17 @@ def describe_whole(
 ) -> Model:
     """A model of any pipeline of diffusers, to be run as a whole: it has no family. As `describe_model` otherwise."""
     found = resolve_source(source, revision=revision, roots=roots)
-    if found.file is not None:
-        raise ValueError(f"source {source[:300]!r} is a single file, and a whole pipeline is run; give a model folder")
-    allowed = roots if found.kind == "folder" else None
+    allowed = roots if found.is_local else None
     parts = inspect_components(found.folder, read_allowed_index(found.folder, roots=allowed), roots=allowed)
+    if found.file is not None:
+        check_checkpoint(found.file, parts)
     chosen = pick_device(device) if is_here else device
     return Model(
         source=found.id,
         folder=str(found.folder),
         family="",
         revision=found.revision,
-        fingerprint=fingerprint_of_parts(found.folder, parts),
+        fingerprint=fingerprint_of(fingerprint_of_parts(found.folder, parts), found.file),
         device=chosen,
         dtype=pick_dtype(dtype, device=chosen),
     )
@@ -172,17 +170,17 @@ def pick_dtype(dtype: str, *, device: str) -> Dtype:
     return chosen
 
 
-def fingerprint_of(files: ModelFiles, checkpoint: Path | None) -> str:
+def fingerprint_of(folder: str, checkpoint: Path | None) -> str:
     """The folder's fingerprint, joined with that of the single file where there is one."""
     if checkpoint is None:
-        return files.fingerprint
+        return folder
     mark = content_mark(read_tensor_file(checkpoint))
-    return hashlib.sha256(f"{files.fingerprint}:{mark}".encode()).hexdigest()
+    return hashlib.sha256(f"{folder}:{mark}".encode()).hexdigest()
 
 
-def _check_checkpoint(path: Path, files: ModelFiles) -> None:
-    """Refuse a single file where it cannot stand for the model's transformer."""
-    transformers = [name for name in files.components if name.startswith("transformer")]
+def check_checkpoint(path: Path, components: Collection[str]) -> None:
+    """Refuse a single file where it cannot stand for the transformer of a model of these components."""
+    transformers = [name for name in components if name.startswith("transformer")]
     if transformers != ["transformer"]:
         raise ValueError(f"{path} is one transformer, but its base has {len(transformers)}; use a model folder instead")
     if not read_tensor_file(path).tensors:

@@ -189,8 +189,8 @@ def _of_modular(path: Path, index: Mapping[str, Any], home: str) -> dict[str, An
     """The index of a modular pipeline as that of a classic one: [library, class] of components beside it.
 
     It says of each where it is loaded from, which may be another repository: only what lies here is read, or is yet to
-    be pulled from the repository that this one is. What no stage of the family loads, such as a language model that
-    rewrites prompts, may lie anywhere and is left out.
+    be pulled from the repository that this one is. What no stage of the family loads, or what not every call of the
+    pipeline needs, such as a language model that rewrites prompts, may lie anywhere and is left out.
     """
     if reason := foreign_entry(dict(index)):
         raise ValueError(f"{path} {reason}, which is refused")
@@ -215,8 +215,13 @@ def _of_modular(path: Path, index: Mapping[str, Any], home: str) -> dict[str, An
 
 
 def _loaded(pipeline: str) -> set[str]:
-    """The components that the stages of this pipeline's family load; none where no family reads it."""
-    known = (family for family in families().values() if pipeline in family.pipelines)
+    """The components that the stages of this pipeline's family load, or else that every call of the pipeline needs;
+    none where neither is known."""
+    from ..signatures.table import class_names, signature_of
+
+    known = [family for family in families().values() if pipeline in family.pipelines]
+    if not known and pipeline in class_names():
+        return {*signature_of(pipeline).parts}
     return {name.rstrip("?") for family in known for names in family.components.values() for name in names}
 
 

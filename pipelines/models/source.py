@@ -35,6 +35,11 @@ class Resolved:
     revision: str = ""
     """The commit of a hub model; empty for any other."""
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the user named a place on this machine, for which the allowed folders hold."""
+        return self.kind in ("folder", "file")
+
 
 class OutsideRoots(BadInput):
     """A path outside the allowed folders. A host may have another remedy than to move it: `what` goes before that."""

@@ -34,6 +34,8 @@ from .weights import Weights, weights_of
 SPLIT_PIXELS = 2 << 20
 """From so many pixels of all pictures or frames on, all ranks decode together: less would not use their memory."""
 
+REFERENCE_PIXELS = 1 << 20
+"""As many as the families scale a reference picture to, or at most to."""
 LIVE = 13
 """Numbers alive at the widest point of a block, for each token and each of its channels."""
 CONTEXT_BYTES = 1_200_000_000
@@ -69,7 +71,7 @@ class Work:
     """Numbers in an attention head. 0 where the transformer's config tells neither, and then its activations are not
     counted."""
     tokens: int
-    """How many tokens a picture or video has in the transformer."""
+    """How many tokens a picture or video has in the transformer, its references included."""
     joint_text: int
     """Text tokens that are attended to with them, rather than by cross attention."""
     canvas: Latents
@@ -125,7 +127,7 @@ class Work:
         return Need(own_bytes=self.vae.own_bytes + working, shared_bytes=self.vae.shared_bytes), splits
 
 
-def work_of(model: Model, *, canvas: Latents, text_length: int) -> Work:
+def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: int = 0) -> Work:
     """Reads headers and configs. Raises `ValueError` for a model whose files cannot be read."""
     family, weights = FAMILIES[model.family], weights_of(model)
     stages = {stage: _parts(names, weights) for stage, names in family.components.items()}
@@ -136,7 +138,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int) -> Work:
         vae=_need(stages["decode"]),
         heads=_whole_number(config.get("num_attention_heads")),
         width=_whole_number(config.get("attention_head_dim")),
-        tokens=_num_tokens(model, canvas),
+        tokens=_num_tokens(model, canvas) + num_references * REFERENCE_PIXELS // size_multiple(model) ** 2,
         joint_text=text_length if _is_joint(model) else 0,
         canvas=canvas,
         decoded_frames=min(canvas.frames, family.frame_multiple or 1),
@@ -149,6 +151,13 @@ def work_of(model: Model, *, canvas: Latents, text_length: int) -> Work:
 def whole_bytes(model: Model) -> int:
     """The weights of all of a model's components."""
     return sum(weights.num_bytes for weights in weights_of(model).values())
+
+
+def whole_needs(model: Model, num_ranks: int) -> tuple[Need, ...]:
+    """What each rank holds of a pipeline that is run whole: all of its weights. What its steps take is not known."""
+    need = _need(list(weights_of(model).values()))
+    context = 0 if model.device == "cpu" else CONTEXT_BYTES
+    return (Need(own_bytes=need.own_bytes + context, shared_bytes=need.shared_bytes),) * num_ranks
 
 
 def fits(needs: Sequence[Need], devices: Sequence[str], memories: Mapping[str, int]) -> list[bool | None]:

@@ -39,6 +39,8 @@ def why_not(plan: ParallelPlan, model: Model) -> str:
     """Why this model cannot run by this plan; "" if it can. Reads config files only."""
     if plan.sequence == plan.weights == 1:
         return ""
+    if not model.family and plan.weights > 1:
+        return f"plan {plan}: each rank holds all of a pipeline that is run whole; leave weights out of the plan"
     folder = Path(model.folder)
     if whole := why_whole(folder):
         return f"plan {plan}: {whole}; use one device, or cfg=2 for a model with guidance"

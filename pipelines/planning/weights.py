@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..components.memory import DTYPE_BITS, expected_bytes
-from ..models.folder import ComponentFiles, inspect_model
+from ..models.folder import ComponentFiles, inspect_components, inspect_model, read_index
 from ..models.tensor_file import read_tensor_file
 from ..split_plans import SPLIT_PLANS
 from ..values import Model, Place
@@ -42,7 +42,8 @@ def weights_of(model: Model) -> Mapping[str, Weights]:
 
 @lru_cache(maxsize=32)
 def _weights(model: Model) -> Mapping[str, Weights]:
-    components = inspect_model(Path(model.folder)).components
+    folder = Path(model.folder)
+    components = inspect_model(folder).components if model.family else inspect_components(folder, read_index(folder))
     return {name: _component(each, model) for name, each in components.items() if each.weights}
 
 

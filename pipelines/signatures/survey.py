@@ -18,19 +18,20 @@ import types
 import typing
 import warnings
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..split_plans import SPLIT_PLANS
+from . import calls
+from .calls import is_modular, specs_of
+from .conditions import PLACES, condition_class, names_of
 from .table import TABLE, Kind, Output
-
-if TYPE_CHECKING:
-    from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
 PLUMBING = re.compile(
     r"self|return_dict|output_type|callback(_.*)?|(cross_|joint_)?attention_kwargs|kwargs|args|generator|seed|eta|"
-    r"clean_caption|initial_audio_sampling_rate|prompt_enhancement_kwargs|_.*"
+    r"clean_caption|initial_audio_sampling_rate|prompt_enhancement_kwargs|(negative_)?ip_adapter_image|_.*"
 )
-"""`generator` and `seed` are what our own socket `seed` gives, and a sound has its rate. `prompt_enhancement_kwargs`
+"""`generator` and `seed` are what our own socket `seed` gives, and a sound has its rate. An IP adapter's picture wants
+the adapter, which nothing loads. `prompt_enhancement_kwargs`
 goes to transformers' `generate` as it is, which can be told to fetch code and run it: no workflow may say so."""
 TENSOR = re.compile(
     r"embeds|attention_mask(_2)?$|latents?$|_latents_|latent_ids|token_.*ids$|pooled|cu_seqlens|_grid_thw|camera_video"
@@ -38,11 +39,13 @@ TENSOR = re.compile(
 AUDIO = re.compile(r"(^|_)audio$|audio_waveforms$")
 VIDEO = re.compile(r"(^|_)video$")
 PICTURES = re.compile(r"(^|_)images$|^controls$")
-PICTURE = re.compile(r"(^|_)(image|mask)$|^image_reference$")
+PICTURE = re.compile(r"(^|_)image$|^image_reference$")
+MASK = re.compile(r"(^|_)mask(_image)?$")
 MAIN = re.compile(
     r"((negative|content|task)_)?prompt|lyrics|height|width|num_frames|video_length|frame_rate|fps|(audio_)?duration(_s)?|"
     r"num_inference_steps|guidance_scale|true_cfg_scale|strength|(mask_|control_|last_)?image|mask|(control_)?video|"
-    r"((src|reference)_)?audio|initial_audio_waveforms|class_labels"
+    r"(reference_)?conditions|((src|reference)_)?audio|reference_(images|video)|driving_video|initial_audio_waveforms|"
+    r"class_labels"
 )
 """What is not folded away, beside what must be given."""
 OPTIONAL = r"(typing\.optional\[|typing\.union\[)*"
@@ -65,29 +68,50 @@ LONGEST_DEFAULT = 200
 """Characters; of longer ones, such as the instructions to an LLM, the table says nothing: not given is the default."""
 
 
-def live_pipelines() -> dict[str, type[DiffusionPipeline]]:
+def live_pipelines() -> dict[str, type]:
     """By name, those of the installed diffusers whose transformer has a split plan, without those that it calls
-    deprecated. Imports all of diffusers: about ten seconds."""
+    deprecated; modular ones where it has no classic one. Imports all of diffusers: about ten seconds."""
     import diffusers
+    from diffusers.modular_pipelines.modular_pipeline import ModularPipeline
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
     with warnings.catch_warnings(action="ignore"):  # old parts of diffusers use what torch has deprecated
-        found = {name: getattr(diffusers, name) for name in dir(diffusers)}
-    return {
-        name: kind
-        for name, kind in found.items()
-        if inspect.isclass(kind)
-        and issubclass(kind, DiffusionPipeline)
-        and ".deprecated." not in kind.__module__
-        and transformers_of(kind)
-    }
+        found = {name: kind for name in dir(diffusers) if inspect.isclass(kind := getattr(diffusers, name))}
+        classic = {
+            name: kind
+            for name, kind in found.items()
+            if issubclass(kind, DiffusionPipeline) and ".deprecated." not in kind.__module__ and transformers_of(kind)
+        }
+        taken = {word for kind in classic.values() for words in parts_of(kind).values() for word in words}
+        modular = {
+            name: kind
+            for name, kind in found.items()
+            if issubclass(kind, ModularPipeline) and kind.default_blocks_name and transformers_of(kind)
+        }
+    alone = {name: kind for name, kind in modular.items() if _models_of(kind) - taken}
+    return classic | alone
 
 
-def transformers_of(pipeline: type[DiffusionPipeline]) -> set[str]:
-    """The classes with a split plan among those that its constructor takes for a transformer."""
+def transformers_of(pipeline: type) -> set[str]:
+    """The classes with a split plan among those that it takes for a transformer."""
+    named = parts_of(pipeline).items()
+    return {word for name, words in named if name.startswith("transformer") for word in words} & SPLIT_PLANS.keys()
+
+
+def parts_of(pipeline: type) -> dict[str, set[str]]:
+    """The words of the classes of its components, by name."""
+    if is_modular(pipeline):
+        return {name: {getattr(spec.type_hint, "__name__", "")} for name, spec in specs_of(pipeline).items()}
     parameters = inspect.signature(pipeline.__init__).parameters.values()
-    hints = [str(parameter.annotation) for parameter in parameters if parameter.name.startswith("transformer")]
-    return {word for hint in hints for word in re.findall(r"\w+", hint)} & SPLIT_PLANS.keys()
+    return {each.name: set(re.findall(r"\w+", str(each.annotation))) for each in parameters}
+
+
+def _models_of(pipeline: type) -> set[str]:
+    """The classes of diffusers' own models that every call of a modular pipeline needs."""
+    specs = specs_of(pipeline)
+    kinds = [specs[name].type_hint for name in calls.parts_of(pipeline)]
+    kinds += [spec.type_hint for name, spec in specs.items() if name.startswith("transformer")]
+    return {kind.__name__ for kind in kinds if str(getattr(kind, "__module__", "")).startswith("diffusers.models")}
 
 
 def kind_of(name: str, annotation: Any) -> Kind | Literal["plumbing", "tensor"]:
@@ -103,17 +127,20 @@ def kind_of(name: str, annotation: Any) -> Kind | Literal["plumbing", "tensor"]:
             ("audio", AUDIO.search(name)),
             ("video", VIDEO.search(name)),
             ("pictures", PICTURES.search(name)),
+            ("mask", MASK.search(name)),
             ("picture", PICTURE.search(name)),
         ):
             if is_it:
                 return typing.cast("Kind", kind)
-    return _plain_kind(annotation, hint.lower())
+    return "tensor" if hint == "<class 'torch.Tensor'>" else _plain_kind(annotation, hint.lower())
 
 
 def _plain_kind(annotation: Any, hint: str) -> Kind:
     """Of several that are allowed, the first; of lists, what they hold."""
     if _choices(annotation):
         return "choice"
+    if taken := condition_class(annotation):
+        return "conditions" if names_of(taken) & {*PLACES} else "references"
     listed = re.match(rf"{OPTIONAL}(typing\.|collections\.abc\.)?(list|tuple|iterable)\[(int|float|str)\b", hint)
     if listed:
         return LISTS[listed[4]]
@@ -130,13 +157,13 @@ def _choices(annotation: Any) -> tuple[str, ...]:
     return tuple(each for each in typing.get_args(literal) if isinstance(each, str))
 
 
-def row_of(pipeline: type[DiffusionPipeline]) -> dict[str, Any]:
+def row_of(pipeline: Any) -> dict[str, Any]:
     """One pipeline's row of the table."""
-    found = inspect.signature(pipeline.__call__).parameters
+    found = calls.parameters_of(pipeline)
     kinds = {name: kind_of(name, _annotation(each)) for name, each in found.items()}
-    gives = _gives(pipeline)
+    gives = {OUTPUTS[name]: name for name in _results(pipeline) if name in OUTPUTS}
     if gives.keys() == {"audio"}:  # whose masks are tensors over time
-        kinds = {name: "tensor" if kind == "picture" else kind for name, kind in kinds.items()}
+        kinds = {name: "tensor" if kind in ("picture", "mask") else kind for name, kind in kinds.items()}
     takes = {name: kind for name, kind in kinds.items() if kind not in ("plumbing", "tensor")}
     rows = {name: _parameter(kind, found[name], is_alone="prompt_embeds" in found) for name, kind in takes.items()}
     row: dict[str, Any] = {
@@ -146,10 +173,15 @@ def row_of(pipeline: type[DiffusionPipeline]) -> dict[str, Any]:
     }
     if "video" in gives:
         row["fps"] = next((name for name in ("frame_rate", "fps") if name in takes), _taught_fps(pipeline))
+    row["of"] = sorted(transformers_of(pipeline))
+    if _takes_loras(pipeline):
+        row["loras"] = True
     if lacks := [
         name for name, kind in kinds.items() if kind == "tensor" and found[name].default is inspect.Parameter.empty
     ]:
         row["lacks"] = lacks
+    if is_modular(pipeline):
+        row["parts"] = calls.parts_of(pipeline)
     return row
 
 
@@ -177,19 +209,27 @@ def _parameter(kind: Any, parameter: inspect.Parameter, *, is_alone: bool) -> li
     return [kind, default, _choices(_annotation(parameter))] if kind == "choice" else [kind, default]
 
 
-def _gives(pipeline: type[DiffusionPipeline]) -> dict[Output, str]:
-    """By the fields of its output class."""
+def _takes_loras(pipeline: type) -> bool:
+    """Whether it has a LoRA loader of diffusers'."""
+    from diffusers.loaders.lora_base import LoraBaseMixin
+
+    return issubclass(pipeline, LoraBaseMixin)
+
+
+def _results(pipeline: type) -> list[str]:
+    """The fields of its output class, or what its blocks give."""
+    if is_modular(pipeline):
+        return list(calls.results_of(pipeline))
     words = re.findall(r"\w+", str(inspect.signature(pipeline.__call__).return_annotation))
     import diffusers
 
     module = sys.modules[pipeline.__module__]
     classes = [getattr(place, word, None) for word in words for place in (module, diffusers.pipelines.pipeline_utils)]
     found = next((each for each in classes if isinstance(each, type) and dataclasses.is_dataclass(each)), None)
-    names = [each.name for each in dataclasses.fields(found)] if found else []
-    return {OUTPUTS[name]: name for name in names if name in OUTPUTS}
+    return [each.name for each in dataclasses.fields(found)] if found else []
 
 
-def _taught_fps(pipeline: type[DiffusionPipeline]) -> float:
+def _taught_fps(pipeline: Any) -> float:
     """What the pipeline's own example writes its video with."""
     taught = TAUGHT_FPS.search(inspect.getdoc(pipeline.__call__) or "")
     return float(taught[1]) if taught else USUAL_FPS

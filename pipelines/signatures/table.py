@@ -26,10 +26,16 @@ Kind = Literal[
     "integers",
     "picture",
     "pictures",
+    "mask",
+    "conditions",
+    "references",
     "video",
     "audio",
     "json",
 ]
+"""`conditions` are pictures at places of a video, `references` a clip beside it, as `conditions.py` finds them."""
+SCALES = ("true_cfg_scale", "guidance_scale")
+"""Parameters that are scales of guidance; of two the first counts."""
 Output = Literal["image", "video", "audio"]
 
 
@@ -56,20 +62,36 @@ class Signature:
     """What it gives that can be shown, and what its output class calls that."""
     fps: str | float = 0.0
     """Frames a second of its videos, or the parameter that says so."""
+    parts: tuple[str, ...] = ()
+    """The components that every call of a modular pipeline needs."""
     lacks: tuple[str, ...] = ()
     """Tensors that it must be given, which no socket has."""
+    transformers: tuple[str, ...] = ()
+    """The classes that its transformers may have."""
+    takes_loras: bool = False
 
-    def is_guided(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether each step of this call is likely to ask the transformer for two branches.
+    def why_not_of(self, index: Mapping[str, Any]) -> str:
+        """Why the parts of a model with this index make no such pipeline, by its transformers; "" if they may."""
+        own = index["_class_name"]
+        found = {part: entry[1] for part, entry in index.items() if part.startswith("transformer") and entry}
+        other = next((kind for kind in found.values() if kind and kind not in self.transformers), "")
+        if own == self.name or not other:
+            return ""
+        wanted = " or ".join(self.transformers)
+        return f"its transformer is a {other}, and {self.name} takes a {wanted}; choose {own}, or another model"
+
+    def guidance(self, arguments: Mapping[str, Any]) -> float:
+        """The scale of guidance where each step of this call is likely to ask the transformer for two branches, else 1.
 
         Where there are two scales, `guidance_scale` is of a distilled model, which has one branch.
         """
         usual = {each.name: each.default for each in self.parameters}
-        scale = next((name for name in ("true_cfg_scale", "guidance_scale") if name in usual), "")
+        scale = next((name for name in SCALES if name in usual), "")
         value = arguments.get(scale, usual.get(scale))
         if "negative_prompt" not in usual or not isinstance(value, int | float) or value <= 1:
-            return False
-        return scale == "guidance_scale" or arguments.get("negative_prompt") is not None
+            return 1.0
+        is_on = scale == "guidance_scale" or arguments.get("negative_prompt") is not None
+        return float(value) if is_on else 1.0
 
 
 def signature_of(name: str) -> Signature:
@@ -97,7 +119,10 @@ def _signature(name: str) -> Signature:
         parameters=tuple(_parameter(*each, is_advanced=key == "advanced") for key in MAIN for each in row[key].items()),
         outputs=row["gives"],
         fps=row.get("fps", 0.0),
+        parts=tuple(row.get("parts", ())),
         lacks=tuple(row.get("lacks", ())),
+        transformers=tuple(row["of"]),
+        takes_loras=row.get("loras", False),
     )
 
 

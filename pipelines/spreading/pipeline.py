@@ -18,7 +18,7 @@ import math
 import re
 import types
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -154,13 +154,9 @@ class Spread:
                 self._undo.enter_context(split_vae(part, self._all, is_strict=False))
         self._derive(self.pipe, __call__=self._call)
         self._follow_solvers()
-        for pipe in self._pipes():
-            encodes = hasattr(pipe, "encode_prompt") and self._all.size > 1
-            self._derive(pipe, progress_bar=self._bar, **({"encode_prompt": self._encode} if encodes else {}))
-
-    def _pipes(self) -> list[Any]:
-        """The pipeline, and those that it is put together from."""
-        return [self.pipe, *(each for each in vars(self.pipe).values() if hasattr(type(each), "progress_bar"))]
+        for each in bars_of(self.pipe):
+            encodes = hasattr(each, "encode_prompt") and self._all.size > 1
+            self._derive(each, progress_bar=self._bar, **({"encode_prompt": self._encode} if encodes else {}))
 
     def _rest(self, parts: Mapping[str, nn.Module]) -> None:
         """Into eval mode: parts that are put together by hand come in the mode of training, and drop out."""
@@ -185,7 +181,7 @@ class Spread:
             self._derive(part, __call__=functools.partial(self._ask, branches, name))
 
     def _follow_solvers(self) -> None:
-        found: list[Any] = [getattr(pipe, "scheduler", None) for pipe in self._pipes()]
+        found: list[Any] = [getattr(each, "scheduler", None) for each in (self.pipe, *bars_of(self.pipe))]
         for solver in {id(each): each for each in found if hasattr(each, "step")}.values():
             step = self._followed(type(solver).step)
             solver.step = types.MethodType(step, solver)  # bound, so that a copy's is bound to the copy
@@ -282,9 +278,10 @@ def _with_values(callback: Callable[..., Any]) -> Callable[..., Any]:
 def _options(run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
     """Which options of guidance are on."""
     try:
-        given = inspect.signature(run).bind_partial(*args, **kwargs).arguments
+        bound = inspect.signature(run).bind_partial(*args, **kwargs).arguments
     except TypeError:  # the call itself will say what is wrong
-        given = dict(kwargs)
+        bound = dict(kwargs)
+    given = {**bound, **bound.get("kwargs", {})}
     found: list[tuple[str, Hashable]] = []
     for name, value in sorted(given.items()):
         if OPTION.search(name):
@@ -297,6 +294,19 @@ def denoisers_of(pipe: Any) -> dict[str, nn.Module]:
     """The transformers of a pipeline, and its UNet, by name."""
     parts = {name: part for name, part in pipe.components.items() if isinstance(part, nn.Module)}
     return {name: part for name, part in parts.items() if is_denoiser(name, type(part).__name__)}
+
+
+def bars_of(pipe: Any) -> list[Any]:
+    """What may open a progress bar: the pipeline and those that it is put together from, or its blocks."""
+    if hasattr(pipe, "blocks"):
+        return [each for each in _blocks_of(pipe._blocks) if hasattr(each, "progress_bar")]
+    return [pipe, *(each for each in vars(pipe).values() if hasattr(type(each), "progress_bar"))]
+
+
+def _blocks_of(block: Any) -> Iterator[Any]:
+    yield block
+    for each in block.sub_blocks.values():
+        yield from _blocks_of(each)
 
 
 def _plan(given: ParallelPlan | str | int, denoisers: Iterable[nn.Module]) -> ParallelPlan:

@@ -11,11 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..components.loading import load_component
+from ..models.describe import check_checkpoint
 from ..models.folder import CLASS, components_of, inspect_component, read_index
 from ..models.source import resolve_source
+from ..signatures.calls import is_modular, parts_of, specs_of
+from ..signatures.table import class_names, signature_of
+from ..spreading.pipeline import bars_of
 from ..values import Dtype
+from .modular import put_together
 
 if TYPE_CHECKING:
+    from diffusers.modular_pipelines.modular_pipeline import ModularPipeline
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
 
@@ -27,35 +33,35 @@ def load_pipeline(
     roots: Sequence[Path] | None = None,
     revision: str = "",
     class_name: str = "",
-) -> DiffusionPipeline:
-    """The pipeline of a model folder or pulled hub id, in eval mode, its parts on `device`.
+) -> DiffusionPipeline | ModularPipeline:
+    """The pipeline of a model folder, `FILE.safetensors@BASE` or pulled hub id, in eval mode, its parts on `device`.
 
     `class_name` is another class than the folder's own that its components make, such as one that starts from a
     picture. Raises ValueError in one sentence for what is no pipeline of diffusers', not whole, or not allowed.
     """
     found = resolve_source(source, revision=revision, roots=roots)
-    if found.file is not None:
-        raise ValueError(f"source {source[:300]!r} is a single file; give a model folder or a hub id")
     index = read_index(found.folder)
     cls = pipeline_class(class_name or str(index["_class_name"]))
-    allowed = roots if found.kind == "folder" else None
+    if cls.__name__ in class_names() and (why := signature_of(cls.__name__).why_not_of(index)):
+        raise ValueError(f"{found.folder} makes no {cls.__name__}: {why}")
+    allowed = roots if found.is_local else None
     named = components_of(index)
-    wanted = inspect.signature(cls.__init__).parameters
-    given = {*named, *(name for name, value in index.items() if value not in (None, [None, None]))}
-    needed = {
-        name for name, each in wanted.items() if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
-    }
-    if missing := sorted(needed - given - {"self", *cls._optional_components}):
-        raise ValueError(
-            f"{found.folder} lacks {', '.join(missing)}, which {cls.__name__} needs; copy or pull it again"
-        )
+    if found.file is not None:
+        check_checkpoint(found.file, named)
+    is_classic = not is_modular(cls)
+    wanted = inspect.signature(cls.__init__).parameters if is_classic else specs_of(cls)
+    if missing := _missing(cls, wanted, index, named) if is_classic else sorted({*parts_of(cls)} - named.keys()):
+        own = str(index["_class_name"])
+        remedy = "copy or pull it again" if cls.__name__ == own else f"choose {own}, or a model that has it"
+        raise ValueError(f"{found.folder} lacks {', '.join(missing)}, which {cls.__name__} needs; {remedy}")
     parts: dict[str, Any] = {}
     for name in (name for name in wanted if name in named):
         library, class_name = named[name]
         files = inspect_component(found.folder, name, library=library, class_name=class_name, roots=allowed)
-        parts[name] = load_component(files, dtype=dtype, device=device)
+        checkpoint = found.file if name == "transformer" else None
+        parts[name] = load_component(files, dtype=dtype, device=device, checkpoint=checkpoint)
     try:
-        return cls(**parts, **_values(wanted, index, named))
+        return cls(**parts, **_values(wanted, index, named)) if is_classic else put_together(cls, parts, index)
     except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{found.folder} does not make a {cls.__name__}: {error}; copy or pull it again") from error
 
@@ -67,13 +73,30 @@ def pipeline_class(name: str) -> Any:
     import diffusers
     from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
-    cls = getattr(diffusers, name, None) if CLASS.fullmatch(name) else None
+    cls: Any = getattr(diffusers, name, None) if CLASS.fullmatch(name) else None
     if isinstance(cls, type) and issubclass(cls, DiffusionPipeline) and cls is not DiffusionPipeline:
+        return cls
+    if isinstance(cls, type) and getattr(cls, "default_blocks_name", None):  # a modular one
         return cls
     known = [each for each in dir(diffusers) if each.endswith("Pipeline")]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; the nearest is {near[0]}" if near else ""
     raise ValueError(f"diffusers {diffusers.__version__} has no pipeline {name[:100]!r}{hint}; check model_index.json")
+
+
+def without_bars(pipe: Any) -> None:
+    """No progress bar of its own: ours shows progress."""
+    for each in bars_of(pipe):
+        each.set_progress_bar_config(disable=True)
+
+
+def _missing(cls: Any, wanted: Mapping[str, Any], index: Mapping[str, Any], named: Mapping[str, Any]) -> list[str]:
+    """What a classic pipeline cannot be made without, of what the index does not give."""
+    given = {*named, *(name for name, value in index.items() if value not in (None, [None, None]))}
+    needed = {
+        name for name, each in wanted.items() if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
+    }
+    return sorted(needed - given - {"self", *cls._optional_components})
 
 
 def _values(wanted: Mapping[str, Any], index: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:

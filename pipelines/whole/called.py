@@ -1,28 +1,47 @@
-"""A whole pipeline as a process keeps it and calls it: loaded once, spread over the ranks of a plan, or over none."""
+"""A whole pipeline as a process keeps it and calls it: loaded once, spread over the ranks of a plan, or over none.
+
+LoRAs stay on it until a call asks for others or for none.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
+from torch.utils import _pytree as pytree
 
-from ...parallel.errors import LoomError
+from ...parallel.errors import LoomError, is_out_of_memory
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Progress
+from ..components.loading import one_reason
+from ..components.lora import refit_all
 from ..components.store import store
 from ..denoising import quiet  # noqa: F401 (quiet for what it silences)
+from ..finite import check_finite
 from ..out_of_memory import told_by
+from ..signatures.calls import is_modular
+from ..signatures.conditions import conditioned
+from ..signatures.table import class_names, signature_of
 from ..spreading.measured import finish, measured
 from ..spreading.pipeline import spread
-from ..values import Dtype
-from .assembled import load_pipeline
+from ..values import Dtype, Lora
+from . import modular
+from .assembled import load_pipeline, without_bars
 from .sound import heard, with_rate
 
 POLL_S = 0.2
+CRASHES = (
+    *(AssertionError, AttributeError, IndexError, KeyError, NotImplementedError),
+    *(RuntimeError, UnboundLocalError, ZeroDivisionError),
+)
+"""What pipelines raise for arguments that they do not check, and no class derived from these, such as torch's for a
+device that fails. Of several ranks it may be another's doing: the pool tells of it."""
+WIRED = ("picture", "pictures", "mask", "video", "audio")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +54,14 @@ class Whole:
     revision: str = ""
     fingerprint: str = ""
     class_name: str = ""
+    loras: tuple[Lora, ...] = field(default=(), compare=False)
+    """What it carries while it is called, in order."""
 
 
 _kept: dict[Whole, Any] = {}
 """The one pipeline that this process has loaded."""
+_carried: dict[Whole, tuple[Lora, ...]] = {}
+"""The LoRAs on it."""
 _lock = threading.Lock()
 """A pipeline is changed while it is spread, and holds the state of its run: one call at a time."""
 
@@ -49,11 +72,12 @@ def call(
     """What the pipeline gives, by the names of its output class, and `sampling_rate` beside a sound. A sound among the
     arguments, an `Audio`, is made what this pipeline takes. Collective under a plan of several ranks.
 
-    Raises `ValueError` for what the pipeline refuses, `OutOfMemory`, and `Cancelled` after a step.
+    Raises `ValueError` for what the pipeline refuses, `NotFinite` for what it made, `OutOfMemory`, and `Cancelled`
+    after a step.
     """
     with _alone(progress):
         pipe = _loaded(whole, progress)
-        given = heard(pipe, arguments)
+        given = conditioned(pipe, heard(pipe, modular.taken(pipe, arguments)))
 
         def on_step(done: int, total: int) -> None:
             finish(whole.device)
@@ -62,28 +86,58 @@ def call(
         progress.phase("running the pipeline")
         name, remedy = type(pipe).__name__, "make it smaller or fewer at once, or use more devices"
         with (
+            modular.guided(pipe, arguments),
             spread(pipe, plan, border=on_step) as handle,
             measured(handle.plan, progress, device=whole.device),
             told_by(whole.device, doing=f"running {name} of {whole.source}", remedy=remedy),
             _drawing(given.get("generator"), whole.device),
         ):
             try:
-                made = pipe(**given)
+                made = asked(pipe, given)
             except (TypeError, ValueError) as error:
                 if isinstance(error, LoomError):
                     raise
-                raise ValueError(f"{name}: {error}") from error
-    return with_rate(pipe, named(made))
+                raise ValueError(f"{name}: {error}{_left_out(name, arguments)}") from error
+            except CRASHES as error:
+                is_ours = isinstance(error, LoomError) or is_out_of_memory(error)
+                if is_ours or handle.plan.num_ranks > 1 or type(error) not in CRASHES:
+                    raise
+                told = f"{name} stopped with {type(error).__name__}: {one_reason(error)}{_left_out(name, arguments)}"
+                raise ValueError(f"{told}; look at sizes, pictures and parameters, which it does not check") from error
+        _check(pipe, whole, made)
+    return with_rate(pipe, made)
 
 
-def named(made: Any) -> dict[str, Any]:
-    """A pipeline's result by the names of its output class; `value` where it has none."""
+def _left_out(name: str, given: Mapping[str, Any]) -> str:
+    """Of a pipeline that refused its arguments: the pictures, clips and sounds that it might have meant."""
+    parameters = signature_of(name).parameters if name in class_names() else ()
+    left = [
+        each.name for each in parameters if each.kind in WIRED and not each.is_advanced and given.get(each.name) is None
+    ]
+    return f" (not given: {', '.join(left)})" if left else ""
+
+
+def _check(pipe: Any, whole: Whole, made: Mapping[str, Any]) -> None:
+    """Raise `NotFinite` for a result that is; pictures of whole numbers can hide it."""
+    found: dict[str, torch.Tensor] = {}
+    for name, value in made.items():
+        numbers = [each for each in pytree.tree_leaves(value) if isinstance(each, torch.Tensor | np.ndarray)]
+        found |= {f"{name} {count}" if count else name: torch.as_tensor(each) for count, each in enumerate(numbers)}
+    check_finite(found, pipe.components, whole, what=f"what {type(pipe).__name__} made")
+
+
+def asked(pipe: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A pipeline's result by the names of its output class, or of what its blocks give; `value` where it has none."""
+    if is_modular(type(pipe)):
+        return modular.run(pipe, given)
+    made = pipe(**given)
     return dict(made.items() if hasattr(made, "items") else {"value": made})
 
 
 def forget() -> None:
     """Drop the pipeline that is kept; memory is free once a call under way has ended."""
     _kept.clear()
+    _carried.clear()
 
 
 @contextlib.contextmanager
@@ -121,6 +175,14 @@ def _loaded(whole: Whole, progress: Progress) -> Any:
             revision=whole.revision,
             class_name=whole.class_name,
         )
-        pipe.set_progress_bar_config(disable=True)
-        _kept[whole] = pipe
+        without_bars(pipe)
+        _kept[whole], _carried[whole] = pipe, ()
+    if _carried[whole] != whole.loras:
+        progress.phase("loading LoRAs", is_loading=True)
+        try:
+            refit_all(_kept[whole].components, loras=whole.loras, pipeline=type(_kept[whole]).__name__)
+        except BaseException:
+            forget()  # it may carry some of them
+            raise
+        _carried[whole] = whole.loras
     return _kept[whole]

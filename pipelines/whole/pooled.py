@@ -24,6 +24,7 @@ from ..models.folder import read_index
 from ..models.source import resolve_source
 from ..pools import preloads_of
 from ..spreading.wire import from_wire, to_wire
+from ..values import Lora, from_plain
 
 OnStep = Callable[[int, int], None]
 
@@ -123,6 +124,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
 
     follow(request["doors"])
     named = {name: request.get(name, "") for name in ("revision", "fingerprint", "class_name")}
-    whole = Whole(source=request["source"], dtype=request["dtype"], device=seat.device, **named)
+    loras = tuple(from_plain(Lora, each) for each in request.get("loras", ()))
+    whole = Whole(source=request["source"], dtype=request["dtype"], device=seat.device, loras=loras, **named)
     plan = request["plan"] or seat.num_ranks
     return to_wire(call(whole, from_wire(request["arguments"]), progress, plan=plan))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,8 +9,10 @@ import numpy as np
 import torch
 from PIL import Image
 
+from ..signatures.calls import parameters_of
 from ..verify import PROMPT
-from .called import named
+from .called import asked
+from .modular import taken
 
 STEPS = 2
 FRAMES = 9
@@ -19,6 +20,7 @@ FRAMES = 9
 SECONDS = 1.0
 SIDES = (256, 320)
 """Width and height: not square, so that rows and columns that are mixed up show."""
+LENGTHS = ("num_frames", "frames", "video_length")
 GIVEN: dict[str, Any] = {
     "prompt": PROMPT,
     "negative_prompt": "blurred",
@@ -29,7 +31,7 @@ GIVEN: dict[str, Any] = {
     "num_inference_steps": STEPS,
     "pyramid_num_inference_steps_list": [1, 1, 1],
     "guidance_schedule": (3.0,) * STEPS,
-    **dict.fromkeys(("num_frames", "frames", "video_length"), FRAMES),
+    **dict.fromkeys(LENGTHS, FRAMES),
     **dict.fromkeys(("audio_duration", "audio_duration_s", "audio_end_in_s", "duration"), SECONDS),
     # at the size that is asked for, and by the pipeline's own parts alone
     **dict.fromkeys(("use_resolution_binning", "_auto_resize"), False),
@@ -43,12 +45,13 @@ VIDEOS = ("video", "control_video", "pose_video", "face_video")
 
 def calls_of(kind: type, *, width: int, height: int) -> list[dict[str, Any]]:
     """Arguments for a pipeline of this class: of a text alone, then with all the pictures and videos that it takes.
+    Then both as long as it likes, for one that makes no video so short.
 
     No signature says what a call needs besides its required parameters: the first that is not refused will do. Zeros
     stand for a small size. Raises ValueError for a size that the call does not take, or a required parameter that
     nobody can make up.
     """
-    wanted = dict(list(inspect.signature(kind.__call__).parameters.items())[1:])
+    wanted = parameters_of(kind)
     size = {"width": width or SIDES[0], "height": height or SIDES[1]}
     if width and not size.keys() <= wanted.keys():
         raise ValueError(f"--size is {width}x{height}, but {kind.__name__} takes no width and height; leave --size out")
@@ -68,16 +71,19 @@ def calls_of(kind: type, *, width: int, height: int) -> list[dict[str, Any]]:
         drawn.pop("video")  # one or the other
     text = {name: value for name, value in {**given, **_of(required, drawn)}.items() if name in wanted}
     pictures = {**text, **_of(wanted, drawn)}
-    return [text, pictures] if len(pictures) > len(text) else [text]
+    short = [text, pictures] if len(pictures) > len(text) else [text]
+    long = [{name: value for name, value in call.items() if name not in LENGTHS} for call in short]
+    return short if long == short else short + long
 
 
 def run(pipe: Any, call: Mapping[str, Any]) -> dict[str, Any]:
     """What the pipeline gives, by name; the same random numbers each time, its own and torch's."""
     torch.manual_seed(0)
     seeded: dict[str, Any] = {}
-    if "generator" in inspect.signature(type(pipe).__call__).parameters:
+    if "generator" in parameters_of(type(pipe)):
         seeded["generator"] = torch.Generator().manual_seed(0)
-    return named(pipe(**call, **seeded))
+    given = {**call, **seeded}
+    return asked(pipe, taken(pipe, given))
 
 
 def _of(names: Any, drawn: Mapping[str, Any]) -> dict[str, Any]:

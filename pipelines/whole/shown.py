@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..values import Audio, Image, Video
+from ..values import Audio, Image, Mask, Video
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 
-def pictures_of(image: Image) -> list[Picture]:
-    """As diffusers' processors take them."""
+def pictures_of(image: Image | Mask) -> list[Picture]:
+    """As diffusers' processors take them; masks in one grey channel."""
     return [_picture(pixels) for pixels in image.pixels]
 
 

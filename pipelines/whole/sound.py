@@ -30,7 +30,8 @@ def rate_of(pipe: Any) -> int:
 
 def with_rate(pipe: Any, made: dict[str, Any]) -> dict[str, Any]:
     """What the pipeline gave, and beside a sound its rate."""
-    return {RATE: rate_of(pipe), **made} if any(made.get(name) is not None for name in SOUNDS) else made
+    has_sound = any(made.get(name) is not None for name in SOUNDS)
+    return {RATE: rate_of(pipe), **made} if has_sound and RATE not in made else made
 
 
 def heard(pipe: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ..spreading.wire import to_wire
 from ..values import from_plain
 from ..verify import farthest
 from .asked import Asked, Call, apart, first_step
-from .assembled import load_pipeline, pipeline_class
+from .assembled import load_pipeline, pipeline_class, without_bars
 from .sample import calls_of, run
 
 
@@ -32,7 +32,7 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> list[
     calls = calls_of(kind, width=request["width"], height=request["height"])  # refused before anything is loaded
     progress.phase("loading the pipeline", is_loading=True)
     pipe = load_pipeline(request["source"], dtype=request["dtype"], device=seat.device)
-    pipe.set_progress_bar_config(disable=True)
+    without_bars(pipe)
     asked = Asked(pipe)
     call, alone = _alone(asked, pipe, calls)
     plans = [from_plain(ParallelPlan, plan) for plan in request["plans"]]

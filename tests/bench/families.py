@@ -26,12 +26,14 @@ def main(names: list[str]) -> None:
     from latentloom.pipelines.values import to_plain
     from support.ranks import Ranks
     from support.tiny_models import write_tiny
-    from support.tiny_rows import TINY_ROWS, request_of
+    from support.tiny_rows import EDITS, TINY_ROWS, request_of, small_references
 
     print(f"{'row':22} {'classic':>9}  each plan: difference, calls of the transformer on a rank")
-    with Ranks(2) as pair, tempfile.TemporaryDirectory() as root:
-        for name in names or list(TINY_ROWS):
-            row, folder = TINY_ROWS[name], write_tiny(name, Path(root) / name)
+    with Ranks(2) as pair, small_references(), tempfile.TemporaryDirectory() as root:
+        rows = TINY_ROWS | {f"{name}+pictures": row for name, row in EDITS.items()}
+        for name in names or list(rows):
+            row, tiny = rows[name], name.removesuffix("+pictures")
+            folder = write_tiny(tiny, Path(root) / tiny)
             model = to_plain(describe_model(str(folder), device="cpu"))
             both = zip(test_rows.ours(model, row), test_rows.classic(folder, row), strict=True)
             differences = " ".join(f"{float((one - other).abs().max()):.1e}" for one, other in both)

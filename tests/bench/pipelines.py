@@ -79,9 +79,11 @@ def _compared(names: list[str], plans: list[str], size: int) -> Iterator[tuple[s
 
 
 def of_all(each: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the first rank found, and whether all found the same."""
+    """What the first rank found, and whether all found the same; each change of the noise was one rank's."""
     return {
         **{name: value for name, value in each[0].items() if name != "mark"},
+        "nudge": max(one["nudge"] for one in each),
+        "is_restored": all(one["is_restored"] for one in each),
         "is_alike": len({one["mark"] for one in each}) == 1,
         "cancelled": all(one["cancelled"] for one in each),
     }

@@ -4,10 +4,10 @@
 
 `share_of_use.json` was reviewed by hand: what each template is given and makes, and what does the same here: a workflow
 that ships, or a pipeline class for *Run Pipeline*; else why nothing does. A control picture is counted as an input,
-whatever draws it; an LLM that writes the prompt, a turbo LoRA and a second pass are not asked for, nor what is wired to
-nothing (FLUX.3's boxes in text to picture). This checks that each workflow named is free of problems and has nodes for
-it, and that each class is right on ranks, by what `pipelines.py` found, and that its call takes these inputs and makes
-these outputs.
+whatever draws it, and boxes whether they are drawn or typed; an LLM that writes the prompt, a turbo LoRA and a second
+pass are not asked for, nor what is wired to nothing (FLUX.3's boxes in text to picture). This checks that each workflow
+named is free of problems and has nodes for it, and that each class is right on ranks, by what `pipelines.py` found, and
+that its call takes these inputs and makes these outputs.
 
 `weights` are the formats of the denoiser's files that the template loads, by their names, and `also` those of the other
 files that it points to; *plain* is bf16, fp16 or fp32. What its makers publish elsewhere was not looked up.
@@ -38,8 +38,8 @@ TAKES = {
     "picture": ("image", "images"),
     "pictures": ("image", "images"),
     "reference pictures": ("reference_images",),
-    "first frame": ("image",),
-    "last frame": ("last_image",),
+    "first frame": ("image", "conditions"),
+    "last frame": ("last_image", "conditions"),
     "mask": ("mask_image", "control_mask"),
     "control picture": ("control_image",),
     "control video": ("control_video", "video"),
@@ -61,8 +61,10 @@ GIVES = {
 NODES = {
     "text": "LoomEncodeText",
     "picture": "LoomLoadImage",
+    "pictures": "LoomReferencePictures",
     "first frame": "LoomLoadImage",
     "LoRA": "LoomLoadModel",
+    "boxes": "LoomLayoutPrompt",
 }
 """By input, what a workflow has for it; *Load LoRA* goes behind any *Load Model*."""
 SAVES = {"picture": "LoomSaveImage", "video": "LoomSaveVideo", "sound": "LoomDecodeAudio"}

@@ -32,7 +32,9 @@ from latentloom.pipelines.whole import pooled
 from latentloom.pipelines.whole import verified as verify_whole
 from latentloom.pipelines.whole.asked import Asked, apart, first_step, is_value
 from latentloom.pipelines.whole.assembled import load_pipeline
-from zoo.pipelines import TINY
+from latentloom.pipelines.whole.called import asked
+from latentloom.pipelines.whole.modular import taken
+from zoo.pipelines import tiny_of
 from zoo.pipelines.tiny import Tiny, build
 
 NUDGE = 1e-7
@@ -46,17 +48,18 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
 
     `difference`: the most that any transformer call differs, given the inputs of the run alone, of its largest value;
     `first`: likewise, of the calls of a free run's first step. `drift`: the most that a whole free run's result
-    differs, and `nudge` the most that a change of the noise, up or down, does to it.
+    differs, and `nudge` the most that a change of the noise, up or down, does to it: the first rank changes it up, the
+    second down.
     """
     torch.set_num_threads(1)
     KNOWN.clear()
-    tiny = TINY[name]
+    tiny = tiny_of(name)
     pipe = build(tiny)
     asked = Asked(pipe)
     with asked.recorded() as alone:
         whole = run(pipe, tiny)
     nudged: list[dict[str, Tensor]] = []
-    for nudge in (NUDGE, -NUDGE):
+    for nudge in (NUDGE, -NUDGE)[rank : rank + 1]:
         with nudging(asked, nudge):
             nudged.append(run(pipe, tiny))
     steps: list[tuple[int, int]] = []
@@ -68,7 +71,7 @@ def compare(rank: int, name: str, plan: str) -> dict[str, Any]:
         second = run(pipe, tiny, rank)
     found = {
         "drift": max(distance(first, whole), distance(second, whole)),
-        "nudge": max(distance(each, whole) for each in nudged),
+        "nudge": max((distance(each, whole) for each in nudged), default=0.0),
         "mark": marked((first, second)),
         "calls": [len(alone), len(first_calls), len(calls)],
         "modes": handle.num_calls,
@@ -137,9 +140,8 @@ def cancelled(pipe: Any, tiny: Tiny, plan: str, rank: int) -> bool:
 def run(pipe: Any, tiny: Tiny, seed: int = 0) -> dict[str, Tensor]:
     """The result of one run, by what the pipeline calls it. `seed` is the default generator's, which some draw from."""
     torch.manual_seed(seed)
-    made = pipe(**tiny.call(), **{"generator": torch.Generator().manual_seed(0), "output_type": "np", **tiny.options})
-    made = made if isinstance(made, Mapping) else {"result": made}  # SANA-WM's refiner gives frames alone
-    found = {name: value for name, value in made.items() if _is_media(value)}
+    given = {**tiny.call(), "generator": torch.Generator().manual_seed(0), "output_type": "np", **tiny.options}
+    found = {name: value for name, value in asked(pipe, taken(pipe, given)).items() if _is_media(value)}
     return {name: torch.as_tensor(np.asarray(value, dtype=np.float32)) for name, value in found.items()}
 
 
@@ -162,7 +164,7 @@ def _is_media(value: Any) -> bool:
 
 
 def refused(rank: int, plan: Any) -> None:
-    pipe = build(TINY["FluxPipeline"])
+    pipe = build(tiny_of("FluxPipeline"))
     before = {id(part): type(part) for part in (pipe, *pipe.components.values())}
     try:
         latentloom.spread(pipe, plan)
@@ -171,19 +173,19 @@ def refused(rank: int, plan: Any) -> None:
 
 
 def planned(rank: int, count: int) -> tuple[str, str]:
-    with latentloom.spread(build(TINY["FluxPipeline"]), count) as handle:
+    with latentloom.spread(build(tiny_of("FluxPipeline")), count) as handle:
         return str(handle.plan), type(handle.pipe).__name__
 
 
 def other_seeds(rank: int) -> None:
-    tiny = TINY["FluxPipeline"]
+    tiny = tiny_of("FluxPipeline")
     pipe = build(tiny)
     with latentloom.spread(pipe, "cfg=2"):
         pipe(**tiny.call(), generator=torch.Generator().manual_seed(rank))
 
 
 def without_generator(rank: int) -> dict[str, Any]:
-    tiny = TINY["FluxPipeline"]
+    tiny = tiny_of("FluxPipeline")
     pipe = build(tiny)
     torch.manual_seed(rank)
     alone = pipe(**tiny.call(), output_type="np").images
@@ -195,7 +197,7 @@ def without_generator(rank: int) -> dict[str, Any]:
 
 def encoded(rank: int) -> int:
     """How often this rank ran the text encoder."""
-    tiny = TINY["FluxPipeline"]
+    tiny = tiny_of("FluxPipeline")
     pipe = build(tiny)
     seen: list[int] = []
     with latentloom.spread(pipe, "ulysses=2"):
@@ -205,7 +207,7 @@ def encoded(rank: int) -> int:
 
 
 def refused_text(rank: int) -> None:
-    tiny = TINY["FluxPipeline"]
+    tiny = tiny_of("FluxPipeline")
     pipe = build(tiny)
     with latentloom.spread(pipe, "ulysses=2"):
         pipe(**{**tiny.call(), "max_sequence_length": 9000})
@@ -225,7 +227,7 @@ def voted(rank: int, folder: str) -> tuple[int, tuple[int, int], tuple[int, int]
             vote(0)
             steps.append((done, total))
 
-    call = {**TINY["FluxFillPipeline"].call(), "output_type": "np"}
+    call = {**tiny_of("FluxFillPipeline").call(), "output_type": "np"}
     request = {"doors": order(), "source": folder, "dtype": "fp32", "plan": "ulysses=2", "arguments": to_wire(call)}
     with patch.object(borders, "highest", vote):
         pooled.on_rank(request, Voting(), Seat(rank=rank, num_ranks=2, device="cpu"))
@@ -234,7 +236,7 @@ def voted(rank: int, folder: str) -> tuple[int, tuple[int, int], tuple[int, int]
 
 def tiled(rank: int) -> dict[str, Any]:
     """A picture decoded in tiles, as it is alone and as it is spread, and how often that was told."""
-    tiny = TINY["FluxPipeline"]
+    tiny = tiny_of("FluxPipeline")
     pipe = build(tiny)
     untiled = run(pipe, tiny)
     pipe.vae.tile_latent_min_size, pipe.vae.tile_sample_min_size = 4, 32

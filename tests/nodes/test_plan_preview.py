@@ -402,3 +402,28 @@ print([name for name in ("torch", "diffusers", "transformers", "gradio") if name
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def run_whole(**inputs: Any) -> Graph:
+    node = {"type": "LoomRunPipeline", "inputs": {"source": "builtin:bobbin", "prompt": "x", **inputs}}
+    return graph_from_plain({"format": 1, "name": "x", "nodes": {"whole": node}})
+
+
+def test_of_run_pipeline_the_plan_and_the_weights_are_told_and_no_more() -> None:
+    alone = only(run_whole())
+    assert (alone.family, alone.plan, alone.num_ranks) == ("FluxPipeline", "ulysses=1", 1)
+    assert alone.why.startswith(ALONE) and "what the steps take is not known" in alone.why
+    assert alone.need_bytes == alone.ranks[0]["bytes"] > 0 and alone.ranks[0]["fits"] is None
+    guided = {"true_cfg_scale": 3.0, "negative_prompt": ""}
+    assert [only(run_whole(devices="cpu*2", **more)).plan for more in ({}, guided)] == ["ulysses=2", "cfg=2"]
+    assert only(run_whole(), place=Place(devices=("cpu", "cpu"), plan="ring=2")).plan == "ring=2"
+    assert look(run_whole())[1] == []
+
+
+def test_what_run_pipeline_cannot_do_is_a_sentence() -> None:
+    shared = only(run_whole(devices="cpu*2", plan="ulysses=2,weights=2"))
+    assert "each rank holds all of a pipeline that is run whole; leave weights out of the plan" in shared.problem
+    small = [device("cpu", 0.001)]
+    full = only(run_whole(), on=small)
+    assert full.ranks[0]["fits"] is False and "it does not fit: the weights take" in full.problem
+    assert "does not exist" in only(run_whole(source="not/a/folder")).problem

@@ -23,16 +23,17 @@ from latentloom.nodes.graph.graph import graph_from_plain, read_graph
 from latentloom.nodes.hosts.comfy_file import from_comfy, to_comfy
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS, SPECS
 from latentloom.nodes.steps.whole.node import base_spec, choose
-from latentloom.nodes.steps.whole.sockets import arguments_of, values_of, why_not
+from latentloom.nodes.steps.whole.sockets import arguments_of, tell_size, values_of, why_not
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines.models import source
 from latentloom.pipelines.models.source import resolve_source
 from latentloom.pipelines.pools import POOLS
 from latentloom.pipelines.signatures.table import class_names, signature_of
-from latentloom.pipelines.values import Image, Video
+from latentloom.pipelines.values import Image, Mask, Video
 from latentloom.pipelines.whole import called
 from latentloom.pipelines.whole.assembled import load_pipeline
+from support.lora_files import write_lora
 
 SHIPPED = Path(__file__).parents[2] / "workflows" / "bobbin" / "run_pipeline.json"
 SMALL: dict[str, Any] = {"prompt": "a red star", "height": 96, "width": 96, "num_inference_steps": 2}
@@ -67,10 +68,16 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"prompt": "a", "height": 64.5}, "wrong_type", "height is 64.5; it takes a whole number"),
     ({"prompt": "a", "num_inference_steps": 0}, "out_of_range", "it takes 1 to 1000"),
     ({"prompt": "a", "sigmas": 1.0}, "wrong_type", "it takes a list"),
-    ({"prompt": "a", "ip_adapter_image": "x.png"}, "wrong_type", "it takes what another node makes; wire a Image"),
+    (
+        {"prompt": "a", "pipeline": "FluxImg2ImgPipeline", "image": "x.png"},
+        "wrong_type",
+        "another node makes; wire a I",
+    ),
+    ({"prompt": "a", "ip_adapter_image": "x.png"}, "unknown_input", "FluxPipeline has no input 'ip_adapter_image'"),
     ({"prompt": "a", "pipeline": "FluxPipelin"}, "unknown_choice", "did you mean FluxPipeline?"),
     ({"pipeline": "SanaWMLTX2Refiner"}, "unknown_choice", "which no node makes"),
     ({"prompt": "a", "pipeline": "AceStepPipeline", "src_audio": "x.wav"}, "wrong_type", "wire a Audio"),
+    ({"prompt": "a", "pipeline": "FluxFillPipeline", "mask_image": "x.png"}, "wrong_type", "wire a Mask"),
 ]
 
 
@@ -82,10 +89,10 @@ def test_a_socket_of_the_class_is_checked(inputs: dict[str, Any], code: str, wor
 
 
 def test_json_is_checked_where_a_class_takes_what_no_socket_is_made_for() -> None:
-    given = {"pipeline": "LTXConditionPipeline", "prompt": "a"}
-    assert check(workflow(**given, conditions="[1, 2]"), SPECS) == []
-    assert [each.code for each in check(workflow(**given, conditions="[1, 2"), SPECS)] == ["not_json"]
-    assert check(workflow(**given, conditions={"value": {"frame": 2}}), SPECS) == []
+    given = {"pipeline": "LTX2DFRPipeline", "prompt": "a"}
+    assert check(workflow(**given, video_tiles="[1, 2]"), SPECS) == []
+    assert [each.code for each in check(workflow(**given, video_tiles="[1, 2"), SPECS)] == ["not_json"]
+    assert check(workflow(**given, video_tiles={"value": {"frame": 2}}), SPECS) == []
     framepack = signature_of("HunyuanVideoFramepackPipeline")
     image, template = Image(pixels=torch.zeros(1, 4, 4, 3)), {"template": "{}", "crop_start": 5}
     for told in (template, json.dumps(template)):
@@ -166,13 +173,14 @@ def test_set_and_sweep_know_the_sockets_of_the_class(capsys: pytest.CaptureFixtu
     )
     captured = capsys.readouterr()
     assert "did you mean 'height'?" in captured.err
+    assert "and WanPipeline takes a WanTransformer3DModel; choose FluxPipeline, or another model" in captured.out
     assert "no input 'true_cfg_scale'" in captured.out and "no such output; there is video" in captured.out
 
 
 def test_no_parameter_of_any_class_takes_the_place_of_the_node_s_own_sockets() -> None:
     own = {socket.name for socket in base_spec().inputs} | {"progress", "workspace", "arguments"}
     usable = [name for name in class_names() if not why_not(signature_of(name))]
-    assert len(usable) == 149
+    assert len(usable) == 157
     for name in usable:
         spec = choose({"pipeline": name})
         assert spec is not None and spec.outputs
@@ -204,14 +212,15 @@ def test_pictures_go_in_and_another_class_is_made_of_the_same_folder() -> None:
 
 
 def test_a_folder_of_no_family_runs_by_the_class_it_names(tmp_path: Path) -> None:
-    from zoo.pipelines import TINY
+    from zoo.pipelines import tiny_of
     from zoo.pipelines.tiny import build, painted
 
-    pipe = build(TINY["FluxFillPipeline"])
+    pipe = build(tiny_of("FluxFillPipeline"))
     pipe.save_pretrained(tmp_path)
-    alone = pipe(**TINY["FluxFillPipeline"].call(), generator=torch.Generator().manual_seed(0), output_type="np")
-    pictures = {name: Image(pixels=as_pixels(picture)) for name, picture in painted().items()}
-    given = {**TINY["FluxFillPipeline"].call(), **pictures}
+    alone = pipe(**tiny_of("FluxFillPipeline").call(), generator=torch.Generator().manual_seed(0), output_type="np")
+    pixels = {name: as_pixels(picture) for name, picture in painted().items()}
+    wires = {"image": Image(pixels=pixels["image"]), "mask_image": Mask(pixels=pixels["mask_image"][..., 0])}
+    given = {**tiny_of("FluxFillPipeline").call(), **wires}
     image, *_ = run_pipeline(str(tmp_path), **given)
     assert np.array_equal(image.pixels.numpy(), alone.images)
 
@@ -244,15 +253,22 @@ def test_steps_are_told_and_a_cancel_ends_the_run_after_one() -> None:
     assert cancelled.steps == [(1, 2)]
 
 
-def test_several_devices_make_the_picture_of_one() -> None:
+def test_several_devices_make_the_picture_of_one_with_a_lora_too(tmp_path: Path) -> None:
     given = {**SMALL, "negative_prompt": "", "true_cfg_scale": 3.0}
-    alone, *_ = run_pipeline("builtin:bobbin", **given)
+    transformer = load_pipeline("builtin:bobbin", dtype="fp32").transformer
+    lora = write_lora(tmp_path / "style.safetensors", transformer, prefix="transformer", layers=("to_q", "ff"))
+    adapted = {**given, "loras": [str(lora)], "lora_scales": [0.5]}
+    alone, styled = (run_pipeline("builtin:bobbin", **each)[0] for each in (given, adapted))
+    assert (alone.pixels - styled.pixels).abs().max() > 1e-2
     watched = Watched()
     try:
         spread, *_ = run_pipeline("builtin:bobbin", devices="cpu*2", **given, progress=watched)
+        both, *_ = run_pipeline("builtin:bobbin", devices="cpu*2", **adapted, plan="ulysses=2")
+        after, *_ = run_pipeline("builtin:bobbin", devices="cpu*2", **given)
     finally:
         POOLS.close()
-    assert (spread.pixels - alone.pixels).abs().max() <= 1e-5
+    assert (spread.pixels - alone.pixels).abs().max() <= 1e-5 and torch.equal(after.pixels, spread.pixels)
+    assert (both.pixels - styled.pixels).abs().max() <= 1e-5
     assert watched.plans == [("cfg=2", 0), ("cfg=2", 2)] and watched.steps[-1] == (2, 2)
 
 
@@ -274,7 +290,24 @@ def test_a_second_run_is_taken_from_the_cache_and_another_size_is_not() -> None:
         ({"height": "tall"}, "height is 'tall'; it takes a whole number"),
         ({"image": 3, "pipeline": "FluxImg2ImgPipeline"}, "image is a int; it takes a Image"),
         ({"height": 96, "callback_on_step_end_tensor_inputs": "x"}, "has no input 'callback_on_step_end_tensor"),
-        ({"pipeline": "FluxFillPipeline"}, "FluxFillPipeline: Input is in incorrect format"),
+        ({"devices": "cpu*2", "plan": "ulysses=2,weights=2"}, "leave weights out of the plan"),
+        ({"plan": "cfg=2"}, "plan is cfg=2, but devices is empty; name devices for it"),
+        (
+            {"pipeline": "FluxFillPipeline"},
+            r"Input is in incorrect format.* \(not given: image, mask_image\)",
+        ),
+        (
+            {"height": 1, "width": 1},
+            "FluxPipeline stopped with RuntimeError: .* look at sizes, pictures and",
+        ),
+        (
+            {"pipeline": "WanPipeline", "height": 96},
+            "makes no WanPipeline: its transformer is a FluxTransformer2D",
+        ),
+        (
+            {"pipeline": "FluxControlNetPipeline"},
+            "lacks controlnet, .* needs; choose FluxPipeline, or a model",
+        ),
     ],
 )
 def test_from_python_what_does_not_fit_is_one_sentence(given: dict[str, Any], words: str) -> None:
@@ -282,6 +315,22 @@ def test_from_python_what_does_not_fit_is_one_sentence(given: dict[str, Any], wo
         run_pipeline("builtin:bobbin", **{**SMALL, **given})
     with pytest.raises(ValueError, match="FluxPipeline needs prompt; give it"):
         run_pipeline("builtin:bobbin")
+
+
+def test_a_size_that_was_rounded_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    picture, clip = Image(pixels=torch.zeros(2, 96, 80, 3)), Video(pixels=torch.zeros(1, 5, 8, 8, 3), fps=16)
+    tell_size("FluxPipeline", {"height": 97, "width": 80}, (picture, None))
+    tell_size("WanPipeline", {"num_frames": 6}, (None, clip))
+    assert caplog.messages == [
+        "FluxPipeline made height 96, where 97 was asked for",
+        "WanPipeline made num_frames 5, where 6 was asked for",
+    ]
+
+
+def test_a_folder_of_a_class_that_is_not_run_whole_is_refused_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "model_index.json").write_text('{"_class_name": "StableDiffusionXLPipeline"}')
+    (problem,) = check(workflow(source=str(tmp_path), prompt="a"), SPECS, workspace=Workspace(roots=(tmp_path,)))
+    assert "is a StableDiffusionXLPipeline, which is no class that is run whole; or write the class" in problem.message
 
 
 def test_a_folder_of_no_family_offers_run_pipeline(tiny: Callable[[str], Path], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The nodes that need no model: text, seeds, grids, sizes, paths."""
 
+import json
 import os
 import re
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from latentloom.nodes import (
     encode_text,
     image_grid,
     join_text,
+    layout_prompt,
     load_image,
     load_lora,
     load_model,
@@ -85,6 +87,34 @@ WRONG_ARGUMENTS: dict[str, tuple[Callable[[], Any], str]] = {
     "no finite number": (lambda: denoise(MODEL, TEXT, LATENTS, guidance=float("nan")), "guidance is nan"),
     "an unknown choice": (lambda: load_model(dtype="f64"), "dtype is 'f64'; choose one of auto"),  # type: ignore[arg-type]
 }
+
+
+def test_a_prompt_with_boxes_is_as_flux_3_reads_it() -> None:
+    boxes = "cup_1 100 50 400 600 a red cup\n\nsky, 0, 0, 1000, 300: 'blue'"
+    made = layout_prompt("A cup <cup_1> by a window. ", boxes=boxes)
+    caption, table = made.split(" [", 1)
+    assert caption == "A cup <cup_1> by a window."
+    assert json.loads(f"[{table}") == [  # top, left, bottom, right
+        {"id": "cup_1", "bbox": [50, 100, 600, 400], "desc": "a red cup"},
+        {"id": "sky", "bbox": [0, 0, 300, 1000], "desc": "'blue'"},
+    ]
+    assert layout_prompt("As it is. ") == "As it is. "
+
+
+@pytest.mark.parametrize(
+    ("boxes", "words"),
+    [
+        ("cup 1 2 3 a cup", "boxes has the line 'cup 1 2 3 a cup'; write a name, four whole numbers"),
+        ("1 2 3 4 5 a cup", "write a name, four whole numbers"),
+        ("cup 1 2 3 4", "write a name, four whole numbers"),
+        ("cup 400 0 100 50 a cup", "the box cup goes from 400 0 to 100 50; its left and top are below"),
+        ("cup 0 0 1001 50 a cup", "all of them from 0 to 1000"),
+        ("cup 0 0 1 1 a\ncup 0 0 1 1 b", "boxes has cup more than once; give each box a name of its own"),
+    ],
+)
+def test_boxes_that_are_none_are_refused(boxes: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        layout_prompt("a", boxes=boxes)
 
 
 @pytest.mark.parametrize("case", WRONG_ARGUMENTS)

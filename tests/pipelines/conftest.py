@@ -85,10 +85,10 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     def folder(name: str) -> Path:
         if not (root / name).exists():
-            from zoo.pipelines import TINY
-            from zoo.pipelines.tiny import build
+            from zoo.pipelines import tiny_of
+            from zoo.pipelines.tiny import build, save
 
-            build(TINY[name]).save_pretrained(root / name)
+            save(build(tiny_of(name)), root / name)
         return root / name
 
     return folder

@@ -14,23 +14,12 @@ from safetensors.torch import load_file, save_file
 from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.models.describe import add_lora, describe_model
 from latentloom.pipelines.values import Model, to_plain
+from latentloom.pipelines.whole.assembled import load_pipeline
+from support.lora_files import write_lora
 
 ENDLESS = "([a-z_0-9.]+)+!"
 """A regular expression that takes longer than a life to fail on the name of a layer."""
 WEIGHTS = "diffusion_pytorch_model.safetensors"
-
-
-def write_lora(path: Path, module: torch.nn.Module, *, prefix: str, layers: tuple[str, ...], seed: int = 0) -> Path:
-    """A LoRA of rank 2 for the linear layers whose names hold one of `layers`."""
-    generator = torch.Generator().manual_seed(seed)
-    weights = {}
-    for name, part in module.named_modules():
-        if isinstance(part, torch.nn.Linear) and any(layer in name for layer in layers):
-            weights[f"{prefix}.{name}.lora_A.weight"] = torch.randn(2, part.in_features, generator=generator) * 0.3
-            weights[f"{prefix}.{name}.lora_B.weight"] = torch.randn(part.out_features, 2, generator=generator) * 0.3
-    assert weights
-    save_file(weights, path)
-    return path
 
 
 def adapted(module: torch.nn.Module) -> dict[str, torch.nn.Module]:
@@ -77,10 +66,10 @@ def subject(flux: Model, tmp_path: Path) -> Path:
     return write_lora(path, transformer_of(flux), prefix="transformer", layers=("to_q", "to_v"), seed=5)
 
 
-@pytest.mark.parametrize("family", ["flux", "sd3", "qwen_image", "wan", "wan_i2v", "wan22"])
+@pytest.mark.parametrize("family", ["flux", "sd3", "qwen_image", "qwen_image_edit_plus", "wan", "wan_i2v", "wan22"])
 def test_two_scaled_loras_equal_the_stock_pipeline(tiny: Callable[[str], Path], tmp_path: Path, family: str) -> None:
     model = describe_model(str(tiny(family)), device="cpu")
-    stock: Any = diffusers.DiffusionPipeline.from_pretrained(tiny(family), dtype=torch.float32, local_files_only=True)
+    stock: Any = load_pipeline(str(tiny(family)), dtype="fp32")
     for number, layers in enumerate((("to_q", "to_v"), ("to_q", "ff", "img_mlp"))):
         file = write_lora(
             tmp_path / f"l{number}.safetensors", stock.transformer, prefix="transformer", layers=layers, seed=number

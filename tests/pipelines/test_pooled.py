@@ -14,7 +14,7 @@ from diffusers import DiffusionPipeline
 import latentloom
 from latentloom.parallel.errors import Cancelled
 from latentloom.pipelines.whole.assembled import load_pipeline
-from zoo.pipelines import TINY
+from zoo.pipelines import tiny_of
 from zoo.pipelines.tiny import build, picture
 
 
@@ -25,7 +25,7 @@ def pool(warm_pools: None) -> Iterator[Any]:
 
 
 def called(name: str) -> dict[str, Any]:
-    return {**TINY[name].call(), "generator": torch.Generator().manual_seed(0), "output_type": "np"}
+    return {**tiny_of(name).call(), "generator": torch.Generator().manual_seed(0), "output_type": "np"}
 
 
 @pytest.mark.parametrize("name", ["LTX2Pipeline:2.0", "HunyuanVideo15Pipeline", "FluxFillPipeline"])
@@ -43,7 +43,7 @@ def test_ranks_that_load_by_themselves_make_what_one_process_makes(pool: Any, sa
 def test_guidance_is_shared_out_by_a_plan_and_pictures_come_back_as_pictures(pool: Any, saved: Any) -> None:
     name = "FluxImg2ImgPipeline"
     given = {**called(name), "image": picture(80, 48), "output_type": "pil"}
-    alone = build(TINY[name])(**given)
+    alone = build(tiny_of(name))(**given)
     given["generator"] = torch.Generator().manual_seed(0)
     found = pool.spread(saved(name), "cfg=2")(**given)
     one, other = (np.asarray(each.images[0], dtype=int) for each in (alone, found))

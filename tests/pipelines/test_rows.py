@@ -5,6 +5,8 @@ import dataclasses
 import inspect
 import json
 import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,17 @@ from latentloom.pipelines.models.folder import MODULAR_INDEX, inspect_model
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.values import Image, Model, from_plain
 from latentloom.pipelines.whole.assembled import load_pipeline
-from support.tiny_rows import NEGATIVE, PROMPT, SEED, TINY_ROWS, TinyRow, request_of
+from support.tiny_rows import (
+    EDITS,
+    NEGATIVE,
+    PROMPT,
+    SEED,
+    TINY_ROWS,
+    TinyRow,
+    references,
+    request_of,
+    small_references,
+)
 
 SPREAD = {
     "z_image": ("ulysses=2", "cfg=2"),
@@ -36,7 +48,19 @@ SPREAD = {
     "minimax_h3": ("ulysses=2",),
     "ltx_2": ("ulysses=2", "cfg=2"),
 }
+SPREAD_EDITS = {
+    "flux_2_klein": ("ulysses=2",),
+    "flux_3": ("ulysses=2",),
+    "qwen_image_21": ("ulysses=2",),
+    "qwen_image_edit_plus": ("ulysses=2", "cfg=2"),
+}
 """What two ranks try here; tests/bench/families.py has them all try all."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small() -> Iterator[None]:
+    with small_references():
+        yield
 
 
 class Looking(Progress):
@@ -61,6 +85,12 @@ def ours(model: dict[str, Any], row: TinyRow) -> tuple[torch.Tensor, ...]:
     if not FAMILIES[model["family"]].has_sound:
         return (pixels,)
     return pixels, stages.decode_audio(model=model, latents=latents).waveform
+
+
+def looked_at(row: TinyRow) -> Any:
+    """One is given as it is: of a list QwenImageEditPipeline shows the text encoder a picture that is not scaled."""
+    pictures = references(row)
+    return pictures[0] if len(pictures) == 1 else pictures or None
 
 
 def classic(folder: Path, row: TinyRow) -> tuple[torch.Tensor, ...]:
@@ -92,9 +122,10 @@ def modular(folder: Path, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...
         "num_inference_steps": row.steps,
         "generator": generators([SEED]),
         "output_type": "pt",
+        "image": looked_at(row),
     }
     call = {name: value for name, value in call.items() if name in taken}
-    made = pipeline(**call, **given)
+    made = pipeline(**{**call, **given})
     if found.family.output == "image":
         return (made.get("images").movedim(1, -1),)
     return made.get("videos").movedim(2, -1), made.get("audio")
@@ -112,6 +143,7 @@ def called(pipeline: Any, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...
         "max_sequence_length": row.text_length,
         "negative_prompt": NEGATIVE if row.guidance > 1 else None,
         row.scale: row.distilled or (row.guidance if row.guidance > 1 else row.off),
+        "image": looked_at(row),
         **row.call,
         **given,
     }
@@ -131,6 +163,26 @@ def test_stages_equal_the_classic_pipeline(name: str, model: Any, tiny: Any) -> 
     for one, other in zip(mine, theirs, strict=True):
         assert one.shape == other.shape
         assert float((one - other).abs().max()) <= row.close
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_reference_pictures_do_what_they_do_in_the_classic_pipeline(name: str, model: Any, tiny: Any) -> None:
+    row = EDITS[name]
+    (mine,), (theirs,) = ours(model(name), row), classic(tiny(name), row)
+    assert mine.shape == theirs.shape
+    assert float((mine - theirs).abs().max()) <= row.close
+    assert float((mine - ours(model(name), replace(row, references=0))[0]).abs().max()) > 0.01
+
+
+@pytest.mark.parametrize("name", ["flux_kontext", "flux_2_klein", "flux_3", "qwen_image_21", "qwen_image_edit_plus"])
+def test_a_picture_of_a_batch_that_looks_at_pictures_is_the_one_that_its_seed_makes_alone(
+    name: str, model: Any
+) -> None:
+    request = request_of(model(name), EDITS.get(name, TINY_ROWS[name]))
+    both = stages.denoise({**request, "latents": {**request["latents"], "batch": 2}}).tensor
+    second = stages.denoise({**request, "seed": SEED + 1}).tensor
+    assert both is not None and second is not None
+    assert float((both[1:] - second).abs().max() / second.abs().max()) <= 1e-5
 
 
 def test_a_picture_to_start_from_is_painted_over_as_by_the_classic_pipeline(
@@ -200,10 +252,17 @@ def test_sizes_are_multiples_of_what_a_token_is_wide(model: Any) -> None:
     assert multiples == {name: wide.get(name.removesuffix("_turbo"), 16) for name in TINY_ROWS}
 
 
-@pytest.mark.parametrize("name", SPREAD)
-def test_two_ranks_give_what_one_gives(name: str, model: Any, pair: Any) -> None:
-    request = request_of(model(name), TINY_ROWS[name])
-    one, two = pair.run("bodies.rows:denoise_each_way", request, SPREAD[name])
+@pytest.mark.parametrize(
+    ("name", "row", "plans"),
+    [
+        *((name, TINY_ROWS[name], plans) for name, plans in SPREAD.items()),
+        *((name, EDITS.get(name, TINY_ROWS[name]), plans) for name, plans in SPREAD_EDITS.items()),
+    ],
+    ids=lambda each: f"{each.references} pictures" if isinstance(each, TinyRow) else None,
+)
+def test_two_ranks_give_what_one_gives(name: str, row: TinyRow, plans: tuple[str, ...], model: Any, pair: Any) -> None:
+    request = request_of(model(name), row)
+    one, two = pair.run("bodies.rows:denoise_each_way", request, plans)
     for mine, other in zip(one[1:], two[1:], strict=True):
         assert mine["sum"] == other["sum"]
         assert mine["difference"] <= 1e-5

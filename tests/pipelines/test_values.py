@@ -14,6 +14,7 @@ from latentloom.pipelines.values import (
     Lora,
     Mask,
     Model,
+    References,
     Sampling,
     Video,
     from_plain,
@@ -59,12 +60,13 @@ def test_values_in_lists_and_dicts_come_back_as_values() -> None:
         Conditioning(family="flux", prompt="a", negative_prompt="", positive={"embeds": torch.ones(1, 2)}),
         Image(pixels=torch.rand(1, 2, 3, 3)),
         Mask(pixels=torch.rand(1, 2, 3)),
+        References(pictures=(torch.rand(2, 3, 3), torch.rand(4, 5, 4))),
         Video(pixels=torch.rand(1, 2, 3, 4, 3), fps=8.0),
         Audio(waveform=torch.rand(1, 2, 16), rate=44100),
     ],
 )
 def test_value_with_tensors_comes_back_the_same(
-    value: Latents | Conditioning | Image | Mask | Video | Audio,
+    value: Latents | Conditioning | Image | References | Mask | Video | Audio,
 ) -> None:
     plain = to_plain(value)
     assert_same(plain, to_plain(from_plain(type(value), plain)))
@@ -79,6 +81,10 @@ def assert_same(a: object, b: object) -> None:
         assert a.keys() == b.keys()
         for key in a:
             assert_same(a[key], b[key])
+    elif isinstance(a, list):
+        assert isinstance(b, list)
+        for one, other in zip(a, b, strict=True):
+            assert_same(one, other)
     else:
         assert a == b
 

@@ -59,9 +59,9 @@ class Sharpener:
 
 
 def test_a_call_is_made_of_its_signature() -> None:
-    text, pictures = calls_of(Painter, width=0, height=0)
+    text, pictures, longer, *_ = calls_of(Painter, width=0, height=0)
     assert text == {"prompt": text["prompt"], "num_frames": FRAMES}
-    assert pictures == {**text, "image": pictures["image"]}
+    assert pictures == {**text, "image": pictures["image"]} and longer == {"prompt": text["prompt"]}
 
 
 def test_steps_that_a_strength_leaves_out_are_made_up_for() -> None:

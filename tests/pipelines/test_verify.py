@@ -8,7 +8,8 @@ import pytest
 
 from latentloom.__main__ import main
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.verify import Verdict, verdict_of
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.verify import Verdict, _references, verdict_of  # pyright: ignore[reportPrivateUsage]
 
 pytestmark = pytest.mark.usefixtures("warm_pools")
 
@@ -23,6 +24,14 @@ def test_a_plan_that_is_exact_passes(tiny: Callable[[str], Path], capsys: pytest
 
 def test_a_model_with_a_first_frame_is_verified_with_one(tiny: Callable[[str], Path]) -> None:
     assert main(["verify", "--model", str(tiny("wan22_i2v")), "--plan", "ulysses=2", "--size", "32x48"]) == 0
+
+
+def test_a_model_that_needs_a_picture_is_verified_with_one(tiny: Callable[[str], Path]) -> None:
+    seen = [
+        _references(describe_model(str(tiny(name)), device="cpu")) for name in ("qwen_image_edit_plus", "flux_kontext")
+    ]
+    assert seen[0] is not None and len(seen[0].pictures) == 1
+    assert seen[1] is None
 
 
 def verdict(**changes: object) -> Verdict:

@@ -25,7 +25,9 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
-CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
+SHELL = Path("/usr/bin/chromium-headless-shell")
+"""Debian's Chromium without windows: the same engine for a fifth less processor time."""
+CHROMIUM = Path(os.environ.get("CHROMIUM") or (SHELL if SHELL.exists() else "/usr/bin/chromium"))
 FLAGS = (
     "--headless=new",
     "--no-sandbox",

@@ -7,6 +7,7 @@ import torch._dynamo
 import torch.distributed  # noqa: F401
 
 PIPELINES = (
+    "AnyFlowFARPipeline",
     "ChromaPipeline",
     "Flux2Pipeline",
     "FluxPipeline",

@@ -5,10 +5,12 @@ Their configs are those of `tests/zoo/pipelines`, with as many layers of text as
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
+from unittest import mock
 
 from latentloom.pipelines.values import to_plain
 
@@ -36,6 +38,8 @@ class TinyRow:
     steps: int = STEPS
     passes: int = STEPS
     """How many steps are told of these."""
+    references: int = 0
+    """How many pictures it looks at beside the prompt, each of another size."""
     call: dict[str, Any] = field(default_factory=dict[str, Any])
     """What else the classic call takes."""
     stock: str = ""
@@ -50,7 +54,9 @@ def request_of(model: dict[str, Any], row: TinyRow) -> dict[str, Any]:
     from latentloom.pipelines import stages
 
     negative = NEGATIVE if row.guidance > 1 else ""
-    text = {"prompt": PROMPT, "negative_prompt": negative, "text_length": row.text_length}
+    text: dict[str, Any] = {"prompt": PROMPT, "negative_prompt": negative, "text_length": row.text_length}
+    if row.references:
+        text["references"] = {"pictures": list(map(tensor_of, references(row)))}
     canvas = {"family": model["family"], "width": row.width, "height": row.height, "frames": row.frames}
     return {
         "model": model,
@@ -61,6 +67,46 @@ def request_of(model: dict[str, Any], row: TinyRow) -> dict[str, Any]:
         "guidance": row.guidance,
         "distilled_guidance": row.distilled,
     }
+
+
+def references(row: TinyRow) -> list[Any]:
+    """PIL pictures of at least 64 pixels a side, the least that a model looks at."""
+    from zoo.pipelines.tiny import picture
+
+    return [picture(width, 64, seed=width) for width in (64, 112)[: row.references]]
+
+
+@contextlib.contextmanager
+def small_references() -> Iterator[None]:
+    """Within it, what diffusers scales to 1024 x 1024 pixels (Qwen-Image, Kontext) it scales to about 102 x 102."""
+    kontext = importlib.import_module("diffusers.pipelines.flux.pipeline_flux_kontext")
+    modules = [
+        importlib.import_module(f"diffusers.{name}")
+        for name in (
+            *(f"modular_pipelines.{family}.encoders" for family in ("qwenimage", "qwenimage21")),
+            *(f"pipelines.qwenimage.pipeline_qwenimage_{name}" for name in ("edit", "edit_plus")),
+            "pipelines.qwenimage21.pipeline_qwenimage21",
+        )
+    ]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(kontext, "PREFERRED_KONTEXT_RESOLUTIONS", [(96, 96), (128, 80)]))
+        for module in modules:
+            stack.enter_context(
+                mock.patch.object(module, "calculate_dimensions", _smaller(module.calculate_dimensions))
+            )
+        yield
+
+
+def _smaller(calculate: Callable[[float, float], Any]) -> Callable[[float, float], Any]:
+    return lambda area, ratio: calculate(area / 100, ratio)
+
+
+def tensor_of(picture: Any) -> Any:
+    """H W C in 0..1."""
+    import numpy as np
+    import torch
+
+    return torch.from_numpy(np.array(picture)).float() / 255
 
 
 def z_image(*, shift: float) -> Any:
@@ -152,7 +198,18 @@ def qwen_image_21(*, levels: list[float] | None = None) -> Any:
 
     from zoo.pipelines.qwen_image import qwen21
 
-    return QwenImage21Pipeline(**qwen21().components, sample_sigmas=levels)
+    return QwenImage21Pipeline(**qwen21(most=4).components, sample_sigmas=levels)
+
+
+def qwen_image_edit(pipeline: str, **config: bool) -> Any:
+    import diffusers
+
+    from support.tiny_parts import qwen_processor
+    from zoo.pipelines.qwen_image import parts
+
+    made = parts(**config)
+    vae = diffusers.AutoencoderKLQwenImage(base_dim=8, z_dim=16, dim_mult=[1, 1, 2, 2], num_res_blocks=1)
+    return getattr(diffusers, pipeline)(**made, vae=vae, processor=qwen_processor(made["tokenizer"]))
 
 
 def hunyuan_video_15() -> Any:
@@ -250,6 +307,9 @@ TINY_ROWS: dict[str, TinyRow] = {
     "z_image": TinyRow(make=lambda: z_image(shift=6.0), guidance=4.0, close=3e-5),
     "z_image_turbo": TinyRow(make=lambda: z_image(shift=3.0)),
     "krea_2": TinyRow(make=lambda: krea_2(is_distilled=False), guidance=4.5),
+    "flux_kontext": TinyRow(
+        make=lambda: of_zoo("flux", "FluxKontextPipeline"), distilled=2.5, call={"max_area": 80 * 48}
+    ),
     "flux_2": TinyRow(make=flux_2, distilled=3.0, text_length=256, close=1e-5),
     "flux_2_klein": TinyRow(make=lambda: flux_2_klein(is_distilled=True)),
     "flux_2_klein_base": TinyRow(make=lambda: flux_2_klein(is_distilled=False), guidance=4.0),
@@ -271,6 +331,20 @@ TINY_ROWS: dict[str, TinyRow] = {
         width=160,
         height=96,
     ),
+    "qwen_image_edit_plus": TinyRow(
+        make=lambda: qwen_image_edit("QwenImageEditPlusPipeline", zero_cond_t=True),
+        guidance=3.0,
+        scale="true_cfg_scale",
+        text_length=1024,
+        references=2,
+    ),
+    "qwen_image_edit": TinyRow(
+        make=lambda: qwen_image_edit("QwenImageEditPipeline"),
+        guidance=3.0,
+        scale="true_cfg_scale",
+        text_length=1024,
+        references=1,
+    ),
     "hunyuan_video_15": TinyRow(
         make=lambda: of_zoo("hunyuan", "HunyuanVideo15Pipeline"), guidance=3.0, text_length=1000, frames=5
     ),
@@ -287,3 +361,9 @@ TINY_ROWS: dict[str, TinyRow] = {
     "minimax_h3": TinyRow(make=minimax_h3, text_length=0, frames=124, width=48, height=32, steps=3),
     "krea_2_turbo": TinyRow(make=lambda: krea_2(is_distilled=True)),
 }
+LOOKING = {
+    **{"flux_2": 1, "flux_2_klein": 2, "flux_2_klein_base": 2, "flux_3": 1, "flux_3_distilled": 2},
+    **{"flux_kontext": 1, "qwen_image_21": 2, "qwen_image_21_turbo": 1},
+}
+EDITS = {name: replace(TINY_ROWS[name], references=count) for name, count in LOOKING.items()}
+"""Runs of models that may look at pictures, or not, with some."""

@@ -16,7 +16,7 @@ from ..contract.shown import PlanNode, PlanView
 from ..settings import Settings
 from .devices import accelerators, asked_place, devices_now
 
-NOTHING = "this workflow denoises nothing, so no plan is needed; add a Denoise node"
+NOTHING = "this workflow denoises nothing, so no plan is needed; add a Denoise node or Run Pipeline"
 
 
 def plan_view(graph: Graph, overrides: Mapping[str, Any], *, devices: str, plan: str, settings: Settings) -> PlanView:

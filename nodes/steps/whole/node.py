@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from ....parallel.progress import SILENT, Progress
 from ....pipelines.signatures.table import class_names, signature_of
-from ....pipelines.values import Audio, Image, Model, Video
+from ....pipelines.values import Audio, Image, Video
 from ...files.workspace import HERE, Workspace
 from ...graph.choosing import ARGUMENTS, Chooser
 from ...graph.spec import MAX_SEED, VALUE_TYPES, InputSpec, NodeSpec, Socket, read_spec
 from ..arguments import checked
 from ..models import remedies
-from ..planning import named_plan, spread
-from .sockets import TYPES, arguments_of, input_of, inputs_of, outputs_of, values_of, why_not
+from ..planning import spread
+from .model import BOBBIN, adapted, index_of, whole_denoises, whole_fingerprint, whole_model
+from .sockets import TYPES, arguments_of, input_of, inputs_of, outputs_of, tell_size, values_of, why_not
 
 AUTO = "auto"
 """The class that the model folder names."""
-BOBBIN = "builtin:bobbin"
 PROMPTS = ("prompt", "negative_prompt")
+LORAS = ("loras", "lora_scales")
+"""Sockets of the classes that take LoRAs."""
 
 
 @checked
 def run_pipeline(
     source: Annotated[
-        str, Socket(widget="model", help="A folder, a hub id fetched by `latentloom models pull`, or builtin:bobbin")
+        str,
+        Socket(
+            widget="model",
+            help="builtin:bobbin, a folder, FILE.safetensors@BASE, or a hub id fetched by `latentloom models pull`",
+        ),
     ] = BOBBIN,
     *,
     pipeline: Annotated[str, Socket(help="The class, which decides the sockets; auto is the folder's own")] = AUTO,
+    loras: Annotated[Sequence[str], Socket(help="LoRAs, .safetensors files, in order", advanced=True)] = (),
+    lora_scales: Annotated[
+        Sequence[float], Socket(min=-10, max=10, help="A number for each LoRA; empty is 1, as trained", advanced=True)
+    ] = (),
     seed: Annotated[int, Socket(widget="seed", min=0, max=MAX_SEED)] = 0,
     revision: Annotated[str, Socket(help="Branch, tag or commit of a hub id", advanced=True)] = "",
     dtype: Annotated[
@@ -49,10 +59,17 @@ def run_pipeline(
     With several devices, each is a rank; `latentloom run --devices` and `--plan` take precedence. From Python, what the
     class takes is given by name, and what it does not give is None.
     """
+    from ....pipelines.place import read_plan
+
     found = find({"source": source, "revision": revision, "pipeline": pipeline}, workspace)
     signature = signature_of(str(found.get("pipeline", pipeline)))
     arguments = arguments_of(signature, inputs)
+    if loras and not signature.takes_loras:
+        raise ValueError(f"{signature.name} takes no LoRAs; leave loras out")
+    if not (devices or workspace.place.devices) and (named := read_plan(plan)) not in ("", "auto"):
+        raise ValueError(f"plan is {named}, but devices is empty; name devices for it, such as cpu*2, or take auto")
     model = whole_model(source, revision, dtype, device, workspace)
+    model = adapted(model, loras, lora_scales, workspace)
     if devices or workspace.place.devices:
         model = spread(model, devices, plan, workspace=workspace)
     from torch import Generator
@@ -61,41 +78,37 @@ def run_pipeline(
 
     fixed = {"generator": Generator().manual_seed(seed), "output_type": "np"}
     made = placement.run_whole(model, signature, {**arguments, **fixed}, progress)
-    return values_of(signature, made, arguments)
-
-
-def whole_model(source: str, revision: str, dtype: Any, device: str, workspace: Workspace) -> Model:
-    """The model of any class, described: nothing is loaded."""
-    from ....pipelines.models.describe import describe_whole
-
-    place = workspace.place
-    with remedies(workspace):
-        return describe_whole(
-            source,
-            revision=revision,
-            dtype=dtype,
-            device=place.devices[0] if place.devices else device,
-            roots=workspace.roots,
-            is_here=not place.cluster,
-        )
+    values = values_of(signature, made, arguments)
+    tell_size(signature.name, arguments, values[:2])
+    return values
 
 
 def find(values: Mapping[str, Any], workspace: Workspace) -> Mapping[str, Any]:
     """The class that the model's folder names, where it is asked for. Reads model_index.json."""
     if values.get("pipeline", AUTO) != AUTO:
         return {}
-    from ....pipelines.models.folder import read_allowed_index
-    from ....pipelines.models.source import resolve_source
-
     try:
         with remedies(workspace):
-            source, revision = str(values.get("source", BOBBIN)), str(values.get("revision", ""))
-            found = resolve_source(source, revision=revision, roots=workspace.roots)
-            roots = workspace.roots if found.kind == "folder" else None
-            return {"pipeline": read_allowed_index(found.folder, roots=roots)["_class_name"]}
+            source, index = index_of(values, workspace)
+            if index["_class_name"] not in class_names():
+                raise ValueError(
+                    f"{source[:300]} is a {index['_class_name'][:100]}, which is no class that is run whole"
+                )
+            return {"pipeline": index["_class_name"]}
     except ValueError as error:
         words = "pipeline is auto, which is the class that the model's folder names, but"
         raise ValueError(f"{words} {error}; or write the class") from None
+
+
+def why_no_fit(values: Mapping[str, Any], workspace: Workspace) -> str:
+    """Why the model's folder makes no pipeline of the class that is written; "" where it may, or is not here."""
+    try:
+        source, index = index_of(values, workspace)
+    except ValueError:
+        return ""
+    name = str(values.get("pipeline", AUTO))
+    why = signature_of(name).why_not_of(index) if name in class_names() else ""
+    return why and f"{source[:300]} makes no {name}: {why}"
 
 
 def choose(values: Mapping[str, Any]) -> NodeSpec | None:
@@ -107,7 +120,8 @@ def choose(values: Mapping[str, Any]) -> NodeSpec | None:
 @functools.cache
 def _spec(name: str) -> NodeSpec:
     signature, base = signature_of(name), base_spec()
-    sockets = [*base.inputs, *inputs_of(signature)]
+    lora_sockets = [each for each in _own_spec().inputs if each.name in LORAS and signature.takes_loras]
+    sockets = [*base.inputs, *lora_sockets, *inputs_of(signature)]
     outputs = tuple(outputs_of(signature).values())
     names = [output.name for output in outputs]
 
@@ -122,28 +136,39 @@ def _spec(name: str) -> NodeSpec:
         outputs=outputs,
         call=call,
         chooser=None,
+        chosen=name,
     )
 
 
 @functools.cache
 def base_spec() -> NodeSpec:
     """The node with the sockets that it has for every class."""
-    spec = read_spec(
+    spec = _own_spec()
+    classes = tuple(name for name in class_names() if not why_not(signature_of(name)))
+    inputs = tuple(
+        dataclasses.replace(each, type="choice", choices=(AUTO, *classes)) if each.name == "pipeline" else each
+        for each in spec.inputs
+        if each.name not in LORAS
+    )
+    return dataclasses.replace(spec, inputs=inputs)
+
+
+@functools.cache
+def _own_spec() -> NodeSpec:
+    """As its function says."""
+    return read_spec(
         run_pipeline,
         title="Run Pipeline",
         category="model",
         uses_device=True,
         fingerprint=whole_fingerprint,
+        denoises=whole_denoises,
         takes_more=True,
-        chooser=Chooser(by=("source", "revision", "pipeline"), choose=choose, find=find, fixed=tuple(_fixed())),
+        chooser=Chooser(
+            by=("source", "revision", "pipeline"), choose=choose, find=find, fits=why_no_fit, fixed=tuple(_fixed())
+        ),
         id="LoomRunPipeline",
     )
-    classes = tuple(name for name in class_names() if not why_not(signature_of(name)))
-    inputs = tuple(
-        dataclasses.replace(each, type="choice", choices=(AUTO, *classes)) if each.name == "pipeline" else each
-        for each in spec.inputs
-    )
-    return dataclasses.replace(spec, inputs=inputs)
 
 
 def _fixed() -> list[InputSpec]:
@@ -161,11 +186,3 @@ def _fixed() -> list[InputSpec]:
     )
     named = [dataclasses.replace(each, required=False, advanced=True) for each in wires]
     return [*prompts, *sorted(named, key=lambda socket: socket.name), rest]
-
-
-def whole_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
-    """What the model's files say now, and on which kind of device they would run; not on how many."""
-    source, revision, dtype, device = (inputs[name] for name in ("source", "revision", "dtype", "device"))
-    model = whole_model(source, revision, dtype, device, workspace)
-    kind = model.device.partition(":")[0]
-    return f"{model.fingerprint} {kind} {model.dtype} {model.folder} {model.source} {named_plan(workspace)}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ....pipelines.signatures.table import Kind, Output, Parameter, Signature
@@ -15,6 +16,7 @@ from ..arguments import argument
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
+logger = logging.getLogger("latentloom")
 TYPES: dict[Kind, str] = {
     "text": "string",
     "number": "float",
@@ -26,6 +28,9 @@ TYPES: dict[Kind, str] = {
     "integers": "list[int]",
     "picture": "Image",
     "pictures": "Image",
+    "mask": "Mask",
+    "conditions": "Image",
+    "references": "Video",
     "video": "Video",
     "audio": "Audio",
     "json": "string",
@@ -45,18 +50,23 @@ LONG_TEXTS = ("prompt", "lyrics", "instruction")
 HELP = {
     "picture": "A batch gives several pictures",
     "pictures": "A batch gives several pictures",
+    "mask": "White is painted; a batch gives several masks",
+    "conditions": "Pictures that the video shows at places of it",
+    "references": "One clip",
     "video": "One clip",
     "audio": "One sound, at any rate",
     "json": "JSON; empty is the pipeline's own",
 }
 """By kind."""
+PLACE, STRENGTH = "_index", "_strength"
+"""How the sockets beside one of conditions end."""
 
 
 def inputs_of(signature: Signature) -> list[InputSpec]:
     """Raises `ValueError` for a class that needs what no socket can give, or gives nothing that can be shown."""
     if why := why_not(signature):
         raise ValueError(f"{why}; call it from Python: latentloom.Pool(...).spread(...)")
-    return [input_of(each) for each in signature.parameters if _type(each)]
+    return [socket for each in signature.parameters if _type(each) for socket in (input_of(each), *_beside(each))]
 
 
 def why_not(signature: Signature) -> str:
@@ -88,6 +98,23 @@ def input_of(parameter: Parameter) -> InputSpec:
     )
 
 
+def _beside(parameter: Parameter) -> list[InputSpec]:
+    """Of conditions: where they hold, and how strongly."""
+    if parameter.kind not in ("conditions", "references"):
+        return []
+    many: Any = {"required": False, "default": (), "advanced": parameter.is_advanced}
+    place = InputSpec(
+        name=parameter.name + PLACE,
+        type="list[int]",
+        help="The frame of each picture, -1 the last; LTX-2 counts latent frames; empty is the first for all",
+        **many,
+    )
+    strength = InputSpec(
+        name=parameter.name + STRENGTH, type="list[float]", min=0, max=1, help="Of each; empty is 1", **many
+    )
+    return [place, strength] if parameter.kind == "conditions" else [strength]
+
+
 def outputs_of(signature: Signature) -> dict[Output, OutputSpec]:
     return {each: OutputSpec(name=each, type=SHOWN[each].__name__) for each in SHOWN if each in signature.outputs}
 
@@ -104,9 +131,44 @@ def arguments_of(signature: Signature, inputs: Mapping[str, Any]) -> dict[str, A
     given = {name: argument(sockets[name], value) for name, value in inputs.items()}
     if missing := next((s.name for s in sockets.values() if s.required and given.get(s.name) is None), ""):
         raise ValueError(f"{signature.name} needs {missing}; give it")
-    kinds: dict[str, Kind] = {each.name: each.kind for each in signature.parameters}
-    found = {name: _argument(kinds[name], value) for name, value in given.items()}
+    clips = {name: clip for name, clip in given.items() if isinstance(clip, Video)}
+    rates = {rate: clip.fps for name, clip in clips.items() if (rate := f"{name}_fps") in sockets}
+    given |= {name: fps for name, fps in rates.items() if given.get(name) is None}
+    found = {
+        each.name: _conditions(each, given)
+        if each.kind in ("conditions", "references")
+        else _argument(each.kind, given.get(each.name))
+        for each in signature.parameters
+    }
+    for each in signature.parameters:
+        if each.kind == "mask" and found[each.name] is not None and isinstance(found.get("video"), list):
+            found[each.name] = _for_each_frame(found[each.name], len(found["video"]))
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _for_each_frame(masks: Any, num_frames: int) -> list[Any]:
+    """One mask holds for the whole clip."""
+    return masks if isinstance(masks, list) else [masks] * num_frames
+
+
+def _conditions(parameter: Parameter, given: Mapping[str, Any]) -> Any:
+    """What `pipelines.signatures.conditions` reads: frames, each with its place and its strength."""
+    name, value = parameter.name, given.get(parameter.name)
+    if value is None:
+        return None
+    from ....pipelines.whole.shown import frames_of, pictures_of
+
+    frames = pictures_of(value) if parameter.kind == "conditions" else [frames_of(value)]
+    rows: dict[str, list[Any]] = {}
+    for end, usual in ((PLACE, 0), (STRENGTH, 1.0)):
+        rows[end] = list(given.get(name + end) or [usual] * len(frames))
+        if len(rows[end]) != len(frames):
+            counts = f"{name} are {len(frames)} and {name + end} {len(rows[end])}"
+            raise ValueError(f"{counts}; give one for each, or none")
+    return [
+        {"frames": each, "index": index, "strength": strength}
+        for each, index, strength in zip(frames, rows[PLACE], rows[STRENGTH], strict=True)
+    ]
 
 
 def _argument(kind: Kind, value: Any) -> Any:
@@ -117,14 +179,14 @@ def _argument(kind: Kind, value: Any) -> Any:
         return value if not isinstance(value, str) else json.loads(value) if value.strip() else None
     if kind in ("texts", "numbers", "integers"):
         return list(value)
-    if kind not in ("picture", "pictures", "video"):
+    if kind not in ("picture", "pictures", "mask", "video"):
         return value
     from ....pipelines.whole.shown import frames_of, pictures_of
 
     if kind == "video":
         return frames_of(value)
     pictures: list[Picture] = pictures_of(value)
-    return pictures[0] if kind == "picture" and len(pictures) == 1 else pictures
+    return pictures if kind == "pictures" or len(pictures) > 1 else pictures[0]
 
 
 def values_of(signature: Signature, found: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -139,6 +201,18 @@ def values_of(signature: Signature, found: Mapping[str, Any], arguments: Mapping
         return image, video, None
     is_one = signature.outputs["audio"] == "sound"  # of Cosmos 3
     return image, video, audio_of(sound, found[RATE], is_one=is_one)
+
+
+def tell_size(name: str, arguments: Mapping[str, Any], shown: Sequence[Any]) -> None:
+    """Most pipelines round sizes and lengths to what they can paint without a word: it is logged."""
+    pixels = next((each.pixels for each in shown if each is not None), None)
+    if pixels is None:
+        return
+    made = dict(zip(("width", "height", "num_frames"), (*pixels.shape[-2:-4:-1], pixels.shape[1]), strict=True))
+    for size, number in made.items():
+        asked = arguments.get(size, number)
+        if (size != "num_frames" or pixels.ndim == 5) and asked != number:
+            logger.warning("%s made %s %s, where %s was asked for", name, size, number, asked)
 
 
 def _fps(signature: Signature, arguments: Mapping[str, Any]) -> float:

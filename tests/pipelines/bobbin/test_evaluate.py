@@ -14,7 +14,7 @@ from latentloom.pipelines.bobbin.training.world.render import render
 from latentloom.pipelines.bobbin.training.world.scene import Scene, Thing
 from latentloom.pipelines.bobbin.training.world.wording import caption
 
-NUMS = {1: 2, 2: 2, 3: 1}
+NUMS = {1: 1, 2: 1, 3: 1}
 RED_CUBE = Scene(things=(Thing(colour="red", shape="cube", material="matte"),))
 
 

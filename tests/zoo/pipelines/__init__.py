@@ -6,6 +6,7 @@ cosmos.py: Cosmos 1 to 3, and Kandinsky 5 and 6.
 flux.py: FLUX.1 and what is made from it (VisualCloze, Chroma), and FLUX.2.
 hunyuan.py: HunyuanVideo, HunyuanVideo 1.5, FramePack, and HunyuanImage.
 ltx.py: LTX, and LTX-2 with sound.
+minimax.py: Families of MiniMax: H3, whose videos have sound, with a transformer for references of its own.
 other.py: Families of one or two pipelines: AuraFlow, Bria, DiT, PixArt, PRX, and the first HunyuanDiT and Lumina.
 other_image.py: ERNIE-Image, GLM-Image, Ideogram 4 and OmniGen.
 other_video.py: CogVideoX, Mochi, Allegro, Latte, EasyAnimate and Motif-Video.
@@ -21,6 +22,7 @@ z_image.py: Z-Image with ControlNet and Omni, Lumina 2, Ovis-Image and LongCat-I
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +40,7 @@ NAMES = (
     "flux",
     "hunyuan",
     "ltx",
+    "minimax",
     "other",
     "other_image",
     "other_video",
@@ -63,3 +66,11 @@ def __getattr__(name: str) -> Any:
     }
     globals().update(tables)
     return tables[name]
+
+
+def tiny_of(row: str) -> Tiny:
+    """One row, for which no modules are imported but those that name its class."""
+    files = {each: Path(__file__).with_name(f"{each}.py") for each in NAMES}
+    naming = (each for each, file in files.items() if row.partition(":")[0] in file.read_text())
+    tables = (importlib.import_module(f"{__name__}.{each}").TINY for each in naming)
+    return next(table[row] for table in tables if row in table)

@@ -71,7 +71,8 @@ def parts(**config: bool) -> dict[str, Any]:
     }
 
 
-def qwen21() -> Any:
+def qwen21(*, most: int = 3) -> Any:
+    """A picture becomes at most `most` x `most` tokens of text."""
     tokenizer = chat_tokenizer()
     vae = AutoencoderKLQwenImage21(base_dim=8, decoder_base_dim=8, dim_mult=[1, 1, 1, 2, 2], num_res_blocks=1)
     transformer = QwenImage21Transformer2DModel(
@@ -81,7 +82,7 @@ def qwen21() -> Any:
         scheduler=euler(dynamic=True),
         vae=vae,
         text_encoder=qwen3_vl(tokenizer, Qwen3VLForConditionalGeneration),
-        processor=qwen_processor(tokenizer, Qwen3VLProcessor, patch=16, most=3),
+        processor=qwen_processor(tokenizer, Qwen3VLProcessor, patch=16, most=most),
         transformer=transformer,
     )
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from diffusers import DiffusionPipeline
+from diffusers import DiffusionPipeline, ModularPipeline
 from PIL import Image
 
+from latentloom.pipelines.whole.assembled import without_bars
 from support.tiny_parts import fill
 
 
@@ -19,7 +21,7 @@ from support.tiny_parts import fill
 class Tiny:
     """A tiny pipeline. `call` gives its arguments, without `generator` and `output_type`: small sizes, four steps."""
 
-    make: Callable[[], DiffusionPipeline]
+    make: Callable[[], DiffusionPipeline | ModularPipeline]
     call: Callable[[], dict[str, Any]]
     branches: int = 1
     """Of guidance in a step of this call, which `cfg=2` may share out: rows of a doubled batch, or calls."""
@@ -31,7 +33,7 @@ class Tiny:
     """Words by which plans that split tokens are refused in its first run; empty where they are not."""
 
 
-def build(tiny: Tiny) -> DiffusionPipeline:
+def build(tiny: Tiny) -> Any:
     """The pipeline in fp32 on the CPU, its parts in eval mode: the same weights each time."""
     with torch.random.fork_rng(), warnings.catch_warnings(action="ignore", category=FutureWarning):  # of diffusers' own
         torch.manual_seed(0)
@@ -40,8 +42,14 @@ def build(tiny: Tiny) -> DiffusionPipeline:
     for part in pipeline.components.values():
         if isinstance(part, torch.nn.Module):
             part.eval()
-    pipeline.set_progress_bar_config(disable=True)
+    without_bars(pipeline)
     return pipeline
+
+
+def save(pipeline: Any, folder: Path) -> None:
+    """As diffusers does; a modular pipeline's index then names this folder as the place of each component."""
+    options = {"overwrite_modular_index": True} if isinstance(pipeline, ModularPipeline) else {}
+    pipeline.save_pretrained(str(folder), **options)
 
 
 def picture(width: int = 48, height: int = 48, *, seed: int = 0) -> Image.Image:

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EMPTY_CATALOG } from "../src/graph/catalog";
-import { setInput } from "../src/graph/edits";
+import { addNode, setInput } from "../src/graph/edits";
 import { sourceOf } from "../src/graph/values";
 import { lanesOf } from "../src/panels/lanes/timeline";
 import { found, foldersOf } from "../src/panels/library/folders";
@@ -70,6 +70,15 @@ test("a plan that a param sets is changed there", () => {
   const changed = withPlan(graph, PLANNED, { node: "denoise", plan: "ulysses=3", devices: "cpu*3" });
   assert.deepEqual(changed.nodes[node], graph.nodes[node]);
   assert.deepEqual([changed.params.plan?.default, changed.params.devices?.default], ["ulysses=3", "cpu*3"]);
+});
+
+test("a node that has a plan of its own gets it itself", () => {
+  const whole = spec("LoomRunPipeline", [input("devices", "string"), input("plan", "string")], { image: "Image" });
+  const catalog: Catalog = { ...PLANNED, nodes: [...PLANNED.nodes, whole] };
+  const graph = addNode(toyGraph(), { name: "run", spec: whole, at: [0, 0] });
+  const changed = withPlan(graph, catalog, { node: "run", plan: "cfg=2", devices: "cpu*2" });
+  assert.deepEqual(changed.nodes.run?.inputs, { plan: "cfg=2", devices: "cpu*2" });
+  assert.equal(Object.keys(changed.nodes).length, Object.keys(graph.nodes).length);
 });
 
 test("where no plan can be placed the graph stays as it is", () => {

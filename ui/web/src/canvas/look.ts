@@ -13,6 +13,7 @@ const KNOWN: Record<string, Look> = {
   Conditioning: { tone: 1, shape: "diamond" },
   Latents: { tone: 2, shape: "hexagon" },
   Image: { tone: 3, shape: "circle" },
+  References: { tone: 3, shape: "diamond" },
   Mask: { tone: 11, shape: "circle" },
   Video: { tone: 4, shape: "triangle" },
   Audio: { tone: 11, shape: "diamond" },

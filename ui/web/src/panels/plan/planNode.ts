@@ -30,14 +30,14 @@ export function planNodeOf(graph: EditorGraph, node: string): string {
   return "";
 }
 
-/** The graph with the plan in it; the graph itself where the node has no model or plans cannot be placed. */
+/** The graph with the plan in it, at the node where that has such inputs; the graph itself where the node has no model or plans cannot be placed. */
 export function withPlan(
   graph: EditorGraph,
   catalog: Catalog,
   { node, plan, devices }: ChosenPlan,
   sizeOf: SizeOf = () => [0, 0],
 ): EditorGraph {
-  const placed = planNodeOf(graph, node);
+  const placed = hasPlan(graph, catalog, node) ? node : planNodeOf(graph, node);
   if (placed) return setValue(setValue(graph, placed, "plan", plan), placed, "devices", devices);
   const spec = specOf(catalog, PLAN_TYPE);
   const source = sourceOf(graph, `${node}.model`) ?? `${node}.model`;
@@ -52,6 +52,11 @@ export function withPlan(
   );
   const users = inputs.filter(({ user, socket }) => sourceOf(graph, `${user}.${socket}`) === source);
   return users.reduce((next, { user, socket }) => setInput(next, user, socket, { from: `${name}.model` }), added);
+}
+
+function hasPlan(graph: EditorGraph, catalog: Catalog, node: string): boolean {
+  const inputs = specOf(catalog, own(graph.nodes, node)?.type ?? "")?.inputs ?? [];
+  return ["plan", "devices"].every((name) => inputs.some((input) => input.name === name));
 }
 
 /** Where a param sets the input, the param has the new value. */

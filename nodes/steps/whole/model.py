@@ -1,0 +1,90 @@
+"""Which model Run Pipeline runs and where: described with its LoRAs, named for the cache, and told before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ....pipelines.signatures.table import SCALES, signature_of
+from ....pipelines.values import Model
+from ...files.workspace import Workspace
+from ...graph.sketch import Denoising, Given
+from ..models import remedies, with_lora
+from ..planning import named_plan, sketch_of_spread
+
+BOBBIN = "builtin:bobbin"
+
+
+def whole_model(source: str, revision: str, dtype: Any, device: str, workspace: Workspace) -> Model:
+    """The model of any class, described: nothing is loaded."""
+    from ....pipelines.models.describe import describe_whole
+
+    place = workspace.place
+    with remedies(workspace):
+        return describe_whole(
+            source,
+            revision=revision,
+            dtype=dtype,
+            device=place.devices[0] if place.devices else device,
+            roots=workspace.roots,
+            is_here=not place.cluster,
+        )
+
+
+def index_of(values: Mapping[str, Any], workspace: Workspace) -> tuple[str, Mapping[str, Any]]:
+    """The source among these inputs, and what its model_index.json says. Raises `ValueError`."""
+    from ....pipelines.models.describe import check_checkpoint
+    from ....pipelines.models.folder import components_of, read_allowed_index
+    from ....pipelines.models.source import resolve_source
+
+    source, revision = str(values.get("source", BOBBIN)), str(values.get("revision", ""))
+    found = resolve_source(source, revision=revision, roots=workspace.roots)
+    index = read_allowed_index(found.folder, roots=workspace.roots if found.is_local else None)
+    if found.file is not None:
+        check_checkpoint(found.file, components_of(index))
+    return source, index
+
+
+def adapted(model: Model, loras: Sequence[str], scales: Sequence[float], workspace: Workspace) -> Model:
+    """The model with LoRAs on top, whose files are read for their hashes."""
+    from ....pipelines.models.describe import add_lora
+
+    if scales and len(scales) != len(loras):
+        raise ValueError(f"loras are {len(loras)} and lora_scales {len(scales)}; give one for each, or none")
+    for path, scale in zip(loras, scales or [1.0] * len(loras), strict=True):
+        model = add_lora(model, str(workspace.input_path(path, socket="loras")), scale, roots=workspace.roots)
+    return model
+
+
+def whole_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
+    """What the files of the model and its LoRAs say now, and on which kind of device it would run; not on how many."""
+    source, revision, dtype, device = (inputs[name] for name in ("source", "revision", "dtype", "device"))
+    model = whole_model(source, revision, dtype, device, workspace)
+    model = adapted(model, inputs.get("loras") or (), (), workspace)
+    kind = model.device.partition(":")[0]
+    loras = "".join(f" {lora.path} {lora.sha256}" for lora in model.loras)
+    return f"{model.fingerprint} {kind} {model.dtype} {model.folder} {model.source} {named_plan(workspace)}{loras}"
+
+
+def whole_denoises(given: Given) -> Denoising:
+    """The denoise that the pipeline would do; what its steps take besides its weights is known when it runs."""
+    from ....pipelines.models.describe import describe_whole, pick_device
+
+    place, device = given.workspace.place, str(given.value("device"))
+    with remedies(given.workspace):
+        model = describe_whole(
+            given.value("source"),
+            revision=given.value("revision"),
+            dtype=given.value("dtype"),
+            device=place.devices[0] if place.devices else pick_device(device, accelerators=given.accelerators),
+            roots=given.workspace.roots,
+            is_here=False,
+        )
+    signature = signature_of(str(given.value("pipeline")))
+    if place.devices or given.value("devices"):
+        model = sketch_of_spread(model, given)
+    for path in given.value("loras") if signature.takes_loras else ():
+        model = with_lora(model, path, given.workspace)
+    asked: dict[str, Any] = {name: given.number(name) for name in SCALES if given.has(name)}
+    told = {"negative_prompt": ""} if given.has("negative_prompt") else {}
+    return Denoising(model=model, pipeline=signature.name, latents=None, guidance=signature.guidance(asked | told))

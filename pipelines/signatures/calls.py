@@ -1,0 +1,96 @@
+"""What a pipeline class of diffusers is called with and gives, classic or modular: from its signature or its blocks.
+
+A modular pipeline is its default blocks here. They know workflows (a picture is given, or none): a call takes what one
+of them takes that none of its own blocks makes, and must have what all of them must.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MADE_OF = {
+    "references": {
+        "reference_images": "list[PIL.Image.Image]",
+        "reference_video": "list[PIL.Image.Image]",
+        "reference_video_fps": "float",
+        "reference_audio": "torch.Tensor",
+    }
+}
+"""Parameters that take objects of diffusers', and what stands for them: what these are made of (`whole.modular`)."""
+REWRITERS = ("prompt_upsampler",)
+"""Blocks that rewrite the prompt by a language model, and the components that these are: a folder may lack them."""
+GUIDANCE = "guidance_scale"
+"""The call of a pipeline with a guider has no such parameter: its guider has, and is told."""
+
+
+def is_modular(kind: type) -> bool:
+    """Whether it is a subclass of diffusers' ModularPipeline, which is not imported for it."""
+    return hasattr(kind, "default_blocks_name")
+
+
+def blocks_of(kind: Any) -> Any:
+    """Its default blocks; do not change them."""
+    return _blocks(kind.default_blocks_name)
+
+
+@functools.cache
+def _blocks(name: str) -> Any:
+    import diffusers
+
+    return getattr(diffusers, name)()
+
+
+def workflows_of(kind: Any) -> list[Any]:
+    """The blocks that run, of each of its workflows."""
+    blocks = blocks_of(kind)
+    return [blocks.get_workflow(name) for name in getattr(blocks, "_workflow_map", None) or ()] or [blocks]
+
+
+def parameters_of(kind: Any) -> Mapping[str, inspect.Parameter]:
+    """What its call takes, by name."""
+    if is_modular(kind):
+        return {each.name: each for each in _parameters(kind)}
+    return dict(list(inspect.signature(kind.__call__).parameters.items())[1:])
+
+
+def _parameters(kind: Any) -> Iterator[inspect.Parameter]:
+    flows = [{each.name: each for each in flow.inputs} for flow in workflows_of(kind)]
+    for each in blocks_of(kind).inputs:
+        if each.name is None or not any(each.name in flow for flow in flows):
+            continue
+        if each.name in MADE_OF:
+            yield from (_parameter(name, hint, None) for name, hint in MADE_OF[each.name].items())
+            continue
+        is_required = all(each.name in flow and flow[each.name].required for flow in flows)
+        no_default = is_required and each.default is None
+        yield _parameter(each.name, each.type_hint, inspect.Parameter.empty if no_default else each.default)
+    if "guider" in (specs := specs_of(kind)):
+        yield _parameter(GUIDANCE, "float", (specs["guider"].config or {}).get(GUIDANCE))
+
+
+def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=hint)
+
+
+def results_of(kind: Any) -> tuple[str, ...]:
+    """What a modular pipeline gives, by name."""
+    return tuple(each.name for each in blocks_of(kind).outputs)
+
+
+def specs_of(kind: Any) -> dict[str, Any]:
+    """The components of a modular pipeline, as diffusers describes them."""
+    return {each.name: each for each in blocks_of(kind).expected_components}
+
+
+def parts_of(kind: Any) -> tuple[str, ...]:
+    """The components that every call of a modular pipeline needs and none of its blocks makes."""
+    needs = [
+        {each.name for each in flow.expected_components if each.default_creation_method == "from_pretrained"}
+        for flow in workflows_of(kind)
+    ]
+    return tuple(
+        name for name in specs_of(kind) if all(name in each for each in needs) and not name.startswith(REWRITERS)
+    )
