@@ -50,6 +50,8 @@ def run(
     handle = parts.get("handle")
     if handle is not None:
         parts = {**parts, **{name: handle.guider(parts[name]) for name in ("guider", "guider_2") if name in parts}}
+        if "audio_guider" in parts:
+            parts = {**parts, "audio_guider": handle.guider_beside(parts["audio_guider"], parts["guider"])}
     pipeline = _pipeline(block, parts)
     if getattr(parts.get("scheduler"), "order", 1) > 1 and "num_inference_steps" in inputs:
         _count_steps(pipeline, steps=inputs["num_inference_steps"], strength=inputs.get("strength", 1.0))
@@ -171,6 +173,9 @@ def _nested(block: ModularPipelineBlocks) -> Iterator[ModularPipelineBlocks]:
 
 def _estimate(scheduler: Any, state: Any) -> Callable[[], Tensor]:
     """The finished latents as these foretell them: a flow's straight line from here to no noise."""
+    foretold = getattr(state, "noise_pred_video", None)
+    if foretold is not None:  # LTX-2's guiders combine finished latents
+        return lambda: foretold
     latents, flow = state.latents, getattr(state, "noise_pred", None)
     if flow is not None and flow.shape == (1, *latents.shape):
         flow = flow[0]  # of one sequence of tokens

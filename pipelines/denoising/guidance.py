@@ -7,6 +7,7 @@ of `cfg=2` each branch has ranks of its own.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from diffusers.configuration_utils import register_to_config
@@ -74,6 +75,21 @@ def guider(guidance: float, sampling: Sampling, *, order: int = 1, adds: bool = 
         order=order,
         use_original_formulation=adds,
     )
+
+
+def own_guiders(made: Mapping[str, Any], guidance: float, sampling: Sampling) -> dict[str, Any]:
+    """The guiders that blocks have in their code, for a model of several: the first guides by this number, the others
+    by their own, and all are off where guidance is off."""
+    found = {}
+    for place, (name, own) in enumerate(made.items()):
+        asked = {"start": sampling.guidance_start, "stop": sampling.guidance_stop, "enabled": is_guided(guidance)}
+        if place == 0:
+            asked["guidance_scale"] = guidance
+        if sampling.guidance_rescale:
+            asked["guidance_rescale"] = sampling.guidance_rescale
+        config = {key: value for key, value in own.config.items() if not key.startswith("_")}
+        found[name] = type(own)(**{**config, **asked})
+    return found
 
 
 def check(sampling: Sampling) -> None:

@@ -133,7 +133,7 @@ class ByBlocks:
     ) -> tuple[Tensor, Tensor | None]:
         """Latents and, of a row with sound, those of the sound: as many as there are generators."""
         from ..denoising.blocks import made_by_config, run
-        from ..denoising.guidance import guider, is_guided
+        from ..denoising.guidance import guider, is_guided, own_guiders
         from ..denoising.schedulers import choose
         from ..values import Sampling
 
@@ -145,7 +145,7 @@ class ByBlocks:
         if "audio_scheduler" in parts:
             solvers["audio_scheduler"] = choose(parts["audio_scheduler"], Sampling())
         given: dict[str, Any] = {**conditioning.positive, **latents.extras}
-        if is_guided(request.guidance) and conditioning.negative is not None:
+        if (is_guided(request.guidance) or row.guiders) and conditioning.negative is not None:
             given |= {NEGATIVE + name: tensor for name, tensor in conditioning.negative.items()}
         given |= {name: given[name].cpu() for name in row.kept_on_cpu}
         given = _listed(repeated(given, len(generators))) | _in_lists(conditioning.references, len(generators))
@@ -157,22 +157,34 @@ class ByBlocks:
             "frame_rate": latents.fps or row.variant(parts["model_index"], parts["config"]).card.fps,
             "num_inference_steps": request.steps,
             "generator": generators,
+            "batch_size": len(generators),
+            "dtype": next((each.dtype for each in conditioning.positive.values() if each.is_floating_point()), None),
             "keyframe_anchors": ("first",) if has_frame else None,
         }
         if row.distilled:
             given[row.distilled] = request.distilled_guidance
         if latents.tensor is not None:
             given |= {"image_latents": latents.tensor, "strength": request.strength}
-        own = guider(request.guidance, request.sampling, order=scheduler.order, adds=row.adds_guidance)
+        if row.guiders:
+            if scheduler.order > 1:
+                raise ValueError(
+                    f"scheduler {request.sampling.scheduler} asks the model twice in a step, and {row.title}'s guiders "
+                    "count once; choose euler, or the model's own"
+                )
+            own = {name: made_by_config(block, name) for name in row.guiders}
+            guiders = own_guiders(own, request.guidance, request.sampling)
+        else:
+            ours = guider(request.guidance, request.sampling, order=scheduler.order, adds=row.adds_guidance)
+            guiders = {"guider": ours}
         found = run(
             block,
-            {**parts, **solvers, "guider": own},
+            {**parts, **solvers, **guiders},
             inputs=_known(block, given),
             outputs=("latents", "audio_latents") if row.sound else ("latents",),
             on_step=on_step,
             unpack=lambda tokens: self._unpacked(parts, latents, tokens),
         )
-        made = found["latents"]
+        made = self._unpacked(parts, latents, found["latents"]) if row.packed else found["latents"]
         return made.squeeze(2) if row.output == "image" and made.ndim == 5 else made, found.get("audio_latents")
 
     def decode(self, parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
@@ -180,6 +192,8 @@ class ByBlocks:
 
         block, latents = self._group(parts, "decode"), request.latents
         is_still = tensor.ndim == 4 and has_frames(parts["config"]("vae"))
+        if self.row.packed:
+            tensor = tensor.flatten(2).mT  # B S C
         given = {
             "latents": tensor.unsqueeze(2) if is_still else tensor,
             "height": latents.height,
@@ -202,7 +216,9 @@ class ByBlocks:
 
         block = _leaf(self._group(parts, "decode"), "audio")
         each = sound.unbind() if self.row.one_by_one else [sound]
-        given = ({"audio_latents": latents, "output_type": "pt"} for latents in each)
+        given = (
+            {"audio_latents": latents, "audio_num_frames": latents.shape[1], "output_type": "pt"} for latents in each
+        )
         heard = [run(block, parts, inputs=_known(block, one), outputs=("audio",))["audio"] for one in given]
         return torch.cat(heard), sound_rate(parts["config"], title=self.row.title)
 

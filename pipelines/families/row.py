@@ -90,6 +90,10 @@ class Row:
     adds_guidance: bool = False
     """Whether guidance of g adds g times the branches' difference to the prompt's own prediction, rather than to the
     other one's: the number is then what others call the scale less one."""
+    guiders: tuple[str, ...] = ()
+    """Guiders that its blocks have in their code, of which the first takes the guidance; none are ours alone."""
+    packed: bool = False
+    """Whether its blocks give and take latents as tokens."""
     distilled: str = ""
     """The name of the blocks' input that is distilled guidance."""
     settings: Mapping[str, str] = field(default_factory=dict[str, str])

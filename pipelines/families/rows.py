@@ -16,6 +16,7 @@ FLUX_1_DEV = "FLUX.1 [dev] Non-Commercial License"
 FLUX_2_DEV, FLUX_2_KLEIN = "FLUX.2 [dev] Non-Commercial License", "Apache-2.0 (4B), FLUX Non-Commercial License (9B)"
 FLUX_3_KLEIN = "FLUX Kommunity License"
 HUNYUAN, LIGHTRICKS = "Tencent Hunyuan Community License", "LTX-Video Open Weights License"
+LIGHTRICKS_2 = "LTX-2 Community License Agreement"
 MINIMAX = "MiniMax H3 Community License Agreement"
 FLUX_2_SYSTEM = (
     "You are an AI that reasons about image descriptions. You give structured responses focusing on object "
@@ -174,6 +175,32 @@ LTX = Row(
     frame_multiple=8,
 )
 
+LTX_2_CARD = Card(
+    name="LTX-2",
+    licence=LIGHTRICKS_2,
+    width=768,
+    height=512,
+    frames=121,
+    fps=24.0,
+    steps=30,
+    guidance=3.0,
+    text_length=1024,
+)
+LTX_2 = Row(
+    name="ltx_2",
+    title="LTX-2",
+    pipelines=("LTX2Pipeline",),
+    variants=(Variant(LTX_2_CARD, "LTX2ModularPipeline"),),
+    longest_text=1024,
+    output="video",
+    text=("tokenizer", "text_encoder", "connectors"),
+    sound=("audio_vae", "vocoder"),
+    patch=1,
+    frame_multiple=8,
+    guiders=("guider", "audio_guider"),
+    packed=True,
+)
+
 H3_CARD = Card(
     name="MiniMax H3", licence=MINIMAX, width=1344, height=768, frames=124, fps=24.0, steps=50, text_length=0
 )
@@ -204,6 +231,6 @@ ROWS: dict[str, Row] = {
     row.name: row
     for row in (
         *(Z_IMAGE, QWEN_IMAGE_21, QWEN_IMAGE_EDIT_PLUS, QWEN_IMAGE_EDIT, KREA_2, FLUX_KONTEXT, FLUX_2, FLUX_3),
-        *(ERNIE_IMAGE, HUNYUAN_VIDEO_15, LTX, MINIMAX_H3),
+        *(ERNIE_IMAGE, HUNYUAN_VIDEO_15, LTX, LTX_2, MINIMAX_H3),
     )
 }

@@ -136,6 +136,30 @@ class _SplitBranches:
         return super().__call__(self.branches.exchange())  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def beside(base: Any, guider: Any) -> Any:
+    """The guider of what a transformer predicts beside, such as sound: its branches are those of `guider`, as it may be
+    split; both guiders have the same ones on."""
+    if not isinstance(guider, _SplitBranches):
+        return base
+    second = copy.copy(base)
+    kind = type(base)
+    second.__class__ = type(f"Beside{kind.__name__}", (_SameBranches, kind), {"__module__": __name__})
+    second.branches = guider.branches
+    return second
+
+
+class _SameBranches:
+    """Comes before the class of a second guider, which asks for nothing by itself."""
+
+    branches: Branches
+
+    def prepare_inputs_from_block_state(self, data: Any, input_fields: Any) -> list[Any]:
+        return []
+
+    def __call__(self, data: list[Any]) -> Any:
+        return super().__call__(self.branches.exchange())  # pyright: ignore[reportAttributeAccessIssue]
+
+
 SHARED = ("hidden_states", "x", "timestep", "timesteps", "t")
 """What a transformer is given alike in every branch, under the names that it has in one class or another."""
 

@@ -21,7 +21,7 @@ from ...parallel.sharding.shard import shard as shard_module
 from ...parallel.sharding.split_plan import SplitPlan
 from ..denoising.cache_decisions import forget_steps, share_decisions
 from ..split_plans import plan_named
-from .guidance import lift_refusal, require_guider, split_guider
+from .guidance import beside, lift_refusal, require_guider, split_guider
 
 if TYPE_CHECKING:
     from torch import nn
@@ -40,6 +40,10 @@ class Handle(ShardedModule):
     def guider(self, base: Any) -> Any:
         """A guider that does what diffusers' guider `base` does, its branches spread over the plan's cfg axis."""
         return split_guider(base, self.mesh)
+
+    def guider_beside(self, base: Any, guider: Any) -> Any:
+        """A second guider of the same forwards, beside one that `guider()` gave: of a model's sound."""
+        return beside(base, guider)
 
 
 def shard(

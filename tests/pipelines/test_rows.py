@@ -42,7 +42,12 @@ from support.tiny_rows import (
     small_references,
 )
 
-SPREAD = {"z_image": ("ulysses=2", "cfg=2"), "flux_2": ("ulysses=2", "ring=2"), "minimax_h3": ("ulysses=2",)}
+SPREAD = {
+    "z_image": ("ulysses=2", "cfg=2"),
+    "flux_2": ("ulysses=2", "ring=2"),
+    "minimax_h3": ("ulysses=2",),
+    "ltx_2": ("ulysses=2", "cfg=2"),
+}
 SPREAD_EDITS = {
     "flux_2_klein": ("ulysses=2",),
     "flux_3": ("ulysses=2",),
@@ -92,7 +97,7 @@ def classic(folder: Path, row: TinyRow) -> tuple[torch.Tensor, ...]:
     """What the folder's own pipeline gives, with weights that lie in memory as ours do: places change rounding."""
     if (folder / MODULAR_INDEX).exists():
         return modular(folder, row)
-    return (called(load_pipeline(str(folder), dtype="fp32"), row),)
+    return called(load_pipeline(str(folder), dtype="fp32"), row)
 
 
 def modular(folder: Path, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...]:
@@ -126,7 +131,7 @@ def modular(folder: Path, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...
     return made.get("videos").movedim(2, -1), made.get("audio")
 
 
-def called(pipeline: Any, row: TinyRow, **given: Any) -> torch.Tensor:
+def called(pipeline: Any, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...]:
     pipeline.set_progress_bar_config(disable=True)
     if hasattr(pipeline, "guider"):
         pipeline.guider = ClassifierFreeGuidance(guidance_scale=row.guidance)
@@ -144,7 +149,10 @@ def called(pipeline: Any, row: TinyRow, **given: Any) -> torch.Tensor:
     }
     call = {"num_inference_steps": row.steps, **{name: value for name, value in call.items() if name in taken}}
     made = pipeline(prompt=PROMPT, **call, generator=generators([SEED]), output_type="pt")
-    return made.images.movedim(1, -1) if hasattr(made, "images") else made.frames.movedim(2, -1)
+    if hasattr(made, "images"):
+        return (made.images.movedim(1, -1),)
+    video = made.frames.movedim(2, -1)
+    return (video, made.audio) if hasattr(made, "audio") else (video,)
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of ERNIE's own blocks
@@ -189,7 +197,7 @@ def test_a_picture_to_start_from_is_painted_over_as_by_the_classic_pipeline(
     mine = stages.decode(model=model("z_image_turbo"), latents=painted).pixels
     parts = load_pipeline(str(tiny("z_image_turbo")), dtype="fp32").components
     given = {"image": picture.movedim(-1, 1), "width": 64, "height": 64, "strength": 0.5, "num_inference_steps": 4}
-    assert torch.equal(mine, called(ZImageImg2ImgPipeline(**parts), row, **given))
+    assert torch.equal(mine, called(ZImageImg2ImgPipeline(**parts), row, **given)[0])
 
 
 def test_a_first_frame_that_the_text_encoder_sees_gives_what_the_modular_pipeline_gives(
@@ -224,7 +232,7 @@ def test_every_row_has_a_tiny_model_of_each_of_its_variants(model: Any) -> None:
 
 
 def test_previews_have_the_colours_of_the_model_s_own_vae(model: Any) -> None:
-    each_vae = ("krea_2", "flux_2", "qwen_image_21", "hunyuan_video_15", "ltx")
+    each_vae = ("krea_2", "flux_2", "qwen_image_21", "hunyuan_video_15", "ltx", "ltx_2", "minimax_h3")
     assert all(preview.matrix(from_plain(Model, model(name))) is not None for name in each_vae)
 
 
@@ -239,7 +247,7 @@ def test_a_krea_2_of_other_layers_than_the_blocks_know_is_refused(tiny: Any, tmp
 
 
 def test_sizes_are_multiples_of_what_a_token_is_wide(model: Any) -> None:
-    wide = {"qwen_image_21": 32, "ltx": 32}
+    wide = {"qwen_image_21": 32, "ltx": 32, "ltx_2": 32}
     multiples = {name: size_multiple(from_plain(Model, model(name))) for name in TINY_ROWS}
     assert multiples == {name: wide.get(name.removesuffix("_turbo"), 16) for name in TINY_ROWS}
 

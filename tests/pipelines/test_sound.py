@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from bodies.guided import counted as stages_counted
 from latentloom.nodes import decode_audio, empty_latents, encode_image, encode_text
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
@@ -67,7 +68,7 @@ def test_what_has_no_sound_is_refused(h3: Model, model: Any) -> None:
     with pytest.raises(ValueError, match="the latents are an empty canvas, which sounds like nothing"):
         decode_audio(h3, empty_latents(h3))
     silent = from_plain(Model, model("ltx"))
-    with pytest.raises(ValueError, match=r"LTX-Video makes no sound; take Decode Audio away, .*: MiniMax H3"):
+    with pytest.raises(ValueError, match=r"LTX-Video makes no sound; take Decode Audio away, .*: LTX-2, MiniMax H3"):
         decode_audio(silent, empty_latents(silent))
 
 
@@ -112,6 +113,22 @@ def test_a_model_that_reads_the_text_alone_refuses_a_first_frame(model: Any) -> 
     wan = from_plain(Model, model("wan_i2v"))
     with pytest.raises(ValueError, match="Wan reads the text alone; take first_frame away from Encode Text"):
         encode_text(wan, "a", first_frame=empty_latents(wan))
+
+
+def test_guidance_of_one_turns_off_all_that_guides_picture_and_sound(model: Any) -> None:
+    row = TINY_ROWS["ltx_2"]
+    asked = {**request_of(model("ltx_2"), row), "steps": 1}
+    calls = []
+    for guidance in (3.0, 1.0):
+        counted = stages_counted(lambda guidance=guidance: stages.denoise({**asked, "guidance": guidance}))
+        calls.append(counted["forwards"])
+    assert calls == [4, 1]
+
+
+def test_a_solver_of_two_turns_is_refused_where_guiders_count_once(model: Any) -> None:
+    asked = request_of(model("ltx_2"), TINY_ROWS["ltx_2"])
+    with pytest.raises(ValueError, match="scheduler heun asks the model twice in a step, and LTX-2's guiders count"):
+        stages.denoise({**asked, "sampling": Sampling(scheduler="heun")})
 
 
 def test_five_latents_are_counted_for_seventeen_frames(h3: Model) -> None:

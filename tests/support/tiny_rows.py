@@ -349,6 +349,14 @@ TINY_ROWS: dict[str, TinyRow] = {
         make=lambda: of_zoo("hunyuan", "HunyuanVideo15Pipeline"), guidance=3.0, text_length=1000, frames=5
     ),
     "ltx": TinyRow(make=lambda: of_zoo("ltx", "LTXPipeline"), guidance=3.0, frames=9, width=96, height=64),
+    "ltx_2": TinyRow(
+        make=lambda: of_zoo("ltx", "LTX2Pipeline"),
+        guidance=3.0,
+        frames=9,
+        width=96,
+        height=64,
+        call={"spatio_temporal_guidance_blocks": [28], "frame_rate": 24.0},
+    ),
     "ernie_image": TinyRow(make=lambda: of_zoo("other_image", "ErnieImagePipeline"), guidance=4.0, text_length=2048),
     "minimax_h3": TinyRow(make=minimax_h3, text_length=0, frames=124, width=48, height=32, steps=3),
     "krea_2_turbo": TinyRow(make=lambda: krea_2(is_distilled=True)),
