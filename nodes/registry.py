@@ -7,15 +7,25 @@ import dataclasses
 from .graph.spec import NodeSpec, read_spec
 from .hosts.comfyui import comfy_title, node_class
 from .steps.audio import audio_fingerprint, load_audio, save_audio
-from .steps.canvas import empty_latents, empty_sketch, upscale_latents, upscale_sketch
-from .steps.decoding import decode, decode_audio, decode_video, video_frames
+from .steps.canvas import canvas_refusals, empty_latents, empty_sketch, upscale_latents, upscale_sketch
+from .steps.decoding import (
+    audio_refusals,
+    decode,
+    decode_audio,
+    decode_video,
+    image_refusals,
+    video_frames,
+    video_refusals,
+)
 from .steps.denoising import denoise, denoise_sketch, denoises, sampler_options
 from .steps.encoding import (
     encode_image,
     encode_text,
     image_sketch,
+    picture_refusals,
     reference_pictures,
     references_sketch,
+    text_refusals,
     text_sketch,
 )
 from .steps.masks import blur_mask, load_mask, outpaint
@@ -59,16 +69,32 @@ NODE_CLASS_MAPPINGS = {
     ),
     "LoomRunPipeline": node_class(base_spec()),
     "LoomEncodeText": node_class(
-        read_spec(encode_text, title="Encode Text", category="encode", uses_device=True, sketch=text_sketch)
+        read_spec(
+            encode_text,
+            title="Encode Text",
+            category="encode",
+            uses_device=True,
+            sketch=text_sketch,
+            refuses=text_refusals,
+        )
     ),
     "LoomReferencePictures": node_class(
         read_spec(reference_pictures, title="Reference Pictures", category="encode", sketch=references_sketch)
     ),
     "LoomEncodeImage": node_class(
-        read_spec(encode_image, title="Encode Image", category="encode", uses_device=True, sketch=image_sketch)
+        read_spec(
+            encode_image,
+            title="Encode Image",
+            category="encode",
+            uses_device=True,
+            sketch=image_sketch,
+            refuses=picture_refusals,
+        )
     ),
     "LoomEmptyLatents": node_class(
-        read_spec(empty_latents, title="Empty Latents", category="latents", sketch=empty_sketch)
+        read_spec(
+            empty_latents, title="Empty Latents", category="latents", sketch=empty_sketch, refuses=canvas_refusals
+        )
     ),
     "LoomUpscaleLatents": node_class(
         read_spec(upscale_latents, title="Upscale Latents", category="latents", sketch=upscale_sketch)
@@ -79,9 +105,15 @@ NODE_CLASS_MAPPINGS = {
         )
     ),
     "LoomSamplerOptions": node_class(read_spec(sampler_options, title="Sampler Options", category="denoise")),
-    "LoomDecode": node_class(read_spec(decode, title="Decode", category="decode", uses_device=True)),
-    "LoomDecodeVideo": node_class(read_spec(decode_video, title="Decode Video", category="decode", uses_device=True)),
-    "LoomDecodeAudio": node_class(read_spec(decode_audio, title="Decode Audio", category="decode", uses_device=True)),
+    "LoomDecode": node_class(
+        read_spec(decode, title="Decode", category="decode", uses_device=True, refuses=image_refusals)
+    ),
+    "LoomDecodeVideo": node_class(
+        read_spec(decode_video, title="Decode Video", category="decode", uses_device=True, refuses=video_refusals)
+    ),
+    "LoomDecodeAudio": node_class(
+        read_spec(decode_audio, title="Decode Audio", category="decode", uses_device=True, refuses=audio_refusals)
+    ),
     "LoomVideoFrames": node_class(read_spec(video_frames, title="Video Frames", category="picture")),
     "LoomLoadImage": node_class(
         read_spec(load_image, title="Load Image", category="picture", fingerprint=image_fingerprint)

@@ -12,10 +12,22 @@ from typing import TYPE_CHECKING
 
 from .denoising import guidance as guiding
 from .denoising import schedulers
-from .families import FAMILIES
-from .models.folder import read_index
+from .families import FAMILIES, ROWS
+from .models.folder import components_of, read_index
 from .requests import Denoise
-from .shape import check_fps, check_frames, check_mask, check_size, why_no_references
+from .shape import (
+    check_fps,
+    check_frames,
+    check_mask,
+    check_size,
+    why_no_frame,
+    why_no_references,
+    why_no_steps,
+    why_no_text,
+    why_not_made,
+    why_one_frame,
+    why_other_family,
+)
 from .values import Latents, Model
 
 if TYPE_CHECKING:
@@ -38,10 +50,14 @@ def check_denoise(request: Denoise) -> None:
     check_mask(model, latents, request.mask)
     if not conditioning.references and (why := why_no_references(model, 0)):
         raise ValueError(why)
-    if FAMILIES[model.family].reads_frame and conditioning.saw_frame != bool(latents.extras):
-        has, lacks = ("Denoise", "Encode Text") if latents.extras else ("Encode Text", "Denoise")
-        raise ValueError(f"{has} has a first frame, and {lacks} has none; give both what Encode Image made of it")
-    schedulers.check(request.sampling)
+    if why := why_one_frame(model, saw_frame=conditioning.saw_frame, has_frame=bool(latents.extras)):
+        raise ValueError(why)
+    if latents.tensor is not None and model.family in ROWS and ROWS[model.family].takes_image != "start":
+        title = FAMILIES[model.family].title
+        raise ValueError(f"{title} starts from noise, but got finished latents; give it an empty canvas")
+    if not request.sampling.sigmas and (why := why_no_steps(model, request.steps)):
+        raise ValueError(why)
+    schedulers.check(request.sampling, scheduler=_class_of(model, "scheduler"))
     guiding.check(request.sampling)
     if guiding.is_guided(guidance) and conditioning.negative is None:
         raise ValueError(
@@ -57,6 +73,12 @@ def check_denoise(request: Denoise) -> None:
         raise ValueError(
             f"the latents hold {len(latents.tensor)} pictures and a batch of {latents.batch}; make them equal"
         )
+
+
+def check_text(model: Model, length: int) -> None:
+    """Raise `ValueError` for a number of tokens that the model cannot read."""
+    if why := why_no_text(model, length):
+        raise ValueError(why)
 
 
 def check_guidance(request: Denoise, *, takes_distilled: bool) -> None:
@@ -75,6 +97,11 @@ def check_guidance(request: Denoise, *, takes_distilled: bool) -> None:
             logger.warning("%s is %g: below 1 there is no guidance, as at 1; set it above 1 to guide", name, value)
 
 
+def _class_of(model: Model, component: str) -> str:
+    """The class of a component of the model's folder; "" where it has none."""
+    return components_of(read_index(Path(model.folder))).get(component, ("", ""))[1]
+
+
 def _why_whole(model: Model) -> str:
     family = FAMILIES[model.family]
     if family.takes_image == "first_frame":
@@ -88,23 +115,16 @@ def check_seen(model: Model, first_frame: Latents | None) -> bool:
     """Whether the text is encoded with a first frame. Raises `ValueError` for one that the model does not look at."""
     if first_frame is None:
         return False
-    family = FAMILIES[model.family]
     check_family(model, first_frame.family, what="first frame was encoded")
-    if not family.reads_frame:
-        raise ValueError(
-            f"{family.title} reads the text alone; take first_frame away from Encode Text, and give it to Denoise"
-        )
+    if why := why_no_frame(model):
+        raise ValueError(why)
     return bool(first_frame.extras)
 
 
 def check_sound(model: Model, latents: Latents) -> Tensor:
     """The sound of the latents. Raises `ValueError` where there is none."""
-    family = FAMILIES[model.family]
-    if not family.has_sound:
-        able = ", ".join(each.title for each in FAMILIES.values() if each.has_sound)
-        raise ValueError(
-            f"{family.title} makes no sound; take Decode Audio away, or choose a model of one of these families: {able}"
-        )
+    if why := why_not_made(model, "audio"):
+        raise ValueError(why)
     if latents.sound is None:
         raise ValueError(
             "the latents are an empty canvas, which sounds like nothing; put a Denoise before Decode Audio"
@@ -113,9 +133,5 @@ def check_sound(model: Model, latents: Latents) -> Tensor:
 
 
 def check_family(model: Model, family: str, *, what: str) -> None:
-    if family != model.family:
-        title = FAMILIES[family].title if family in FAMILIES else family
-        raise ValueError(
-            f"the {what} with {title} ({family}), but the model is {FAMILIES[model.family].title} ({model.family}); "
-            "use the same model in both places"
-        )
+    if why := why_other_family(model, family, what=what):
+        raise ValueError(why)

@@ -28,7 +28,15 @@ from .planning.memory import SPLIT_PIXELS
 from .planning.plans import auto_plan, why_not
 from .pools import POOLS, preloads
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request
-from .shape import check_frames, check_mask, check_references, check_size
+from .shape import (
+    check_frames,
+    check_mask,
+    check_num_frames,
+    check_references,
+    check_size,
+    check_takes_image,
+    why_no_frame,
+)
 from .spreading.measured import reset_peak
 from .values import Audio, Conditioning, Image, Latents, Model, Place, Video, from_plain, to_plain
 
@@ -42,11 +50,15 @@ V = TypeVar("V")
 
 def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditioning:
     """Do `stages.encode_text` where the model works; the next functions are the other stages."""
-    check_references(request.model, request.references)  # before ranks are started, as those of denoise
+    check_references(request.model, request.references)  # before ranks are started, as those of the next two
+    if request.first_frame is not None and (why := why_no_frame(request.model)):
+        raise ValueError(why)
     return _run(request, Conditioning, progress, lane="side")
 
 
 def encode_image(request: EncodeImage, progress: Progress = SILENT) -> Latents:
+    check_takes_image(request.model)
+    check_num_frames(request.model, len(request.image.pixels))
     return _run(request, Latents, progress, lane="side", rank=-1)
 
 

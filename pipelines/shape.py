@@ -8,9 +8,12 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
-from .families import FAMILIES
+from .families import FAMILIES, ROWS
+from .families.row import LEVELS
 from .models.facts import family_size_multiple
+from .models.folder import read_index
 from .values import Latents, Mask, Model, References
 
 LEAST_SIDE, LONGEST = 64, 8
@@ -92,18 +95,31 @@ def check_mask(model: Model, latents: Latents, mask: Mask | None) -> None:
         )
 
 
-def check_takes_image(model: Model) -> None:
-    """Raises `ValueError` where Encode Image has nothing to make of a picture for the model."""
+def why_no_image(model: Model) -> str:
+    """Why Encode Image has nothing to make of a picture for the model, as a sentence; empty where it has."""
     family = FAMILIES[model.family]
     if family.takes_image != "nothing":
-        return
+        return ""
     if family.references[1]:
-        raise ValueError(
+        return (
             f"{family.title} starts from noise and looks at pictures beside it; give this one to Reference Pictures "
             "and its result to Encode Text, and an empty canvas to Denoise"
         )
     makes = "pictures" if family.output == "image" else "videos"
-    raise ValueError(f"{family.title} makes {makes} from text only here; take the picture away")
+    return f"{family.title} makes {makes} from text only here; take the picture away"
+
+
+def check_takes_image(model: Model) -> None:
+    """Raises `ValueError` where Encode Image has nothing to make of a picture for the model."""
+    if why := why_no_image(model):
+        raise ValueError(why)
+
+
+def check_num_frames(model: Model, num: int) -> None:
+    """Raises `ValueError` for several first frames, where the text encoder looks at one."""
+    family = FAMILIES[model.family]
+    if family.reads_frame and num != 1:
+        raise ValueError(f"{num} first frames: {family.title} reads a text with one of them; give one")
 
 
 def why_no_references(model: Model, num: int) -> str:
@@ -139,6 +155,97 @@ def check_references(model: Model, references: References | None) -> None:
                 f"reference picture {number} is {shape[1]} x {shape[0]}; give one of at least {LEAST_SIDE} pixels a "
                 f"side, at most {LONGEST} times as long as it is wide"
             )
+        if not math.isfinite(float(picture.sum())):
+            raise ValueError(
+                f"reference picture {number} has values that are no numbers (NaN or infinity); give another"
+            )
+
+
+def why_not_made(model: Model, output: Literal["image", "video", "audio"]) -> str:
+    """Why nothing of that kind can be made of the model's latents, as a sentence; empty where it can."""
+    family = FAMILIES[model.family]
+    if output == "audio":
+        able = ", ".join(each.title for each in FAMILIES.values() if each.has_sound)
+        told = f"{family.title} makes no sound; take Decode Audio away, or choose a model of one of these families: "
+        return "" if family.has_sound else told + able
+    if family.output == output:
+        return ""
+    if family.output == "video":
+        return f"{model.source} makes videos; use Decode Video instead of Decode"
+    return f"{model.source} makes pictures; use Decode instead of Decode Video"
+
+
+def why_other_family(model: Model, family: str, *, what: str) -> str:
+    """Why the model cannot go on with what one of that family made, as a sentence; empty where it can."""
+    if family == model.family:
+        return ""
+    title = FAMILIES[family].title if family in FAMILIES else family
+    return (
+        f"the {what} with {title} ({family}), but the model is {FAMILIES[model.family].title} ({model.family}); "
+        "use the same model in both places"
+    )
+
+
+def why_no_frame(model: Model) -> str:
+    """Why the model's text encoder looks at no first frame, as a sentence; empty where it does."""
+    family = FAMILIES[model.family]
+    if family.reads_frame:
+        return ""
+    instead = ", and give it to Denoise" if family.takes_image == "first_frame" else ""
+    return f"{family.title} reads the text alone; take first_frame away from Encode Text{instead}"
+
+
+def why_one_frame(model: Model, *, saw_frame: bool, has_frame: bool) -> str:
+    """Why a text and a canvas do not fit, of which one has a first frame; empty where they do."""
+    if not FAMILIES[model.family].reads_frame or saw_frame == has_frame:
+        return ""
+    has, lacks = ("Denoise", "Encode Text") if has_frame else ("Encode Text", "Denoise")
+    return f"{has} has a first frame, and {lacks} has none; give both what Encode Image made of it"
+
+
+def why_no_steps(model: Model, steps: int) -> str:
+    """Why the model cannot take so many steps, of noise levels of its own, as a sentence; empty where it can."""
+    row = ROWS.get(model.family)
+    if row is None:
+        return ""
+    if steps < row.least_steps:
+        return f"steps is {steps}; {row.title} needs {row.least_steps} or more"
+    levels = read_index(Path(model.folder)).get(LEVELS)
+    if levels and steps != len(levels):
+        return (
+            f"steps is {steps}, but {row.title} was distilled for {len(levels)} noise levels of its own; "
+            "set steps to 0, or give other levels as sigmas of Sampler Options"
+        )
+    return ""
+
+
+def why_no_text(model: Model, length: int) -> str:
+    """Why the model cannot read so many tokens, as a sentence; empty where it can, or where its encoder says so."""
+    row = ROWS.get(model.family)
+    if row is None:
+        return ""
+    told = f"text length {length}: {row.title}"
+    if not row.longest_text:
+        return f"{told} reads all of a text, however long; set text length to 0" if length else ""
+    if row.text_is_fixed and length != row.longest_text:
+        return f"{told} always reads {row.longest_text} tokens; set text length to 0"
+    return "" if 1 <= length <= row.longest_text else f"{told} reads from 1 to {row.longest_text} tokens"
+
+
+def why_no_canvas(model: Model, *, width: int, height: int, frames: int, fps: float) -> dict[str, str]:
+    """What of a canvas the model cannot paint, in a sentence for each, by its name; zeros are the model's own."""
+    found: dict[str, str] = {}
+    for name, value, check in (
+        ("width", width and height, lambda: check_size(model, width, height)),
+        ("frames", frames, lambda: check_frames(model, frames)),
+        ("fps", fps, lambda: check_fps(model, fps)),
+    ):
+        try:
+            if value:
+                check()
+        except ValueError as error:
+            found[name] = str(error)
+    return found
 
 
 def empty_canvas(model: Model, *, width: int, height: int, frames: int, fps: float, batch: int) -> Latents:

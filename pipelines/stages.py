@@ -24,7 +24,7 @@ from . import preview
 from .components.loading import torch_dtype
 from .components.shell import shells
 from .components.store import store
-from .denoise_checks import check_denoise, check_family, check_guidance, check_seen, check_sound
+from .denoise_checks import check_denoise, check_family, check_guidance, check_seen, check_sound, check_text
 from .denoising import quiet  # noqa: F401 (quiet for what it silences)
 from .denoising.noise import generators, seeds_of
 from .denoising.step_cache import cached, check_step_cache
@@ -35,7 +35,7 @@ from .models.describe import card_of
 from .models.folder import read_config, read_index
 from .out_of_memory import told_by
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
-from .shape import check_fps, check_frames, check_references, check_size, check_takes_image
+from .shape import check_fps, check_frames, check_num_frames, check_references, check_size, check_takes_image
 from .spreading.measured import finish, measured
 from .spreading.transformer import sharded_parts
 from .spreading.vae import split_over
@@ -67,6 +67,7 @@ def encode_text(
         negative_prompt=request.negative_prompt or card.negative_prompt,
         text_length=request.text_length or card.text_length,
     )
+    check_text(model, request.text_length)
     with _stage(model, f"encoding the text of {len(request.prompt)} characters"):
         references = _encoded(request.references, model, progress)
         try:
@@ -96,6 +97,7 @@ def encode_image(
     model, card = request.model, card_of(request.model)
     check_takes_image(model)
     pixels = request.image.pixels  # B H W C
+    check_num_frames(model, len(pixels))
     rows, columns = pixels.shape[1:3] if pixels.ndim == 4 else (0, 0)
     request = request.resolved(
         width=request.width or columns,

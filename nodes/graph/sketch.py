@@ -53,6 +53,10 @@ class Text:
     num_references: int = 0
     refusal: str = ""
     """Why the model cannot take these reference pictures, or none."""
+    family: str = ""
+    """Of the model that reads it; "" where nobody knows."""
+    saw_frame: bool | None = None
+    """Whether a first frame is read with it; None where nobody knows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,3 +87,7 @@ class Denoising:
 
 Denoises = Callable[[Given], Denoising]
 """Of a node that denoises: what it would do, so that its plan and its need can be shown."""
+
+Refuses = Callable[[Given], Mapping[str, str]]
+"""What of a node's inputs its model does not take, in a sentence for each, by socket; "" where it does. Raises
+`ValueError` where nobody knows. Torch-free."""

@@ -17,7 +17,7 @@ from ...pipelines import values
 from ...pipelines.doors import FOLDER
 from ...pipelines.requests import NUM_SEEDS
 from ..files.workspace import Workspace, content_hash
-from .sketch import Denoises, Sketch
+from .sketch import Denoises, Refuses, Sketch
 
 if TYPE_CHECKING:
     from .choosing import Chooser
@@ -148,6 +148,7 @@ class NodeSpec:
     sketch: Sketch | None = field(default=None, compare=False)
     """Tells a planner what the node would make; None: that is known only when it has run."""
     denoises: Denoises | None = field(default=None, compare=False)
+    refuses: Refuses | None = field(default=None, compare=False)
     chooser: Chooser | None = field(default=None, compare=False)
     """Of a node whose sockets depend on what is given at some of them: how. Those here are the ones it always has."""
     chosen: str = ""
@@ -198,6 +199,7 @@ def read_spec(
     migrate: Migrate | None = None,
     sketch: Sketch | None = None,
     denoises: Denoises | None = None,
+    refuses: Refuses | None = None,
     chooser: Chooser | None = None,
     takes_more: bool = False,
     id: str = "",
@@ -242,6 +244,7 @@ def read_spec(
         migrate=migrate,
         sketch=sketch,
         denoises=denoises,
+        refuses=refuses,
         chooser=chooser,
     )
 

@@ -23,6 +23,8 @@ from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
 
 MAX_DENOISES = 100
 """How many Denoise nodes are looked at; each takes about 20 ms, and a workflow may be a stranger's."""
+MAX_REFUSALS = 500
+"""How many nodes are asked what their models do not take."""
 LONGEST_WALK = 100
 """Nodes in a row; a longer way is not followed."""
 STAND_INS: Mapping[str, type] = {Conditioning.__name__: Text, References.__name__: Seen}
@@ -74,6 +76,13 @@ class Walk:
         if not isinstance(found, Denoising):
             raise ValueError(f"{name} does not say what it would do (it gave a {type(found).__name__})")
         return found, given.problems
+
+    def refusals(self, name: str) -> Mapping[str, str]:
+        """What of its inputs the model of a node that denoises, or `refuses`, does not take."""
+        spec = self.specs[name]
+        if spec.refuses is None:
+            return self.denoise(name)[0].refusals
+        return self._answer(spec.refuses, _Given(self, name, spec), name)
 
     def has(self, name: str, socket: str) -> bool:
         return self._inputs[name].get(socket) is not None
@@ -147,12 +156,12 @@ def refused(
 ) -> Iterator[Problem]:
     """What the models of a workflow without other problems do not take. One that is not here refuses nothing."""
     walk = Walk(graph, specs, overrides, workspace=workspace, accelerators=())
-    for name in walk.denoising()[:MAX_DENOISES]:
+    for name in [name for name, spec in walk.specs.items() if spec.refuses or spec.denoises][:MAX_REFUSALS]:
         try:
-            asked, _ = walk.denoise(name)
+            refusals = walk.refusals(name)
         except ValueError:
             continue
-        yield from (Problem(name, socket, "not_taken", why) for socket, why in asked.refusals.items())
+        yield from (Problem(name, socket, "not_taken", why) for socket, why in refusals.items() if why)
 
 
 def stand_in(kind: str) -> type | None:

@@ -59,6 +59,14 @@ def upscale_latents(
     return dataclasses.replace(latents, width=width, height=height, tensor=large)
 
 
+def canvas_refusals(given: Given) -> dict[str, str]:
+    """By the sockets that `canvas_sketch` asks."""
+    from ...pipelines.shape import why_no_canvas
+
+    width, height, frames = (int(given.number(name)) for name in ("width", "height", "frames"))
+    return why_no_canvas(given.value("model"), width=width, height=height, frames=frames, fps=given.number("fps"))
+
+
 def empty_sketch(given: Given) -> Latents:
     return canvas_sketch(given, batch=max(1, int(given.number("batch"))))
 

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Literal, cast
+
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
 from ...pipelines.values import Audio, Image, Latents, Model, Video
+from ..graph.sketch import Given
 from .arguments import checked
 
 
 @checked
 def decode(model: Model, latents: Latents, *, progress: Progress = SILENT) -> Image:
     """Pictures of denoised latents."""
-    shown = _decode(model, latents, progress)
-    if not isinstance(shown, Image):
-        raise ValueError(f"{model.source} makes videos; use Decode Video instead of Decode")
-    return shown
+    return cast("Image", _decode(model, latents, progress, "image"))
 
 
 @checked
 def decode_video(model: Model, latents: Latents, *, progress: Progress = SILENT) -> Video:
     """Clips of denoised latents."""
-    shown = _decode(model, latents, progress)
-    if not isinstance(shown, Video):
-        raise ValueError(f"{model.source} makes pictures; use Decode instead of Decode Video")
-    return shown
+    return cast("Video", _decode(model, latents, progress, "video"))
 
 
 @checked
@@ -40,7 +37,28 @@ def video_frames(video: Video) -> Image:
     return Image(pixels=video.pixels.flatten(0, 1))  # B*F H W C
 
 
-def _decode(model: Model, latents: Latents, progress: Progress) -> Image | Video:
-    from ...pipelines import placement
+def image_refusals(given: Given) -> dict[str, str]:
+    return _refusals(given, "image")
 
+
+def video_refusals(given: Given) -> dict[str, str]:
+    return _refusals(given, "video")
+
+
+def audio_refusals(given: Given) -> dict[str, str]:
+    return _refusals(given, "audio")
+
+
+def _refusals(given: Given, output: Literal["image", "video", "audio"]) -> dict[str, str]:
+    from ...pipelines.shape import why_not_made
+
+    return {"model": why_not_made(given.value("model"), output)}
+
+
+def _decode(model: Model, latents: Latents, progress: Progress, output: Literal["image", "video"]) -> Image | Video:
+    from ...pipelines import placement
+    from ...pipelines.shape import why_not_made
+
+    if why := why_not_made(model, output):
+        raise ValueError(why)
     return placement.decode(requests.Decode(model=model, latents=latents), progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated
 
 from ...parallel.progress import SILENT, Progress
@@ -133,12 +134,12 @@ def _over(mask: Mask | None, latents: Latents) -> Mask | None:
 
 
 def denoise_sketch(given: Given) -> Latents:
-    return given.value("latents")
+    return dataclasses.replace(given.value("latents"), extras={})
 
 
 def denoises(given: Given) -> Denoising:
     """The denoise that the node would do; a prompt that is not known counts as one of the model's own length."""
-    from ...pipelines.shape import why_no_mask
+    from ...pipelines.shape import why_no_mask, why_no_steps, why_one_frame, why_other_family
 
     try:
         latents, doubt = given.value("latents"), ""
@@ -148,8 +149,22 @@ def denoises(given: Given) -> Denoising:
         text = given.value("conditioning")
     except ValueError:
         text = Text(num_tokens=0)
-    model = given.value("model")
-    refusals = {"mask": why_no_mask(model) if given.has("mask") else "", "conditioning": text.refusal}
+    model, steps = given.value("model"), int(given.number("steps"))
+    refusals = {
+        "mask": why_no_mask(model) if given.has("mask") else "",
+        "conditioning": text.refusal,
+        "steps": why_no_steps(model, steps)
+        if (steps := int(given.number("steps"))) and not given.has("sampling")
+        else "",
+        "latents": "",
+    }
+    if text.family and not text.refusal:
+        refusals["conditioning"] = why_other_family(model, text.family, what="text was encoded")
+    if latents is not None:
+        refusals["latents"] = why_other_family(model, latents.family, what="latents were made")
+        if text.saw_frame is not None and not refusals["latents"]:
+            has_frame = bool(latents.extras)
+            refusals["latents"] = why_one_frame(model, saw_frame=text.saw_frame, has_frame=has_frame)
     return Denoising(
         model=model,
         latents=latents,

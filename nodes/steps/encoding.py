@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated
 
 from ...parallel.progress import SILENT, Progress
@@ -13,7 +14,7 @@ from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.sketch import Given, Seen, Text
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
-from .canvas import canvas_sketch
+from .canvas import canvas_refusals, canvas_sketch
 
 
 @checked
@@ -108,13 +109,31 @@ def encode_image(
 def text_sketch(given: Given) -> Text:
     from ...pipelines.shape import why_no_references
 
-    num_tokens = int(given.number("text_length"))
+    num_tokens, saw_frame = int(given.number("text_length")), _saw_frame(given)
     try:
+        model = given.value("model")
         num = given.value("references").num_pictures if given.has("references") else 0
-        refusal = why_no_references(given.value("model"), num)
+        refusal = why_no_references(model, num)
     except ValueError:  # not known before the run
-        return Text(num_tokens=num_tokens)
-    return Text(num_tokens=num_tokens, num_references=num, refusal=refusal)
+        return Text(num_tokens=num_tokens, saw_frame=saw_frame)
+    return Text(num_tokens=num_tokens, num_references=num, refusal=refusal, family=model.family, saw_frame=saw_frame)
+
+
+def _saw_frame(given: Given) -> bool | None:
+    try:
+        return given.has("first_frame") and bool(given.value("first_frame").extras)
+    except ValueError:
+        return None
+
+
+def text_refusals(given: Given) -> dict[str, str]:
+    from ...pipelines.shape import why_no_frame, why_no_text
+
+    model, length = given.value("model"), int(given.number("text_length"))
+    return {
+        "text_length": why_no_text(model, length) if length else "",
+        "first_frame": why_no_frame(model) if given.has("first_frame") else "",
+    }
 
 
 def references_sketch(given: Given) -> Seen:
@@ -124,5 +143,16 @@ def references_sketch(given: Given) -> Seen:
 
 
 def image_sketch(given: Given) -> Latents:
-    """The picture is not read: where its shape would count, the model's own size stands for it."""
-    return canvas_sketch(given, batch=1)
+    """The picture is not read: where its shape would count, the model's own size stands for it. A first frame that the
+    text encoder sees as well is there, without what it holds.
+    """
+    from ...pipelines.families import FAMILIES
+
+    canvas, family = canvas_sketch(given, batch=1), FAMILIES[given.value("model").family]
+    return dataclasses.replace(canvas, extras={"first_frame": None} if family.reads_frame else {})
+
+
+def picture_refusals(given: Given) -> dict[str, str]:
+    from ...pipelines.shape import why_no_image
+
+    return {"model": why_no_image(given.value("model")), **canvas_refusals(given)}

@@ -37,14 +37,9 @@ PLAIN = {
 
 def choose(model_scheduler: Any, sampling: Sampling) -> Any:
     """A fresh scheduler for one denoise, from the scheduler that came with the model."""
-    check(sampling)
     name = type(model_scheduler).__name__
+    check(sampling, scheduler=name)
     if name in UPWARD:
-        if sampling.scheduler != "model" or sampling.sigmas:
-            raise ValueError(
-                f"this model's scheduler, {name}, has levels for picture and sound that no other solver follows; "
-                "set scheduler to model and leave sigmas empty"
-            )
         return _levels(model_scheduler, sampling)
     own = _own_solver(model_scheduler, sampling)
     levels = _levels(model_scheduler, sampling)
@@ -53,8 +48,13 @@ def choose(model_scheduler: Any, sampling: Sampling) -> Any:
     return Solver(levels, own if sampling.scheduler == "model" else sampling.scheduler, sampling.sigmas)
 
 
-def check(sampling: Sampling) -> None:
-    """Refuse options that cannot be followed."""
+def check(sampling: Sampling, *, scheduler: str = "") -> None:
+    """Refuse options that cannot be followed, by a model with a scheduler of that class."""
+    if scheduler in UPWARD and (sampling.scheduler != "model" or sampling.sigmas):
+        raise ValueError(
+            f"this model's scheduler, {scheduler}, has levels for picture and sound that no other solver follows; "
+            "set scheduler to model and leave sigmas empty"
+        )
     if sampling.scheduler != "model" and sampling.scheduler not in SOLVERS:
         hint = did_you_mean(sampling.scheduler, SOLVERS)
         raise ValueError(f"unknown scheduler {sampling.scheduler!r}: {hint}it is one of model, {', '.join(SOLVERS)}")

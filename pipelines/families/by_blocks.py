@@ -16,9 +16,9 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .checks import check_text_length, repeated
+from .checks import repeated
 from .family import Family, OnStep, Parts
-from .row import LEVELS, Row, has_frames, latent_width, sound_rate
+from .row import Row, has_frames, latent_width, sound_rate
 
 if TYPE_CHECKING:
     from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
@@ -53,7 +53,7 @@ class ByBlocks:
         from ..denoising.guidance import guider
         from ..values import Sampling
 
-        self._check_text(parts, request)
+        self._warn_if_cut(parts, request)
         shown = request.first_frame.extras.get(FRAME) if request.first_frame else None
         block = self._group(parts, "text", has_frame=shown is not None)
         if request.negative_prompt.strip() and "negative_prompt" not in _names(block):
@@ -80,7 +80,7 @@ class ByBlocks:
         row = self.row
         block = self._group(parts, "image", has_frame=bool(row.frame_branches))
         if row.frame_branches:
-            return None, _keyframe(block, parts, request, title=row.title)
+            return None, _keyframe(block, parts, request)
         asked = {
             "image": request.image.pixels.movedim(-1, 1),  # B C H W
             "height": request.height,
@@ -115,7 +115,6 @@ class ByBlocks:
     ) -> Tensor | tuple[Tensor, Tensor]:
         import torch
 
-        self._check_start(parts, request)
         if not self.row.one_by_one:
             tensor, sound = self._painted(parts, request, generators, on_step)
             return tensor if sound is None else (tensor, sound)
@@ -244,36 +243,12 @@ class ByBlocks:
             vars(block.sub_blocks["text_encoder"]).update(self.row.settings)
         return block
 
-    def _check_text(self, parts: Parts, request: EncodeText) -> None:
+    def _warn_if_cut(self, parts: Parts, request: EncodeText) -> None:
         from .prompt import warn_if_cut
 
-        row, length = self.row, request.text_length
-        if not row.longest_text:
-            if length:
-                raise ValueError(
-                    f"text length {length}: {row.title} reads all of a text, however long; set text length to 0"
-                )
-            return
-        if row.text_is_fixed and length != row.longest_text:
-            raise ValueError(
-                f"text length {length}: {row.title} always reads {row.longest_text} tokens; set text length to 0"
-            )
-        check_text_length(length, title=row.title, longest=row.longest_text)
         tokenizer = parts.get("tokenizer_2") or parts.get("tokenizer")  # CLIP, the first of two, reads 77 always
-        if not row.text_is_fixed and tokenizer is not None:
-            warn_if_cut(getattr(tokenizer, "tokenizer", tokenizer), request.prompt, text_length=length)
-
-    def _check_start(self, parts: Parts, request: Denoise) -> None:
-        row, levels = self.row, parts["model_index"].get(LEVELS)
-        if request.latents.tensor is not None and row.takes_image != "start":
-            raise ValueError(f"{row.title} starts from noise, but got finished latents; give it an empty canvas")
-        if request.steps < row.least_steps:
-            raise ValueError(f"steps is {request.steps}; {row.title} needs {row.least_steps} or more")
-        if levels and request.steps != len(levels) and not request.sampling.sigmas:
-            raise ValueError(
-                f"steps is {request.steps}, but {row.title} was distilled for {len(levels)} noise levels of its own; "
-                "set steps to 0, or give other levels as sigmas of Sampler Options"
-            )
+        if self.row.longest_text and not self.row.text_is_fixed and tokenizer is not None:
+            warn_if_cut(getattr(tokenizer, "tokenizer", tokenizer), request.prompt, text_length=request.text_length)
 
     def _unpacked(self, parts: Parts, latents: Latents, tokens: Tensor) -> Tensor:
         """What a loop holds, as B C F H W: of B tokens C*P*P or B C*P*P H/P W/P each token is P x P latents.
@@ -296,15 +271,13 @@ class ByBlocks:
         return grid.permute(0, 4, 1, 2, 5, 3, 6).flatten(5, 6).flatten(3, 4)  # B C F H W
 
 
-def _keyframe(block: ModularPipelineBlocks, parts: Parts, request: EncodeImage, *, title: str) -> dict[str, Tensor]:
+def _keyframe(block: ModularPipelineBlocks, parts: Parts, request: EncodeImage) -> dict[str, Tensor]:
     """What the denoise block is told of a video's first frame, and the frame itself for the text's: bytes 1 H W C."""
     import torch
 
     from ..denoising.blocks import run
 
     pixels = request.image.pixels
-    if len(pixels) != 1:
-        raise ValueError(f"{len(pixels)} first frames: {title} reads a text with one of them; give one")
     frame = (pixels.clamp(0, 1) * 255).round().to("cpu", torch.uint8)
     asked = {"image": _picture(frame), "width": request.width, "height": request.height}
     found = run(block, parts, inputs=_known(block, asked), outputs=("condition_latents",))
@@ -391,7 +364,7 @@ def _pictures(references: Sequence[Tensor], parts: Parts) -> list[Any]:
         if picture.shape[2] == 4 and not keeps_alpha:
             colours, alpha = picture.split((3, 1), dim=2)
             picture = colours * alpha + 1 - alpha
-        found.append(fromarray((picture * 255).round().byte().cpu().numpy()))
+        found.append(fromarray((picture.clamp(0, 1) * 255).round().byte().cpu().numpy()))
     return found
 
 

@@ -1,0 +1,101 @@
+"""What `check` knows of a workflow's models: what one of them does not take is told before anything runs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from latentloom.nodes import decode_video
+from latentloom.nodes.files.workspace import Workspace
+from latentloom.nodes.graph.graph import graph_from_plain
+from latentloom.nodes.preview.walk import refused
+from latentloom.nodes.registry import SPECS
+from latentloom.pipelines import placement, stages
+from latentloom.pipelines.families.by_blocks import _pictures  # pyright: ignore[reportPrivateUsage]
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.values import Image, Latents, References
+
+WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
+H3, EDIT = "minimax_h3/minimax_h3_image_to_video.json", "flux_2/flux_2_edit.json"
+Tiny = Callable[[str], Path]
+
+
+def told(file: str, source: Path, changed: dict[str, Any], overrides: dict[str, Any]) -> list[str]:
+    plain = json.loads((WORKFLOWS / file).read_text())
+    plain["params"]["source"]["default"] = str(source)
+    for name, value in changed.items():
+        node, _, socket = name.partition(".")
+        inputs = plain["nodes"][node]["inputs"]
+        inputs.pop(socket) if value is None else inputs.update({socket: value})
+    found = refused(graph_from_plain(plain), SPECS, overrides, Workspace(roots=(source,)))
+    return [f"{problem.node}.{problem.socket}: {problem.message}" for problem in found]
+
+
+@pytest.mark.parametrize(
+    ("file", "family", "changed", "overrides", "words"),
+    [
+        (H3, "minimax_h3", {"encode_text.first_frame": None}, {}, "denoise.latents: Denoise has a first frame, and En"),
+        (H3, "minimax_h3", {"encode_text.text_length": 5}, {}, "encode_text.text_length: text length 5: MiniMax H3 re"),
+        (H3, "minimax_h3", {}, {"steps": 1}, "denoise.steps: steps is 1; MiniMax H3 needs 2 or more"),
+        (H3, "minimax_h3", {}, {"frames": 100}, "encode_image.frames: frames is 100; "),
+        (H3, "minimax_h3", {}, {"width": 50, "height": 32}, "encode_image.width: 50 x 32 is no size that "),
+        (H3, "minimax_h3", {"encode_image.fps": 30.0}, {}, "encode_image.fps: fps is 30, but MiniMax H3 makes 24 fra"),
+        (H3, "ltx", {}, {}, "encode_image.model: LTX-Video makes videos from text only here"),
+        (H3, "wan_i2v", {}, {}, "encode_text.first_frame: Wan reads the text alone; take first_frame away from Encode"),
+        (H3, "wan_i2v", {}, {}, "decode_audio.model: Wan makes no sound; take Decode Audio away"),
+        (H3, "flux_2", {}, {}, "decode.model: "),
+        (EDIT, "ltx", {}, {}, "decode.model: "),
+        (EDIT, "flux_2", {}, {"width": 50, "height": 48}, "empty_latents.width: 50 x 48 is no size that "),
+    ],
+)
+def test_what_a_model_does_not_take_is_told_at_the_socket(
+    file: str, family: str, changed: dict[str, Any], overrides: dict[str, Any], words: str, tiny: Tiny
+) -> None:
+    found = told(file, tiny(family), changed, overrides)
+    assert any(each.startswith(words) for each in found), found
+
+
+def test_two_models_of_which_one_reads_the_text_are_told(tiny: Tiny) -> None:
+    plain = json.loads((WORKFLOWS / EDIT).read_text())
+    plain["params"]["source"]["default"] = str(tiny("flux_2"))
+    plain["nodes"]["other"] = {"type": "LoomLoadModel", "version": 1, "inputs": {"source": "builtin:bobbin"}}
+    for node in ("denoise", "decode"):
+        plain["nodes"][node]["inputs"]["model"] = {"from": "other.model"}
+    found = list(refused(graph_from_plain(plain), SPECS, {}, Workspace(roots=(tiny("flux_2"),))))
+    assert [(each.node, each.socket) for each in found] == [("denoise", "conditioning"), ("denoise", "latents")]
+    assert "the text was encoded with FLUX.2 (flux_2), but the model is FLUX.1 (flux)" in found[0].message
+
+
+def test_shipped_workflows_ask_their_models_for_nothing_that_they_do_not_take(tiny: Tiny) -> None:
+    assert not told(H3, tiny("minimax_h3"), {}, {"steps": 50, "frames": 141, "width": 48, "height": 32})
+    assert not told(EDIT, tiny("flux_2"), {}, {"width": 64, "height": 48})
+
+
+def test_decode_video_of_pictures_decodes_none(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "_loaded", lambda *args, **kwargs: pytest.fail("something was loaded"))
+    latents = Latents(family="flux", width=64, height=64, tensor=torch.zeros(1, 16, 8, 8))
+    with pytest.raises(ValueError, match="builtin:bobbin makes pictures; use Decode instead of Decode Video"):
+        decode_video(describe_model("builtin:bobbin", device="cpu"), latents)
+
+
+def test_a_text_length_and_a_second_first_frame_are_refused_before_anything_is_loaded(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "_loaded", lambda *args, **kwargs: pytest.fail("something was loaded"))
+    h3 = describe_model(str(tiny("minimax_h3")), device="cpu")
+    with pytest.raises(ValueError, match="text length 5: MiniMax H3 reads all of a text"):
+        stages.encode_text(model=h3, prompt="a", text_length=5)
+    with pytest.raises(ValueError, match="2 first frames: MiniMax H3 reads a text with one"):
+        stages.encode_image(model=h3, image=Image(pixels=torch.zeros(2, 32, 48, 3)))
+
+
+def test_a_picture_beyond_white_stays_white_and_one_of_nan_is_refused(tiny: Tiny) -> None:
+    [found] = _pictures([torch.full((64, 64, 3), 1.01)], {"config": lambda name: {}})
+    assert found.getpixel((0, 0)) == (255, 255, 255)
+    model = describe_model(str(tiny("flux_2")), device="cpu")
+    seen = References(pictures=(torch.full((64, 64, 3), torch.nan),))
+    with pytest.raises(ValueError, match="reference picture 1 has values that are no numbers"):
+        placement.encode_text(stages.EncodeText(model=model, prompt="a", references=seen))
