@@ -312,6 +312,10 @@ def models_command(arguments: argparse.Namespace) -> int:
     for model in found:
         where = model.problem or model.location
         print(f"{model.name:<44} {model.family:<12} {model.num_bytes / 2**20:>10,.0f} MiB  {where}")
+        if model.does:
+            print(f"    {model.does}")
+        if model.compared:
+            print(f"    compared {model.compared}")
     return OK
 
 

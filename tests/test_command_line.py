@@ -325,7 +325,9 @@ def test_full_disk_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_models_lists_the_built_in_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models"]) == 0
-    assert "bobbin" in capsys.readouterr().out
+    first, does, compared = capsys.readouterr().out.splitlines()[:3]
+    assert first.startswith("builtin:bobbin") and does.strip() == "text to picture, picture to picture, inpainting"
+    assert "with FluxPipeline" in compared and "not with published weights" in compared
 
 
 def test_running_never_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,8 @@ class ModelRow:
     location: str
     revision: str
     problem: str
+    does: str = ""
+    compared: str = ""
     strategies: tuple[str, ...] = ()
     split_problem: str = ""
     """Why the tokens of its transformer cannot be split; guidance can be in any case."""

@@ -64,6 +64,22 @@ class Family:
     def has_sound(self) -> bool:
         return "decode_audio" in self.components
 
+    @property
+    def does(self) -> str:
+        """What it makes of what, in words."""
+        made = {"image": "picture", "video": "video"}[self.output] + (" with sound" if self.has_sound else "")
+        least, most = self.references
+        told = [] if least else [f"text to {made}"]
+        if self.takes_image == "start":
+            told.append("picture to picture")
+        elif self.takes_image == "first_frame":
+            told.append(f"first frame to {made}")
+        if self.takes_mask:
+            told.append("inpainting")
+        if most:
+            told.append(f"edits of up to {most} pictures" if most > 1 else "edits of one picture")
+        return ", ".join(told)
+
 
 class FamilyModule(Protocol):
     """The functions of a family's module. Tensors in and out are on the device of the parts.

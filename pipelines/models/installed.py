@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ..families import OUTSIDE
+from ..families.family import Family
 from .folder import INDEX, MODULAR_INDEX, index_path, inspect_model
 from .source import BUILTINS
 
@@ -26,6 +28,10 @@ class InstalledModel:
     location: str
     revision: str = ""
     problem: str = ""
+    does: str = ""
+    """What its family makes of what."""
+    compared: str = ""
+    """With what its family's stages were compared, and where they were not; nothing is known of one from outside."""
 
     def to_plain(self) -> dict[str, str | int]:
         return asdict(self)
@@ -43,17 +49,29 @@ def installed_models(model_dirs: Iterable[Path] = (), *, hub_cache: Path | None 
 
 
 def _describe(name: str, folder: Path, *, revision: str = "") -> InstalledModel:
+    told = {"does": "", "compared": ""}
     try:
-        family, problem = inspect_model(folder).family.name, ""
+        found, problem = inspect_model(folder).family, ""
+        family, told = found.name, {"does": found.does, "compared": _compared(found)}
     except ValueError as error:
         family, problem = UNSUPPORTED, str(error)
     return InstalledModel(
         name=name,
         family=family,
+        **told,
         num_bytes=_num_bytes(folder),
         location=str(folder),
         revision=revision,
         problem=problem,
+    )
+
+
+def _compared(family: Family) -> str:
+    if family.name in OUTSIDE:
+        return ""
+    return (
+        f"with {', '.join(family.pipelines)} of diffusers: tiny random weights, fp32, on a CPU; not with published "
+        "weights, in bf16, or on GPUs"
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from latentloom.pipelines.families import FAMILIES
 from latentloom.pipelines.models import tensor_file
 from latentloom.pipelines.models.card_file import read_card
 from latentloom.pipelines.models.describe import card_of, describe_model
@@ -34,6 +35,16 @@ def test_every_tiny_model_is_whole(tiny: Callable[[str], Path], family: str) -> 
     files = inspect_model(tiny(family), roots=[])
     assert files.family.name == family.partition("22")[0].partition("_i2v")[0]
     assert files.components["transformer"].num_parameters > 50_000
+
+
+def test_a_family_tells_what_it_makes_of_what() -> None:
+    told = {name: FAMILIES[name].does for name in ("flux", "minimax_h3", "qwen_image_edit", "qwen_image_21")}
+    assert told == {
+        "flux": "text to picture, picture to picture, inpainting",
+        "minimax_h3": "text to video with sound, first frame to video with sound",
+        "qwen_image_edit": "edits of one picture",
+        "qwen_image_21": "text to picture, edits of up to 10 pictures",
+    }
 
 
 def test_an_unknown_pipeline_is_refused_with_the_list() -> None:

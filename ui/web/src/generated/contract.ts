@@ -441,6 +441,8 @@ export interface ModelRow {
   location: string;
   revision: string;
   problem: string;
+  does: string;
+  compared: string;
   strategies: string[];
   /**
    * Why the tokens of its transformer cannot be split; guidance can be in any case.

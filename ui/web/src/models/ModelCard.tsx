@@ -38,6 +38,8 @@ function factsOf({ family, num_bytes, revision, problem }: ModelEntry): string {
 function Usable({ model }: { model: ModelEntry }) {
   return (
     <>
+      {model.does && <p className="ll-model-does">{model.does}</p>}
+      {model.compared && <p className="ll-hint">{t("models.compared", { with: model.compared })}</p>}
       {model.strategies.length > 0 && (
         <div className="ll-model-strategies">
           <span className="ll-model-label">{t("models.strategies")}</span>
