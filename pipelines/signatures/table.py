@@ -64,12 +64,14 @@ class Signature:
     def is_guided(self, arguments: Mapping[str, Any]) -> bool:
         """Whether each step of this call is likely to ask the transformer for two branches.
 
-        Where there are two scales, `guidance_scale` is of a distilled model, which has one branch.
+        Where there are two scales, `guidance_scale` is of a distilled model, which has one branch. That of a modular
+        pipeline is its guider's.
         """
         usual = {each.name: each.default for each in self.parameters}
         scale = next((name for name in ("true_cfg_scale", "guidance_scale") if name in usual), "")
         value = arguments.get(scale, usual.get(scale))
-        if "negative_prompt" not in usual or not isinstance(value, int | float) or value <= 1:
+        is_told = "negative_prompt" in usual or (self.parts and scale == "guidance_scale")
+        if not is_told or not isinstance(value, int | float) or value <= 1:
             return False
         return scale == "guidance_scale" or arguments.get("negative_prompt") is not None
 

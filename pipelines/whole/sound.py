@@ -14,6 +14,7 @@ from ..values import Audio
 
 RATES = (
     ("vocoder", "output_sampling_rate"),
+    ("vocoder", "sampling_rate"),
     ("audio_vae", "sample_rate"),
     ("audio_vae", "sampling_rate"),
     ("sound_tokenizer", "sampling_rate"),
