@@ -25,6 +25,7 @@ TEMPORAL = (
 """Entries of which configs of VAEs of videos have one."""
 RATES = (
     ("vocoder", "output_sampling_rate"),
+    ("vocoder", "sampling_rate"),
     ("audio_vae", "sample_rate"),
     ("audio_vae", "sampling_rate"),
     ("sound_tokenizer", "sampling_rate"),

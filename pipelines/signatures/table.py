@@ -83,12 +83,14 @@ class Signature:
     def guidance(self, arguments: Mapping[str, Any]) -> float:
         """The scale of guidance where each step of this call is likely to ask the transformer for two branches, else 1.
 
-        Where there are two scales, `guidance_scale` is of a distilled model, which has one branch.
+        Where there are two scales, `guidance_scale` is of a distilled model, which has one branch. That of a modular
+        pipeline is its guider's.
         """
         usual = {each.name: each.default for each in self.parameters}
         scale = next((name for name in SCALES if name in usual), "")
         value = arguments.get(scale, usual.get(scale))
-        if "negative_prompt" not in usual or not isinstance(value, int | float) or value <= 1:
+        is_told = "negative_prompt" in usual or (self.parts and scale == "guidance_scale")
+        if not is_told or not isinstance(value, int | float) or value <= 1:
             return 1.0
         is_on = scale == "guidance_scale" or arguments.get("negative_prompt") is not None
         return float(value) if is_on else 1.0

@@ -5,6 +5,7 @@ A border is where `on_step` is called, and where a cancel takes effect, on all r
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -52,10 +53,11 @@ class Borders:
         return Bar(bar, lambda done: self._cross(before + done, self._total))
 
     def solved(self, total: Callable[[], int]) -> None:
-        """Collective: one of `total()` steps of the run's solver has ended."""
+        """Collective: one of `total()` steps of the run's solver has ended; a run in segments takes them once more."""
         if self._num_solved is not None:
             self._num_solved += 1
-            self._cross(self._num_solved, total())
+            steps = max(1, total())
+            self._cross(self._num_solved, steps * math.ceil(self._num_solved / steps))
 
     def _cross(self, done: int, total: int) -> None:
         """Collective: a step has ended. All ranks go on, or none."""

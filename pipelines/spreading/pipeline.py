@@ -218,6 +218,8 @@ class Spread:
             kwargs["callback_on_step_end"] = _with_values(callback)
         try:
             found = finished(run(*args, **kwargs))
+            if hasattr(found, "kwargs_mapping"):  # the state of a modular pipeline
+                found.values = finished(found.values)
         finally:
             self._borders.end()
         if self._branches is not None and not any(self._branches.num_calls[mode] for mode in ("rows", "turns")):

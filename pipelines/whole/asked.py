@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -70,13 +71,24 @@ class Asked:
 def first_step(free: Sequence[Call], alone: Sequence[Call], num_steps: int) -> Apart:
     """How far apart the calls of the first of `num_steps` steps are: as many as a step has on average.
 
-    A guider asks on each rank for its own branches only: then the first is compared with that which is nearest.
+    A guider asks on each rank for its own branches only: then each is compared with that which is nearest, of calls
+    that give values of its shape (what comes before a segment's first step may give others).
     """
+    if len(free) < len(alone):
+        wanted = [call.output for call in alone[: math.ceil(len(alone) / num_steps)]]
+        found = [finished(call.output) for call in free[: math.ceil(len(free) / num_steps)]]
+        return farthest(_nearest(one, [each for each in wanted if _shapes(each) == _shapes(one)]) for one in found)
     wanted = [call.output for call in alone[: max(1, len(alone) // num_steps)]]
     found = [finished(call.output) for call in free[: len(wanted)]]
-    if len(free) < len(alone):
-        return min((apart(found[0], each) for each in wanted), key=lambda each: each.share)
     return farthest(apart(one, other) for one, other in zip(found, wanted, strict=True))
+
+
+def _nearest(found: Any, wanted: Sequence[Any]) -> Apart:
+    return min((apart(found, each) for each in wanted), key=lambda each: each.share)
+
+
+def _shapes(output: Any) -> list[torch.Size]:
+    return [each.shape for each in pytree.tree_leaves(output) if is_value(each)]
 
 
 def apart(found: Any, wanted: Any) -> Apart:

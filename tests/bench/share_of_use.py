@@ -29,6 +29,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.pipelines import RESULTS, problems
+from latentloom.pipelines.signatures.calls import is_modular, parameters_of, results_of
 from support.checkout import ROOT
 
 REVIEWED = Path(__file__).with_suffix(".json")
@@ -44,9 +45,9 @@ TAKES = {
     "control picture": ("control_image",),
     "control video": ("control_video", "video"),
     "video": ("video",),
-    "pose video": ("pose_video",),
+    "pose video": ("pose_video", "driving_video"),
     "audio": ("audio", "src_audio", "reference_audio"),
-    "boxes": (),
+    "boxes": ("boxes",),
     "camera": (),
     "LoRA": (),
 }
@@ -170,7 +171,7 @@ def wrong_calls(templates: Iterable[Template]) -> Iterator[str]:
     for each in templates:
         if each.by and not each.is_workflow:
             kind = pipeline_class(each.by)
-            taken, given = set(inspect.signature(kind.__call__).parameters), _given(kind)
+            taken, given = {*parameters_of(kind)}, _given(kind)
             for name in each.inputs:
                 if not taken & set(TAKES[name]):
                     yield f"{each.name}: {each.by} takes no {name}"
@@ -187,7 +188,9 @@ def pipeline_class(name: str) -> Any:
 
 
 def _given(kind: Any) -> set[str]:
-    """The fields of the output class that its call is annotated with."""
+    """The fields of the output class that its call is annotated with, or what its blocks give."""
+    if is_modular(kind):
+        return {*results_of(kind)}
     from diffusers.pipelines import pipeline_utils
 
     words = re.findall(r"\w+", str(inspect.signature(kind.__call__).return_annotation))

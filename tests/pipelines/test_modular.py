@@ -15,19 +15,20 @@ from latentloom.parallel.progress import SILENT
 from latentloom.pipelines.models.folder import MODULAR_INDEX as INDEX
 from latentloom.pipelines.models.folder import read_index
 from latentloom.pipelines.signatures.table import signature_of
+from latentloom.pipelines.spreading.borders import Borders
 from latentloom.pipelines.values import Audio
 from latentloom.pipelines.whole import called
 from latentloom.pipelines.whole.assembled import load_pipeline
 from latentloom.pipelines.whole.called import Whole
 from latentloom.pipelines.whole.modular import taken
 from support.ranks import Ranks
-from zoo.pipelines import minimax
+from zoo.pipelines import blocks, minimax
 from zoo.pipelines.tiny import build, picture
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*weight_norm. is deprecated:FutureWarning"
 )  # of MiniMax H3's audio VAE
-H3 = "MiniMaxH3ModularPipeline"
+H3, ANIMA = "MiniMaxH3ModularPipeline", "AnimaModularPipeline"
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +135,26 @@ def test_tokens_are_shared_out(pair: Ranks) -> None:
 def test_verify_makes_a_call_of_its_signature(pair: Ranks, saved: Any) -> None:
     for [found] in pair.run("bodies.spreading:verified", str(saved(H3)), "80x48", "ulysses=2"):
         assert found["largest"] > 0 and found["difference"] <= 1e-5 * max(1.0, found["largest"])
+
+
+def test_a_guider_s_scale_is_an_argument_of_the_call(saved: Any) -> None:
+    tiny, found = blocks.TINY[ANIMA], dict[float | None, Any]()
+    for scale in (None, 4.0, 1.0):
+        fixed = {"generator": torch.Generator().manual_seed(0), "output_type": "np", "num_inference_steps": 1}
+        found[scale] = call(saved(ANIMA), {**tiny.call(), **fixed, "guidance_scale": scale})["images"]
+    assert np.array_equal(found[None], found[4.0]) and np.abs(found[4.0] - found[1.0]).max() > 1e-3
+    assert signature_of(ANIMA).guidance({}) > 1 == signature_of(ANIMA).guidance({"guidance_scale": 1.0})
+
+
+def test_a_guider_is_shared_out(pair: Ranks) -> None:
+    found = of_all(pair.run("bodies.spreading:compare", ANIMA, "cfg=2"))
+    assert not problems(found) and found["calls"] == [8, 4, 4]
+
+
+def test_segments_of_a_solver_count_on() -> None:
+    told: list[tuple[int, int]] = []
+    borders = Borders(1, on_step=lambda *step: told.append(step), border=None, step_ends=lambda: None)
+    borders.begin()
+    for _ in range(4):
+        borders.solved(lambda: 2)
+    assert told == [(1, 2), (2, 2), (3, 4), (4, 4)]

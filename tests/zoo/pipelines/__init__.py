@@ -2,6 +2,7 @@
 
 tiny.py: What a row holds, pictures to give them, and how one is built.
 live.py: Which pipelines the installed diffusers has today for the transformers that the project splits.
+blocks.py: Families that diffusers has as modular blocks alone: Anima, FLUX.3 and Wan Animate 2.
 cosmos.py: Cosmos 1 to 3, and Kandinsky 5 and 6.
 flux.py: FLUX.1 and what is made from it (VisualCloze, Chroma), and FLUX.2.
 hunyuan.py: HunyuanVideo, HunyuanVideo 1.5, FramePack, and HunyuanImage.
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     """Classes that are not tried, each with the reason."""
 
 NAMES = (
+    "blocks",
     "cosmos",
     "flux",
     "hunyuan",

@@ -1,17 +1,27 @@
-"""Families of MiniMax: H3, whose videos have sound, with a transformer for references of its own."""
+"""Families of MiniMax: H3, whose videos have sound, with a transformer for references of its own; and Music 3."""
 
 from functools import partial
 from typing import Any
 
 import torch
-from diffusers import AutoencoderKLMiniMaxH3, AutoencoderKLMiniMaxH3Audio, MiniMaxH3ModularPipeline, MiniMaxH3Scheduler
-from transformers import Qwen3VLForConditionalGeneration, Qwen3VLProcessor
+from diffusers import (
+    AutoencoderKLMiniMaxH3,
+    AutoencoderKLMiniMaxH3Audio,
+    FlowMatchEulerDiscreteScheduler,
+    MiniMaxH3ModularPipeline,
+    MiniMaxH3Scheduler,
+    MiniMaxMusic3ConditionEncoder,
+    MiniMaxMusic3ModularPipeline,
+    MiniMaxMusic3RVQDepthDecoder,
+    MiniMaxMusic3Vocoder,
+)
+from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3VLForConditionalGeneration, Qwen3VLProcessor
 
 from latentloom.pipelines.values import Audio
 from latentloom.pipelines.whole.modular import put_together
-from support.tiny_parts import qwen3_vl, qwen_processor
-from support.tiny_tokenizers import chat_tokenizer
-from zoo import kandinsky
+from support.tiny_parts import qwen3_vl, qwen_processor, small_language
+from support.tiny_tokenizers import chat_tokenizer, qwen_tokenizer
+from zoo import audio, kandinsky
 from zoo.cases import tiny_transformer
 from zoo.pipelines.tiny import PROMPT, Tiny, picture
 
@@ -61,6 +71,28 @@ def h3() -> Any:
     return put_together(MiniMaxH3ModularPipeline, parts, sizes)
 
 
+def music() -> Any:
+    """400 samples and 50 latents a second, of 25 frames that a language model writes: 16,384 codes after all texts."""
+    tokenizer = qwen_tokenizer()
+    text = {**small_language(tokenizer), "vocab_size": 168_060, "num_hidden_layers": 2, "head_dim": 4}
+    parts = {
+        "tokenizer": tokenizer,
+        "language_model": Qwen3ForCausalLM(Qwen3Config(**text)),
+        "rvq_depth_decoder": MiniMaxMusic3RVQDepthDecoder(
+            hidden_size=16, num_layers=1, num_attention_heads=2, intermediate_size=16, audio_vocab_size=64
+        ),
+        "condition_encoder": MiniMaxMusic3ConditionEncoder(
+            condition_hidden_dim=16, out_dim=8, output_sampling_rate=400, output_hop_length=8
+        ),
+        "transformer": tiny_transformer(audio.minimax_music3),
+        "scheduler": FlowMatchEulerDiscreteScheduler(num_train_timesteps=1, shift=1.0, invert_sigmas=True),
+        "vocoder": MiniMaxMusic3Vocoder(
+            latent_channels=4, decoder_input_dim=8, decoder_hidden_dim=8, upsampling_ratios=(4, 2), sampling_rate=400
+        ),
+    }
+    return put_together(MiniMaxMusic3ModularPipeline, parts, {})
+
+
 def _video(**given: Any) -> dict[str, Any]:
     """Three by five tokens in each of 37 latent frames."""
     return {"prompt": PROMPT, "height": 48, "width": 80, "num_frames": 124, "num_inference_steps": 4, **given}
@@ -71,7 +103,13 @@ def _with_references() -> dict[str, Any]:
     return _video(reference_images=[picture(80, 48), picture(48, 48, seed=9)], reference_audio=sound)
 
 
+def _song() -> dict[str, Any]:
+    """31 latents."""
+    return {"prompt": PROMPT, "lyrics": "[verse]\nla la", "audio_duration": 0.64, "num_inference_steps": 4}
+
+
 TINY = {
+    "MiniMaxMusic3ModularPipeline": Tiny(music, _song, branches=2),
     "MiniMaxH3ModularPipeline": Tiny(h3, _video),
     "MiniMaxH3ModularPipeline:first frame": Tiny(h3, partial(_video, image=picture(80, 48))),
     "MiniMaxH3ModularPipeline:last frame": Tiny(
@@ -80,14 +118,6 @@ TINY = {
     "MiniMaxH3ModularPipeline:references": Tiny(h3, _with_references),
 }
 LEFT_OUT = dict.fromkeys(
-    (
-        "AnimaModularPipeline",
-        "Flux3DistilledModularPipeline",
-        "Flux3ModularPipeline",
-        "LTX25ModularPipeline",
-        "MiniMaxMusic3ModularPipeline",
-        "WanAnimate2DistilledModularPipeline",
-        "WanAnimate2ModularPipeline",
-    ),
+    ("LTX25ModularPipeline",),
     "there is no tiny model of it",
 )

@@ -1,0 +1,190 @@
+"""Families that diffusers has as modular blocks alone: Anima, FLUX.3 and Wan Animate 2."""
+
+from functools import partial
+from typing import Any
+
+from diffusers import (
+    AnimaModularPipeline,
+    AnimaTextConditioner,
+    AutoencoderKLFlux2,
+    AutoencoderKLQwenImage,
+    DPMSolverMultistepScheduler,
+    Flux3DistilledModularPipeline,
+    Flux3ModularPipeline,
+    WanAnimate2DistilledModularPipeline,
+    WanAnimate2ModularPipeline,
+)
+from transformers import (
+    CLIPVisionConfig,
+    CLIPVisionModel,
+    Qwen3_5Config,
+    Qwen3_5ForConditionalGeneration,
+    Qwen3Model,
+    Qwen3VLForConditionalGeneration,
+    Qwen3VLProcessor,
+)
+
+from latentloom.pipelines.whole.modular import put_together
+from support.tiny_parts import euler, image_vae, qwen3, qwen3_vl, qwen_processor, umt5, wan_vae
+from support.tiny_tokenizers import chat_tokenizer, qwen_tokenizer, t5_tokenizer
+from zoo import flux, video, wan
+from zoo.cases import tiny_transformer
+from zoo.pipelines.tiny import PROMPT, SIZED, Tiny, frames, picture
+
+
+def anima() -> Any:
+    tokenizer, t5_words = qwen_tokenizer(), t5_tokenizer()
+    conditioner = AnimaTextConditioner(
+        source_dim=16,
+        target_dim=16,
+        model_dim=16,
+        num_layers=2,
+        num_attention_heads=2,
+        target_vocab_size=len(t5_words),
+        min_sequence_length=16,
+    )
+    parts = {
+        "text_encoder": qwen3(tokenizer, Qwen3Model, width=16),
+        "tokenizer": tokenizer,
+        "t5_tokenizer": t5_words,
+        "vae": AutoencoderKLQwenImage(base_dim=8, z_dim=16, dim_mult=[1, 1, 2, 2], num_res_blocks=1),
+        "text_conditioner": conditioner,
+        "transformer": tiny_transformer(
+            video.cosmos, in_channels=16, out_channels=16, extra_pos_embed_type=None, rope_scale=(1.0, 1.0, 1.0)
+        ),
+        "scheduler": euler(),
+    }
+    return put_together(AnimaModularPipeline, parts, {})
+
+
+def flux3(kind: Any, *, rewrites: bool = False) -> Any:
+    """Of its text encoder eight layers are read, the last of which is the 32nd; `rewrites`: a language model writes
+    what is to be drawn."""
+    tokenizer = chat_tokenizer()
+    processor = qwen_processor(tokenizer, Qwen3VLProcessor, patch=16, most=3)
+    parts = {
+        "text_encoder": qwen3_vl(tokenizer, Qwen3VLForConditionalGeneration, layers=33, width=16),
+        "tokenizer": processor,
+        "vae": image_vae(AutoencoderKLFlux2, latents=32),
+        "transformer": tiny_transformer(
+            flux.flux3,
+            in_channels=128,
+            cond_in_channels=128,
+            joint_attention_dim=128,
+            flow_map=kind is Flux3DistilledModularPipeline,
+        ),
+        "scheduler": euler(shift=6.93),
+    }
+    if rewrites:
+        parts |= {"prompt_upsampler": _writer(tokenizer), "prompt_upsampler_processor": processor}
+    return put_together(kind, parts, {})
+
+
+def _writer(tokenizer: Any) -> Qwen3_5ForConditionalGeneration:
+    ids = tokenizer.convert_tokens_to_ids
+    text = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "layer_types": ["linear_attention", "full_attention"],
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 32,
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 2,
+        "linear_key_head_dim": 8,
+        "linear_value_head_dim": 8,
+        "eos_token_id": ids("<|im_end|>"),
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    vision = {
+        "depth": 1,
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_heads": 2,
+        "out_hidden_size": 16,
+        "patch_size": 16,
+        "num_position_embeddings": 16,
+    }
+    config = Qwen3_5Config(
+        text_config=text,
+        vision_config=vision,
+        image_token_id=ids("<|image_pad|>"),
+        video_token_id=ids("<|video_pad|>"),
+        vision_start_token_id=ids("<|vision_start|>"),
+        vision_end_token_id=ids("<|vision_end|>"),
+    )
+    return Qwen3_5ForConditionalGeneration(config)
+
+
+def animate(kind: Any) -> Any:
+    """What CLIP sees is 1280 wide."""
+    clip = CLIPVisionConfig(
+        hidden_size=1280,
+        intermediate_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        projection_dim=8,
+        image_size=224,
+        patch_size=112,
+    )
+    parts = {
+        "text_encoder": umt5(tokenizer := t5_tokenizer()),
+        "tokenizer": tokenizer,
+        "image_encoder": CLIPVisionModel(clip),
+        "vae": wan_vae(),
+        "transformer": tiny_transformer(wan.wan_animate2, in_dim=36, out_dim=16, text_dim=32, text_len=16),
+        "scheduler": DPMSolverMultistepScheduler(
+            prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=5.0
+        ),
+    }
+    return put_together(kind, parts, {})
+
+
+def _image(**given: Any) -> dict[str, Any]:
+    return {"prompt": PROMPT, **SIZED, **given}
+
+
+def _edited(**given: Any) -> dict[str, Any]:
+    return _image(image=picture(80, 48), **given)
+
+
+def _boxes() -> dict[str, Any]:
+    """Where the things of the picture are, and where they go."""
+    box = {"id": "a", "desc": "a circle", "from": 0, "src_bbox": [0.1, 0.1, 0.5, 0.5], "tgt_bbox": [0.4, 0.4, 0.9, 0.9]}
+    return _edited(boxes=[box], max_new_tokens=4)
+
+
+def _moved(**given: Any) -> dict[str, Any]:
+    """Two segments of five frames, of which each but the first begins with the last frame of that before."""
+    return {
+        "prompt": PROMPT,
+        **SIZED,
+        "image": picture(80, 48),
+        "driving_video": frames(9, 80, 48),
+        "segment_frame_length": 5,
+        "max_sequence_length": 16,
+        **given,
+    }
+
+
+TINY = {
+    "AnimaModularPipeline": Tiny(anima, partial(_image, negative_prompt="bad"), branches=2),
+    "AnimaModularPipeline:from a picture": Tiny(anima, partial(_edited, negative_prompt="bad"), branches=2),
+    "Flux3ModularPipeline": Tiny(
+        partial(flux3, Flux3ModularPipeline), partial(_image, negative_prompt="bad"), branches=2
+    ),
+    "Flux3ModularPipeline:edit": Tiny(
+        partial(flux3, Flux3ModularPipeline), partial(_edited, negative_prompt="bad"), branches=2
+    ),
+    "Flux3ModularPipeline:boxes": Tiny(partial(flux3, Flux3ModularPipeline, rewrites=True), _boxes, branches=2),
+    "Flux3DistilledModularPipeline": Tiny(partial(flux3, Flux3DistilledModularPipeline), _image),
+    "Flux3DistilledModularPipeline:edit": Tiny(partial(flux3, Flux3DistilledModularPipeline), _edited),
+    "Flux3DistilledModularPipeline:boxes": Tiny(partial(flux3, Flux3DistilledModularPipeline, rewrites=True), _boxes),
+    "WanAnimate2ModularPipeline": Tiny(
+        partial(animate, WanAnimate2ModularPipeline), partial(_moved, negative_prompt="bad"), branches=2
+    ),
+    "WanAnimate2DistilledModularPipeline": Tiny(partial(animate, WanAnimate2DistilledModularPipeline), _moved),
+}
+LEFT_OUT: dict[str, str] = {}
