@@ -76,7 +76,8 @@ class Signature:
         if own == self.name or not other:
             return ""
         wanted = " or ".join(self.transformers)
-        return f"its transformer is a {other}, and {self.name} takes a {wanted}; choose {own}, or another model"
+        remedy = f"choose {own}, or" if own in class_names() else "choose"
+        return f"its transformer is a {other}, and {self.name} takes a {wanted}; {remedy} another model"
 
     def guidance(self, arguments: Mapping[str, Any]) -> float:
         """The scale of guidance where each step of this call is likely to ask the transformer for two branches, else 1.
