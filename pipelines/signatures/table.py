@@ -71,8 +71,9 @@ class Signature:
     def why_not_of(self, index: Mapping[str, Any]) -> str:
         """Why the parts of a model with this index make no such pipeline, by its transformers; "" if they may."""
         own = index["_class_name"]
-        found = {part: entry[1] for part, entry in index.items() if part.startswith("transformer") and entry}
-        other = next((kind for kind in found.values() if kind and kind not in self.transformers), "")
+        named = [entry for part, entry in index.items() if part.startswith("transformer")]
+        found = [entry[1] for entry in named if isinstance(entry, list) and len(entry) == 2]
+        other = next((kind for kind in found if isinstance(kind, str) and kind not in self.transformers), "")
         if own == self.name or not other:
             return ""
         wanted = " or ".join(self.transformers)

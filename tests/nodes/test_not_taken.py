@@ -17,6 +17,7 @@ from latentloom.nodes.registry import SPECS
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.families.by_blocks import _pictures  # pyright: ignore[reportPrivateUsage]
 from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.signatures.table import signature_of
 from latentloom.pipelines.values import Image, Latents, References
 
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
@@ -135,3 +136,15 @@ def test_run_pipeline_is_checked_for_what_its_sockets_say_together(changed: dict
     plain["nodes"]["run_pipeline"]["inputs"] |= changed
     [found] = refused(graph_from_plain(plain), SPECS, {}, Workspace())
     assert f"{found.node}.{found.socket}: {found.message}".startswith(words)
+
+
+@pytest.mark.parametrize("entry", [5, ["diffusers"], {"a": 1}, [None, 5]])
+def test_an_index_of_nonsense_fits_or_not_without_a_crash(entry: Any) -> None:
+    assert signature_of("FluxPipeline").why_not_of({"_class_name": "Mine", "transformer": entry}) == ""
+
+
+def test_a_modular_class_is_not_offered_to_run_pipeline() -> None:
+    index = {"_class_name": "MiniMaxH3ModularPipeline", "transformer": ["diffusers", "MiniMaxH3Transformer3DModel"]}
+    assert (
+        signature_of("FluxPipeline").why_not_of(index).endswith("takes a FluxTransformer2DModel; choose another model")
+    )
