@@ -31,7 +31,7 @@ from .steps.encoding import (
 from .steps.masks import blur_mask, load_mask, outpaint
 from .steps.models import load_lora, load_model, lora_fingerprint, lora_sketch, model_fingerprint, model_sketch
 from .steps.pictures import image_fingerprint, image_grid, load_image, resize_image, save_image
-from .steps.planning import parallel_plan, plan_fingerprint, plan_sketch
+from .steps.planning import parallel_plan, plan_fingerprint, plan_refusals, plan_sketch
 from .steps.text import choose_text, join_text, layout_prompt, note, seed
 from .steps.videos import load_video, save_video, video_fingerprint
 from .steps.whole.node import base_spec
@@ -65,6 +65,7 @@ NODE_CLASS_MAPPINGS = {
             is_kept=False,
             fingerprint=plan_fingerprint,
             sketch=plan_sketch,
+            refuses=plan_refusals,
         )
     ),
     "LoomRunPipeline": node_class(base_spec()),

@@ -20,6 +20,7 @@ from ..graph.order import in_order
 from ..graph.problems import Names, refuse
 from ..graph.resolve import Overrides, Resolved, resolve, upgrade, with_overrides
 from ..graph.spec import NodeSpec
+from ..preview.walk import refused
 from .failure import NodeFailed
 
 
@@ -71,8 +72,13 @@ def schedule(
     workspace: Workspace,
     targets: Collection[str] | None = None,
 ) -> Schedule:
-    """Check and order a graph. Raises `GraphError`, or `NodeFailed` when a file that a node names cannot be read."""
+    """Check and order a graph. Raises `GraphError`, or `NodeFailed` when a file that a node names cannot be read, or
+    the node asks its model for what that does not take.
+    """
     needs = needs_of(graph, specs, overrides=overrides, workspace=workspace, targets=targets)
+    for problem in refused(graph, specs, overrides, workspace):
+        if node := needs.nodes.get(problem.node):
+            raise NodeFailed(problem.node, node.spec, node.node.title, ValueError(problem.message))
     fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
     return Schedule(
         order=needs.order,

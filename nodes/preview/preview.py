@@ -78,7 +78,7 @@ def preview(
 def _node(
     name: str, asked: Denoising, problems: Sequence[str], *, machine: Sequence[DeviceNow]
 ) -> tuple[NodePlan, list[Choice]]:
-    model, problem, doubt = asked.model, next(iter([*problems, *asked.refusals.values()]), ""), asked.doubt
+    model, problem, doubt = asked.model, next(filter(None, [*problems, *asked.refusals.values()]), ""), asked.doubt
     canvas = own = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
     if asked.latents is not None:
         try:
@@ -110,7 +110,7 @@ def _whole(name: str, asked: Denoising, problems: Sequence[str], *, machine: Seq
     devices, needs = _devices(model, plan), whole_needs(model, plan.num_ranks)
     memories = {} if model.place.cluster else memories_of(machine)
     room = fits(needs, devices, memories)
-    problem = next(iter([*problems, why_not(plan, model)]), "")
+    problem = next(filter(None, [*problems, *asked.refusals.values(), why_not(plan, model)]), "")
     if not problem and False in room:
         short = room.index(False)
         held, device = needs[short].num_bytes, devices[short]

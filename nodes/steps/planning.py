@@ -47,6 +47,17 @@ def spread(model: Model, devices: str, plan: str, *, workspace: Workspace, here:
     return placed(model, place)
 
 
+def plan_refusals(given: Given) -> dict[str, str]:
+    """A plan that is none on any machine."""
+    from ...pipelines.place import read_plan
+
+    try:
+        read_plan("" if given.workspace.place.plan else str(given.value("plan")))
+    except ValueError as error:
+        return {"plan": str(error)}
+    return {}
+
+
 def plan_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     """What the command line puts in place of the node's plan."""
     return workspace.place.plan

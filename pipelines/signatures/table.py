@@ -73,12 +73,14 @@ class Signature:
     def why_not_of(self, index: Mapping[str, Any]) -> str:
         """Why the parts of a model with this index make no such pipeline, by its transformers; "" if they may."""
         own = index["_class_name"]
-        found = {part: entry[1] for part, entry in index.items() if part.startswith("transformer") and entry}
-        other = next((kind for kind in found.values() if kind and kind not in self.transformers), "")
+        named = [entry for part, entry in index.items() if part.startswith("transformer")]
+        found = [entry[1] for entry in named if isinstance(entry, list) and len(entry) >= 2]
+        other = next((kind for kind in found if isinstance(kind, str) and kind not in self.transformers), "")
         if own == self.name or not other:
             return ""
         wanted = " or ".join(self.transformers)
-        return f"its transformer is a {other}, and {self.name} takes a {wanted}; choose {own}, or another model"
+        remedy = f"choose {own}, or" if own in class_names() else "choose"
+        return f"its transformer is a {other}, and {self.name} takes a {wanted}; {remedy} another model"
 
     def guidance(self, arguments: Mapping[str, Any]) -> float:
         """The scale of guidance where each step of this call is likely to ask the transformer for two branches, else 1.

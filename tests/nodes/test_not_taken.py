@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from latentloom.nodes import decode_video
+from latentloom.nodes.execution.run import run
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.preview.walk import refused
@@ -16,6 +17,7 @@ from latentloom.nodes.registry import SPECS
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.families.by_blocks import _pictures  # pyright: ignore[reportPrivateUsage]
 from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.signatures.table import signature_of
 from latentloom.pipelines.values import Image, Latents, References
 
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
@@ -99,3 +101,50 @@ def test_a_picture_beyond_white_stays_white_and_one_of_nan_is_refused(tiny: Tiny
     seen = References(pictures=(torch.full((64, 64, 3), torch.nan),))
     with pytest.raises(ValueError, match="reference picture 1 has values that are no numbers"):
         placement.encode_text(stages.EncodeText(model=model, prompt="a", references=seen))
+
+
+def test_a_run_starts_no_node_of_a_workflow_whose_decoder_its_model_lacks(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "_loaded", lambda *args, **kwargs: pytest.fail("something was loaded"))
+    plain = json.loads((WORKFLOWS / "bobbin" / "first_picture.json").read_text())
+    [decode] = [name for name, node in plain["nodes"].items() if node["type"] == "LoomDecode"]
+    plain["nodes"]["sound"] = {
+        "type": "LoomDecodeAudio",
+        "version": 1,
+        "inputs": {name: plain["nodes"][decode]["inputs"][name] for name in ("model", "latents")},
+    }
+    plain["nodes"]["save_sound"] = {
+        "type": "LoomSaveAudio",
+        "version": 1,
+        "inputs": {"audio": {"from": "sound.audio"}},
+    }
+    made = run(graph_from_plain(plain), SPECS, workspace=Workspace(output_dir=tmp_path))
+    assert made.state == "failed" and list(made.nodes) == ["sound"]
+    assert made.nodes["sound"].message.startswith("FLUX.1 makes no sound; take Decode Audio away")
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"lora_scales": [1.0]}, "run_pipeline.lora_scales: loras are 0 and lora_scales 1; give one for each"),
+        ({"plan": "ulyses=2"}, "run_pipeline.plan: "),
+    ],
+)
+def test_run_pipeline_is_checked_for_what_its_sockets_say_together(changed: dict[str, Any], words: str) -> None:
+    plain = json.loads((WORKFLOWS / "bobbin" / "run_pipeline.json").read_text())
+    plain["nodes"]["run_pipeline"]["inputs"] |= changed
+    [found] = refused(graph_from_plain(plain), SPECS, {}, Workspace())
+    assert f"{found.node}.{found.socket}: {found.message}".startswith(words)
+
+
+@pytest.mark.parametrize("entry", [5, ["diffusers"], {"a": 1}, [None, 5]])
+def test_an_index_of_nonsense_fits_or_not_without_a_crash(entry: Any) -> None:
+    assert signature_of("FluxPipeline").why_not_of({"_class_name": "Mine", "transformer": entry}) == ""
+
+
+def test_a_modular_class_is_not_offered_to_run_pipeline() -> None:
+    index = {"_class_name": "MiniMaxH3ModularPipeline", "transformer": ["diffusers", "MiniMaxH3Transformer3DModel"]}
+    assert (
+        signature_of("FluxPipeline").why_not_of(index).endswith("takes a FluxTransformer2DModel; choose another model")
+    )

@@ -10,7 +10,7 @@ from ....pipelines.values import Model
 from ...files.workspace import Workspace
 from ...graph.sketch import Denoising, Given
 from ..models import remedies, with_lora
-from ..planning import named_plan, sketch_of_spread
+from ..planning import named_plan, plan_refusals, sketch_of_spread
 
 BOBBIN = "builtin:bobbin"
 
@@ -49,11 +49,17 @@ def adapted(model: Model, loras: Sequence[str], scales: Sequence[float], workspa
     """The model with LoRAs on top, whose files are read for their hashes."""
     from ....pipelines.models.describe import add_lora
 
-    if scales and len(scales) != len(loras):
-        raise ValueError(f"loras are {len(loras)} and lora_scales {len(scales)}; give one for each, or none")
+    if why := why_not_paired(loras, scales):
+        raise ValueError(why)
     for path, scale in zip(loras, scales or [1.0] * len(loras), strict=True):
         model = add_lora(model, str(workspace.input_path(path, socket="loras")), scale, roots=workspace.roots)
     return model
+
+
+def why_not_paired(loras: Sequence[str], scales: Sequence[float]) -> str:
+    if not scales or len(scales) == len(loras):
+        return ""
+    return f"loras are {len(loras)} and lora_scales {len(scales)}; give one for each, or none"
 
 
 def whole_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
@@ -83,8 +89,15 @@ def whole_denoises(given: Given) -> Denoising:
     signature = signature_of(str(given.value("pipeline")))
     if place.devices or given.value("devices"):
         model = sketch_of_spread(model, given)
-    for path in given.value("loras") if signature.takes_loras else ():
+    loras, scales = ([*given.value(name)] if signature.takes_loras else [] for name in ("loras", "lora_scales"))
+    for path in loras:
         model = with_lora(model, path, given.workspace)
     asked: dict[str, Any] = {name: given.number(name) for name in SCALES if given.has(name)}
     told = {"negative_prompt": ""} if given.has("negative_prompt") else {}
-    return Denoising(model=model, pipeline=signature.name, latents=None, guidance=signature.guidance(asked | told))
+    return Denoising(
+        model=model,
+        pipeline=signature.name,
+        latents=None,
+        guidance=signature.guidance(asked | told),
+        refusals={"lora_scales": why_not_paired(loras, scales), **plan_refusals(given)},
+    )
