@@ -143,8 +143,8 @@ def test_an_index_of_nonsense_fits_or_not_without_a_crash(entry: Any) -> None:
     assert signature_of("FluxPipeline").why_not_of({"_class_name": "Mine", "transformer": entry}) == ""
 
 
-def test_a_modular_class_is_not_offered_to_run_pipeline() -> None:
-    index = {"_class_name": "MiniMaxH3ModularPipeline", "transformer": ["diffusers", "MiniMaxH3Transformer3DModel"]}
+def test_a_class_that_is_not_in_the_table_is_not_offered_to_run_pipeline() -> None:
+    index = {"_class_name": "SanaWMModularPipeline", "transformer": ["diffusers", "SanaWMTransformer3DModel"]}
     assert (
         signature_of("FluxPipeline").why_not_of(index).endswith("takes a FluxTransformer2DModel; choose another model")
     )
