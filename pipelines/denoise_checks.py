@@ -21,6 +21,7 @@ from .shape import (
     check_mask,
     check_size,
     why_no_frame,
+    why_no_prompt,
     why_no_references,
     why_no_steps,
     why_no_text,
@@ -75,9 +76,9 @@ def check_denoise(request: Denoise) -> None:
         )
 
 
-def check_text(model: Model, length: int) -> None:
-    """Raise `ValueError` for a number of tokens that the model cannot read."""
-    if why := why_no_text(model, length):
+def check_text(model: Model, prompt: str, length: int, *, saw_frame: bool) -> None:
+    """Raise `ValueError` for a text, or a number of tokens, that the model cannot read."""
+    if why := why_no_text(model, length) or why_no_prompt(model, prompt, saw_frame=saw_frame):
         raise ValueError(why)
 
 

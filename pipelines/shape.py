@@ -232,6 +232,14 @@ def why_no_text(model: Model, length: int) -> str:
     return "" if 1 <= length <= row.longest_text else f"{told} reads from 1 to {row.longest_text} tokens"
 
 
+def why_no_prompt(model: Model, prompt: str, *, saw_frame: bool) -> str:
+    """Why the model cannot read nothing at all, as a sentence; empty where it can."""
+    row = ROWS.get(model.family)
+    if prompt or saw_frame or row is None or row.longest_text:
+        return ""
+    return f"the prompt is empty, and {row.title} adds nothing to a text; write one, or a space"
+
+
 def why_no_canvas(model: Model, *, width: int, height: int, frames: int, fps: float) -> dict[str, str]:
     """What of a canvas the model cannot paint, in a sentence for each, by its name; zeros are the model's own."""
     found: dict[str, str] = {}

@@ -67,7 +67,7 @@ def encode_text(
         negative_prompt=request.negative_prompt or card.negative_prompt,
         text_length=request.text_length or card.text_length,
     )
-    check_text(model, request.text_length)
+    check_text(model, request.prompt, request.text_length, saw_frame=saw_frame)
     with _stage(model, f"encoding the text of {len(request.prompt)} characters"):
         references = _encoded(request.references, model, progress)
         try:

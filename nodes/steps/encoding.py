@@ -127,10 +127,15 @@ def _saw_frame(given: Given) -> bool | None:
 
 
 def text_refusals(given: Given) -> dict[str, str]:
-    from ...pipelines.shape import why_no_frame, why_no_text
+    from ...pipelines.shape import why_no_frame, why_no_prompt, why_no_text
 
     model, length = given.value("model"), int(given.number("text_length"))
+    try:
+        prompt = given.value("prompt")
+    except ValueError:  # not known before the run
+        prompt = "any"
     return {
+        "prompt": why_no_prompt(model, prompt, saw_frame=_saw_frame(given) is not False),
         "text_length": why_no_text(model, length) if length else "",
         "first_frame": why_no_frame(model) if given.has("first_frame") else "",
     }

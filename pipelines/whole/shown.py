@@ -32,6 +32,8 @@ def frames_of(video: Video) -> list[Picture]:
 def _picture(pixels: Tensor) -> Picture:
     from PIL import Image as Pillow
 
+    if not pixels.isfinite().all():
+        raise ValueError("a picture has values that are no numbers (NaN or infinity); give another")
     return Pillow.fromarray((pixels.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy())
 
 

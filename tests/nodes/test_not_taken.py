@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from latentloom.nodes import decode_video
+from latentloom.nodes import decode_video, run_pipeline
 from latentloom.nodes.execution.run import run
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
@@ -45,6 +45,13 @@ def told(file: str, source: Path, changed: dict[str, Any], overrides: dict[str, 
         (H3, "minimax_h3", {}, {"frames": 100}, "encode_image.frames: frames is 100; "),
         (H3, "minimax_h3", {}, {"width": 50, "height": 32}, "encode_image.width: 50 x 32 is no size that "),
         (H3, "minimax_h3", {"encode_image.fps": 30.0}, {}, "encode_image.fps: fps is 30, but MiniMax H3 makes 24 fra"),
+        (
+            "minimax_h3/minimax_h3.json",
+            "minimax_h3",
+            {},
+            {"prompt": ""},
+            "encode_text.prompt: the prompt is empty, and M",
+        ),
         (H3, "ltx", {}, {}, "encode_image.model: LTX-Video makes videos from text only here"),
         (H3, "wan_i2v", {}, {}, "encode_text.first_frame: Wan reads the text alone; take first_frame away from Encode"),
         (H3, "wan_i2v", {}, {}, "decode_audio.model: Wan makes no sound; take Decode Audio away"),
@@ -90,6 +97,8 @@ def test_a_text_length_and_a_second_first_frame_are_refused_before_anything_is_l
     h3 = describe_model(str(tiny("minimax_h3")), device="cpu")
     with pytest.raises(ValueError, match="text length 5: MiniMax H3 reads all of a text"):
         stages.encode_text(model=h3, prompt="a", text_length=5)
+    with pytest.raises(ValueError, match="the prompt is empty, and MiniMax H3 adds nothing to a text; write one, or"):
+        stages.encode_text(model=h3, prompt="")
     with pytest.raises(ValueError, match="2 first frames: MiniMax H3 reads a text with one"):
         stages.encode_image(model=h3, image=Image(pixels=torch.zeros(2, 32, 48, 3)))
 
@@ -148,3 +157,9 @@ def test_a_class_that_is_not_in_the_table_is_not_offered_to_run_pipeline() -> No
     assert (
         signature_of("FluxPipeline").why_not_of(index).endswith("takes a FluxTransformer2DModel; choose another model")
     )
+
+
+def test_run_pipeline_paints_over_no_picture_of_nan() -> None:
+    nothing = Image(pixels=torch.full((1, 64, 64, 3), torch.nan))
+    with pytest.raises(ValueError, match="a picture has values that are no numbers"):
+        run_pipeline("builtin:bobbin", pipeline="FluxImg2ImgPipeline", prompt="a", image=nothing)
