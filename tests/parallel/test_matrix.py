@@ -15,23 +15,22 @@ from zoo.cases import CASES
 
 NAMES = sorted(variants())
 SHAPES = ("both_odd", "heads3", "masked_odd", "odd_image", "batch2", "masked", "odd_text", "even")
-CELLS_EACH = 2
 
 
-def chosen(index: int) -> list[tuple[str, str, int]]:
-    """(plan, case, turn) of a variant: neighbours get others, so that those in a row meet every plan in every shape."""
-    turns = range(index * CELLS_EACH, (index + 1) * CELLS_EACH)
-    return [(PLANS[turn % len(PLANS)], SHAPES[turn % len(SHAPES)], turn) for turn in turns]
+def chosen(index: int) -> tuple[str, str]:
+    """The plan and the case of a variant: those in a row meet every plan in every shape."""
+    return PLANS[index % len(PLANS)], SHAPES[index % len(SHAPES)]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sharded_equals_one_process(ranks: Any, name: str) -> None:
-    for plan, case, turn in chosen(NAMES.index(name)):
-        shape = case if variants()[name].masks or not CASES[case].masked else "both_odd"
-        modes = texts(name, CASES[shape])
-        text = modes[turn % len(modes)]
-        full = plan if text == "auto" else f"{plan},text={text}"
-        assert verdict(ranks.run("support.cells:cell", name, shape, full)) == "ok", f"{full} in shape {shape}"
+    index = NAMES.index(name)
+    plan, case = chosen(index)
+    shape = case if variants()[name].masks or not CASES[case].masked else "both_odd"
+    modes = texts(name, CASES[shape])
+    text = modes[index % len(modes)]
+    full = plan if text == "auto" else f"{plan},text={text}"
+    assert verdict(ranks.run("support.cells:cell", name, shape, full)) == "ok", f"{full} in shape {shape}"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +51,7 @@ def test_more_ranks_than_tokens_are_refused_by_name_on_every_rank(ranks: Any, na
 
 
 def test_the_subset_meets_every_plan_in_every_shape() -> None:
-    met = {(plan, case) for index in range(len(NAMES)) for plan, case, _ in chosen(index)}
+    met = {chosen(index) for index in range(len(NAMES))}
     assert met == {(plan, case) for plan in PLANS for case in SHAPES}
 
 

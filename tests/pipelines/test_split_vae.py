@@ -29,8 +29,14 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("degree", [2, 4])
-@pytest.mark.parametrize(("kind", "rows"), SHAPES, ids=str)
+@pytest.mark.parametrize(
+    ("kind", "rows", "degree"),
+    [
+        pytest.param(*shape, degree, marks=() if number % 2 == (degree == 4) else pytest.mark.by_hand)
+        for number, shape in enumerate(SHAPES)
+        for degree in (2, 4)
+    ],
+)
 def test_a_split_decode_equals_the_untiled_one(ranks: Ranks, kind: str, rows: int, degree: int) -> None:
     found = [x for x in ranks.run("bodies.vae:equality", kind, degree, SHAPES[kind, rows]) if x]
     assert len(found) == degree and found[0]["spread"] > 0.1

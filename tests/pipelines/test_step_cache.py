@@ -28,11 +28,11 @@ CELLS = [
     ("bobbin", "mag", 0.3),
     ("bobbin", "taylorseer", 0.0),
     ("qwen_image", "first_block", 1.2),
-    ("qwen_image", "taylorseer", 0.0),
-    ("wan", "first_block", 1.0),
-    ("wan", "taylorseer", 0.0),
+    pytest.param("qwen_image", "taylorseer", 0.0, marks=pytest.mark.by_hand),
+    pytest.param("wan", "first_block", 1.0, marks=pytest.mark.by_hand),
+    pytest.param("wan", "taylorseer", 0.0, marks=pytest.mark.by_hand),
     ("wan", "sea", 0.5),
-    ("wan22", "sea", 0.5),
+    pytest.param("wan22", "sea", 0.5, marks=pytest.mark.by_hand),
 ]
 
 

@@ -72,7 +72,7 @@ def test_axe_finds_nothing_serious_in_any_view(
     assert {view: problems for view, problems in found.items() if problems} == {}
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.by_hand), "dark"])
 def test_axe_finds_nothing_serious_in_popups_and_on_a_phone(
     page_server: Any, open_page: Callable[..., Page], axe: str, theme: str
 ) -> None:

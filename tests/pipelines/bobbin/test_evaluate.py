@@ -14,6 +14,7 @@ from latentloom.pipelines.bobbin.training.world.render import render
 from latentloom.pipelines.bobbin.training.world.scene import Scene, Thing
 from latentloom.pipelines.bobbin.training.world.wording import caption
 
+pytestmark = pytest.mark.by_hand
 NUMS = {1: 1, 2: 1, 3: 1}
 RED_CUBE = Scene(things=(Thing(colour="red", shape="cube", material="matte"),))
 

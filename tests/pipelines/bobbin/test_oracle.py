@@ -12,6 +12,7 @@ from latentloom.pipelines.bobbin.training.reading.reading import read
 from latentloom.pipelines.bobbin.training.world.render import render
 from latentloom.pipelines.bobbin.training.world.scene import MATERIALS, OPPOSITE, SHAPES, Scene, Thing, sample
 
+pytestmark = pytest.mark.by_hand
 RING = Thing(colour="red", shape="ring", material="metal", size="small")
 CUBE = Thing(colour="blue", shape="cube", material="matte", size="large")
 

@@ -18,7 +18,7 @@ from latentloom.pipelines.bobbin.training.train_vae import VaeTraining, train_va
 from latentloom.pipelines.bobbin.training.world.wording import TEXT_LENGTH, vocabulary
 
 # diffusers and torch remark on half precision and on mixed dtypes in layer norms; neither is news.
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.by_hand, pytest.mark.filterwarnings("ignore")]
 SMALL = replace(
     PRESETS["cpu"],
     **{"steps": 4, "batch": 4, "pool": 4, "pool_life": 2, "reading_steps": 1, "is_compiled": False},
