@@ -173,5 +173,5 @@ def denoises(given: Given) -> Denoising:
         guidance=given.number("guidance"),
         guidance_2=given.number("guidance_2"),
         doubt=doubt,
-        refusals={socket: why for socket, why in refusals.items() if why},
+        refusals=refusals,
     )

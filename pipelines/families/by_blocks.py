@@ -63,11 +63,10 @@ class ByBlocks:
             "negative_prompt": request.negative_prompt,
             "max_sequence_length": request.text_length,
             "image": _pictures(request.references.pictures, parts) if request.references else None,
-            "keyframes": None if shown is None else [_picture(shown)],
+            "keyframes": None if shown is None else [_picture(shown[0])],
         }
         on = guider(2.0, Sampling())  # that both are encoded, whatever guidance follows
-        wanted = _names(self._group(parts, "denoise"))
-        outputs = [name for name in _made_by(block) if name in wanted]
+        outputs = self._handed_on(parts, block)
         found = _flat(run(block, {**parts, "guider": on}, inputs=_known(block, asked), outputs=outputs))
         positive = {name: tensor for name, tensor in found.items() if not name.startswith(NEGATIVE)}
         negative = {name.removeprefix(NEGATIVE): found[name] for name in found.keys() - positive.keys()}
@@ -87,8 +86,7 @@ class ByBlocks:
             "width": request.width,
             "num_frames": request.frames,
         }
-        wanted = _names(self._group(parts, "denoise"))
-        outputs = [name for name in _made_by(block) if name in wanted]
+        outputs = self._handed_on(parts, block)
         with _most_likely(parts["vae"]):
             found = _flat(run(block, parts, inputs=_known(block, asked), outputs=outputs))
         if row.takes_image == "first_frame":
@@ -102,8 +100,8 @@ class ByBlocks:
 
         from ..denoising.blocks import run
 
-        block, wanted = self._group(parts, "image"), _names(self._group(parts, "denoise"))
-        outputs = [name for name in _made_by(block) if name in wanted]
+        block = self._group(parts, "image")
+        outputs = self._handed_on(parts, block)
         found = run(block, parts, inputs={"image": _pictures(references, parts)}, outputs=outputs)
         listed = {
             f"{name}.{i}": each for name in found if isinstance(found[name], list) for i, each in enumerate(found[name])
@@ -243,6 +241,11 @@ class ByBlocks:
             vars(block.sub_blocks["text_encoder"]).update(self.row.settings)
         return block
 
+    def _handed_on(self, parts: Parts, block: ModularPipelineBlocks) -> list[str]:
+        """What of a stage's block the denoise block takes, by name."""
+        wanted = _names(self._group(parts, "denoise"))
+        return [name for name in _made_by(block) if name in wanted]
+
     def _warn_if_cut(self, parts: Parts, request: EncodeText) -> None:
         from .prompt import warn_if_cut
 
@@ -273,22 +276,26 @@ class ByBlocks:
 
 def _keyframe(block: ModularPipelineBlocks, parts: Parts, request: EncodeImage) -> dict[str, Tensor]:
     """What the denoise block is told of a video's first frame, and the frame itself for the text's: bytes 1 H W C."""
-    import torch
-
     from ..denoising.blocks import run
 
-    pixels = request.image.pixels
-    frame = (pixels.clamp(0, 1) * 255).round().to("cpu", torch.uint8)
-    asked = {"image": _picture(frame), "width": request.width, "height": request.height}
+    frame = _bytes(request.image.pixels)
+    asked = {"image": _picture(frame[0]), "width": request.width, "height": request.height}
     found = run(block, parts, inputs=_known(block, asked), outputs=("condition_latents",))
     return {**_flat(found), FRAME: frame}
 
 
-def _picture(frame: Tensor) -> Any:
-    """Of bytes 1 H W C, as diffusers' blocks take it."""
+def _bytes(pixels: Tensor) -> Tensor:
+    """0 to 255, on the CPU."""
+    import torch
+
+    return (pixels.clamp(0, 1) * 255).round().to("cpu", torch.uint8)
+
+
+def _picture(pixels: Tensor) -> Any:
+    """Of bytes H W C, as diffusers' blocks take it."""
     from PIL.Image import fromarray
 
-    return fromarray(frame[0].cpu().numpy())
+    return fromarray(pixels.cpu().numpy())
 
 
 def _leaf(block: ModularPipelineBlocks, output: str) -> ModularPipelineBlocks:
@@ -356,15 +363,13 @@ def _in_lists(references: Mapping[str, Tensor], batch: int) -> dict[str, Any]:
 
 def _pictures(references: Sequence[Tensor], parts: Parts) -> list[Any]:
     """As diffusers' blocks take them, over white where the VAE knows no alpha channel."""
-    from PIL.Image import fromarray
-
     keeps_alpha = parts["config"]("vae").get("in_channels") == 4
     found = []
     for picture in references:
         if picture.shape[2] == 4 and not keeps_alpha:
             colours, alpha = picture.split((3, 1), dim=2)
             picture = colours * alpha + 1 - alpha
-        found.append(fromarray((picture.clamp(0, 1) * 255).round().byte().cpu().numpy()))
+        found.append(_picture(_bytes(picture)))
     return found
 
 

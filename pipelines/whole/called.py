@@ -99,8 +99,7 @@ def call(
                     raise
                 raise ValueError(f"{name}: {error}{_left_out(name, arguments)}") from error
             except CRASHES as error:
-                is_ours = isinstance(error, LoomError) or is_out_of_memory(error)
-                if is_ours or handle.plan.num_ranks > 1 or type(error) not in CRASHES:
+                if type(error) not in CRASHES or handle.plan.num_ranks > 1 or is_out_of_memory(error):
                     raise
                 told = f"{name} stopped with {type(error).__name__}: {one_reason(error)}{_left_out(name, arguments)}"
                 raise ValueError(f"{told}; look at sizes, pictures and parameters, which it does not check") from error
