@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 from latentloom.pipelines.values import to_plain
+from zoo.pipelines import tiny_of
 
 PROMPT, NEGATIVE = "a red circle above a blue square", "bad"
 SEED, STEPS = 5, 2
@@ -212,18 +213,6 @@ def qwen_image_edit(pipeline: str, **config: bool) -> Any:
     return getattr(diffusers, pipeline)(**made, vae=vae, processor=qwen_processor(made["tokenizer"]))
 
 
-def hunyuan_video_15() -> Any:
-    from zoo.pipelines.hunyuan import video15
-
-    return video15()
-
-
-def ltx() -> Any:
-    from zoo.pipelines.ltx import ltx
-
-    return ltx()
-
-
 def minimax_h3() -> Any:
     """As diffusers makes and writes it: 50 layers of text are read, and the last is not."""
     from diffusers import (
@@ -298,17 +287,12 @@ def minimax_h3() -> Any:
     return made
 
 
-def of_zoo(module: str, pipeline: str) -> Any:
-    """As it is in the zoo, of that module only: the others import most of diffusers."""
-    return importlib.import_module(f"zoo.pipelines.{module}").TINY[pipeline].make()
-
-
 TINY_ROWS: dict[str, TinyRow] = {
     "z_image": TinyRow(make=lambda: z_image(shift=6.0), guidance=4.0, close=3e-5),
     "z_image_turbo": TinyRow(make=lambda: z_image(shift=3.0)),
     "krea_2": TinyRow(make=lambda: krea_2(is_distilled=False), guidance=4.5),
     "flux_kontext": TinyRow(
-        make=lambda: of_zoo("flux", "FluxKontextPipeline"), distilled=2.5, call={"max_area": 80 * 48}
+        make=lambda: tiny_of("FluxKontextPipeline").make(), distilled=2.5, call={"max_area": 80 * 48}
     ),
     "flux_2": TinyRow(make=flux_2, distilled=3.0, text_length=256, close=1e-5),
     "flux_2_klein": TinyRow(make=lambda: flux_2_klein(is_distilled=True)),
@@ -346,18 +330,18 @@ TINY_ROWS: dict[str, TinyRow] = {
         references=1,
     ),
     "hunyuan_video_15": TinyRow(
-        make=lambda: of_zoo("hunyuan", "HunyuanVideo15Pipeline"), guidance=3.0, text_length=1000, frames=5
+        make=lambda: tiny_of("HunyuanVideo15Pipeline").make(), guidance=3.0, text_length=1000, frames=5
     ),
-    "ltx": TinyRow(make=lambda: of_zoo("ltx", "LTXPipeline"), guidance=3.0, frames=9, width=96, height=64),
+    "ltx": TinyRow(make=lambda: tiny_of("LTXPipeline").make(), guidance=3.0, frames=9, width=96, height=64),
     "ltx_2": TinyRow(
-        make=lambda: of_zoo("ltx", "LTX2Pipeline"),
+        make=lambda: tiny_of("LTX2Pipeline").make(),
         guidance=3.0,
         frames=9,
         width=96,
         height=64,
         call={"spatio_temporal_guidance_blocks": [28], "frame_rate": 24.0},
     ),
-    "ernie_image": TinyRow(make=lambda: of_zoo("other_image", "ErnieImagePipeline"), guidance=4.0, text_length=2048),
+    "ernie_image": TinyRow(make=lambda: tiny_of("ErnieImagePipeline").make(), guidance=4.0, text_length=2048),
     "minimax_h3": TinyRow(make=minimax_h3, text_length=0, frames=124, width=48, height=32, steps=3),
     "krea_2_turbo": TinyRow(make=lambda: krea_2(is_distilled=True)),
 }
