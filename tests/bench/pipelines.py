@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support.checkout import ROOT
 from support.ranks import RankError, Ranks
@@ -37,22 +39,26 @@ def main() -> int:
     chosen = parser.parse_args()
     from zoo.pipelines import LEFT_OUT, TINY
 
-    start, results = time.monotonic(), dict[str, dict[str, Any]]()
+    start, results, meter = time.monotonic(), dict[str, dict[str, Any]](), Meter()
     names = [name for name in TINY if not chosen.only or name.startswith(tuple(chosen.only))]
     for size in (2, 4):
         plans = [plan for plan in chosen.plans if (plan == FOUR) == (size == 4)]
         for name, plan, found in _compared(names, plans, size) if plans else ():
             results.setdefault(name, {})[plan] = found
+            meter.read()
             print(f"{name:<46} {plan:<16} {_line(found)}", flush=True)
     for name, why in LEFT_OUT.items():
         print(f"{name:<46} left out: {why}")
+    for name in names:
+        if TINY[name].rounds:
+            print(f"{name:<46} ring=2           left out: {TINY[name].rounds}")
     wrong = [f"{name} {plan}" for name, each in results.items() for plan, found in each.items() if problems(found)]
     classes = {name.partition(":")[0] for name in results}
     embeds = [name for name in names if TINY[name].embeds]
     print(
         f"{len(classes)} pipeline classes in {len(results)} ways, {sum(map(len, results.values()))} rows, "
         f"{len(wrong)} wrong; {len(embeds)} with embeddings in place of a text encoder; "
-        f"{len(LEFT_OUT)} left out; {time.monotonic() - start:.0f} s"
+        f"{len(LEFT_OUT)} left out; {time.monotonic() - start:.0f} s, {meter}"
     )
     print(*wrong, sep="\n")
     if chosen.write:
@@ -66,7 +72,7 @@ def _compared(names: list[str], plans: list[str], size: int) -> Iterator[tuple[s
     with Ranks(size) as ranks:
         for name in names:
             for plan in plans:
-                if "cfg" in plan and TINY[name].branches < 2:
+                if ("cfg" in plan and TINY[name].branches < 2) or (plan == "ring=2" and TINY[name].rounds):
                     continue
                 try:
                     each = ranks.run("bodies.spreading:compare", name, plan)
@@ -76,6 +82,25 @@ def _compared(names: list[str], plans: list[str], size: int) -> Iterator[tuple[s
                     yield name, plan, {"refused" if is_known else "error": said}
                 else:
                     yield name, plan, of_all(each)
+
+
+class Meter:
+    """Memory and processor time of this process and its ranks, as they were at the end of each row."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.seconds = dict[int, float]()  # by process: those of ranks that have ended stay as they were last seen
+
+    def read(self) -> None:
+        here = psutil.Process()
+        every = (here, *here.children(recursive=True))
+        self.bytes = max(self.bytes, sum(each.memory_full_info().pss for each in every))  # a shared page counts once
+        for each in every:
+            used = each.cpu_times()
+            self.seconds[each.pid] = used.user + used.system
+
+    def __str__(self) -> str:
+        return f"{sum(self.seconds.values()) / 60:.0f} minutes of processor time, at most {self.bytes / 1e9:.1f} GB"
 
 
 def of_all(each: list[dict[str, Any]]) -> dict[str, Any]:

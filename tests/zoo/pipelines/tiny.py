@@ -31,6 +31,8 @@ class Tiny:
     """Why `prompt_embeds` stand in for what a text encoder would make; empty where the encoder works."""
     refused: str = ""
     """Words by which plans that split tokens are refused in its first run; empty where they are not."""
+    rounds: str = ""
+    """Why ring, whose sums have other last bits, is not compared; empty where it is."""
 
 
 def build(tiny: Tiny) -> Any:
