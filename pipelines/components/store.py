@@ -26,7 +26,7 @@ from ..models.source import split_source
 from ..values import Lora, Model
 from .loading import load_component, one_sentence
 from .loans import Loans, unshared
-from .memory import SMALL_BYTES, Held, bytes_of, default_budget, expected_bytes, tensor_bytes
+from .memory import SMALL_BYTES, Held, bytes_of, default_budget, expected_bytes, is_quantized, tensor_bytes
 
 if TYPE_CHECKING:
     from ..spreading.transformer import Handle
@@ -227,13 +227,17 @@ class ComponentStore:
         if mesh is not None and is_transformer:
             return _new_share(model, files, mesh)
         checkpoint = Path(file) if file and is_transformer else None
-        component = load_component(files, dtype=model.dtype, device=place, checkpoint=checkpoint)
+        component = load_component(
+            files,
+            dtype=model.dtype,
+            device=place,
+            checkpoint=checkpoint,
+            quantization=model.quantization if is_quantized(files.name) else "none",
+        )
         if files.kind != "model":
             return _Entry(component, SMALL_BYTES, "cpu", 0)
         if model.loras:
             lora.fit(component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
-        if is_transformer and model.quantization != "none":
-            adapting.quantize(component, model.quantization, device=place)
         with one_sentence(files, None):
             component.to(place)
         if is_transformer and model.compiled:
@@ -270,8 +274,9 @@ class ComponentStore:
         return self._files[key]
 
     def _key(self, model: Model, name: str, mesh: Mesh | None = None) -> tuple[Any, ...]:
-        changes = (model.quantization, model.compiled, mesh and mesh.plan) if _is_transformer(name) else ()
-        return (model.folder, model.fingerprint, name, model.dtype, model.device, *changes)
+        quantization = model.quantization if is_quantized(name) else "none"
+        changes = (model.compiled, mesh and mesh.plan) if _is_transformer(name) else ()
+        return (model.folder, model.fingerprint, name, model.dtype, model.device, quantization, *changes)
 
     def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]]) -> None:
         budget = self._budget(place)

@@ -22,6 +22,7 @@ from .folder import (
     read_allowed_index,
 )
 from .lora_file import check_lora
+from .packed.packing import read_checkpoint, read_packing
 from .regular_file import sha256_of
 from .source import PICKLES, exists, is_allowed, resolve_source
 from .tensor_file import content_mark, read_tensor_file
@@ -49,8 +50,8 @@ def describe_model(
 ) -> Model:
     """Find and check a model's files and settle its device and dtype. Raises `ValueError`; reads headers only.
 
-    A single-file checkpoint is `FILE.safetensors@BASE`; the model's `folder` is then that of BASE. Of a device that is
-    another machine's (`is_here` False) nothing is looked at.
+    A single-file checkpoint is `FILE.safetensors@BASE` or `FILE.gguf@BASE`; the model's `folder` is then that of BASE.
+    Of a device that is another machine's (`is_here` False) nothing is looked at.
     """
     found = resolve_source(source, revision=revision, roots=roots)
     files = inspect_model(found.folder, roots=roots if found.is_local else None)
@@ -174,7 +175,7 @@ def fingerprint_of(folder: str, checkpoint: Path | None) -> str:
     """The folder's fingerprint, joined with that of the single file where there is one."""
     if checkpoint is None:
         return folder
-    mark = content_mark(read_tensor_file(checkpoint))
+    mark = content_mark(read_checkpoint(checkpoint))
     return hashlib.sha256(f"{folder}:{mark}".encode()).hexdigest()
 
 
@@ -183,8 +184,10 @@ def check_checkpoint(path: Path, components: Collection[str]) -> None:
     transformers = [name for name in components if name.startswith("transformer")]
     if transformers != ["transformer"]:
         raise ValueError(f"{path} is one transformer, but its base has {len(transformers)}; use a model folder instead")
-    if not read_tensor_file(path).tensors:
+    file = read_checkpoint(path)
+    if not file.tensors:
         raise ValueError(f"{path} holds no tensors; copy it again")
+    read_packing(file)
 
 
 def find_lora(path: str, roots: Sequence[Path] | None) -> Path:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ..components.memory import DTYPE_BITS, expected_bytes
+from ..components.memory import DTYPE_BITS, expected_bytes, is_quantized, loading_bytes
 from ..models.folder import ComponentFiles, inspect_components, inspect_model, read_index
 from ..models.tensor_file import read_tensor_file
 from ..split_plans import SPLIT_PLANS
@@ -26,7 +26,7 @@ class Weights:
     mapped_bytes: int = 0
     """The part that a CPU reads as it lies in the files: ranks hold it between them, once."""
     loading_bytes: int = 0
-    """What a transformer that is quantized takes on its device before it is."""
+    """What is there beside them while they are quantized, one after the other."""
     largest_block_bytes: int = 0
     """The largest block of a transformer: what ranks that share weights gather at a time."""
     outside_bytes: int = 0
@@ -48,15 +48,15 @@ def _weights(model: Model) -> Mapping[str, Weights]:
 
 
 def _component(component: ComponentFiles, model: Model) -> Weights:
-    num_bytes, mapped = expected_bytes(component, model), _mapped(component, model)
+    num_bytes, mapped, loading = (each(component, model) for each in (expected_bytes, _mapped, loading_bytes))
     if not component.name.startswith("transformer"):
-        return Weights(num_bytes=num_bytes, mapped_bytes=mapped)
+        return Weights(num_bytes=num_bytes, mapped_bytes=mapped, loading_bytes=loading)
     blocks, outside = _blocks(component, model)
     added = sum(_lora_bytes(lora.path, model) for lora in model.loras)
     return Weights(
         num_bytes=num_bytes + added,
-        mapped_bytes=0 if model.quantization != "none" or model.loras else mapped,
-        loading_bytes=component.num_parameters * DTYPE_BITS[model.dtype] // 8 if model.quantization != "none" else 0,
+        mapped_bytes=0 if model.loras else mapped,
+        loading_bytes=loading,
         largest_block_bytes=blocks,
         outside_bytes=outside,
     )
@@ -64,7 +64,7 @@ def _component(component: ComponentFiles, model: Model) -> Weights:
 
 def _mapped(component: ComponentFiles, model: Model) -> int:
     """On a CPU, tensors that lie in the files as they are used."""
-    if not model.device.startswith("cpu"):
+    if not model.device.startswith("cpu") or (model.quantization != "none" and is_quantized(component.name)):
         return 0
     kept = (entry for file in component.weights for entry in file.tensors.values())
     wanted = FILE_DTYPES[model.dtype]

@@ -1,0 +1,5 @@
+"""Weights that their makers publish in fewer bits: which they are, from headers alone, and which are refused.
+
+gguf_file: The header of a GGUF file, checked without reading a tensor.
+packing: How each weight of a single file is packed: in which numbers, with which scale and rotation.
+"""
