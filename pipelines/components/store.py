@@ -22,7 +22,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
 from ..models.describe import fingerprint_of
 from ..models.folder import ComponentFiles, ModelFiles, inspect_model
-from ..models.source import split_source
+from ..models.packed.experts import single_files
 from ..values import Lora, Model
 from .loading import load_component, one_sentence
 from .loans import Loans, unshared
@@ -222,16 +222,14 @@ class ComponentStore:
     def _new_entry(self, model: Model, files: ComponentFiles, place: str, mesh: Mesh | None) -> _Entry:
         from . import adapting, lora
 
-        file, _ = split_source(model.source)
         is_transformer = _is_transformer(files.name)
         if mesh is not None and is_transformer:
             return _new_share(model, files, mesh)
-        checkpoint = Path(file) if file and is_transformer else None
         component = load_component(
             files,
             dtype=model.dtype,
             device=place,
-            checkpoint=checkpoint,
+            checkpoint=single_files(model, self._files_of(model).components).get(files.name),
             quantization=model.quantization if is_quantized(files.name) else "none",
         )
         if files.kind != "model":
@@ -267,8 +265,8 @@ class ComponentStore:
         key = (model.folder, model.fingerprint)
         if key not in self._files:
             files = inspect_model(Path(model.folder))
-            file, _ = split_source(model.source)
-            if model.fingerprint not in ("", fingerprint_of(files.fingerprint, Path(file) if file else None)):
+            found = fingerprint_of(files.fingerprint, single_files(model, files.components).values())
+            if model.fingerprint not in ("", found):
                 raise ValueError(f"the files of model {model.source} have changed since it was described; run again")
             self._files[key] = files
         return self._files[key]

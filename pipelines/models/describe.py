@@ -7,7 +7,7 @@ import hashlib
 import logging
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -22,7 +22,8 @@ from .folder import (
     read_allowed_index,
 )
 from .lora_file import check_lora
-from .packed.packing import read_checkpoint, read_packing
+from .packed.experts import check_checkpoints
+from .packed.packing import read_checkpoint
 from .regular_file import sha256_of
 from .source import PICKLES, exists, is_allowed, resolve_source
 from .tensor_file import content_mark, read_tensor_file
@@ -55,8 +56,8 @@ def describe_model(
     """
     found = resolve_source(source, revision=revision, roots=roots)
     files = inspect_model(found.folder, roots=roots if found.is_local else None)
-    if found.file is not None:
-        check_checkpoint(found.file, files.components)
+    allowed = roots if found.is_local else None
+    single = () if found.file is None else check_checkpoints(found.file, files.components, roots=allowed).values()
     read_card(found.folder, files.family)
     chosen = pick_device(device) if is_here else device
     number = pick_dtype(dtype, device=chosen)
@@ -75,7 +76,7 @@ def describe_model(
         folder=str(found.folder),
         family=files.family.name,
         revision=found.revision,
-        fingerprint=fingerprint_of(files.fingerprint, found.file),
+        fingerprint=fingerprint_of(files.fingerprint, single),
         device=chosen,
         dtype=number,
         quantization=quantization,
@@ -97,15 +98,14 @@ def describe_whole(
     found = resolve_source(source, revision=revision, roots=roots)
     allowed = roots if found.is_local else None
     parts = inspect_components(found.folder, read_allowed_index(found.folder, roots=allowed), roots=allowed)
-    if found.file is not None:
-        check_checkpoint(found.file, parts)
+    single = () if found.file is None else check_checkpoints(found.file, parts, roots=allowed).values()
     chosen = pick_device(device) if is_here else device
     return Model(
         source=found.id,
         folder=str(found.folder),
         family="",
         revision=found.revision,
-        fingerprint=fingerprint_of(fingerprint_of_parts(found.folder, parts), found.file),
+        fingerprint=fingerprint_of(fingerprint_of_parts(found.folder, parts), single),
         device=chosen,
         dtype=pick_dtype(dtype, device=chosen),
     )
@@ -171,23 +171,11 @@ def pick_dtype(dtype: str, *, device: str) -> Dtype:
     return chosen
 
 
-def fingerprint_of(folder: str, checkpoint: Path | None) -> str:
-    """The folder's fingerprint, joined with that of the single file where there is one."""
-    if checkpoint is None:
-        return folder
-    mark = content_mark(read_checkpoint(checkpoint))
-    return hashlib.sha256(f"{folder}:{mark}".encode()).hexdigest()
-
-
-def check_checkpoint(path: Path, components: Collection[str]) -> None:
-    """Refuse a single file where it cannot stand for the transformer of a model of these components."""
-    transformers = [name for name in components if name.startswith("transformer")]
-    if transformers != ["transformer"]:
-        raise ValueError(f"{path} is one transformer, but its base has {len(transformers)}; use a model folder instead")
-    file = read_checkpoint(path)
-    if not file.tensors:
-        raise ValueError(f"{path} holds no tensors; copy it again")
-    read_packing(file)
+def fingerprint_of(folder: str, checkpoints: Iterable[Path]) -> str:
+    """The folder's fingerprint, joined with those of the single files where there are some."""
+    for path in checkpoints:
+        folder = hashlib.sha256(f"{folder}:{content_mark(read_checkpoint(path))}".encode()).hexdigest()
+    return folder
 
 
 def find_lora(path: str, roots: Sequence[Path] | None) -> Path:

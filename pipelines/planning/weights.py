@@ -11,6 +11,8 @@ from pathlib import Path
 
 from ..components.memory import DTYPE_BITS, expected_bytes, is_quantized, loading_bytes
 from ..models.folder import ComponentFiles, inspect_components, inspect_model, read_index
+from ..models.packed.experts import single_files
+from ..models.packed.packing import read_checkpoint
 from ..models.tensor_file import read_tensor_file
 from ..split_plans import SPLIT_PLANS
 from ..values import Model, Place
@@ -44,11 +46,13 @@ def weights_of(model: Model) -> Mapping[str, Weights]:
 def _weights(model: Model) -> Mapping[str, Weights]:
     folder = Path(model.folder)
     components = inspect_model(folder).components if model.family else inspect_components(folder, read_index(folder))
-    return {name: _component(each, model) for name, each in components.items() if each.weights}
+    single = single_files(model, components)
+    return {name: _component(each, model, single.get(name)) for name, each in components.items() if each.weights}
 
 
-def _component(component: ComponentFiles, model: Model) -> Weights:
-    num_bytes, mapped, loading = (each(component, model) for each in (expected_bytes, _mapped, loading_bytes))
+def _component(component: ComponentFiles, model: Model, checkpoint: Path | None) -> Weights:
+    num_bytes, loading = expected_bytes(component, model), loading_bytes(component, model)
+    mapped = _mapped(component, model, checkpoint)
     if not component.name.startswith("transformer"):
         return Weights(num_bytes=num_bytes, mapped_bytes=mapped, loading_bytes=loading)
     blocks, outside = _blocks(component, model)
@@ -62,11 +66,12 @@ def _component(component: ComponentFiles, model: Model) -> Weights:
     )
 
 
-def _mapped(component: ComponentFiles, model: Model) -> int:
+def _mapped(component: ComponentFiles, model: Model, checkpoint: Path | None) -> int:
     """On a CPU, tensors that lie in the files as they are used."""
     if not model.device.startswith("cpu") or (model.quantization != "none" and is_quantized(component.name)):
         return 0
-    kept = (entry for file in component.weights for entry in file.tensors.values())
+    files = (read_checkpoint(checkpoint),) if checkpoint else component.weights
+    kept = (entry for file in files for entry in file.tensors.values())
     wanted = FILE_DTYPES[model.dtype]
     return sum(entry.numel for entry in kept if entry.dtype == wanted) * DTYPE_BITS[model.dtype] // 8
 

@@ -147,6 +147,18 @@ def test_a_published_file_gives_the_transformer_to_the_bit(
     )
 
 
+def test_two_experts_come_from_two_files(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    folder, means = tiny("wan22"), {}
+    for name, word in (("transformer", "high"), ("transformer_2", "low")):
+        holds, means[name] = packed(load_file(folder / name / WEIGHTS), "fp8")
+        save_file(holds, tmp_path / f"wan_{word}_noise.safetensors")
+    model = describe_model(f"{tmp_path / 'wan_low_noise.safetensors'}@{folder}", device="cpu")
+    parts = ComponentStore().load(model, tuple(means))
+    for name, wanted in means.items():
+        state = parts[name].state_dict()
+        assert all(torch.equal(state[each], tensor) for each, tensor in wanted.items())
+
+
 def test_a_gguf_file_gives_the_transformer(tiny: Callable[[str], Path], tmp_path: Path) -> None:
     weights = load_file(tiny("flux") / "transformer" / WEIGHTS)
     path = write_gguf(tmp_path / "one.gguf", weights)

@@ -29,7 +29,7 @@ class Deferred(Tensor):
     @staticmethod
     def __new__(cls: type[Deferred], shape: Iterable[int], dtype: torch.dtype) -> Deferred:
         make = Tensor._make_wrapper_subclass  # pyright: ignore[reportAttributeAccessIssue]
-        return make(cls, tuple(shape), dtype=dtype, device="cpu")
+        return make(cls, tuple(shape), dtype=dtype, device=torch.device("cpu"))
 
     def __init__(self, shape: Iterable[int], dtype: torch.dtype) -> None:
         self._name = ""
