@@ -29,7 +29,8 @@ from torch import Tensor
 from torch._C import _len_torch_function_stack
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
-from ..attention import compose, local
+from ..attention import compose
+from ..attention.choice import choose
 from ..attention.mask import collapsed, global_mask, outer_mask
 from ..attention.rows import answers_of, cut_along, filled, gather_along
 from ..collectives import add
@@ -206,7 +207,7 @@ class Session(TorchFunctionMode):
         call = self._met(self.kinds[kind], k.shape[2])
         if call.queries == call.keys and call.keys and not self.layout(call.keys).is_split:
             call = LOCAL  # a replicated stream asks itself: every rank has all of it, and exchanges nothing
-        kernel = local.choose(q.device, q.dtype, self.kernel)
+        kernel = choose(q.device, q.dtype, self.kernel)
         asking = call.queries
         # An image that asks itself and a text, in which the text does not ask. Strategies know only self attention of
         # all streams: rows of zeros ask for the text, and their answers are dropped at the end. That costs the text's

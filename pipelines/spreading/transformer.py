@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.agreement import ALONE
-from ...parallel.attention.local import check_kernel
+from ...parallel.attention.choice import check_kernel
 from ...parallel.group import Axis
 from ...parallel.mesh import Mesh, make_mesh, mesh_for, mesh_of
 from ...parallel.plan import ParallelPlan
@@ -60,8 +60,8 @@ def shard(
     same whole inputs on every rank: each gets the whole output. `handle.remove()` leaves the transformer as it was.
     With `cfg` over 1 a guider made by `handle.guider()` has to ask it; a forward before it does is refused. To let
     each group run a branch of its own and combine them by hand is not supported, because it looks the same from here.
-    `kernel` is `auto`, `sdpa`, `flash_attn` or `sage` (8-bit, not exact). `split` says how a class is split that we
-    have no split plan for, or takes its place.
+    `kernel` is `auto`, which is tried first, or a name of `parallel/attention/kernels.py`, such as `sdpa`, `cudnn` or
+    `sage` (8-bit, not exact). `split` says how a class is split that we have no split plan for, or takes its place.
 
     Raises ValueError if the plan does not fit the ranks or the class cannot be split; then nothing was changed.
     """
