@@ -10,7 +10,7 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more threads than cores only wait
 
-ON_RANKS = """loaded masked placement pooled rank_work requests rows shared_pages split_vae spread step_cache
+ON_RANKS = """loaded masked placement pooled prepared rank_work requests rows shared_pages split_vae spread step_cache
 stored_shares verified verify"""
 GROUPS = {
     "waits": [

@@ -7,6 +7,8 @@ loading: The one place where a component's files become an object: every failure
 loans: Who uses which components now: several threads at a time in one condition, in the order in which they asked.
 lora: LoRAs on a loaded component, through diffusers' own loaders: several, scaled, in order, none silently ignored.
 memory: What a component takes of a memory, before it is loaded and afterwards, and what all may take of it together.
+prepared: A transformer made ready for a denoise, spread by its plan and compiled, and kept so until one wants it
+    otherwise.
 shell: What stands for a component that a stage does not load, for blocks that ask how it is made.
 skeleton: A diffusers component built without weights and filled tensor by tensor, each cast on the device where it
     will live.
