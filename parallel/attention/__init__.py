@@ -2,8 +2,10 @@
 
 allgather: AllGather-KV: every rank gathers all keys and values and attends with its own queries, once.
 exchange: What ring and allgather share: each rank keeps its queries, and keys and values come to it.
+heads: Heads over the ranks of a ulysses group, and where each rank's tokens are among those of the group.
 local: Attention on one rank: the kernel, chosen once per device and dtype, and the traps around it.
 mask: Masks that a model built from local lengths, made global.
+packed: One buffer each way: which row of it comes from where, reckoned once for each layout and shape.
 ring: Ring attention: keys and values go round, and each rank merges what it attends to, block by block.
 rows: Packing attention's tensors into rows of tokens, the form in which they travel.
 strategy: What an attention strategy is: three functions, and the values they speak of.

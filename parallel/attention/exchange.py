@@ -8,6 +8,7 @@ end up with the same bits.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -17,6 +18,7 @@ from ..group import Axis
 from ..layout import Layout, Range, Stream, shares_of
 from ..mesh import Mesh
 from . import rows
+from .packed import gathering, num_padded
 from .strategy import Shape, Traffic
 
 
@@ -28,6 +30,7 @@ class Authored:
     joint: tuple[Range, ...]
 
 
+@functools.lru_cache(maxsize=64)
 def authored(layout: Layout, rank: int) -> Authored:
     """All of a rank's sharded tokens, and its part of each replicated stream."""
     local, joint = [], []
@@ -56,6 +59,9 @@ def share_answers(out: Tensor, *, layout: Layout, mesh: Mesh) -> Tensor:
     group = mesh[Axis.EXCHANGE]
     if not layout.num_replicated:
         return out
+    if group.packs:
+        way = gathering(_of_answers(layout, group.index), group.index, out.device)
+        return way.gather([out.transpose(1, 2)], group=group).permute(1, 2, 0, 3)
     pieces, replicated, start = [], [], 0
     for stream, (first, last) in zip(layout.streams, authored(layout, group.index).local, strict=True):
         piece = out[:, :, start : start + last - first]
@@ -84,7 +90,9 @@ def answers_traffic(layout: Layout, mesh: Mesh, *, shape: Shape) -> Traffic:
     if not layout.num_replicated or not shape.heads:
         return Traffic()
     row = shape.batch * shape.heads * shape.head_dim * shape.itemsize
-    return Traffic(_divided(layout).num_held(group.index) * row * (group.size - 1), 1)
+    divided = _divided(layout)
+    num_sent = num_padded(divided) if group.packs else divided.num_held(group.index)
+    return Traffic(num_sent * row * (group.size - 1), 1)
 
 
 def _divided(layout: Layout) -> Layout:
@@ -92,6 +100,17 @@ def _divided(layout: Layout) -> Layout:
     count = layout.num_ranks
     streams = (s for s in layout.streams if not s.is_sharded)
     return Layout(tuple(Stream(s.name, s.length, shares_of(s.length, count)) for s in streams), count)
+
+
+@functools.lru_cache(maxsize=64)
+def _of_answers(layout: Layout, rank: int) -> Layout:
+    """The same streams seen from one rank's answers: replicated ones are divided, and of sharded ones all is here."""
+    count, divided = layout.num_ranks, iter(_divided(layout).streams)
+    streams = (
+        Stream(stream.name, stream.shares[rank], None) if stream.shares is not None else next(divided)
+        for stream in layout.streams
+    )
+    return Layout(tuple(streams), count)
 
 
 def _of_kind(layout: Layout, rank: int, *, sharded: bool) -> list[Range]:
