@@ -52,7 +52,7 @@ def exchange_into(
 
     What a rank has for itself is copied. Gives back what to wait for, or None if it is done.
     """
-    _count(group, (packed.numel() - sizes_out[group.index]) * packed.element_size())
+    _count(group, packed.nbytes - sizes_out[group.index] * packed.element_size())
     return dist.all_to_all_single(out, packed, sizes, sizes_out, group=group.process_group, async_op=is_async)
 
 

@@ -45,12 +45,14 @@ def authored(layout: Layout, rank: int) -> Authored:
     return Authored(tuple(local), tuple(joint))
 
 
-def sharded_ranges(layout: Layout, rank: int) -> list[Range]:
+@functools.lru_cache(maxsize=64)
+def sharded_ranges(layout: Layout, rank: int) -> tuple[Range, ...]:
     """Where a rank's sharded tokens are in its own sequence."""
     return _of_kind(layout, rank, sharded=True)
 
 
-def replicated_ranges(layout: Layout, rank: int) -> list[Range]:
+@functools.lru_cache(maxsize=64)
+def replicated_ranges(layout: Layout, rank: int) -> tuple[Range, ...]:
     return _of_kind(layout, rank, sharded=False)
 
 
@@ -60,7 +62,7 @@ def share_answers(out: Tensor, *, layout: Layout, mesh: Mesh) -> Tensor:
     if not layout.num_replicated:
         return out
     if group.packs:
-        way = gathering(_of_answers(layout, group.index), group.index, out.device)
+        way = gathering(answers_of(layout, group.index), group.index, out.device)
         return way.gather([out.transpose(1, 2)], group=group).permute(1, 2, 0, 3)
     pieces, replicated, start = [], [], 0
     for stream, (first, last) in zip(layout.streams, authored(layout, group.index).local, strict=True):
@@ -103,7 +105,7 @@ def _divided(layout: Layout) -> Layout:
 
 
 @functools.lru_cache(maxsize=64)
-def _of_answers(layout: Layout, rank: int) -> Layout:
+def answers_of(layout: Layout, rank: int) -> Layout:
     """The same streams seen from one rank's answers: replicated ones are divided, and of sharded ones all is here."""
     count, divided = layout.num_ranks, iter(_divided(layout).streams)
     streams = (
@@ -113,9 +115,6 @@ def _of_answers(layout: Layout, rank: int) -> Layout:
     return Layout(tuple(streams), count)
 
 
-def _of_kind(layout: Layout, rank: int, *, sharded: bool) -> list[Range]:
-    return [
-        part
-        for part, stream in zip(layout.local_ranges(rank), layout.streams, strict=True)
-        if stream.is_sharded == sharded
-    ]
+def _of_kind(layout: Layout, rank: int, *, sharded: bool) -> tuple[Range, ...]:
+    parts = zip(layout.local_ranges(rank), layout.streams, strict=True)
+    return tuple(part for part, stream in parts if stream.is_sharded == sharded)

@@ -8,6 +8,7 @@ block travels while the present one is attended to, and no rank ever holds more 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from ..collectives import start_hop
 from ..group import Axis
-from ..layout import Layout
+from ..layout import Layout, Range
 from ..mesh import Mesh
 from . import rows
 from .exchange import answers_traffic, authored, sharded_ranges, share_answers
@@ -58,27 +59,23 @@ def attend(
     queries, mask = _folded(queries, mask, kv_heads)
     packed = torch.cat([x.permute(2, 0, 1, 3) for x in (k, v)], 2)
     block = rows.take(packed, 0, sharded_ranges(layout, group.index))  # S B 2K D
+    keys, values = k, v  # at first my own sequence, in which replicated streams are whole
     row = batch * 2 * kv_heads * width
     merged: tuple[Tensor, Tensor] | None = None
-    for step in range(group.size):
-        source = (group.index - step) % group.size
-        coming = None
-        if step < group.size - 1:
-            size = layout.num_sharded((source - 1) % group.size) * row
-            coming = start_hop(block.flatten(), size_in=size, group=group)
-        if step == 0:  # my own sequence, in which replicated streams are whole
-            keys, values, columns = k, v, layout.positions(source)
-        else:
-            keys, values = rows.unpack(block, (kv_heads, kv_heads))
-            columns = layout.positions(source, replicated=False)
+    sources = sources_of(layout, group.index)
+    for (_, columns), (num_next, _) in zip(sources, (*sources[1:], (None, ())), strict=True):
+        coming = None if num_next is None else start_hop(block.reshape(-1), size_in=num_next * row, group=group)
         if merged is None or keys.shape[2]:
             bias = rows.take(mask, 3, columns) if mask is not None and mask.shape[3] > 1 else mask
             part = attend_to_block(queries, keys, values, mask=bias, scale=scale, kernel=kernel)
             merged = part if merged is None else merge(merged, part)
         if coming is not None:
             block = coming().view(-1, batch, 2 * kv_heads, width)
+            keys, values = block.permute(1, 2, 0, 3).split(kv_heads, 1)  # B K S D
     assert merged is not None
-    out = merged[0].to(q.dtype).unflatten(2, (q.shape[1] // kv_heads, num_queries)).flatten(1, 2)
+    out = merged[0].to(q.dtype)
+    if q.shape[1] != kv_heads:
+        out = out.unflatten(2, (q.shape[1] // kv_heads, num_queries)).flatten(1, 2)
     return share_answers(out, layout=layout, mesh=mesh)
 
 
@@ -87,8 +84,20 @@ def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Tr
     if not shape.heads:
         return Traffic()
     row = shape.batch * 2 * shape.kv_heads * shape.head_dim * shape.itemsize
-    sent = [layout.num_sharded((group.index - step) % group.size) for step in range(group.size - 1)]
+    sent = [num_sharded for num_sharded, _ in sources_of(layout, group.index)[:-1]]
     return Traffic(sum(sent) * row, len(sent)) + answers_traffic(layout, mesh, shape=shape)
+
+
+@functools.lru_cache(maxsize=64)
+def sources_of(layout: Layout, rank: int) -> tuple[tuple[int, tuple[Range, ...]], ...]:
+    """Whose blocks a rank attends to, in order: their sharded tokens, and where in the joint sequence they are.
+
+    The first is its own, with which the replicated streams are attended to.
+    """
+    sources = [(rank - step) % layout.num_ranks for step in range(layout.num_ranks)]
+    return tuple(
+        (layout.num_sharded(source), tuple(layout.positions(source, replicated=source == rank))) for source in sources
+    )
 
 
 def attend_to_block(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import nn
 
+from ..attention import packed
 from ..group import Axis
 from ..mesh import Mesh
 from ..plan import ParallelPlan
@@ -118,7 +119,7 @@ def shard(
             undo.pop()()
         lent = modules_ending(module, blocks, split.lent)
         shard_weights(module, [*blocks, *lent], group=mesh[Axis.WEIGHTS], device=device)
-    undo = [partial(operator.release, session), *install(module, session)] if session else []
+    undo = [packed.forget, partial(operator.release, session), *install(module, session)] if session else []
     forwards = Forwards(module, blocks, title)
     _sharded.add(module)
     return handle(module, mesh, session, [*undo, forwards.restore], forwards)
