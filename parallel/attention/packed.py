@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,6 +30,8 @@ from ..group import Group
 from ..layout import Layout, Range
 from .heads import among, heads_of
 
+Positions = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+"""Reckoned by numpy, of which no torch mode that counts or fakes operators takes note."""
 KEPT = 8
 """Layouts and shapes whose index tensors are kept; those of a long video take a few megabytes each."""
 
@@ -44,7 +47,7 @@ class Way:
     order: Tensor | None
     width_in: int  # numbers in an ordered row
 
-    def exchange(self, parts: Sequence[Tensor], *, group: Group) -> Tensor:
+    def exchange(self, parts: list[Tensor], *, group: Group) -> Tensor:
         """Collective: from B S h D parts, side by side along their heads, what all members send, in order."""
         whole = torch.cat(parts, 2) if len(parts) > 1 else parts[0]
         packed = _rows(whole.contiguous(), self.pick, self.width)  # cat may take strides for those of channels last
@@ -98,7 +101,7 @@ def _way_in(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int
     heads, num_here = heads_of(num_queries, num_keys, len(ranks)), layout.num_held(ranks[index])
     mine, packed = heads[index], num_queries + 2 * num_keys
 
-    def tokens(member: int, places: Sequence[Range]) -> Tensor:
+    def tokens(member: int, places: Sequence[Range]) -> Positions:
         parts = zip(places, layout.streams, strict=True)
         return _range(place for place, stream in parts if stream.is_sharded or member == index)
 
@@ -109,17 +112,17 @@ def _way_in(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int
     unit = math.gcd(packed, *(place for held in columns for part in held for place in part))
     local = layout.local_ranges(ranks[index])
     sent = [tokens(member, local) for member in range(len(ranks))]
-    item = torch.arange(batch)[:, None] * num_here
+    item = np.arange(batch)[:, None] * num_here
     picks = [
         ((each[:, None, None] + item) * packed + _range(held)[::unit]) // unit
         for each, held in zip(sent, columns, strict=True)
     ]  # S B units of h
     arrived = [tokens(member, places) for member, places in enumerate(among(layout, ranks))]
-    order, width_in = torch.cat(arrived).argsort(), batch * mine.num_packed * width  # G
+    order, width_in = np.concatenate(arrived).argsort(), batch * mine.num_packed * width  # G
     if mine.is_spread:
-        keys = torch.tensor(mine.looked_at) + mine.num_queries
-        chosen = torch.cat([torch.arange(mine.num_queries), keys, keys + mine.num_keys])
-        item = torch.arange(batch)[:, None]
+        keys = np.array(mine.looked_at) + mine.num_queries
+        chosen = np.concatenate([np.arange(mine.num_queries), keys, keys + mine.num_keys])
+        item = np.arange(batch)[:, None]
         order, width_in = (order[:, None, None] * batch + item) * mine.num_packed + chosen, width  # G B h
     return Way(
         pick=_index(picks, batch * num_here * packed // unit, device),
@@ -136,18 +139,18 @@ def _way_out(layout: Layout, ranks: range, index: int, shape: tuple[int, int, in
     batch, num_queries, num_keys, width = shape
     heads, num_here = heads_of(num_queries, num_keys, len(ranks)), layout.num_held(ranks[index])
     mine, num_joint = heads[index], layout.merged(len(ranks)).num_held(ranks[0] // len(ranks))
-    item = torch.arange(batch)
+    item = np.arange(batch)
     sent = [_range(places)[:, None] + item * num_joint for places in among(layout, ranks)]  # S B
     unit = math.gcd(num_queries, *(end for each in heads for end in each.queries))
-    strides = torch.cat([torch.full((each.num_queries // unit,), each.num_queries // unit) for each in heads])
-    starts = torch.cat(
-        [torch.arange(each.num_queries // unit) + batch * num_here * each.queries[0] // unit for each in heads]
+    strides = np.concatenate([np.full(each.num_queries // unit, each.num_queries // unit) for each in heads])
+    starts = np.concatenate(
+        [np.arange(each.num_queries // unit) + batch * num_here * each.queries[0] // unit for each in heads]
     )  # C
-    rows = torch.arange(num_here) * batch + item[:, None]  # B S
+    rows = np.arange(num_here) * batch + item[:, None]  # B S
     return Way(
         pick=_index(sent, batch * num_joint, device) if mine.num_queries else None,
         width=mine.num_queries * width,
-        sizes_out=[each.numel() * mine.num_queries * width for each in sent],
+        sizes_out=[each.size * mine.num_queries * width for each in sent],
         sizes_in=[num_here * batch * each.num_queries * width for each in heads],
         order=_index([rows[..., None] * strides + starts], batch * num_here * num_queries // unit, device),  # B S C
         width_in=unit * width,
@@ -162,22 +165,26 @@ class Gathering:
     """
 
     num_rows: int
-    own: slice  # where this rank writes its tokens
-    sent: slice
-    arrived: slice
+    num_own: int
+    num_sent: int  # by every rank
+    num_arrived: int  # at the start of the buffer
+    start: int  # where this rank writes its tokens
+    first: int  # which of them is the first to be sent
     pick: Tensor | None  # this rank's tokens, those that are sent first; None if these are neighbours as they are
     order: Tensor | None
 
-    def gather(self, parts: Sequence[Tensor], *, group: Group) -> Tensor:
+    def gather(self, parts: list[Tensor], *, group: Group) -> Tensor:
         """Collective: T B h D, from B S h D parts side by side along their heads."""
         tokens = [part.transpose(0, 1) for part in parts]  # S B h D
         _, batch, _, width = tokens[0].shape
         buffer = tokens[0].new_empty(self.num_rows, batch, sum(part.shape[2] for part in tokens), width)
+        own = buffer.narrow(0, self.start, self.num_own)
         if self.pick is None:
-            torch.cat(tokens, 2, out=buffer[self.own])
+            torch.cat(tokens, 2, out=own)
         else:
-            torch.index_select(torch.cat(tokens, 2), 0, self.pick, out=buffer[self.own])
-        gather_into(buffer[self.arrived].view(-1), buffer[self.sent].view(-1), group=group, is_async=False)
+            torch.index_select(torch.cat(tokens, 2), 0, self.pick, out=own)
+        sent = buffer.narrow(0, self.start + self.first, self.num_sent)
+        gather_into(buffer.narrow(0, 0, self.num_arrived).view(-1), sent.view(-1), group=group, is_async=False)
         return buffer if self.order is None else buffer.index_select(0, self.order)
 
 
@@ -187,27 +194,29 @@ def gathering(layout: Layout, rank: int, device: torch.device) -> Gathering:
     count, here, most = layout.num_ranks, layout.num_held(rank), num_padded(layout)
     places = list(zip(layout.streams, layout.local_ranges(rank), strict=True))
     sharded = [place for stream, place in places if stream.is_sharded]
-    turned = torch.cat([_range(sharded), _range(place for stream, place in places if not stream.is_sharded)])
+    turned = np.concatenate([_range(sharded), _range(place for stream, place in places if not stream.is_sharded)])
     are_neighbours = all(end == start for (_, end), (start, _) in pairwise(sharded))
     first = sharded[0][0] if are_neighbours else 0
     # A rank that sends all its tokens writes them where they arrive, another behind what arrives.
     start = count * most if layout.num_replicated else rank * most
-    at = torch.arange(here) if are_neighbours else turned.argsort()  # of my tokens, behind `start`
+    at = np.arange(here) if are_neighbours else turned.argsort()  # of my tokens, behind `start`
     order, past = [], [other * most for other in range(count)]
     for stream, place in places:
         if not stream.is_sharded:
             order.append(at[slice(*place)] + start)
             continue
         for other, share in enumerate(stream.shares or ()):
-            order.append(torch.arange(past[other], past[other] + share))
+            order.append(np.arange(past[other], past[other] + share))
             past[other] += share
     num_rows = max(start + here, start + first + most) if layout.num_replicated else count * most
     return Gathering(
         num_rows=num_rows,
-        own=slice(start, start + here),
-        sent=slice(start + first, start + first + most),
-        arrived=slice(0, count * most),
-        pick=None if are_neighbours else turned.to(device, torch.int32),
+        num_own=here,
+        num_sent=most,
+        num_arrived=count * most,
+        start=start,
+        first=first,
+        pick=None if are_neighbours else _on(turned, device),
         order=_index(order, num_rows, device),
     )
 
@@ -227,13 +236,15 @@ def _rows(x: Tensor, index: Tensor | None, width: int) -> Tensor:
     return x if index is None else x.view(-1, width).index_select(0, index)
 
 
-def _range(ranges: Iterable[Range]) -> Tensor:
-    return torch.cat([torch.arange(0), *(torch.arange(start, end) for start, end in ranges)])
+def _range(ranges: Iterable[Range]) -> Positions:
+    return np.concatenate([np.arange(0), *(np.arange(start, end) for start, end in ranges)])
 
 
-def _index(pieces: Sequence[Tensor], num_rows: int, device: torch.device) -> Tensor | None:
+def _index(pieces: Sequence[Positions], num_rows: int, device: torch.device) -> Tensor | None:
     """The rows in `pieces`, one after the other; None if they are all there are, in order."""
-    index = torch.cat([piece.flatten() for piece in pieces])
-    if len(index) == num_rows and torch.equal(index, torch.arange(num_rows)):
-        return None
-    return index.to(device, torch.int32)
+    index = np.concatenate([piece.ravel() for piece in pieces])
+    return None if np.array_equal(index, np.arange(num_rows)) else _on(index, device)
+
+
+def _on(index: Positions, device: torch.device) -> Tensor:
+    return torch.tensor(index, dtype=torch.int32, device=device)

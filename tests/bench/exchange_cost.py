@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -116,9 +117,7 @@ def _bare_allgather(q: Tensor, k: Tensor, v: Tensor, layout: Layout, mesh: Mesh)
 
     def gathered(tokens: Sequence[Tensor], way: Gathering) -> Tensor:
         buffer = q.new_empty(way.num_rows, 1, HEADS * len(tokens), WIDTH)
-        torch.cat(tokens, 2, out=buffer[way.own])
-        dist.all_gather_single(buffer[way.arrived].view(-1), buffer[way.sent].view(-1), group=group)
-        return buffer if way.order is None else buffer.index_select(0, way.order)
+        return _filled(buffer, tokens, way, group)
 
     def call() -> Tensor:
         joint = gathered((k.permute(2, 0, 1, 3), v.permute(2, 0, 1, 3)), keys).permute(1, 2, 0, 3)
@@ -161,11 +160,16 @@ def _bare_ring(q: Tensor, k: Tensor, v: Tensor, layout: Layout, mesh: Mesh) -> C
         if rows is None:
             return out
         buffer = q.new_empty(rows.num_rows, 1, HEADS, WIDTH)
-        torch.cat((out.permute(2, 0, 1, 3),), 2, out=buffer[rows.own])
-        dist.all_gather_single(buffer[rows.arrived].view(-1), buffer[rows.sent].view(-1), group=group)
-        return buffer.index_select(0, rows.order).permute(1, 2, 0, 3)
+        return _filled(buffer, (out.permute(2, 0, 1, 3),), rows, group).permute(1, 2, 0, 3)
 
     return call
+
+
+def _filled(buffer: Tensor, tokens: Sequence[Tensor], way: Gathering, group: Any) -> Tensor:
+    torch.cat(tokens, 2, out=buffer.narrow(0, way.start, way.num_own))
+    sent = buffer.narrow(0, way.start + way.first, way.num_sent)
+    dist.all_gather_single(buffer.narrow(0, 0, way.num_arrived).view(-1), sent.view(-1), group=group)
+    return buffer if way.order is None else buffer.index_select(0, way.order)
 
 
 def _chosen(x: Tensor, index: Tensor | None, width: int) -> Tensor:

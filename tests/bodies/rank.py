@@ -163,6 +163,14 @@ def device_meshes(rank: int) -> list[Any]:
     return [mesh[Axis.ULYSSES].ranks, mesh[Axis.EXCHANGE].ranks, mesh[Axis.SEQUENCE].ranks, *wrong]
 
 
+def weights_group(rank: int) -> list[Any]:
+    """The ranks that share weights and a sequence, and whether they do so over one process group."""
+    mesh = group_mesh("ulysses=4,weights=4")
+    assert mesh is not None
+    sequence, weights = mesh[Axis.SEQUENCE], mesh[Axis.WEIGHTS]
+    return [sequence.ranks, weights.ranks, sequence.process_group is weights.process_group]
+
+
 def groups_made(rank: int) -> list[int]:
     """How many process groups there are after the first mesh of a plan, and after three more."""
     from torch.distributed.distributed_c10d import _world
