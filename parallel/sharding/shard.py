@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import nn
 
+from ..attention import packed
 from ..group import Axis
 from ..mesh import Mesh
 from ..plan import ParallelPlan
@@ -132,7 +133,7 @@ def shard(
             undo.pop()()
         lent = modules_ending(module, blocks, split.lent)
         shard_weights(module, [*blocks, *lent], group=mesh[Axis.WEIGHTS], device=device)
-    undo = install(module, session) if session else []
+    undo = [packed.forget, *install(module, session)] if session else []
     forwards = Forwards(blocks, title, streams=session.lengths if session else lambda: None)
     _sharded.add(module)
     return handle(module, mesh, session, [*undo, divert(module, forwards), forwards.restore], forwards)
