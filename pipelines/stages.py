@@ -21,7 +21,7 @@ import torch
 from ..parallel.mesh import mesh_for
 from ..parallel.plan import ParallelPlan
 from ..parallel.progress import SILENT, Progress
-from ..parallel.sharding.fingerprint import Comparison
+from ..parallel.sharding.fingerprint import Comparison, fields_of
 from . import preview
 from .components.loading import torch_dtype
 from .components.shell import shells
@@ -40,7 +40,7 @@ from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Sta
 from .shape import check_fps, check_frames, check_num_frames, check_references, check_size, check_takes_image
 from .spreading.measured import finish, measured
 from .spreading.vae import split_over
-from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, StepCache, Video, to_plain
+from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, StepCache, Video
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -325,9 +325,8 @@ def _compared(request: Denoise) -> Iterator[Callable[[], None]]:
 
 def _asked(request: Denoise) -> dict[str, Any]:
     """What is alike on all ranks; each has a device, and on another machine a folder, of its own."""
-    asked: dict[str, Any] = to_plain(request)
     own = ("device", "folder", "place")
-    return {**asked, "model": {name: value for name, value in asked["model"].items() if name not in own}}
+    return {**fields_of(request), "model": {k: v for k, v in fields_of(request.model).items() if k not in own}}
 
 
 def _reporting(
