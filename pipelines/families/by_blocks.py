@@ -131,6 +131,7 @@ class ByBlocks:
         """Latents and, of a row with sound, those of the sound: as many as there are generators."""
         from ..denoising.blocks import made_by_config, run
         from ..denoising.guidance import guider, is_guided, own_guiders
+        from ..denoising.padding import unmasked, without_padding
         from ..denoising.schedulers import choose
         from ..values import Sampling
 
@@ -141,9 +142,13 @@ class ByBlocks:
         solvers = {"scheduler": scheduler}
         if "audio_scheduler" in parts:
             solvers["audio_scheduler"] = choose(parts["audio_scheduler"], Sampling())
-        given: dict[str, Any] = {**conditioning.positive, **latents.extras}
-        if (is_guided(request.guidance) or row.guiders) and conditioning.negative is not None:
-            given |= {NEGATIVE + name: tensor for name, tensor in conditioning.negative.items()}
+        is_asked_twice = is_guided(request.guidance) or bool(row.guiders)
+        texts = [conditioning.positive]
+        if is_asked_twice and conditioning.negative is not None:
+            texts.append(conditioning.negative)
+        positive, *negative = without_padding(texts, row.text_padding)
+        given: dict[str, Any] = {**positive, **latents.extras}
+        given |= {NEGATIVE + name: tensor for text in negative for name, tensor in text.items()}
         given |= {name: given[name].cpu() for name in row.kept_on_cpu}
         given = _listed(repeated(given, len(generators))) | _in_lists(conditioning.references, len(generators))
         given |= {
@@ -173,14 +178,15 @@ class ByBlocks:
         else:
             ours = guider(request.guidance, request.sampling, order=scheduler.order, adds=row.adds_guidance)
             guiders = {"guider": ours}
-        found = run(
-            block,
-            {**parts, **solvers, **guiders},
-            inputs=_known(block, given),
-            outputs=("latents", "audio_latents") if row.sound else ("latents",),
-            on_step=on_step,
-            unpack=lambda tokens: self._unpacked(parts, latents, tokens),
-        )
+        with unmasked(parts["transformer"], row.text_mask, given):
+            found = run(
+                block,
+                {**parts, **solvers, **guiders},
+                inputs=_known(block, given),
+                outputs=("latents", "audio_latents") if row.sound else ("latents",),
+                on_step=on_step,
+                unpack=lambda tokens: self._unpacked(parts, latents, tokens),
+            )
         made = self._unpacked(parts, latents, found["latents"]) if row.packed else found["latents"]
         return made.squeeze(2) if row.output == "image" and made.ndim == 5 else made, found.get("audio_latents")
 

@@ -60,6 +60,7 @@ QWEN_IMAGE_EDIT_PLUS = Row(
     longest_text=1024,
     text_is_fixed=True,
     text=("processor", "text_encoder"),
+    text_mask="encoder_hidden_states_mask",
     references=(1, 3),
 )
 QWEN_IMAGE_EDIT = replace(
@@ -80,6 +81,8 @@ KREA_2 = Row(
         Variant(Card(name="Krea 2", licence=KREA, steps=28, guidance=4.5), "Krea2ModularPipeline"),
     ),
     longest_text=512,
+    text_mask="encoder_attention_mask",
+    text_padding="anywhere",
     adds_guidance=True,
     fixed={"text_encoder_select_layers": [2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35]},
 )
@@ -147,6 +150,7 @@ HUNYUAN_VIDEO_15 = Row(
     variants=(Variant(HUNYUAN_CARD, "HunyuanVideo15ModularPipeline"),),
     longest_text=1000,
     text_is_fixed=True,
+    text_padding="end",
     output="video",
     text=("tokenizer", "text_encoder", "tokenizer_2", "text_encoder_2"),
     patch=1,
