@@ -7,9 +7,9 @@ guidance: True guidance: asking the transformer twice, with the prompt and again
 masked: Masked denoising: inside the mask a picture is painted anew, outside it is kept.
 noise: Where noise comes from: one generator per picture, on the CPU, so that it depends on the seed and on nothing
     else.
-padding: Padding of a text, and a mask that hides nothing: left out before the transformer is asked.
 quiet: What diffusers and transformers log that says nothing to our users, or that we say better: kept off their
     screens.
 schedulers: Which noise levels a denoise passes through, and which solver takes it from one to the next.
 step_cache: Step caches: steps that reuse what most blocks gave in the step before, by the hooks that diffusers ships.
+text_mask: A mask of the text that hides nothing: left out before the transformer is asked.
 """

@@ -131,8 +131,8 @@ class ByBlocks:
         """Latents and, of a row with sound, those of the sound: as many as there are generators."""
         from ..denoising.blocks import made_by_config, run
         from ..denoising.guidance import guider, is_guided, own_guiders
-        from ..denoising.padding import unmasked, without_padding
         from ..denoising.schedulers import choose
+        from ..denoising.text_mask import unmasked
         from ..values import Sampling
 
         row, latents, conditioning = self.row, request.latents, request.conditioning
@@ -142,13 +142,9 @@ class ByBlocks:
         solvers = {"scheduler": scheduler}
         if "audio_scheduler" in parts:
             solvers["audio_scheduler"] = choose(parts["audio_scheduler"], Sampling())
-        is_asked_twice = is_guided(request.guidance) or bool(row.guiders)
-        texts = [conditioning.positive]
-        if is_asked_twice and conditioning.negative is not None:
-            texts.append(conditioning.negative)
-        positive, *negative = without_padding(texts, row.text_padding)
-        given: dict[str, Any] = {**positive, **latents.extras}
-        given |= {NEGATIVE + name: tensor for text in negative for name, tensor in text.items()}
+        given: dict[str, Any] = {**conditioning.positive, **latents.extras}
+        if (is_guided(request.guidance) or row.guiders) and conditioning.negative is not None:
+            given |= {NEGATIVE + name: tensor for name, tensor in conditioning.negative.items()}
         given |= {name: given[name].cpu() for name in row.kept_on_cpu}
         given = _listed(repeated(given, len(generators))) | _in_lists(conditioning.references, len(generators))
         given |= {

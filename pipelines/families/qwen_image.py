@@ -101,8 +101,8 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
     from ..denoising.blocks import run
     from ..denoising.guidance import guider, is_guided
     from ..denoising.masked import masked
-    from ..denoising.padding import unmasked
     from ..denoising.schedulers import choose
+    from ..denoising.text_mask import unmasked
 
     text_width = parts["transformer"].config.joint_attention_dim
     check_text(request.conditioning.positive["prompt_embeds"], text_width, title=FAMILY.title)

@@ -34,7 +34,6 @@ RATES = (
 )
 """Which part of a pipeline has the rate of its sounds, and what its config calls it. Of LTX-2 the vocoder, which comes
 last, and whose rate may be a multiple of that of `audio_vae`."""
-Padding = Literal["kept", "end", "anywhere"]
 Configs = Callable[[str], Mapping[str, Any]]
 
 
@@ -69,8 +68,6 @@ class Row:
     """What the text stage loads; a name ending in `?` may be absent from a model."""
     text_mask: str = ""
     """What its transformer calls the mask of its text, of one that needs none where nothing is hidden."""
-    text_padding: Padding = "kept"
-    """Where tokens that the mask of its text hides may be left out: `anywhere` if a token's place does not count."""
     image: tuple[str, ...] = ("vae",)
     denoise: tuple[str, ...] = ("transformer", "scheduler")
     sound: tuple[str, ...] = ()

@@ -82,7 +82,6 @@ KREA_2 = Row(
     ),
     longest_text=512,
     text_mask="encoder_attention_mask",
-    text_padding="anywhere",
     adds_guidance=True,
     fixed={"text_encoder_select_layers": [2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35]},
 )
@@ -150,7 +149,6 @@ HUNYUAN_VIDEO_15 = Row(
     variants=(Variant(HUNYUAN_CARD, "HunyuanVideo15ModularPipeline"),),
     longest_text=1000,
     text_is_fixed=True,
-    text_padding="end",
     output="video",
     text=("tokenizer", "text_encoder", "tokenizer_2", "text_encoder_2"),
     patch=1,

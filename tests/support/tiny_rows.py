@@ -290,7 +290,7 @@ def minimax_h3() -> Any:
 TINY_ROWS: dict[str, TinyRow] = {
     "z_image": TinyRow(make=lambda: z_image(shift=6.0), guidance=4.0, close=3e-5),
     "z_image_turbo": TinyRow(make=lambda: z_image(shift=3.0)),
-    "krea_2": TinyRow(make=lambda: krea_2(is_distilled=False), guidance=4.5, close=3e-4),
+    "krea_2": TinyRow(make=lambda: krea_2(is_distilled=False), guidance=4.5),
     "flux_kontext": TinyRow(
         make=lambda: tiny_of("FluxKontextPipeline").make(), distilled=2.5, call={"max_area": 80 * 48}
     ),
@@ -343,7 +343,7 @@ TINY_ROWS: dict[str, TinyRow] = {
     ),
     "ernie_image": TinyRow(make=lambda: tiny_of("ErnieImagePipeline").make(), guidance=4.0, text_length=2048),
     "minimax_h3": TinyRow(make=minimax_h3, text_length=0, frames=124, width=48, height=32, steps=3),
-    "krea_2_turbo": TinyRow(make=lambda: krea_2(is_distilled=True), close=3e-5),
+    "krea_2_turbo": TinyRow(make=lambda: krea_2(is_distilled=True)),
 }
 LOOKING = {
     **{"flux_2": 1, "flux_2_klein": 2, "flux_2_klein_base": 2, "flux_3": 1, "flux_3_distilled": 2},
