@@ -18,6 +18,7 @@ from .parallel.errors import BadInput, Cancelled, LoomError, code_of, kind_of
 
 if TYPE_CHECKING:
     from .nodes.files.workspace import Workspace
+    from .parallel.pool.trial import Tried
     from .pipelines.values import Place
 
 OK, FAILED, BAD, CANCELLED = 0, LoomError.exit_code, BadInput.exit_code, Cancelled.exit_code
@@ -323,7 +324,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     from .pipelines.doctor.examine import as_text, examine, has_problems
     from .pipelines.place import has_ranks, trial_devices
 
-    def trial() -> str:
+    def trial() -> Tried:
         from .parallel.pool.trial import trial
 
         return trial(trial_devices())

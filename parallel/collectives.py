@@ -147,6 +147,22 @@ def highest(wish: int, process_group: dist.ProcessGroup) -> int:
     return int(ballot)
 
 
+def start_highest(values: Tensor, process_group: dist.ProcessGroup) -> Callable[[], Tensor]:
+    """Collective: of each int64 value on the CPU the highest of all members, over such a group; not counted.
+
+    Returns at once; the function it gives back waits.
+    """
+    found = values.clone()
+    work = dist.all_reduce(found, op=dist.ReduceOp.MAX, group=process_group, async_op=True)
+
+    def wait() -> Tensor:
+        if work is not None:
+            work.wait()
+        return found
+
+    return wait
+
+
 def set_up(process_groups: Sequence[dist.ProcessGroup]) -> None:
     """Collective: let NCCL connect each group now, all members at once; a first send between two would wait for all."""
     for process_group in process_groups:

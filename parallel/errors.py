@@ -18,6 +18,7 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
     +- OutOfMemory          out-of-memory         1   500  parallel/errors.py: any lack of memory
     +- RankFailed           rank-failed           1   500  parallel/errors.py
     +- PeerLost             peer-lost             1   500  parallel/errors.py: inside ranks only
+    +- BadWires             bad-wires             1   500  parallel/errors.py: inside ranks only
     +- BadMessage           bad-message           1   500  parallel/errors.py: between processes only
     +- Closed               closed                1   500  parallel/errors.py: between processes only
     +- MachineLost          machine-lost          1   500  pipelines/cluster/machine.py: within a cluster only
@@ -79,6 +80,12 @@ class PeerLost(LoomError, RuntimeError):
     """A rank cannot go on because another one has failed, which is the cause to tell."""
 
     code = "peer-lost"
+
+
+class BadWires(LoomError, RuntimeError):
+    """What ranks send to each other does not arrive, or not as it was sent."""
+
+    code = "bad-wires"
 
 
 class BadMessage(LoomError):

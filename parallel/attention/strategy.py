@@ -41,7 +41,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Two ways to attend on one device, both exact: one for any mask, one that also returns log-sum-exp.
+    """Two ways to attend on one device: one for any mask, one that also returns log-sum-exp.
 
     `plain(q, k, v, mask, scale)` -> B H S D; `with_lse(...)` -> B H S D and fp32 B H S. Neither is ever given an empty
     tensor. `with_lse` gets float masks and as many key heads as query heads.
@@ -50,6 +50,14 @@ class Kernel:
     name: str
     plain: Callable[[Tensor, Tensor, Tensor, Tensor | None, float | None], Tensor]
     with_lse: Callable[[Tensor, Tensor, Tensor, Tensor | None, float | None], tuple[Tensor, Tensor]]
+    package: str = ""
+    """What has to be installed for it."""
+    stand_in: str = ""
+    """What torch calls the kernel that stands in for its own flash kernel, once torch is told to."""
+    fits: Callable[[Tensor, Tensor, Tensor], bool] = lambda q, k, v: True
+    """Whether it takes these q, k and v, of the usual widths and types, at all."""
+    error: float = 0.02
+    """The most that half precision may differ from plain attention to values of variance 1."""
 
 
 Attend = Callable[..., "Tensor"]

@@ -13,7 +13,7 @@ import json
 import warnings
 from typing import Any
 
-KERNEL_PACKAGES = ("flash_attn", "sageattention")
+KERNEL_PACKAGES = ("flash_attn", "flash_attn_interface", "sageattention")
 
 
 def main() -> None:

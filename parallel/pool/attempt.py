@@ -209,7 +209,7 @@ class JobRun:
             rank = self.ranks[index]
             if end.state == "failed":
                 keep_logs(rank.log.parent)
-            are_alike = all((each.state, each.reason) == ("refused", end.reason) for each in ends.values())
+            are_alike = all(each.reason == end.reason for each in ends.values())  # some of them late
             job.end(failure(end, f"rank {rank.number} ({rank.device})", log=rank.log, are_alike=are_alike))
         return True
 

@@ -141,12 +141,12 @@ class End:
 
 
 def first_cause(ends: dict[int, End]) -> tuple[int, End]:
-    """The rank whose failure explains the others', in the order in which they were told."""
+    """The rank whose failure explains the others': the lowest one with a reason of its own."""
     wrong = [(rank, end) for rank, end in ends.items() if end.state in ("refused", "failed")]
     if not wrong:
         rank = next(rank for rank, end in ends.items() if end.state != "done")
         return rank, End("failed", code=LoomError.code, reason="it stopped, though nobody had asked it to")
-    return min(wrong, key=lambda each: _distance(each[1]))
+    return min(wrong, key=lambda each: (_distance(each[1]), each[0]))
 
 
 def _distance(end: End) -> int:

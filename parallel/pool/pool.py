@@ -39,6 +39,8 @@ class RankState:
     device: str
     pid: int
     """0 while there is no process."""
+    has_p2p: bool = True
+    """Whether accelerators may read each other's memory; not after that was seen to fail."""
     is_ready: bool
     job: int
     """The number of its main job; 0 for none."""
@@ -122,6 +124,7 @@ class Pool:
                 replica=index,
                 device=rank.device,
                 pid=rank.pid,
+                has_p2p=rank.has_p2p,
                 is_ready=rank.is_ready,
                 job=run.job.number if (run := replica.run) is not None and rank in run.ranks else 0,
                 log=rank.log,

@@ -79,7 +79,8 @@ class Crew:
         can_start = time.monotonic() >= self._next_time
         try:
             if self._server is None and can_start:
-                self._take(ServerProcess.start(self._server_log, self._preload))
+                num_gpus = sum(rank.device.startswith("cuda") for rank in self.ranks)
+                self._take(ServerProcess.start(self._server_log, self._preload, num_gpus=num_gpus))
             if self._server is not None:
                 self._spare.keep(self._server)
             for rank in self.ranks:

@@ -27,6 +27,8 @@ class RankProcess:
         self.num_threads = num_threads
         self.log = folder / f"rank{number}.log"
         self.channel: Channel[FromRank] | None = None
+        self.has_p2p = True
+        """Whether the next process may use peer-to-peer between accelerators."""
         self.birth = 0
         """How many processes have filled this place: what is told of an earlier one is not meant for this one."""
         self.pid = 0
@@ -52,7 +54,12 @@ class RankProcess:
         self.why_killed = ""
         self.birth += 1
         order = Fork(
-            rank=self.number, birth=self.birth, device=self.device, num_threads=self.num_threads, ping_s=ping_s
+            rank=self.number,
+            birth=self.birth,
+            device=self.device,
+            num_threads=self.num_threads,
+            ping_s=ping_s,
+            has_p2p=self.has_p2p,
         )
         self.channel = server.fork(order, log=self.log)
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from ..errors import RankFailed
-from ..ranks.messages import Join, Joined
+from ..ranks.messages import Join, Joined, Phase
 from ..ranks.seat import World
 from .attempt import JobRun
 from .job import Job
@@ -44,6 +44,7 @@ class Replica:
         """While ranks join `world`: what each said, or None where it has not; "" is well."""
         self._join_time = 0.0
         self._problem = ""
+        self._are_wires_bad = False
         self._generation = 0
 
     @property
@@ -91,7 +92,7 @@ class Replica:
         self.world = wanted
         self.members = self.ranks[: self.size]
         self._join_time = time.monotonic()
-        self._problem = ""
+        self._problem, self._are_wires_bad = "", False
         for index, rank in enumerate(self.members):
             self.joining[rank] = None
             rank.send(Join(world=wanted, rank=wanted.first + index))
@@ -100,6 +101,7 @@ class Replica:
         if self.world is None or told.world != self.world.name or rank not in self.joining:
             return
         self.joining[rank] = told.problem
+        self._are_wires_bad |= told.are_wires_bad
         if told.problem and not self._problem:
             self._join_time, self._problem = time.monotonic(), f"rank {rank.number}: {told.problem}"
         if all(said is not None for said in self.joining.values()):
@@ -110,11 +112,29 @@ class Replica:
                 logger.info("%s: %d ranks have joined", self.world.name, len(self.members))
 
     def _fail_join(self) -> None:
-        self.world = None
+        is_own, self.world = self._is_own(self.size), None
+        if self._are_wires_bad and is_own and all(rank.has_p2p for rank in self.ranks):
+            self._give_up_p2p()
+            return
         if self.job is not None:
             job, self.job = self.job, None
             job.end(RankFailed(f"the ranks could not connect: {self._problem}"))
         self.size = 1  # the next job that wants more tries again
+
+    def _give_up_p2p(self) -> None:
+        """Try the join again in new ranks whose accelerators do not read each other's memory."""
+        devices = ", ".join(rank.device for rank in self.members)
+        logger.warning(
+            "%s: %s; they start again without peer-to-peer, which is slower; `latentloom doctor` says more",
+            devices,
+            self._problem,
+        )
+        if self.job is not None:
+            text = f"starting again without peer-to-peer between {devices}: {self._problem}"
+            self.job.tell(Phase(job=self.job.number, text=text, is_loading=True))
+        for rank in self.ranks:
+            rank.has_p2p = False
+            rank.kill("was to start again without peer-to-peer")
 
     def lose(self, rank: RankProcess, reason: str) -> None:
         """A rank is gone: its jobs know, and its process group is of no more use."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RankFailed
@@ -29,24 +30,41 @@ class Deadline(Progress):
             raise RankFailed(self._words)
 
 
-def trial(devices: Sequence[str], *, timeout_s: float = 100.0) -> str:
-    """Start a rank on each device and let them meet; one sentence. Raises `RankFailed` or ValueError."""
+@dataclass(frozen=True)
+class Tried:
+    """How a trial went that was passed: a sentence, and what to mend, if anything."""
+
+    says: str
+    mend: str = ""
+
+
+def trial(devices: Sequence[str], *, timeout_s: float = 100.0) -> Tried:
+    """Start a rank on each device and let them meet, which proves the wires between them. Raises `RankFailed` or
+    ValueError.
+    """
     start = time.monotonic()
     with Pool(devices, limits=Limits(start_s=timeout_s, work_s=timeout_s)) as pool:
         words = f"ranks did not start and meet in {timeout_s:g} s"
         progress = Deadline(timeout_s, close=pool.close, words=words)
-        total = pool.call(".parallel.pool.trial:meet", {}, progress, num_ranks=len(devices))["total"]
+        found = pool.call(".parallel.pool.trial:meet", {}, progress, num_ranks=len(devices))
+        has_p2p = all(state.has_p2p for state in pool.states())
     wanted = sum(range(1, len(devices) + 1))
-    if total != wanted:
-        raise RankFailed(f"ranks on {', '.join(devices)} met, but added up to {total} instead of {wanted}")
+    if found["total"] != wanted:
+        raise RankFailed(f"ranks on {', '.join(devices)} met, but added up to {found['total']} instead of {wanted}")
     seconds = time.monotonic() - start
-    return f"{len(devices)} ranks on {', '.join(devices)} started, met and ended in {seconds:.1f} s"
+    done = f"{len(devices)} ranks on {', '.join(devices)} started, met and ended in {seconds:.1f} s"
+    says = f"{done}; attention kernel: {found['kernel']}"
+    if has_p2p:
+        return Tried(says)
+    mend = "turn off ACS and the IOMMU in the BIOS, or try another driver; until then what they send takes longer"
+    return Tried(f"{says}; what they sent peer-to-peer did not arrive whole, so they do without", mend)
 
 
-def meet(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, float]:
-    """Collective: the sum of every rank's number, counted from 1, by way of the device."""
+def meet(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
+    """Collective: the sum of every rank's number, counted from 1, by way of the device; and what attends there."""
     import torch
 
+    from ..attention.choice import chosen
     from ..collectives import add
     from ..group import Axis
     from ..mesh import make_mesh
@@ -55,4 +73,5 @@ def meet(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str
     own = torch.tensor([float(seat.rank + 1)], device=seat.device)
     if seat.num_ranks > 1:
         own = add(own, group=make_mesh(ParallelPlan(ulysses=seat.num_ranks))[Axis.ULYSSES])
-    return {"total": float(own)}
+    dtype = torch.float32 if own.is_cpu else torch.bfloat16
+    return {"total": float(own), "kernel": str(chosen(own.device, dtype))}

@@ -14,4 +14,5 @@ rank: A rank: a forked process that holds one device, joins process groups and r
 rank_job: One job as a rank sees it: what its work reports to, and how it ends.
 seat: A rank's seat in one job: which of how many ranks it is, and its device.
 shortage: What to tell a user whose system has run out of something.
+wires: Whether the wires between ranks carry what is sent: tried when ranks join, before anything depends on them.
 """

@@ -23,7 +23,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from ..errors import Closed
@@ -37,13 +37,17 @@ ENVIRONMENT = {
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # a look for devices does not start CUDA, which would not survive a fork
     "TOKENIZERS_PARALLELISM": "false",  # its threads do not survive a fork
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",  # we abort groups, and torch asks for it then
+    "TORCH_NCCL_BLOCKING_WAIT": "0",  # a shell may ask for it, and each wait would hold up the host
 }
 TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
 """What the host's own launcher may have set, and ranks must not take for theirs."""
 
 
-def main(fd: int, host: int, preload: Sequence[str]) -> None:
-    """Serve the connection `fd` until its other side closes it or the process `host` dies."""
+def main(fd: int, host: int, preload: Sequence[str], num_gpus: int) -> None:
+    """Serve the connection `fd` until its other side closes it or the process `host` dies.
+
+    `num_gpus` of the ranks have a GPU.
+    """
     channel = Channel(socket.socket(fileno=fd), TO_SERVER)
     host_pidfd = os.pidfd_open(host)
     if os.getppid() != host:
@@ -54,15 +58,42 @@ def main(fd: int, host: int, preload: Sequence[str]) -> None:
     for name in TORCHRUN:
         os.environ.pop(name, None)
     watcher = guard.Watcher(host_pidfd)
-    for name in ("torch", "torch.distributed", "safetensors.torch", ".parallel.ranks.rank"):
-        _import(name)
-    for name in preload:
-        with contextlib.suppress(Exception):  # the job that needs it will say what is wrong
-            _import(name)
+    import_all(preload, num_gpus=num_gpus)
     watcher.stop()
     check_untouched()
     gc.freeze()  # a collection in a child would copy every page it looks at
     Server(channel, host_pidfd).serve()
+
+
+def import_all(preload: Sequence[str], *, num_gpus: int) -> None:
+    """What ranks need, and what their jobs will."""
+    _import("torch")
+    with _driver_unasked(num_gpus):
+        for name in ("torch.distributed", "safetensors.torch", ".parallel.ranks.rank"):
+            _import(name)
+        for name in preload:
+            with contextlib.suppress(Exception):  # the job that needs it will say what is wrong
+                _import(name)
+
+
+@contextlib.contextmanager
+def _driver_unasked(num_gpus: int) -> Iterator[None]:
+    """Tell libraries that ask for GPUs while they are imported how many there are, without the driver.
+
+    Torch asks NVML (see ENVIRONMENT), but where that is missing, as in a container without it, and for devices with
+    MIG names it asks CUDA, which does not survive a fork.
+    """
+    import torch
+
+    if not hasattr(torch._C, "_cuda_getDeviceCount"):
+        yield
+        return
+    asks = torch._C._cuda_getDeviceCount
+    torch._C._cuda_getDeviceCount = lambda: num_gpus
+    try:
+        yield
+    finally:
+        torch._C._cuda_getDeviceCount = asks
 
 
 def _import(name: str) -> None:

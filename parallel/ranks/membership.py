@@ -19,6 +19,8 @@ from torch.distributed.distributed_c10d import _abort_process_group, _world
 
 from ..collectives import highest
 from ..errors import PeerLost
+from ..group import Group
+from . import wires
 from .seat import World
 
 COLLECTIVE = timedelta(hours=6)
@@ -35,10 +37,16 @@ class Membership:
         self._votes: dist.ProcessGroup | None = None
         self._is_joined = False
         self._lock = threading.Lock()
+        self.was_aborted = False
+        """Since the last `join`: whatever then goes wrong in the group's work, the cause lies with another rank."""
 
     def join(self, world: World, rank: int) -> None:
-        """Collective: leave the present group and join another, as its `rank` of `world.size`."""
+        """Collective: leave the present group and join another, as its `rank` of `world.size`.
+
+        Raises `BadWires` where what accelerators send to each other does not arrive whole.
+        """
         self.leave()
+        self.was_aborted = False
         for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
             os.environ[name] = world.interface
         is_cuda = self._device.type == "cuda"
@@ -53,6 +61,8 @@ class Membership:
             )
             self._is_joined = True
             self._votes = cast("dist.ProcessGroup", dist.new_group(backend="gloo", timeout=COLLECTIVE))
+            if is_cuda:  # gloo's are sockets, which check what they carry
+                wires.prove(Group(range(world.size), rank, dist.group.WORLD), self._device)
         except BaseException:
             self.leave()
             _world.group_count = 0  # torch names groups by it, and those who were not here have not counted
@@ -72,8 +82,10 @@ class Membership:
                 self._is_joined, self._votes = False, None
                 _abort_process_group()
 
-    abort = leave
-    """From another thread: collectives under way end with an error here, or where they wait for this rank."""
+    def abort(self) -> None:
+        """From another thread: collectives under way end with an error here, or where they wait for this rank."""
+        self.was_aborted = True
+        self.leave()
 
 
 def _store(world: World, rank: int) -> Store:

@@ -58,6 +58,8 @@ class Fork:
     num_threads: int
     ping_s: float
     """It is never silent for longer, whatever it computes."""
+    has_p2p: bool = True
+    """Whether accelerators may read each other's memory; otherwise what they send goes by way of the host's."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,8 @@ class Joined:
     """Its name."""
     problem: str
     """Why not; empty where all is well."""
+    are_wires_bad: bool = False
+    """Whether it is that what ranks send does not arrive."""
 
 
 @dataclass(frozen=True, kw_only=True)

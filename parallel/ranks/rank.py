@@ -20,7 +20,8 @@ from typing import Any
 
 import torch
 
-from ..errors import Closed
+from ..attention.choice import prefer
+from ..errors import BadWires, Closed
 from ..mesh import is_in_rendezvous
 from . import guard
 from .channel import Channel, Received, read_body
@@ -35,7 +36,10 @@ LANES = ("main", "side")
 def main(channel: Channel[ToRank], host_pidfd: int, order: Fork, *, server_pidfd: int) -> None:
     """Serve `channel` until the host ends it or is gone; does not return."""
     torch.set_num_threads(order.num_threads)
+    if not order.has_p2p:
+        os.environ["NCCL_P2P_DISABLE"] = "1"  # NCCL reads it once, when it makes its first group
     _take(order.device)  # what this thread aborts is there too
+    prefer(torch.device(order.device))  # before any lane computes, so that all it ever gives has the same bits
     with contextlib.suppress(Closed):
         Rank(channel, order).listen(host_pidfd)
     guard.tell_after(host_pidfd, server_pidfd, signal.SIGCONT)
@@ -101,10 +105,11 @@ class Rank:
     def _join(self, order: Join) -> None:
         try:
             self.membership.join(order.world, order.rank)
-            problem = ""
+            told = Joined(world=order.world.name, problem="")
         except Exception as error:  # the disk is full, a port is taken: the host tells the user
-            problem = _one_line(error)
-        self.channel.send(Joined(world=order.world.name, problem=problem))
+            is_wire = isinstance(error, BadWires)
+            told = Joined(world=order.world.name, problem=_one_line(error), are_wires_bad=is_wire)
+        self.channel.send(told)
 
     def _run(self, job: RankJob, fds: Sequence[int]) -> None:
         try:
@@ -132,11 +137,12 @@ class Rank:
             del self.jobs[job.order.job]  # before its end is told: the host may send it again at once
 
     def _fail(self, job: RankJob, error: BaseException) -> None:
+        is_late = job.order.num_ranks > 1 and self.membership.was_aborted
         if job.order.num_ranks > 1 and not job.was_voted:
             self.membership.leave()  # so that those who wait for this rank in a collective hear of it at once
         if not job.is_cancelled:
             traceback.print_exception(error)  # into this rank's log
-        job.fail(error)
+        job.fail(error, is_late=is_late)
         if loses_device(error):
             os._exit(1)
 

@@ -8,7 +8,7 @@ import time
 import traceback
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import torch
@@ -79,10 +79,17 @@ class RankJob(Progress):
         ended = Ended(job=self.order.job, state="done", is_whole=True, mark=mark(answer), spread=self._spread)
         self._send(ended, answer if self.order.answers else None)
 
-    def fail(self, error: BaseException) -> None:
-        """Tell what ended the work; the traceback goes with it for whoever debugs."""
-        ended = Ended(job=self.order.job, state=_state(error), is_whole=self.was_voted, is_last=loses_device(error))
-        self._send(ended, asdict(failure_of(error)))
+    def fail(self, error: BaseException, *, is_late: bool = False) -> None:
+        """Tell what ended the work; the traceback goes with it for whoever debugs.
+
+        What `is_late` came after the job was aborted: torch's words for a group that is gone, or what follows from what
+        was not received. It is never the cause.
+        """
+        state, failure = _state(error), failure_of(error)
+        if is_late and state != "cancelled":
+            state, failure = "failed", replace(failure, code=PeerLost.code)
+        ended = Ended(job=self.order.job, state=state, is_whole=self.was_voted, is_last=loses_device(error))
+        self._send(ended, asdict(failure))
 
     def _send(self, message: Ended | messages.Preview, body: Any) -> None:
         fd = write_body(body)

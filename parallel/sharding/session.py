@@ -29,7 +29,8 @@ from torch import Tensor
 from torch._C import _len_torch_function_stack
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
-from ..attention import compose, local
+from ..attention import compose
+from ..attention.choice import choose
 from ..attention.mask import collapsed, global_mask, outer_mask
 from ..attention.rows import answers_of, cut_along, filled, gather_along
 from ..collectives import add
@@ -50,7 +51,6 @@ class Session(TorchFunctionMode):
         self.unshown = split.unshown()
         self.kernel = kernel
         self.kinds = self._kinds()
-        self.key = operator.register(self)
         self._attend = compose(mesh.plan)
         self.is_agreed = mesh[Axis.SEQUENCE].size == 1
         self.is_cached = False  # a step cache may leave out every block
@@ -78,12 +78,14 @@ class Session(TorchFunctionMode):
         """See the attention calls of this thread from now on."""
         self.leave()  # Ctrl-C ends a forward without its always-called hooks
         self.__enter__()
+        operator.enter(self)
         self.is_entered = True
 
     def leave(self) -> None:
         """See them no more; nothing happens if a forward failed before it was entered."""
         if self.is_entered:
             self.is_entered = False
+            operator.leave(self)
             _take_off(self)
 
     @property
@@ -113,6 +115,10 @@ class Session(TorchFunctionMode):
                     "something larger"
                 )
             self.streams[name] = Stream(name, length, shares, unit)
+
+    def lengths(self) -> tuple[Stream, ...]:
+        """The streams met so far in this forward, the same on all ranks."""
+        return tuple(self.streams.values())
 
     def layout(self, names: tuple[str, ...]) -> Layout:
         """The layout of these streams, which must have been met in this forward."""
@@ -185,7 +191,7 @@ class Session(TorchFunctionMode):
             raise ValueError(f"{self.title}: an attention call is causal and masked as well; torch takes one of both")
         kind, self.calls = self.calls[0], self.calls[1:] or self.calls
         if torch.compiler.is_compiling():  # the operator counts the call when it runs
-            return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, is_causal, self.key, kind)
+            return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, is_causal, kind)
         self.num_calls += 1
         return self.attend(query, key, value, mask=attn_mask, scale=scale, causal=is_causal, kind=kind)
 
@@ -206,7 +212,7 @@ class Session(TorchFunctionMode):
         call = self._met(self.kinds[kind], k.shape[2])
         if call.queries == call.keys and call.keys and not self.layout(call.keys).is_split:
             call = LOCAL  # a replicated stream asks itself: every rank has all of it, and exchanges nothing
-        kernel = local.choose(q.device, q.dtype, self.kernel)
+        kernel = choose(q.device, q.dtype, self.kernel)
         asking = call.queries
         # An image that asks itself and a text, in which the text does not ask. Strategies know only self attention of
         # all streams: rows of zeros ask for the text, and their answers are dropped at the end. That costs the text's

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...parallel.machine.machine import Device, Link, Machine, Torch
+from ...parallel.machine.probe import KERNEL_PACKAGES
 from .finding import Finding, gib
 
 ROOM = 0.1
@@ -108,12 +109,12 @@ def _backends(torch: Torch, num_gpus: int) -> list[Finding]:
 
 def _kernels(torch: Torch) -> Finding:
     runs = [name for name, problem in torch.kernels.items() if not problem]
-    broken = {name: torch.kernels[name] for name in ("flash_attn", "sageattention") if torch.kernels.get(name)}
+    broken = {name: torch.kernels[name] for name in KERNEL_PACKAGES if torch.kernels.get(name)}
     says = f"attention kernels that run here: {', '.join(runs) or 'none'}"
-    if broken:  # installed, so that attention would choose it
-        why = "; ".join(f"{name} is installed but does not import ({problem})" for name, problem in broken.items())
+    if broken:
+        why = "; ".join(f"{name} is left out, it does not import ({problem})" for name, problem in broken.items())
         mend = f"pip uninstall {' '.join(broken)}, or install it for torch {torch.version}"
-        return Finding(check="attention", state="problem", says=f"{says}; {why}", mend=mend)
+        return Finding(check="attention", state="warning", says=f"{says}; {why}", mend=mend)
     if not runs:
         mend = "use bf16 or fp16 on a GPU of compute capability 8.0 or later; attention is slow and large without"
         return Finding(check="attention", state="warning", says=says, mend=mend)

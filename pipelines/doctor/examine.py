@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...parallel.machine.deadline import within
 from ...parallel.machine.machine import Machine, read_machine
@@ -11,6 +12,9 @@ from .devices import examine_devices
 from .finding import Finding
 from .packages import examine_packages
 from .system import system_checks
+
+if TYPE_CHECKING:
+    from ...parallel.pool.trial import Tried
 
 PROBE_S = 120.0
 """Eight cold GPUs behind a cold file system take most of a minute."""
@@ -21,7 +25,7 @@ Check = Callable[[], list[Finding]]
 def examine(
     *,
     cache_dir: Path | None,
-    trial: Callable[[], str] | None = None,
+    trial: Callable[[], Tried] | None = None,
     probe_s: float = PROBE_S,
     check_s: float = CHECK_S,
 ) -> list[Finding]:
@@ -33,8 +37,12 @@ def examine(
     for name, check in system_checks(cache_dir=cache_dir, num_gpus=len(machine.devices)).items():
         found += looked_at(name, check, timeout_s=check_s)
     if trial is not None:
-        found += looked_at("trial", lambda: [Finding(check="trial", says=trial())], timeout_s=probe_s)
+        found += looked_at("trial", lambda: [_tried(trial())], timeout_s=probe_s)
     return found
+
+
+def _tried(tried: Tried) -> Finding:
+    return Finding(check="trial", state="warning" if tried.mend else "ok", says=tried.says, mend=tried.mend)
 
 
 def looked_at(name: str, check: Check, *, timeout_s: float) -> list[Finding]:

@@ -54,6 +54,15 @@ def fail(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
         dist.barrier()
 
 
+def fail_first(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
+    """Rank 1 fails; the others come to their next exchange when the group is gone."""
+    if seat.rank == 1:
+        raise RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED")
+    while dist.is_initialized():
+        time.sleep(0.01)
+    dist.new_group()  # a ValueError, as for what a user did wrong
+
+
 def die(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
     """One rank kills its own process, every time."""
     if seat.rank == request["rank"]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._C import _len_torch_function_stack
@@ -22,10 +23,12 @@ from bodies.operator_cases import packing, session_of
 from latentloom.parallel import collectives
 from latentloom.parallel.attention import compose_traffic
 from latentloom.parallel.attention.strategy import Shape
-from latentloom.parallel.group import Axis
+from latentloom.parallel.errors import BadWires
+from latentloom.parallel.group import Axis, Group
 from latentloom.parallel.layout import Stream, shares_of
 from latentloom.parallel.mesh import Mesh, make_mesh_among, mesh_of
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.ranks import wires
 from latentloom.parallel.sharding.fingerprint import check_same
 from latentloom.parallel.sharding.halo import extended, trimmed
 from latentloom.parallel.sharding.shard import Handle
@@ -452,3 +455,40 @@ def alone(rank: int) -> list[bool]:
 
 def process(rank: int) -> int:
     return os.getpid()
+
+
+# ---- wires
+
+
+def proved_wires(rank: int, faults: list[str]) -> list[str]:
+    """What is said of wires of which one way to send changes a number."""
+    found = []
+    for fault in faults:
+        with contextlib.ExitStack() as stack:
+            if fault != "nothing":
+                stack.callback(setattr, wires, fault, getattr(wires, fault))
+                setattr(wires, fault, _corrupting(getattr(wires, fault), fault))
+            try:
+                wires.prove(Group(range(4), rank, dist.group.WORLD), torch.device("cpu"))
+                found.append("well")
+            except BadWires as error:
+                found.append(str(error))
+    return found
+
+
+def _corrupting(send: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def corrupting(*args: Any, **options: Any) -> Any:
+        answer = send(*args, **options)
+        if name == "add":
+            answer[7] += 1
+            return answer
+
+        def wait() -> Any:
+            arrived = answer()
+            given = arrived if arrived is not None else next(tensors[0] for tensors in args[1] if tensors)
+            given[7] += 1
+            return arrived
+
+        return wait
+
+    return corrupting

@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bodies.operator_cases import reference
-from latentloom.parallel.attention import local, ring
+from latentloom.parallel.attention import choice, local, ring
 
-KERNEL = local.choose(torch.device("cpu"), torch.float32)
+KERNEL = choice.choose(torch.device("cpu"), torch.float32)
 
 
 def heads(*tokens: int, count: int = 2, width: int = 8) -> list[Tensor]:
@@ -61,7 +61,7 @@ def test_fewer_key_heads_are_shared() -> None:
 
 def test_an_unknown_kernel_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="no attention kernel 'fast'; choose auto, cpu_flash, sdpa"):
-        local.choose(torch.device("cpu"), torch.float32, "fast")
+        choice.choose(torch.device("cpu"), torch.float32, "fast")
 
 
 def blocks(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *ends: int) -> Tensor:

@@ -79,6 +79,7 @@ def test_every_transformer_class_of_diffusers_is_supported_or_refused_with_a_rea
     assert all(len(reason) > 20 for reason in REFUSED.values())
 
 
+@pytest.mark.by_hand
 def test_attention_left_local_is_wrong_for_every_class(ranks: Any) -> None:
     seen: set[str] = set()
     for name in NAMES:

@@ -12,7 +12,8 @@ import torch
 
 import latentloom
 from bodies.pool import total as total_here
-from latentloom.parallel.errors import Cancelled, OutOfMemory, RankFailed, code_of
+from latentloom.parallel.errors import Cancelled, OutOfMemory, PeerLost, RankFailed, code_of
+from latentloom.parallel.pool.job import End, first_cause
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.progress import SILENT, Progress
@@ -134,6 +135,17 @@ def test_a_rank_that_fails_is_named_and_no_rank_is_lost(
         pool.call("bodies.pool:fail", request, num_ranks=3)
     assert torch.allclose(pool.call("bodies.pool:total", work(), num_ranks=3)["tensor"], TENSOR, atol=1e-5)
     assert pids(pool) == before
+
+
+def test_a_rank_that_comes_late_to_a_group_that_is_gone_is_not_blamed(pool: Pool) -> None:
+    with pytest.raises(RankFailed, match=r"^rank 1 \(cpu\): cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"):
+        pool.call("bodies.pool:fail_first", {}, num_ranks=3)
+
+
+def test_the_lowest_rank_with_a_reason_of_its_own_is_the_cause() -> None:
+    late = End("failed", code=PeerLost.code, reason="Process group is not initialized")
+    ends = {2: End("failed", code="internal", reason="own"), 0: late, 1: End("failed", code="internal", reason="too")}
+    assert first_cause(ends)[0] == 1 and first_cause({2: late, 0: late})[0] == 0
 
 
 def test_a_refusal_keeps_its_code_on_the_way_from_a_rank(pool: Pool) -> None:

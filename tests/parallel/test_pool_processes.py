@@ -83,7 +83,7 @@ def test_the_fork_server_is_the_hosts_own_copy(tmp_path: Path) -> None:
         for each in (folder, folder.parent, folder.parent.parent):
             (each / "__init__.py").touch()
         (folder / "fork_server.py").write_text(f"main = lambda *_: print({name!r})")
-    order = json.dumps(["loom", str(tmp_path / "own"), 0, 0, []])
+    order = json.dumps(["loom", str(tmp_path / "own"), 0, 0, [], 0])
     done = subprocess.run(
         [sys.executable, "-P", "-c", START, order],
         env={**os.environ, "PYTHONPATH": str(tmp_path / "other")},
@@ -203,6 +203,27 @@ def test_a_fork_server_that_has_started_cuda_forks_nothing(monkeypatch: pytest.M
         fork_server.check_untouched()
 
 
+@pytest.mark.parametrize(("visible", "nvml"), [("MIG-8f4b5d3c-0000-0000-0000-000000000000", 8), ("0,1", -1)])
+def test_mig_names_or_a_missing_nvml_do_not_make_imports_ask_the_driver(
+    visible: str, nvml: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver would not survive the fork; libraries are told how many GPUs the pool has, and later ask again."""
+    asked: list[int] = []
+    monkeypatch.setattr(torch._C, "_cuda_getDeviceCount", lambda: asked.append(1) or 5, raising=False)
+    monkeypatch.setattr(torch.cuda, "_is_compiled", lambda: True)
+    monkeypatch.setattr(torch.cuda, "_raw_device_count_nvml", lambda: nvml)
+    monkeypatch.setattr(torch._C, "_accelerator_getAccelerator", lambda: torch.device("cuda"))
+    monkeypatch.setenv("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    (tmp_path / "asks.py").write_text(
+        "import torch\nfound = torch.accelerator.is_available(), torch.cuda.device_count()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    fork_server.import_all(["asks"], num_gpus=2)
+    assert sys.modules.pop("asks").found == (True, 2) and not asked
+    assert torch.cuda.device_count() == 5 and asked
+
+
 def test_a_long_log_keeps_its_end(tmp_path: Path) -> None:
     log = tmp_path / "rank0.log"
     log.write_bytes(b"\n" * LOG_BYTES + b"the end\n")
@@ -239,8 +260,8 @@ def test_a_package_that_a_new_process_would_not_find_is_loaded_whole(tmp_path: P
     (root / "__init__.py").write_text("__version__ = 'of this folder'\n")
     (root / "parallel" / "__init__.py").touch()
     (root / "parallel" / "ranks" / "__init__.py").touch()
-    body = "from ... import __version__\ndef main(fd, host, preload):\n    print(__version__, fd, host, preload)\n"
+    body = "from ... import __version__\ndef main(*given):\n    print(__version__, *given)\n"
     (root / "parallel" / "ranks" / "fork_server.py").write_text(body)
-    order = json.dumps(["loom_of_another_name", str(root), 3, 4, ["x"]])
+    order = json.dumps(["loom_of_another_name", str(root), 3, 4, ["x"], 2])
     told = subprocess.run([sys.executable, "-P", "-c", START, order], capture_output=True, text=True, timeout=60)
-    assert told.stdout == "of this folder 3 4 ['x']\n", told.stderr
+    assert told.stdout == "of this folder 3 4 ['x'] 2\n", told.stderr

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from diffusers import FirstBlockCacheConfig
 
-from latentloom.parallel.attention.local import check_kernel
+from latentloom.parallel.attention.choice import check_kernel
 from latentloom.pipelines.spreading.transformer import shard
 from support.cells import built
 

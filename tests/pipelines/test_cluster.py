@@ -222,6 +222,7 @@ def test_a_second_cluster_in_one_process_is_refused(cluster: Cluster) -> None:
 
 
 @needs_ray
+@pytest.mark.by_hand
 def test_a_lost_head_is_told_and_the_process_ends_at_once_with_its_own_code() -> None:
     from support.ray_nodes import one_node
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from latentloom.__main__ import main
+from latentloom.parallel.pool.trial import Tried
 from latentloom.pipelines.doctor.examine import as_text, examine, has_problems, looked_at
 from latentloom.pipelines.doctor.finding import Finding
 
@@ -20,7 +21,7 @@ def the(findings: Sequence[Finding], check: str) -> Finding:
 
 
 def test_the_doctor_looks_at_everything_and_finds_no_problem_where_tests_pass(tmp_path: Path) -> None:
-    found = examine(cache_dir=tmp_path / "not" / "there", trial=lambda: "2 ranks added up 3 in 0.1 s")
+    found = examine(cache_dir=tmp_path / "not" / "there", trial=lambda: Tried("2 ranks added up 3 in 0.1 s"))
     assert not [finding for finding in found if finding.state == "problem" and finding.check != "memory"]
     checks = [finding.check for finding in found]
     assert {"python", "torch", "backends", "attention", "processor", "memory", "cache folder", "trial"} <= set(checks)
@@ -52,6 +53,8 @@ def test_a_trial_that_fails_is_a_problem_and_what_reads_the_machine_cannot_raise
     found = examine(cache_dir=None, trial=fail)
     assert "torch does not start (rank 1 was silent)" in the(found, "torch").says
     assert the(found, "trial").says == "the check failed: rank 1 was silent"
+    found = examine(cache_dir=None, trial=lambda: Tried("ranks met without peer-to-peer", "turn off ACS"))
+    assert (the(found, "trial").state, the(found, "trial").mend) == ("warning", "turn off ACS")
 
 
 def test_findings_are_printed_with_cures_and_a_sum() -> None:

@@ -75,7 +75,7 @@ DEVICES: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "a flash_attn of another torch": (
         {"torch": dataclasses.replace(TORCH, kernels={"flash": "", "flash_attn": "undefined symbol"})},
         "attention",
-        "problem",
+        "warning",
         "pip uninstall flash_attn, or install it for torch 2.13.0",
     ),
     "no fused kernel": (

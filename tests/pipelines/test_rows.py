@@ -55,6 +55,10 @@ SPREAD_EDITS = {
     "qwen_image_edit_plus": ("ulysses=2", "cfg=2"),
 }
 """What two ranks try here; tests/bench/families.py has them all try all."""
+VARIANTS = dict.fromkeys(
+    ("flux_2_klein", "flux_3_distilled", "krea_2_turbo", "qwen_image_21_turbo"), pytest.mark.by_hand
+)
+"""Rows whose stages are those of another one here."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -156,7 +160,7 @@ def called(pipeline: Any, row: TinyRow, **given: Any) -> tuple[torch.Tensor, ...
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of ERNIE's own blocks
-@pytest.mark.parametrize("name", TINY_ROWS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=VARIANTS.get(name, ())) for name in TINY_ROWS])
 def test_stages_equal_the_classic_pipeline(name: str, model: Any, tiny: Any) -> None:
     row = TINY_ROWS[name]
     mine, theirs = ours(model(name), row), classic(tiny(name), row)

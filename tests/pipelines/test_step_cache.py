@@ -27,7 +27,7 @@ CELLS = [
     ("bobbin", "first_block", 0.3),
     ("bobbin", "mag", 0.3),
     ("bobbin", "taylorseer", 0.0),
-    ("qwen_image", "first_block", 1.2),
+    pytest.param("qwen_image", "first_block", 1.2, marks=pytest.mark.by_hand),
     pytest.param("qwen_image", "taylorseer", 0.0, marks=pytest.mark.by_hand),
     pytest.param("wan", "first_block", 1.0, marks=pytest.mark.by_hand),
     pytest.param("wan", "taylorseer", 0.0, marks=pytest.mark.by_hand),
@@ -64,7 +64,13 @@ def test_sharded_with_a_cache_equals_one_process_with_it(
         assert sum(each["calls"] for each in got) == shared_by * got[0]["calls_alone"], "the same steps were skipped"
 
 
-@pytest.mark.parametrize("interval", [{"guidance_stop": 0.5}, {"guidance_start": 0.25, "guidance_stop": 0.75}])
+@pytest.mark.parametrize(
+    "interval",
+    [
+        pytest.param({"guidance_stop": 0.5}, marks=pytest.mark.by_hand),
+        {"guidance_start": 0.25, "guidance_stop": 0.75},
+    ],
+)
 @pytest.mark.parametrize("cache", [{"step_cache": "taylorseer"}, {"step_cache": "first_block", "cache_threshold": 1.0}])
 def test_split_branches_remember_their_own_steps_where_guidance_ends(
     ranks: Any, described: Any, cache: dict[str, Any], interval: dict[str, float]

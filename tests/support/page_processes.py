@@ -31,6 +31,10 @@ PRELOADED = (
 )
 """What a page and a run of the built-in model import."""
 POLL_S = 0.02
+LONG_STEPS = 200
+PAUSE_S = 0.3
+"""Between the steps of a run of so many, which goes on for longer than a test: without it, it would take the processor
+from the page that the test is about."""
 
 
 class Nursery:
@@ -128,10 +132,24 @@ def _ended(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
+def _slow_down() -> None:
+    from latentloom.nodes.execution.watch import NodeProgress
+
+    step = NodeProgress.step
+
+    def slow(self: NodeProgress, done: int, total: int, preview: Any = None) -> None:
+        if total == LONG_STEPS:
+            time.sleep(PAUSE_S)
+        step(self, done, total, preview)
+
+    NodeProgress.step = slow
+
+
 def _serve() -> None:
     sys.path.append(str(Path(__file__).resolve().parents[1]))
     for name in ("support.checkout", *PRELOADED):
         importlib.import_module(name)
+    _slow_down()
     gc.freeze()  # or each child would go through all of it when it ends
     for line in sys.stdin:
         asked = json.loads(line)

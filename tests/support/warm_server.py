@@ -41,7 +41,7 @@ def warm_server(folder: Path) -> Iterator[ServerProcess]:
         patch.setenv(
             "PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS / "bench"), os.environ.get("PYTHONPATH", "")])
         )
-        server = ServerProcess.start(folder / "server.log", preload)
+        server = ServerProcess.start(folder / "server.log", preload, num_gpus=0)
     yield server
     server.close()
 
@@ -50,7 +50,7 @@ def warm_server(folder: Path) -> Iterator[ServerProcess]:
 def pools_from(server: ServerProcess) -> Iterator[None]:
     """Every pool that this process starts meanwhile."""
 
-    def start(log: Path, preload: Sequence[str]) -> ServerProcess:
+    def start(log: Path, preload: Sequence[str], *, num_gpus: int) -> ServerProcess:
         return Forked(server._ask(ForkSpare(), FROM_SERVER))
 
     with pytest.MonkeyPatch.context() as patch:

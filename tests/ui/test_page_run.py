@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 
 from support.browser import MODEL_MS, call, card, on_canvas, say, tab, toolbar, visit
 from support.checkout import ROOT
+from support.page_processes import LONG_STEPS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from support.browser import Watch
 
 FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
-LONG_STEPS = 1000
-BATCH = 8
-"""So many steps of such a batch take longer than a test: these runs are cancelled."""
 SOME_STEPS = 40
 """Enough to see it at work."""
 
@@ -31,7 +29,6 @@ def steps(count: int, **params: Any) -> dict[str, Any]:
     """The first-picture workflow with so many steps."""
     graph = json.loads(json.dumps(FIRST))
     graph["nodes"]["denoise"]["inputs"]["steps"] = count
-    graph["nodes"]["empty_latents"]["inputs"]["batch"] = BATCH if count == LONG_STEPS else 1
     for name, value in params.items():
         graph["params"][name]["default"] = value
     return graph

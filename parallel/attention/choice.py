@@ -1,0 +1,232 @@
+"""Which attention kernel a rank uses: the fastest exact one of its architecture that was seen to work there.
+
+A kernel may be there and not work: built for another torch, CUDA or GPU. So each is tried once for each process, by a
+tiny call whose answers and log-sum-exp are compared with plain attention, and one that fails is left out with the
+reason, in the log and in what `latentloom doctor` says of its trial.
+"""
+
+# B batch, H heads, S queries, T keys, D head width
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .kernels import HALF, KERNELS
+from .local import attend_plain, attend_with_lse
+from .strategy import Kernel
+
+logger = logging.getLogger("latentloom")
+
+FASTEST: Mapping[int, tuple[str, ...]] = {
+    8: ("flash_attn",),
+    9: ("flash3", "cudnn", "flash_attn"),
+    10: ("cudnn", "flash_attn"),
+    11: ("cudnn", "flash_attn"),
+    12: ("cudnn", "flash_attn"),
+}
+"""By the major number of NVIDIA's compute capability, before torch's own choice. cuDNN is 1.7 to 2.3 times as fast as
+FlashAttention 2 on Hopper and slower on Ampere and Ada (huggingface/transformers 48163), and faster than FlashAttention
+4 for diffusion on Blackwell (sgl-project/sglang 33655)."""
+NOT_INSTALLED = "not installed"
+_order = contextlib.ExitStack()
+"""Holds what `prefer` has set."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel, and {another that might have been faster: why it was left out}."""
+
+    kernel: Kernel
+    left_out: Mapping[str, str]
+
+    def __str__(self) -> str:
+        left_out = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
+        return f"{self.kernel.name} (left out: {left_out})" if left_out else self.kernel.name
+
+
+@functools.cache
+def choose(device: torch.device, dtype: torch.dtype, name: str = "auto") -> Kernel:
+    """The kernel called `name`, or the fastest exact one that works; tried and told once.
+
+    Raises ValueError for a kernel that is asked for and does not work.
+    """
+    if name == "auto":
+        return chosen(device, dtype).kernel
+    check_kernel(name, device.type)
+    if reason := fault(name, device, dtype):
+        raise ValueError(f"attention kernel {name} does not work on {device}: {reason}; mend it, or choose auto")
+    return KERNELS[name]
+
+
+def check_kernel(name: str, device_type: str) -> None:
+    """Raises ValueError for a kernel that is unknown, not installed, or for another device."""
+    if name == "auto":
+        return
+    if name not in KERNELS:
+        raise ValueError(f"there is no attention kernel {name!r}; choose auto, {', '.join(KERNELS)}")
+    if (name == "cpu_flash") != (device_type == "cpu"):
+        raise ValueError(f"attention kernel {name} does not run on {device_type}; choose auto")
+    package = KERNELS[name].package
+    if not _is_installed(package):
+        raise ValueError(f"attention kernel {name} needs the package {package}; install it, or choose auto")
+
+
+@functools.cache
+def chosen(device: torch.device, dtype: torch.dtype) -> Choice:
+    """The first candidate that works, the last of them without a trial: there is nothing to take in its place."""
+    *tried, last = candidates(device, dtype)
+    left_out: dict[str, str] = {}
+    for name in tried:
+        if not (reason := fault(name, device, dtype)):
+            break
+        left_out[name] = reason
+    else:
+        name = last
+    choice = Choice(KERNELS[name], left_out)
+    is_news = any(reason != NOT_INSTALLED for reason in left_out.values())
+    logger.log(logging.WARNING if is_news else logging.INFO, "attention kernel on %s, %s: %s", device, dtype, choice)
+    return choice
+
+
+def candidates(device: torch.device, dtype: torch.dtype) -> tuple[str, ...]:
+    """The kernels to try, the fastest first, the last one works everywhere."""
+    if device.type == "cpu":
+        return ("cpu_flash",)
+    if device.type != "cuda" or not torch.cuda.is_available():  # tensors without data are counted with, not computed
+        return ("sdpa",)
+    if torch.version.hip:
+        return ("flash_attn", "sdpa", "math") if dtype in HALF else ("sdpa", "math")
+    major, _ = torch.cuda.get_device_capability(device)
+    if major < 8:  # torch's flash kernel needs Ampere
+        return ("efficient", "math")
+    return (*FASTEST.get(major, ()), "sdpa", "efficient", "math") if dtype in HALF else ("sdpa", "efficient", "math")
+
+
+@functools.cache
+def fault(name: str, device: torch.device, dtype: torch.dtype) -> str:
+    """Why a kernel does not work, by one tiny call of each kind; "" if it does."""
+    kernel = KERNELS[name]
+    if not _is_installed(kernel.package):
+        return NOT_INSTALLED
+    try:
+        with _standing_in(kernel.stand_in):
+            _try(kernel, device, dtype)
+    except Exception as error:  # whatever a library of somebody else raises when it is imported or called
+        return _words(error)
+    return ""
+
+
+def prefer(device: torch.device) -> None:
+    """Make cuDNN torch's own first choice, where it is ours, so that a model that is not sharded has it too.
+
+    For a process that is ours: it holds for every thread of it, and for its life.
+    """
+    if device.type != "cuda" or choose(device, torch.bfloat16).name != "cudnn":
+        return
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    kinds = ("CUDNN_ATTENTION", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
+    try:  # torch would give it masks too, and rows in which all is masked
+        before = _masked_answers(device)
+        _order.enter_context(sdpa_kernel([getattr(SDPBackend, kind) for kind in kinds], set_priority=True))
+        is_same = torch.allclose(_masked_answers(device), before, atol=KERNELS["cudnn"].error, equal_nan=True)
+        reason = "" if is_same else "its masked answers differ from those of torch's other kernels"
+    except RuntimeError as error:
+        reason = _words(error)
+    if reason:
+        _order.close()
+        logger.warning("cuDNN attends for sharded models only: %s", reason)
+
+
+@contextlib.contextmanager
+def _standing_in(name: str) -> Iterator[None]:
+    """Have torch's flash kernel replaced by another, for good unless that fails."""
+    if not name:
+        yield
+        return
+    from torch.nn import attention
+
+    active = attention.current_flash_attention_impl()
+    if active not in (None, name):
+        raise RuntimeError(f"{active} stands in for torch's flash kernel already, and a process has one")
+    try:
+        attention.activate_flash_attention_impl(name)
+        yield
+    except BaseException:
+        if active is None and attention.current_flash_attention_impl() is not None:
+            attention.restore_flash_attention_impl()
+        raise
+
+
+def _is_installed(package: str) -> bool:
+    """Whether a package is there, be it broken."""
+    try:
+        return not package or importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
+    except ImportError:
+        return True
+
+
+def _try(kernel: Kernel, device: torch.device, dtype: torch.dtype) -> None:
+    """Raises RuntimeError, or what the kernel raises, if it does not give what plain attention gives."""
+    q, k, v = _sample(device, dtype)
+    some = torch.arange(k.shape[2], device=device)[None, None, None] < 60  # 1 1 1 T
+    for mask, num_keys in ((None, 4), (some, 4), (None, 2)):  # as many key heads, or fewer
+        keys, values = k[:, :num_keys], v[:, :num_keys]
+        if not kernel.fits(q, keys, values):
+            raise RuntimeError("torch does not let it attend here")
+        wanted, lse = _plain(q, keys, values, mask)
+        out = attend_plain(q, keys, values, mask=mask, scale=None, kernel=kernel)
+        _compare("answers", out, wanted, kernel.error)
+        out, own = attend_with_lse(q, keys, values, mask=mask, scale=None, kernel=kernel)
+        _compare("answers with log-sum-exp", out, wanted, kernel.error)
+        _compare("log-sum-exp", own, lse, kernel.error)
+
+
+def _plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Attention and its log-sum-exp by the formula, fp32, on the CPU."""
+    share = q.shape[1] // k.shape[1]
+    q, k, v = q.float().cpu(), *(x.float().cpu().repeat_interleave(share, 1) for x in (k, v))
+    scores = q @ k.transpose(2, 3) * q.shape[3] ** -0.5  # B H S T
+    if mask is not None:
+        scores = scores.masked_fill(~mask.cpu(), -torch.inf)
+    return scores.softmax(-1) @ v, scores.logsumexp(-1)
+
+
+def _compare(what: str, found: Tensor, wanted: Tensor, error: float) -> None:
+    if found.shape != wanted.shape:
+        raise RuntimeError(f"its {what} have shape {tuple(found.shape)} instead of {tuple(wanted.shape)}")
+    off = float((found.float().cpu() - wanted).abs().max())
+    if not off <= error:
+        raise RuntimeError(f"its {what} differ from plain attention by {off:.2g}")
+
+
+def _masked_answers(device: torch.device) -> Tensor:
+    """Torch's answers where keys are masked: the last ones of all queries, all of the first query."""
+    q, k, v = _sample(device, torch.bfloat16)
+    mask = (torch.arange(k.shape[2], device=device) < 60).expand(1, 1, q.shape[2], -1).clone()
+    mask[:, :, 0] = False
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def _sample(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """q, k and v as models lay them out: B H S D, contiguous as B S H D."""
+    draw = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, tokens, 4, 64, generator=draw).to(device, dtype) for tokens in (40, 72, 72))
+    return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+
+
+def _words(error: Exception) -> str:
+    """One line; the name of a RuntimeError says nothing."""
+    text = (str(error).strip() or "no reason given").splitlines()[0][:200]
+    return text if type(error) is RuntimeError else f"{type(error).__name__}: {text}"

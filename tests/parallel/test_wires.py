@@ -1,0 +1,140 @@
+"""Wires between ranks are tried when ranks join; where they fail, new ranks do without peer-to-peer."""
+
+import os
+import queue
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from latentloom.parallel.errors import BadWires, RankFailed
+from latentloom.parallel.group import Group
+from latentloom.parallel.pool.job import Job, Last, Work
+from latentloom.parallel.pool.limits import Limits
+from latentloom.parallel.pool.pool import Pool
+from latentloom.parallel.pool.rank_process import RankProcess
+from latentloom.parallel.pool.replica import Replica
+from latentloom.parallel.ranks import membership, wires
+from latentloom.parallel.ranks.messages import Join, Joined, Phase
+from latentloom.parallel.ranks.rank import Rank
+from latentloom.parallel.ranks.seat import World
+
+
+def test_every_byte_that_is_sent_between_ranks_is_looked_at(ranks: Any) -> None:
+    found = ranks.run("bodies.rank:proved_wires", ["nothing", "add", "start_hop", "start_exchange"])
+    for rank, told in enumerate(found):
+        assert told == [
+            "well",
+            "an all-reduce arrived with 1 of 262144 numbers changed",
+            f"rank {(rank - 1) % 4}'s send arrived with 1 of 262144 numbers changed",
+            f"rank {0 if rank else 1}'s part of an exchange arrived with 1 of 262144 numbers changed",
+        ]
+
+
+def test_what_does_not_arrive_is_not_waited_for() -> None:
+    with pytest.raises(BadWires, match=r"does not arrive in 0\.01 s"):
+        wires._wait(lambda: False, 0.0, 0.01)
+
+
+def test_what_is_sent_differs_for_every_two_ranks_and_fills_its_bytes() -> None:
+    device = torch.device("cpu")
+    sent = [wires._sent(device, *pair) for pair in ((0, 1), (1, 0), (63, 62), (7, 8))]
+    assert all((one != other).all() for one in sent for other in sent if one is not other)
+    assert all(len(each.view(torch.uint8)[lane::4].unique()) > 200 for each in sent for lane in range(4))
+
+
+def test_a_rank_on_an_accelerator_proves_its_wires_when_it_joins_and_leaves_if_they_are_bad(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done, answers = [], []
+
+    def prove(group: Group, device: torch.device) -> None:
+        done.append((group.ranks, group.index, str(device)))
+        raise BadWires("it hangs")
+
+    monkeypatch.setattr(membership.dist, "init_process_group", lambda backend, **_: done.append(backend))
+    monkeypatch.setattr(membership.dist, "new_group", lambda backend, **_: done.append(backend))
+    monkeypatch.setattr(membership, "_store", lambda *_: None)
+    monkeypatch.setattr(membership, "_abort_process_group", lambda: done.append("left"))
+    monkeypatch.setattr(wires, "prove", prove)
+    monkeypatch.setattr(membership.os, "environ", {})
+    one = object.__new__(Rank)
+    one.membership = membership.Membership("cuda:1")
+    one.channel = SimpleNamespace(send=answers.append)  # type: ignore[assignment]
+    one._join(Join(world=World(name="w", store="/w", size=2), rank=1))
+    assert done == ["nccl", "gloo", ((0, 1), 1, "cuda:1"), "left"]
+    assert answers == [Joined(world="w", problem="it hangs", are_wires_bad=True)]
+
+
+class Place(RankProcess):
+    """A rank without a process: what it was told and why it was killed are kept."""
+
+    def __init__(self, number: int, folder: Path) -> None:
+        super().__init__(number, f"cuda:{number}", num_threads=1, folder=folder)
+        self.told: list[Any] = []
+        self.has_begun = True
+
+    def send(self, message: Any, fds: Any = ()) -> None:
+        self.told.append(message)
+
+    def kill(self, why: str) -> None:
+        self.why_killed = self.why_killed or why
+
+
+@pytest.fixture
+def job() -> Job:
+    work = Work(function="f", num_ranks=2, lane="main", rank=0, owner="", previews=False, every=False)
+    return Job(work, os.memfd_create("request"))
+
+
+def told(job: Job) -> list[Any]:
+    found = []
+    while True:
+        try:
+            found.append(job.told.get_nowait())
+        except queue.Empty:
+            return found
+
+
+def joins(replica: Replica, *problems: str) -> None:
+    """The ranks join, and say how that went."""
+    replica.advance()
+    for rank, problem in zip(replica.ranks, problems, strict=True):
+        order = rank.told.pop()  # type: ignore[attr-defined]
+        assert isinstance(order, Join)
+        replica.hear_joined(rank, Joined(world=order.world.name, problem=problem, are_wires_bad=bool(problem)))
+
+
+def test_ranks_whose_wires_fail_start_again_without_peer_to_peer_and_only_once(tmp_path: Path, job: Job) -> None:
+    places = [Place(number, tmp_path) for number in range(2)]
+    replica = Replica("group0", list(places), folder=tmp_path, limits=Limits())
+    replica.take(job)
+    joins(replica, "", "rank 0's send arrived with 9 of 10 numbers changed")
+    assert [each.why_killed for each in places] == ["was to start again without peer-to-peer"] * 2
+    (phase,) = told(job)
+    assert isinstance(phase, Phase) and phase.text == (
+        "starting again without peer-to-peer between cuda:0, cuda:1: "
+        "rank 1: rank 0's send arrived with 9 of 10 numbers changed"
+    )
+    for place in places:
+        replica.lose(place, place.why_killed)
+        place.why_killed = ""
+    assert replica.job is job and not any(place.has_p2p for place in places)
+    joins(replica, "it hangs", "it hangs")
+    (last,) = told(job)
+    assert isinstance(last, Last) and isinstance(last.error, RankFailed) and "rank 0: it hangs" in str(last.error)
+
+
+def test_a_rank_that_starts_again_without_peer_to_peer_tells_nccl(pool: Pool) -> None:
+    asked = {"names": ["NCCL_P2P_DISABLE"]}
+    rank = pool._replicas[0].ranks[2]
+    before = rank.pid
+    assert pool.call_every("bodies.pool:environment", asked, num_ranks=3) == [{"NCCL_P2P_DISABLE": None}] * 3
+    for has_p2p, expected in ((False, "1"), (True, None)):
+        rank.has_p2p = has_p2p
+        os.kill(rank.pid, signal.SIGKILL)
+        found = pool.call_every("bodies.pool:environment", asked, num_ranks=3)
+        assert found[2] == {"NCCL_P2P_DISABLE": expected} and rank.pid != before
