@@ -7,7 +7,7 @@ loading: The one place where a component's files become an object: every failure
 loans: Who uses which components now: several threads at a time in one condition, in the order in which they asked.
 lora: LoRAs on a loaded component, through diffusers' own loaders: several, scaled, in order, none silently ignored.
 memory: What a component takes of a memory, before it is loaded and afterwards, and what all may take of it together.
-quantizing: Weight-only quantization by torchao: of wide linear layers, each as soon as its weight has been read.
+quantizing: Quantization by torchao: of the weights of wide linear layers, each as soon as it has been read.
 shell: What stands for a component that a stage does not load, for blocks that ask how it is made.
 single_file: A transformer from one file as its makers or ComfyUI publish it, packed or plain, tensor by tensor.
 skeleton: A diffusers component built without weights and filled tensor by tensor, each cast on the device where it
