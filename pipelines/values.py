@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Dtype = Literal["fp32", "bf16", "fp16"]
-Quantization = Literal["none", "int8", "int4", "fp8"]
+Quantization = Literal["none", "int8", "int4", "fp8", "fp8_dynamic"]
 Scheduler = Literal["model", "euler", "heun", "unipc", "dpm++2m"]
 StepCache = Literal["none", "first_block", "mag", "taylorseer", "sea"]
 
