@@ -61,7 +61,7 @@ class Model:
     """Which weights to use and how, without the weights; the component store and ranks are keyed by it."""
 
     source: str
-    """A folder or `FILE.safetensors@BASE` with absolute paths, a hub id, or `builtin:NAME`."""
+    """A folder, `FILE.safetensors@BASE` or `FILE.gguf@BASE` with absolute paths, a hub id, or `builtin:NAME`."""
     folder: str
     """The folder of the files on this machine; of a single-file checkpoint, that of its base."""
     family: str

@@ -17,19 +17,24 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from ...parallel.sharding.weights import Read
+    from ...parallel.sharding.weights import Read, Settle
 
 logger = logging.getLogger("latentloom")
 
 
-def load(kind: Any, files: ComponentFiles, *, dtype: torch.dtype, device: str) -> Any | None:
-    """What diffusers' `from_pretrained` gives, on `device`; None for files with other names, which it may convert."""
+def load(
+    kind: Any, files: ComponentFiles, *, dtype: torch.dtype, device: str, settle: Settle | None = None
+) -> Any | None:
+    """What diffusers' `from_pretrained` gives, on `device`; None for files with other names, which it may convert.
+
+    `settle` is called with each layer and the name of the parameter that it has just been given.
+    """
     import torch
 
     component = build(kind, files.folder, dtype=dtype)
     if misfits(component, files):
         return None
-    fill(component, files, dtype=dtype, device=torch.device(device))
+    fill(component, files, dtype=dtype, device=torch.device(device), settle=settle)
     return component.to(device)  # the buffers that its constructor made
 
 
@@ -57,21 +62,23 @@ def misfits(component: nn.Module, files: ComponentFiles) -> list[str]:
     return sorted(name for name, shape in wanted.items() if found.get(name) != shape)
 
 
-def fill(component: Any, files: ComponentFiles, *, dtype: torch.dtype, device: torch.device) -> None:
+def fill(
+    component: Any, files: ComponentFiles, *, dtype: torch.dtype, device: torch.device, settle: Settle | None = None
+) -> None:
     """Give it the files' weights on `device`, in the dtypes that `from_pretrained(dtype=...)` gives them.
 
     Of a component that is sharded by its weights, this rank's share only.
     """
     from ...parallel.sharding import weights
 
-    dtypes = _dtypes(component, dtype)
+    dtypes = dtypes_of(component, dtype)
     if unused := sorted({name for file in files.weights for name in file.tensors} - dtypes.keys()):
         logger.warning("component %s: %d tensors are not used, first %s", files.name, len(unused), unused[0][:100])
     with _reading(files, dtypes, device) as read:
-        weights.fill(component, read)
+        weights.fill(component, read, *([settle] if settle else []))
 
 
-def _dtypes(component: Any, dtype: torch.dtype) -> dict[str, torch.dtype]:
+def dtypes_of(component: Any, dtype: torch.dtype) -> dict[str, torch.dtype]:
     """What diffusers would make of each floating tensor: `dtype`, but for the modules that a class keeps in fp32."""
     import torch
 

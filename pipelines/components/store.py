@@ -22,11 +22,11 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
 from ..models.describe import fingerprint_of
 from ..models.folder import ComponentFiles, ModelFiles, inspect_model
-from ..models.source import split_source
+from ..models.packed.experts import single_files
 from ..values import Lora, Model
 from .loading import load_component, one_sentence
 from .loans import Loans, unshared
-from .memory import SMALL_BYTES, Held, bytes_of, default_budget, expected_bytes, tensor_bytes
+from .memory import SMALL_BYTES, Held, bytes_of, default_budget, expected_bytes, is_quantized, tensor_bytes
 
 if TYPE_CHECKING:
     from ..spreading.transformer import Handle
@@ -222,18 +222,20 @@ class ComponentStore:
     def _new_entry(self, model: Model, files: ComponentFiles, place: str, mesh: Mesh | None) -> _Entry:
         from . import adapting, lora
 
-        file, _ = split_source(model.source)
         is_transformer = _is_transformer(files.name)
         if mesh is not None and is_transformer:
             return _new_share(model, files, mesh)
-        checkpoint = Path(file) if file and is_transformer else None
-        component = load_component(files, dtype=model.dtype, device=place, checkpoint=checkpoint)
+        component = load_component(
+            files,
+            dtype=model.dtype,
+            device=place,
+            checkpoint=single_files(model, self._files_of(model).components).get(files.name),
+            quantization=model.quantization if is_quantized(files.name) else "none",
+        )
         if files.kind != "model":
             return _Entry(component, SMALL_BYTES, "cpu", 0)
         if model.loras:
             lora.fit(component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
-        if is_transformer and model.quantization != "none":
-            adapting.quantize(component, model.quantization, device=place)
         with one_sentence(files, None):
             component.to(place)
         if is_transformer and model.compiled:
@@ -263,15 +265,16 @@ class ComponentStore:
         key = (model.folder, model.fingerprint)
         if key not in self._files:
             files = inspect_model(Path(model.folder))
-            file, _ = split_source(model.source)
-            if model.fingerprint not in ("", fingerprint_of(files.fingerprint, Path(file) if file else None)):
+            found = fingerprint_of(files.fingerprint, single_files(model, files.components).values())
+            if model.fingerprint not in ("", found):
                 raise ValueError(f"the files of model {model.source} have changed since it was described; run again")
             self._files[key] = files
         return self._files[key]
 
     def _key(self, model: Model, name: str, mesh: Mesh | None = None) -> tuple[Any, ...]:
-        changes = (model.quantization, model.compiled, mesh and mesh.plan) if _is_transformer(name) else ()
-        return (model.folder, model.fingerprint, name, model.dtype, model.device, *changes)
+        quantization = model.quantization if is_quantized(name) else "none"
+        changes = (model.compiled, mesh and mesh.plan) if _is_transformer(name) else ()
+        return (model.folder, model.fingerprint, name, model.dtype, model.device, quantization, *changes)
 
     def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]]) -> None:
         budget = self._budget(place)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .config import Limits, check_config, foreign_entry
 from .json_file import parse_object, read_bytes, read_object
+from .packed.packing import check_unpacked
 from .source import PICKLES, is_allowed
 from .tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, TensorFile, check_counts, content_mark, read_tensor_file
 
@@ -324,6 +325,8 @@ def inspect_component(
         if kind == "model"
         else ()
     )
+    for file in weights:
+        check_unpacked(file)
     num_tensors = sum(len(file.tensors) for file in weights)
     for config in sorted(file for file in files if file.endswith(".json") and _is_config(file)):
         limits = Limits(max_layers=num_tensors) if kind == "model" else Limits() if kind == "scheduler" else None

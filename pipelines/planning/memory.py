@@ -18,7 +18,7 @@ the picture encoder, step caches, compiled graphs, and on a CPU the libraries of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +95,9 @@ class Work:
     def _denoise(self, plan: ParallelPlan) -> Need:
         working = self._activations(plan)
         if plan.weights == 1:
-            need, loading = _need(self.transformers), max(part.loading_bytes for part in self.transformers)
-            return Need(own_bytes=max(need.own_bytes + working, loading), shared_bytes=need.shared_bytes)
+            need = _need(self.transformers)
+            beside = max(working, *(part.loading_bytes for part in self.transformers))
+            return Need(own_bytes=need.own_bytes + beside, shared_bytes=need.shared_bytes)
         shares = sum(part.num_bytes // plan.weights for part in self.transformers)
         gathered = max(2 * part.largest_block_bytes + part.outside_bytes for part in self.transformers)  # one at a time
         return Need(own_bytes=shares + gathered + working)
@@ -133,7 +134,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     stages = {stage: _parts(names, weights) for stage, names in family.components.items()}
     config = read_config(Path(model.folder), "transformer")
     return Work(
-        text=_need(stages["encode_text"]),
+        text=_loading_need(stages["encode_text"]),
         transformers=stages["denoise"],
         vae=_need(stages["decode"]),
         heads=_whole_number(config.get("num_attention_heads")),
@@ -199,6 +200,12 @@ def _whole_number(value: Any) -> int:
 
 def _parts(names: Sequence[str], weights: Mapping[str, Weights]) -> tuple[Weights, ...]:
     return tuple(weights[name] for name in (name.rstrip("?") for name in names) if name in weights)
+
+
+def _loading_need(parts: Sequence[Weights]) -> Need:
+    """That of components whose own work is not counted: while the last of them is loaded."""
+    need = _need(parts)
+    return replace(need, own_bytes=need.own_bytes + max((part.loading_bytes for part in parts), default=0))
 
 
 def _need(parts: Sequence[Weights]) -> Need:
