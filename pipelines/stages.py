@@ -257,7 +257,9 @@ def _loaded(
     with store().lent(model, names, progress, plan=plan, step_cache=step_cache) as parts:
         parts["model_index"] = read_index(folder)
         parts["config"] = functools.partial(read_config, folder)
-        parts["shells"] = shells(folder, parts["model_index"], parts, dtype=torch_dtype(model.dtype))
+        parts["shells"] = shells(
+            folder, parts["model_index"], parts, dtype=torch_dtype(model.dtype), fingerprint=model.fingerprint
+        )
         if stage == "denoise":
             parts["vae.config"] = read_config(folder, "vae")
         yield parts
