@@ -26,7 +26,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import support.checkout  # noqa: F401 (makes the checkout importable)
-from latentloom.parallel.attention import choice, compose
+from latentloom.parallel.attention import compose
+from latentloom.parallel.attention.choice import choose
 from latentloom.parallel.attention.exchange import answers_of, authored
 from latentloom.parallel.attention.packed import Gathering, Way, gathering, trade
 from latentloom.parallel.group import Axis
@@ -47,7 +48,7 @@ PLANS = (
     "ring=8",
 )
 TOKENS, HEADS, WIDTH, CALLS = 8, 24, 16, 200
-KERNEL = choice.choose(torch.device("cpu"), torch.float32)
+KERNEL = choose(torch.device("cpu"), torch.float32)
 FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 Call = Callable[[], Tensor]
 

@@ -6,7 +6,8 @@ import itertools
 import pytest
 import torch
 
-from latentloom.parallel.attention import choice, compose, packed
+from latentloom.parallel.attention import compose, packed
+from latentloom.parallel.attention.choice import choose
 from latentloom.parallel.group import Axis
 from latentloom.parallel.layout import Layout, Stream, shares_of
 from latentloom.parallel.sharding.shard import shard
@@ -15,7 +16,7 @@ from support.cells import outputs, variants
 from support.launches import Launches, lone_rank
 from zoo.cases import CASES
 
-KERNEL = choice.choose(torch.device("cpu"), torch.float32)
+KERNEL = choose(torch.device("cpu"), torch.float32)
 SHAPES = [(1, 24, 24), (2, 24, 24), (2, 12, 4), (1, 9, 9), (2, 10, 5)]  # batch, heads, key heads
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
-from unittest.mock import patch
+from typing import Any, cast
 
 import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from latentloom.parallel.mesh import Mesh, make_mesh
+from latentloom.parallel.mesh import Mesh, planned_mesh
 from latentloom.parallel.plan import ParallelPlan
 
 FREE = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "set_"}
@@ -40,13 +39,12 @@ class Launches(TorchDispatchMode):
 
 @contextlib.contextmanager
 def lone_rank(plan: str, rank: int = 0) -> Iterator[Mesh]:
-    """One rank's mesh over torch's fake process group, whose collectives send nothing and leave what they give as it
-    is.
-    """
-    parsed = ParallelPlan.parse(plan)
-    dist.init_process_group("fake", rank=rank, world_size=parsed.num_ranks, store=FakeStore())
+    """One rank's mesh over torch's fake process groups, whose collectives launch what others do, and send nothing."""
+    mesh = planned_mesh(ParallelPlan.parse(plan), rank)
+    dist.init_process_group("fake", rank=rank, world_size=mesh.plan.num_ranks, store=FakeStore())
     try:
-        with patch("latentloom.parallel.mesh._ballot", lambda ranks: dist.group.WORLD):  # gloo needs the others
-            yield make_mesh(parsed)
+        for group in mesh.groups.values():
+            group.process_group = cast("Any", dist.new_group(list(group.ranks)))
+        yield mesh
     finally:
         dist.destroy_process_group()
