@@ -64,7 +64,7 @@ class Prepared:
         if self.mesh is not None and self.handle is not None:
             from ...parallel.collectives import highest
 
-            assert self.mesh.voters is not None, f"plan {self.mesh.plan} has several ranks, and they are there"
+            assert self.mesh.voters is not None, f"the mesh of plan {self.mesh.plan} is of `mesh_for`"
             if highest(int(self._is_new), self.mesh.voters):
                 self.handle.compare_again()
             self._is_new = False

@@ -1,6 +1,7 @@
 """A mask of the text that hides nothing is left out."""
 
 import functools
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -29,6 +30,12 @@ def test_a_mask_is_left_out_only_if_neither_text_hides_anything() -> None:
         with unmasked(asked, argument, given):
             assert asked(TOKENS, mask=whole)
     assert asked(TOKENS, mask=whole)
+
+
+def test_another_thread_that_shares_the_transformer_keeps_its_mask() -> None:
+    asked = Asked()
+    with unmasked(asked, "mask", {"prompt_embeds_mask": torch.ones(1, 5)}), ThreadPoolExecutor(1) as other:
+        assert other.submit(asked, TOKENS, mask=SOME).result()
 
 
 def test_an_edit_is_painted_without_a_mask(model: Any, monkeypatch: Any) -> None:
