@@ -43,7 +43,6 @@ def check_shareable(model: Model, plan: ParallelPlan) -> None:
     changes = (
         (f"quantization {model.quantization}", model.quantization != "none"),
         ("LoRAs", bool(model.loras)),
-        ("compiled blocks", model.compiled),
         ("a single-file checkpoint", bool(split_source(model.source)[0])),
     )
     if found := [what for what, is_there in changes if is_there]:

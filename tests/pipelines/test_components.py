@@ -16,10 +16,10 @@ from latentloom.parallel.machine.container import Container
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Progress
-from latentloom.pipelines.components import adapting
 from latentloom.pipelines.components.loading import load_component, one_sentence
 from latentloom.pipelines.components.memory import default_budget
 from latentloom.pipelines.components.store import ComponentStore, _Entry, store
+from latentloom.pipelines.models.checks import check_compiler
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.models.folder import inspect_model
 from latentloom.pipelines.values import Model
@@ -140,7 +140,9 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> ParallelPlan:
     def new_share(*_: Any) -> _Entry:
         return _Entry(torch.nn.Linear(9, 9), 400, "cpu", 0, share=(mesh, cast(Any, "handle")))
 
-    monkeypatch.setattr("latentloom.pipelines.components.store._mesh_of_shares", lambda model, plan: plan and mesh)
+    monkeypatch.setattr(
+        "latentloom.pipelines.components.store._mesh", lambda model, plan: mesh if plan.weights > 1 else None
+    )
     monkeypatch.setattr("latentloom.pipelines.components.store.is_current", lambda mesh: True)
     monkeypatch.setattr("latentloom.pipelines.components.store._new_share", new_share)
     return plan
@@ -345,13 +347,22 @@ def test_loading_reaches_for_no_network(tiny: Callable[[str], Path], monkeypatch
 
 def test_compiled_transformers_compile_their_repeated_blocks(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
-    monkeypatch.setattr(adapting, "check_compiler", lambda device: None)
-    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **_: called.append(type(self).__name__))
-    ComponentStore().load(dataclasses.replace(flux, compiled=True), ("transformer", "vae"))
+    monkeypatch.setattr("latentloom.pipelines.components.store.check_compiler", lambda device: None)
+    monkeypatch.setattr(torch, "compile", lambda forward, **_: called.append(type(forward.__self__).__name__))
+    components = ComponentStore()
+    blocks = [
+        [
+            each
+            for each in components.load(model, ("transformer", "vae"))["transformer"].modules()
+            if "forward" in vars(each)
+        ]
+        for model in (dataclasses.replace(flux, compiled=True), flux)
+    ]
     assert set(called) == {"FluxTransformerBlock", "FluxSingleTransformerBlock"} and len(called) == 4
+    assert [len(each) for each in blocks] == [4, 0], "the same transformer, as it was, for who wants none of it"
 
 
 def test_compiling_without_a_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(ValueError, match=r"install g\+\+, or turn compiled off"):
-        adapting.check_compiler("cpu")
+        check_compiler("cpu")

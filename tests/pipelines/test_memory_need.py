@@ -41,9 +41,10 @@ def test_one_device_holds_the_transformer_and_one_blocks_tensors(flux: Model) ->
 
 def test_sequence_parallelism_divides_what_is_alive_and_not_the_weights(flux: Model) -> None:
     rows = (TOKENS + TEXT) // 4
-    travelling = 4 * rows * WIDTH
-    assert denoise("ulysses=4", flux) == TRANSFORMER_BYTES + (LIVE * rows * WIDTH + travelling) * 2
-    assert denoise("allgather=4", flux) == TRANSFORMER_BYTES + (LIVE * rows + 2 * (TOKENS + TEXT)) * WIDTH * 2
+    travelling, index = 6 * rows * WIDTH, 4 * (4 * rows * 4 + 2 * (TOKENS + TEXT))  # 6 of 24 heads to an index
+    assert denoise("ulysses=4", flux) == TRANSFORMER_BYTES + (LIVE * rows * WIDTH + travelling) * 2 + index
+    gathered, index = 4 * (TOKENS + TEXT), 4 * (TOKENS + TEXT)
+    assert denoise("allgather=4", flux) == TRANSFORMER_BYTES + (LIVE * rows + gathered) * WIDTH * 2 + index
     assert denoise("ring=4", flux) == TRANSFORMER_BYTES + (LIVE * rows + 6 * rows) * WIDTH * 2
 
 
