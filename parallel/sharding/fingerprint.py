@@ -55,7 +55,7 @@ class Comparison:
     leaves. All of them call both alike."""
 
     def __init__(self, asked: Callable[[], Mapping[str, Any]], mesh: Mesh) -> None:
-        assert mesh.voters is not None, f"plan {mesh.plan} has several ranks, and they are there"
+        assert mesh.voters is not None, f"the mesh of plan {mesh.plan} is of `mesh_for`"
         self._asked, self._voters = asked, mesh.voters
         self._names: list[str] = []
         self._wait: Callable[[], Tensor] | None = None

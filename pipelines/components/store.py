@@ -143,7 +143,7 @@ class ComponentStore:
                     if entry.prepared is not None and entry.prepared.handle is not None:
                         parts["handle"] = entry.prepared.handle
                     if files.kind == "scheduler":
-                        parts[files.name] = type(entry.component).from_config(entry.component.config)
+                        parts[files.name] = copy.deepcopy(entry.component)  # which nobody has used
                 elif not name.endswith("?"):
                     raise ValueError(
                         f"model {model.source} has no {name}; it cannot do this step, choose another model"
@@ -234,6 +234,8 @@ class ComponentStore:
         entry = self._entries.get(key)
         if entry is not None and entry.prepared is not None and not entry.prepared.fits(condition, mesh):
             entry.unprepare()
+        if _is_transformer(files.name) and condition.is_compiled and (entry is None or entry.prepared is None):
+            check_compiler(model.device)  # before anything is loaded
         if entry is not None and not self._fit_loras(model, files, entry):
             self._drop(key)
             entry = None
@@ -261,8 +263,6 @@ class ComponentStore:
         from . import lora
 
         is_transformer = _is_transformer(files.name)
-        if is_transformer and model.compiled:
-            check_compiler(model.device)
         if mesh is not None and mesh.plan.weights > 1 and is_transformer:
             return _new_share(model, files, mesh)
         component = load_component(
