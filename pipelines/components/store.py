@@ -309,7 +309,7 @@ class ComponentStore:
         key = (model.folder, model.fingerprint)
         if key not in self._files:
             files = inspect_model(Path(model.folder))
-            found = fingerprint_of(files.fingerprint, single_files(model, files.components).values())
+            found = fingerprint_of(files.fingerprint, single_files(model, files.components))
             if model.fingerprint not in ("", found):
                 raise ValueError(f"the files of model {model.source} have changed since it was described; run again")
             self._files[key] = files
