@@ -92,7 +92,8 @@ class ComponentStore:
         plan: ParallelPlan = ONE_RANK,
         step_cache: StepCache = "none",
     ) -> Iterator[dict[str, Any]]:
-        """What `load` gives, as it gives it until the end: within it no other thread changes a component.
+        """What `load` gives, as it gives it until the end: within it no other thread changes a component. Collective
+        with a plan of several ranks.
 
         The modules themselves are shared by all threads, which is safe: in diffusers 0.42 and transformers 5.23 their
         forwards set nothing on them (tests/bench/threads.py looks again), but for the VAE's, which gets a copy, and
@@ -102,12 +103,17 @@ class ComponentStore:
         for the next.
         """
         mesh, condition = _mesh(model, plan), _condition(model, plan, step_cache)
+        keys = [self._key(model, name.rstrip("?"), mesh) for name in names]
         with self._loans.of(self._wanted(model, names, mesh, condition), progress.check):
             try:
-                yield self.load(model, names, progress, plan=plan, step_cache=step_cache)
+                parts = self.load(model, names, progress, plan=plan, step_cache=step_cache)
+                for prepared in [self._entries[key].prepared for key in keys if key in self._entries]:
+                    if prepared is not None:
+                        prepared.begin()
+                yield parts
             except BaseException:
                 if condition.is_alone:
-                    self._unprepare([self._key(model, name.rstrip("?"), mesh) for name in names])
+                    self._unprepare(keys)
                 raise
 
     def load(
