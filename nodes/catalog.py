@@ -11,7 +11,10 @@ from .graph.scalars import MAX_LISTED
 from .graph.spec import InputSpec, NodeSpec
 from .registry import SPECS
 
-HIDDEN = ("call", "fingerprint", "migrate", "injected", "paths", "sketch", "denoises", "refuses", "chooser", "chosen")
+HIDDEN = (
+    *("call", "fingerprint", "migrate", "injected", "takes_bytes", "paths", "sketch", "denoises", "refuses", "chooser"),
+    "chosen",
+)
 
 
 def catalog(id: str = "") -> list[dict[str, Any]]:

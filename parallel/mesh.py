@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from .group import Axis, Count, Group
@@ -46,8 +46,8 @@ Key = tuple[bool, tuple[int, ...]]
 """Of a group: whether weights are gathered on it, and its ranks."""
 _made: weakref.WeakKeyDictionary[Any, dict[Key, ProcessGroup]] = weakref.WeakKeyDictionary()
 """The groups made so far, of each process group that holds all ranks; every rank has made the same ones."""
-_ballots: weakref.WeakKeyDictionary[Any, dict[tuple[int, ...], ProcessGroup]] = weakref.WeakKeyDictionary()
-"""Groups on the CPU, likewise."""
+_ballots: weakref.WeakKeyDictionary[Any, ProcessGroup] = weakref.WeakKeyDictionary()
+"""What `ballot` has given, likewise."""
 _kept: weakref.WeakKeyDictionary[Any, dict[ParallelPlan, Mesh]] = weakref.WeakKeyDictionary()
 """What `mesh_for` has given, of each process group that holds all ranks."""
 
@@ -60,7 +60,7 @@ class Mesh:
     rank: int
     groups: Mapping[Axis, Group]
     voters: ProcessGroup | None = None
-    """All its ranks, in a group on the CPU; None where there is one rank, or none but in thought."""
+    """All its ranks, in a group on the CPU, of a mesh that `mesh_for` gave."""
 
     def __getitem__(self, axis: Axis) -> Group:
         return self.groups[axis]
@@ -106,7 +106,7 @@ def mesh_for(plan: ParallelPlan) -> Mesh:
         return make_mesh(plan)
     kept = _kept.setdefault(dist.group.WORLD, {})
     if plan not in kept:
-        kept[plan] = make_mesh(plan)
+        kept[plan] = replace(make_mesh(plan), voters=ballot())
     return kept[plan]
 
 
@@ -128,18 +128,11 @@ def ballot() -> ProcessGroup:
     """Collective the first time: a group on the CPU, on which all ranks of the process group vote."""
     import torch.distributed as dist
 
-    with rendezvous():
-        return _ballot(range(dist.get_world_size()))
-
-
-def _ballot(ranks: Sequence[int]) -> ProcessGroup:
-    """Collective the first time, of all ranks: a group of these on the CPU; what the others get is none."""
-    import torch.distributed as dist
-
-    key, kept = tuple(sorted(ranks)), _ballots.setdefault(dist.group.WORLD, {})
-    if key not in kept:
-        kept[key] = cast("ProcessGroup", dist.new_group(list(key), backend="gloo"))
-    return kept[key]
+    world = dist.group.WORLD
+    if world not in _ballots:
+        with rendezvous():
+            _ballots[world] = cast("ProcessGroup", dist.new_group(backend="gloo"))
+    return _ballots[world]
 
 
 def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
@@ -160,7 +153,6 @@ def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
                 key = _key(axis, ranks, numbers)
                 if len(numbers) > 1 and key not in made:
                     made[key] = cast("ProcessGroup", dist.new_group(list(key[1])))
-        voters = _ballot(ranks) if len(ranks) > 1 else None
         if dist.get_rank() in ranks and dist.get_backend() == "nccl":
             from .collectives import set_up
 
@@ -172,7 +164,7 @@ def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
     for axis, numbers in members(plan, own).items():
         key = _key(axis, ranks, numbers)
         groups[axis] = Group(key[1], numbers.index(own), made.get(key))
-    return Mesh(plan, own, groups, voters)
+    return Mesh(plan, own, groups)
 
 
 def _key(axis: Axis, ranks: Sequence[int], numbers: Sequence[int]) -> Key:

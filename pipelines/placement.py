@@ -8,6 +8,7 @@ large to decode is decoded by all.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -78,8 +79,10 @@ def decode(request: Decode, progress: Progress = SILENT) -> Image | Video:
     shown = Image if FAMILIES[request.model.family].output == "image" else Video
     num_ranks = _ranks_to_decode(request)
     if num_ranks == 1:
-        return _run(request, shown, progress, lane="side", rank=-1)
-    return _run(request.resolved(split=num_ranks), shown, progress, num_ranks=num_ranks)
+        found = _run(request, shown, progress, lane="side", rank=-1)
+    else:
+        found = _run(request.resolved(split=num_ranks), shown, progress, num_ranks=num_ranks)
+    return dataclasses.replace(found, pixels=found.pixels.cpu())
 
 
 def decode_audio(request: DecodeAudio, progress: Progress = SILENT) -> Audio:

@@ -18,6 +18,7 @@ from ..parallel.errors import did_you_mean
 from ..parallel.plan import ParallelPlan
 from .values import (
     Conditioning,
+    Depth,
     Image,
     Latents,
     Mask,
@@ -123,6 +124,7 @@ class Decode(Request):
 
     stage: ClassVar[Stage] = "decode"
     latents: Latents
+    depth: Depth = "floats"
     split: int = 1
     """How many ranks of the process group share the rows; each is given the same request."""
 

@@ -2,7 +2,7 @@
 
 A stage checks what the user controls, loads what it needs and nothing else, and lets the model's family do the work.
 What it is asked for is a request, or the fields of one by name or as plain data: `denoise(model=..., seed=7, ...)`.
-What it gives is on the CPU.
+What it gives is on the CPU, but for pixels, which stay where they were made: whoever wants them fetches them.
 """
 
 # B pictures, H W height and width in pixels, C channels
@@ -21,7 +21,7 @@ import torch
 from ..parallel.mesh import mesh_for
 from ..parallel.plan import ParallelPlan
 from ..parallel.progress import SILENT, Progress
-from ..parallel.sharding.fingerprint import Comparison
+from ..parallel.sharding.fingerprint import Comparison, fields_of
 from . import preview
 from .components.loading import torch_dtype
 from .components.shell import shells
@@ -40,7 +40,7 @@ from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Sta
 from .shape import check_fps, check_frames, check_num_frames, check_references, check_size, check_takes_image
 from .spreading.measured import finish, measured
 from .spreading.vae import split_over
-from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, StepCache, Video, to_plain
+from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, StepCache, Video, as_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -200,9 +200,9 @@ def decode(request: Decode | Mapping[str, Any] = NOTHING, progress: Progress = S
             split_over(parts["vae"], num_ranks, rows=tensor.shape[-2]),
             measured(ParallelPlan(ulysses=num_ranks), progress, device=model.device, name=f"rows={num_ranks}"),
         ):
-            pixels = family_module(model.family).decode(parts, request, tensor=tensor).float()
+            pixels = family_module(model.family).decode(parts, request, tensor=tensor).detach()
         check_finite({"pixels": pixels}, parts, model, what="the decoded picture")
-    pixels = pixels.detach().cpu()
+        pixels = as_bytes(pixels) if request.depth == "bytes" else pixels.float()
     if FAMILIES[model.family].output == "image":
         return Image(pixels=pixels)
     return Video(pixels=pixels, fps=latents.fps or card_of(model).fps)
@@ -257,7 +257,9 @@ def _loaded(
     with store().lent(model, names, progress, plan=plan, step_cache=step_cache) as parts:
         parts["model_index"] = read_index(folder)
         parts["config"] = functools.partial(read_config, folder)
-        parts["shells"] = shells(folder, parts["model_index"], parts, dtype=torch_dtype(model.dtype))
+        parts["shells"] = shells(
+            folder, parts["model_index"], parts, dtype=torch_dtype(model.dtype), fingerprint=model.fingerprint
+        )
         if stage == "denoise":
             parts["vae.config"] = read_config(folder, "vae")
         yield parts
@@ -325,9 +327,8 @@ def _compared(request: Denoise) -> Iterator[Callable[[], None]]:
 
 def _asked(request: Denoise) -> dict[str, Any]:
     """What is alike on all ranks; each has a device, and on another machine a folder, of its own."""
-    asked: dict[str, Any] = to_plain(request)
     own = ("device", "folder", "place")
-    return {**asked, "model": {name: value for name, value in asked["model"].items() if name not in own}}
+    return {**fields_of(request), "model": {k: v for k, v in fields_of(request.model).items() if k not in own}}
 
 
 def _reporting(

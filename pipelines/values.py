@@ -1,7 +1,7 @@
 """The values on wires: small frozen descriptions, and handles to the tensors that nodes pass on.
 
 Every value crosses a process border as plain data: `to_plain` gives nested dicts of str, int, float, bool, None, lists
-and CPU tensors, `from_plain` reads them back. Values that hold tensors compare by identity.
+and tensors, `from_plain` reads them back. Values that hold tensors compare by identity.
 """
 
 # B batch, H height, W width, C channels, F frames, S samples
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Dtype = Literal["fp32", "bf16", "fp16"]
-Quantization = Literal["none", "int8", "int4", "fp8"]
+Quantization = Literal["none", "int8", "int4", "fp8", "fp8_dynamic"]
 Scheduler = Literal["model", "euler", "heun", "unipc", "dpm++2m"]
 StepCache = Literal["none", "first_block", "mag", "taylorseer", "sea"]
+Depth = Literal["floats", "bytes"]
+"""Of pixels: floats in 0..1, or what files hold of them, whole numbers in 0..255 (uint8)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +117,7 @@ class Latents:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Image:
-    """Pictures as B H W C floats in 0..1, on the CPU (ComfyUI's convention)."""
+    """Pictures as B H W C floats in 0..1, on the CPU (ComfyUI's convention); as bytes only for who takes them."""
 
     pixels: Tensor
 
@@ -137,7 +139,7 @@ class Mask:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Video:
-    """Clips as B F H W C floats in 0..1, on the CPU, played at `fps`."""
+    """Clips as B F H W C floats in 0..1, on the CPU, played at `fps`; as bytes only for who takes them."""
 
     pixels: Tensor
     fps: float
@@ -170,8 +172,29 @@ Value = Lora | Model | Conditioning | Latents | Image | References | Mask | Vide
 V = TypeVar("V")
 
 
+def as_bytes(pixels: Tensor) -> Tensor:
+    """Pixels as bytes (uint8), where they are: floats ... H W C in 0..1, rounded, picture by picture, so that little
+    memory is taken on the way; bytes as they came.
+    """
+    import torch
+
+    if pixels.dtype == torch.uint8:
+        return pixels
+    found = torch.empty(pixels.shape, dtype=torch.uint8, device=pixels.device)
+    _fill_bytes(found, pixels)
+    return found
+
+
+def _fill_bytes(found: Tensor, pixels: Tensor) -> None:
+    if pixels.ndim > 3:
+        for part, source in zip(found, pixels, strict=True):
+            _fill_bytes(part, source)
+    else:
+        found.copy_(pixels.float().clamp(0, 1).mul_(255).round_())
+
+
 def to_plain(value: Any) -> Any:
-    """Nested dicts, lists, scalars and detached CPU tensors; the inverse of `from_plain`."""
+    """Nested dicts, lists, scalars and detached tensors, where they are; the inverse of `from_plain`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -180,7 +203,7 @@ def to_plain(value: Any) -> Any:
         return [to_plain(item) for item in value]
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    return typing.cast("Tensor", value).detach().cpu()
+    return typing.cast("Tensor", value).detach()
 
 
 def from_plain(kind: type[V], plain: Mapping[str, Any]) -> V:

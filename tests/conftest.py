@@ -37,6 +37,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # what was imported stays: no collection of garbage goes through it
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu"):
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("needs a CUDA device: `pytest -m gpu` where there is one")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In a worker: what is in a group comes first, so that all workers end at about one time."""
     if hasattr(config, "workerinput"):

@@ -178,7 +178,8 @@ class _Session:
             spec = self.schedule.nodes[name].spec
             progress = NodeProgress(name, self.watch)
             with PeakMemory(measure=spec.uses_device) as memory:
-                value = spec.make(self._inputs(name), progress=progress, workspace=self.workspace)
+                depth = self.schedule.depths.get(name, "floats")
+                value = spec.make(self._inputs(name), progress=progress, workspace=self.workspace, depth=depth)
             seconds = time.perf_counter() - start
             self._store(name, value)
             peak_bytes = max((rank.peak_memory_bytes for rank in progress.ranks), default=0) or memory.peak_bytes

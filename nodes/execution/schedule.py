@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from ...pipelines.values import Depth
 from ..files.workspace import Workspace
 from ..graph.check import ensure
 from ..graph.choosing import settled, specs_of
@@ -24,7 +25,12 @@ from ..preview.walk import refused
 from .failure import NodeFailed
 
 
-def recipe_keys(order: Iterable[str], nodes: Mapping[str, Resolved], fingerprints: Mapping[str, str]) -> dict[str, str]:
+def recipe_keys(
+    order: Iterable[str],
+    nodes: Mapping[str, Resolved],
+    fingerprints: Mapping[str, str],
+    depths: Mapping[str, Depth],
+) -> dict[str, str]:
     """The key of every node in `order`, which lists each node after those that feed it."""
     keys: dict[str, str] = {}
     for name in order:
@@ -37,6 +43,8 @@ def recipe_keys(order: Iterable[str], nodes: Mapping[str, Resolved], fingerprint
         recipe = (node.spec.id, node.spec.version, node.values, links, fingerprints.get(name, ""))
         if node.spec.origin:
             recipe = (*recipe, node.spec.origin)
+        if name in depths:
+            recipe = (*recipe, depths[name])
         keys[name] = hashlib.sha256(repr(recipe).encode(errors="backslashreplace")).hexdigest()
     return keys
 
@@ -60,6 +68,8 @@ class Schedule(Needs):
     """With the keys under which their results are kept."""
 
     keys: Mapping[str, str]
+    depths: Mapping[str, Depth]
+    """Of the pixels that a node gives, where it is not floats."""
     uncached: frozenset[str]
     """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
 
@@ -80,13 +90,15 @@ def schedule(
         if node := needs.nodes.get(problem.node):
             raise NodeFailed(problem.node, node.spec, node.node.title, ValueError(problem.message))
     fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
+    depths = depths_of(needs)
     return Schedule(
         order=needs.order,
         nodes=needs.nodes,
         sources=needs.sources,
         results=needs.results,
         targets=needs.targets,
-        keys=recipe_keys(needs.order, needs.nodes, fingerprints),
+        keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths),
+        depths=depths,
         uncached=uncached,
     )
 
@@ -115,6 +127,16 @@ def needs_of(
         raise nothing_left()
     sources = _needed(nodes, wanted)
     return Needs(order=tuple(in_order(sources)), nodes=nodes, sources=sources, results=results, targets=wanted)
+
+
+def depths_of(needs: Needs) -> dict[str, Depth]:
+    """Which nodes give pixels as bytes: those that can, and whose every use in this run takes them so."""
+    floats = {node for node, _ in needs.results.values()}
+    for name in needs.order:
+        node = needs.nodes[name]
+        links = ((socket, link.source.partition(".")[0]) for socket, link in node.links.items())
+        floats.update(source for socket, source in links if socket not in node.spec.takes_bytes)
+    return {name: "bytes" for name in needs.order if "depth" in needs.nodes[name].spec.injected and name not in floats}
 
 
 def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dict[str, tuple[str, str]]:

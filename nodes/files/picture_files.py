@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, get_args
 
+from ...pipelines.values import as_bytes
 from .atomic import replacing
 from .named_file import num_bytes_of, opened_file
 
@@ -125,7 +126,9 @@ def _channel(strip: Pillow.Image, channel: Channel) -> np.ndarray:
 
 
 def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> None:
-    """PNG of one picture H W 3 in 0..1, rounded to 8 bits, with `metadata` as text chunks; whole or not at all."""
+    """PNG of one picture H W 3 in 0..1, rounded to 8 bits, or of bytes, with `metadata` as text chunks. It is written
+    whole or not at all.
+    """
     from PIL import Image as Pillow
     from PIL import PngImagePlugin
 
@@ -136,14 +139,14 @@ def write_picture(pixels: Tensor, target: Path, metadata: Mapping[str, str]) -> 
         else:
             chunks.add_itxt(key, text)  # not packed: Pillow refuses to unpack more than 1 MiB
     check_numbers(pixels, what=target.name)
-    bytes_hwc = (pixels.clamp(0, 1) * 255).round().byte().cpu().numpy()
+    picture = Pillow.fromarray(as_bytes(pixels).cpu().numpy())
     with replacing(target) as temporary:
-        Pillow.fromarray(bytes_hwc).save(temporary, format="PNG", pnginfo=chunks, compress_level=6)
+        picture.save(temporary, format="PNG", pnginfo=chunks, compress_level=6)
 
 
 def check_numbers(values: Tensor, *, what: str) -> None:
     """Refuse NaN, which would be written as black, or as silence."""
-    num_bad = int(values.isnan().sum())
+    num_bad = int(values.isnan().sum()) if values.is_floating_point() else 0
     if num_bad:
         raise ValueError(
             f"{what} would hold {num_bad} values that are not a number (NaN) among {values.numel()}, and nothing is "

@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...pipelines.values import Audio
+from ...pipelines.values import Audio, as_bytes
 from .atomic import replacing
 from .audio_files import Track, track_rate
 from .containers import opened_container
@@ -38,7 +38,7 @@ def write_video(
     metadata: Mapping[str, str],
     audio: Audio | None = None,
 ) -> None:
-    """MP4 of one clip F H W 3 in 0..1. `quality` is x264's constant rate factor: 0 is lossless, 51 the worst.
+    """MP4 of one clip F H W 3 in 0..1, or of bytes. `quality` is x264's constant rate factor: 0 is lossless, 51 worst.
 
     Width and height must be even (a limit of the pixel format); the bytes are the same for the same frames. Of `audio`,
     one sound 1 C S, what is longer than the clip is cut off, and what is shorter followed by silence.
@@ -54,7 +54,7 @@ def write_video(
     rate = Fraction(fps).limit_denominator(1001)
     if rate <= 0:
         raise ValueError(f"the video would show {fps:g} frames a second; give fps of 0.001 or more")
-    frames = (pixels.clamp(0, 1) * 255).round().byte().cpu().numpy()
+    frames = as_bytes(pixels).cpu().numpy()
     options = {"movflags": "use_metadata_tags+faststart"}
     if audio is not None:  # in milliseconds, as without it, the sound would end some samples too early
         options["movie_timescale"] = str(track_rate(audio.rate))

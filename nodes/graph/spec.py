@@ -42,6 +42,8 @@ class Socket:
     step: float | None = None
     widget: Widget = ""
     advanced: bool = False
+    takes_bytes: bool = False
+    """Whether the node takes pixels as bytes, too (`values.Depth`), as who only writes or shows them does."""
     name: str = ""
     """The socket name of an output; the value's type in lower case where empty."""
 
@@ -52,10 +54,11 @@ Fingerprint = Callable[[Mapping[str, Any], Workspace], str]
 Migrate = Callable[[int, dict[str, Any]], dict[str, Any]]
 """Turns the inputs saved by an older version of a node into today's."""
 
-Injected = Literal["progress", "workspace"]
-"""Arguments that a node gets from its host rather than from a socket."""
+Injected = Literal["progress", "workspace", "depth"]
+"""Arguments that a node gets from its host rather than from a socket; `depth` is that of the pixels that it gives."""
 
-INJECTED: tuple[Injected, ...] = ("progress", "workspace")
+INJECTED: Mapping[Injected, Any] = {"progress": Progress, "workspace": Workspace, "depth": values.Depth}
+"""With the type by which each is known."""
 BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
 
@@ -133,6 +136,8 @@ class NodeSpec:
     outputs: tuple[OutputSpec, ...]
     call: Callable[..., Any] = field(compare=False)
     injected: tuple[Injected, ...] = ()
+    takes_bytes: tuple[str, ...] = ()
+    """The inputs whose pixels may come as bytes."""
     paths: tuple[str, ...] = ()
     """Texts that name a file: the node gets its path, once it was found inside the folders of the run."""
     origin: str = ""
@@ -154,12 +159,19 @@ class NodeSpec:
     chosen: str = ""
     """What they are then chosen by, such as a pipeline class."""
 
-    def make(self, inputs: Mapping[str, Any], *, progress: Progress, workspace: Workspace) -> Any:
+    def make(
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        progress: Progress,
+        workspace: Workspace,
+        depth: values.Depth = "floats",
+    ) -> Any:
         """Call the node as its host: the value of its output, a tuple of them for several, None for none.
 
         Raises what the node raises, and `ValueError` for a file that is not there or outside the run's folders.
         """
-        given: dict[str, Any] = {"progress": progress, "workspace": workspace}
+        given: dict[str, Any] = {"progress": progress, "workspace": workspace, "depth": depth}
         files = {name: self._file(inputs, name, workspace) for name in self.paths}
         made = self.call(**{**inputs, **files}, **{name: given[name] for name in self.injected})
         if len(self.outputs) > 1 and (not isinstance(made, tuple) or len(made) != len(self.outputs)):
@@ -221,10 +233,11 @@ def read_spec(
         raise TypeError(f"{call.__name__}: {', '.join(lacking)} has no annotation, which names the type of a socket")
     if nameless := [name for name, parameter in parameters.items() if parameter.kind not in BY_NAME]:
         raise TypeError(f"{call.__name__}: {', '.join(nameless)} cannot be given by name, as the inputs of nodes are")
-    injected: tuple[Injected, ...] = tuple(name for name in INJECTED if name in parameters)
-    for name, kind in (("progress", Progress), ("workspace", Workspace)):
-        if name in injected and hints[name] is not kind:
+    for name in ("progress", "workspace"):
+        if name in parameters and hints[name] is not (kind := INJECTED[name]):
             raise TypeError(f"{call.__name__}: parameter {name} is injected and must be a {kind.__name__}")
+    given: list[Injected] = [name for name, kind in INJECTED.items() if name in parameters and hints[name] == kind]
+    injected = tuple(given)
     paths = tuple(name for name, hint in hints.items() if name != "return" and _plain_hint(hint) is Path)
     return NodeSpec(
         id=id,
@@ -236,6 +249,7 @@ def read_spec(
         outputs=_outputs(call, hints["return"]),
         call=call,
         injected=injected,
+        takes_bytes=tuple(name for name, hint in hints.items() if _marker(hint).takes_bytes),
         paths=paths,
         is_output=is_output,
         uses_device=uses_device,
@@ -326,9 +340,8 @@ def _plain_hint(hint: Any) -> Any:
 
 def _unpack(hint: Any) -> tuple[str, Socket, tuple[str, ...], bool]:
     """(socket type, marker, choices, is optional) of one annotation."""
-    marks = typing.get_args(hint)[1:] if typing.get_origin(hint) is typing.Annotated else ()
-    socket = next((mark for mark in marks if isinstance(mark, Socket)), Socket())
-    bare = typing.get_args(hint)[0] if marks else hint
+    socket = _marker(hint)
+    bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
     optional = typing.get_origin(bare) in (types.UnionType, typing.Union)
     kind = _plain_hint(hint)
     if typing.get_origin(kind) is Literal:
@@ -343,6 +356,11 @@ def _unpack(hint: Any) -> tuple[str, Socket, tuple[str, ...], bool]:
             )
         return f"list[{_type(typing.get_args(kind)[0])}]", socket, (), optional
     return _type(kind), socket, (), optional
+
+
+def _marker(hint: Any) -> Socket:
+    marks = typing.get_args(hint)[1:] if typing.get_origin(hint) is typing.Annotated else ()
+    return next((mark for mark in marks if isinstance(mark, Socket)), Socket())
 
 
 def _type(hint: Any) -> str:

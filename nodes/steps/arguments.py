@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 from ...pipelines.values import Audio, Image, Mask, Video
 from ..files.audio_files import MAX_CHANNELS, MAX_RATE, MIN_RATE
 from ..graph.scalars import PLAIN_TYPES, SCALAR_TYPES, as_type, fault
-from ..graph.spec import VALUE_TYPES, InputSpec, read_spec
+from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec, read_spec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,10 +44,9 @@ def checked(call: Callable[P, R]) -> Callable[P, R]:
     signature = inspect.signature(call)
 
     @functools.cache
-    def sockets() -> dict[str, InputSpec]:
+    def spec() -> NodeSpec:
         takes_more = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
-        spec = read_spec(call, title="", category="", takes_more=takes_more)
-        return {socket.name: socket for socket in spec.inputs}
+        return read_spec(call, title="", category="", takes_more=takes_more)
 
     @functools.wraps(call)
     def node(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -55,15 +54,16 @@ def checked(call: Callable[P, R]) -> Callable[P, R]:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
             return call(*args, **kwargs)  # Python says what is missing, too many or unknown
-        for name, socket in sockets().items():
-            if name in bound.arguments:
-                bound.arguments[name] = argument(socket, bound.arguments[name])
+        for socket in spec().inputs:
+            if (name := socket.name) in bound.arguments:
+                takes_bytes = name in spec().takes_bytes
+                bound.arguments[name] = argument(socket, bound.arguments[name], takes_bytes=takes_bytes)
         return call(*bound.args, **bound.kwargs)
 
     return node
 
 
-def argument(socket: InputSpec, value: Any) -> Any:
+def argument(socket: InputSpec, value: Any, *, takes_bytes: bool = False) -> Any:
     """The value as its socket takes it. Raises `ValueError` for what it does not take."""
     if value is None and not socket.required and socket.default is None:
         return None
@@ -76,7 +76,7 @@ def argument(socket: InputSpec, value: Any) -> Any:
     if not isinstance(value, VALUE_TYPES[socket.type]):
         got, makers = type(value).__name__, MAKERS[socket.type]
         raise ValueError(f"{socket.name} is a {got}; it takes a {socket.type}: give what {makers} returns")
-    if isinstance(value, Image | Mask | Video):
+    if isinstance(value, Image | Mask | Video) and not (takes_bytes and _is_bytes(value.pixels, DIMS[socket.type])):
         _check_floats(socket.name, value.pixels, DIMS[socket.type], span="0..1")
     if isinstance(value, Audio):
         _check_audio(socket.name, value)
@@ -109,6 +109,10 @@ def _check_audio(name: str, audio: Audio) -> None:
         raise ValueError(
             f"{name} has {audio.rate!r} samples a second; give a whole number of {MIN_RATE:,} to {MAX_RATE:,}"
         )
+
+
+def _is_bytes(tensor: Any, dims: str) -> bool:
+    return len(getattr(tensor, "shape", ())) == len(dims.split()) and str(tensor.dtype) == "torch.uint8"
 
 
 def _check_floats(name: str, tensor: Any, dims: str, *, span: str) -> None:

@@ -6,21 +6,21 @@ from typing import Literal, cast
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
-from ...pipelines.values import Audio, Image, Latents, Model, Video
+from ...pipelines.values import Audio, Depth, Image, Latents, Model, Video
 from ..graph.sketch import Given
 from .arguments import checked
 
 
 @checked
-def decode(model: Model, latents: Latents, *, progress: Progress = SILENT) -> Image:
+def decode(model: Model, latents: Latents, *, depth: Depth = "floats", progress: Progress = SILENT) -> Image:
     """Pictures of denoised latents."""
-    return cast("Image", _decode(model, latents, progress, "image"))
+    return cast("Image", _decode(model, latents, depth, progress, "image"))
 
 
 @checked
-def decode_video(model: Model, latents: Latents, *, progress: Progress = SILENT) -> Video:
+def decode_video(model: Model, latents: Latents, *, depth: Depth = "floats", progress: Progress = SILENT) -> Video:
     """Clips of denoised latents."""
-    return cast("Video", _decode(model, latents, progress, "video"))
+    return cast("Video", _decode(model, latents, depth, progress, "video"))
 
 
 @checked
@@ -55,10 +55,12 @@ def _refusals(given: Given, output: Literal["image", "video", "audio"]) -> dict[
     return {"model": why_not_made(given.value("model"), output)}
 
 
-def _decode(model: Model, latents: Latents, progress: Progress, output: Literal["image", "video"]) -> Image | Video:
+def _decode(
+    model: Model, latents: Latents, depth: Depth, progress: Progress, output: Literal["image", "video"]
+) -> Image | Video:
     from ...pipelines import placement
     from ...pipelines.shape import why_not_made
 
     if why := why_not_made(model, output):
         raise ValueError(why)
-    return placement.decode(requests.Decode(model=model, latents=latents), progress)
+    return placement.decode(requests.Decode(model=model, latents=latents, depth=depth), progress)

@@ -39,7 +39,7 @@ def image_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
 
 @checked
 def save_image(
-    image: Image,
+    image: Annotated[Image, Socket(takes_bytes=True)],
     *,
     name: Annotated[str, Socket(help="File name without ending; folders are allowed")] = "picture",
     workspace: Workspace = HERE,

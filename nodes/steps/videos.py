@@ -51,7 +51,7 @@ def video_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
 
 @checked
 def save_video(
-    video: Video,
+    video: Annotated[Video, Socket(takes_bytes=True)],
     audio: Annotated[
         Audio | None, Socket(help="Becomes as long as the video: cut off there, or followed by silence")
     ] = None,

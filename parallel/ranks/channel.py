@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from ..errors import BadMessage, Closed
+from ..staging import in_host_memory
 from .messages import Message, decode, encode
 
 if TYPE_CHECKING:
@@ -27,6 +28,25 @@ MAX_BYTES = 64 << 10
 MAX_FDS = 4
 TENSOR = "$tensor"
 PLAIN = "plain"
+DTYPES = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "complex64": "C64",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+    "bool": "BOOL",
+}
+"""What safetensors calls torch's dtypes."""
 
 
 M = TypeVar("M", bound=Message)
@@ -109,20 +129,46 @@ def _message(data: bytes, hears: Collection[type[M]]) -> M:
 
 
 def write_body(plain: Any) -> int:
-    """A new memfd that holds plain data: dicts with str keys, lists, scalars, None and tensors on any device."""
-    from safetensors.torch import save
+    """A new memfd that holds plain data: dicts with str keys, lists, scalars, None and tensors on any device.
 
-    tensors: dict[str, Tensor] = {}
+    Nothing is copied on the way but an accelerator's tensors, piece by piece: what is written is what the memfd takes.
+    """
+    tensors: list[Tensor] = []
     text = json.dumps(_without_tensors(plain, tensors))
-    data = memoryview(save(tensors, metadata={PLAIN: text}))
+    header, order = _header(text, tensors)
     fd = os.memfd_create("latentloom", os.MFD_CLOEXEC)
     try:
-        while data:
-            data = data[os.write(fd, data) :]
+        _write(fd, memoryview(header))
+        for index in order:
+            for piece in in_host_memory(tensors[index]):
+                _write(fd, piece)
     except BaseException:
         os.close(fd)
         raise
     return fd
+
+
+def _header(text: str, tensors: Sequence[Tensor]) -> tuple[bytes, list[int]]:
+    """The beginning of a safetensors file, and the order in which its tensors follow: those of wide elements first, so
+    that each begins at a multiple of its element's size.
+    """
+    order = sorted(range(len(tensors)), key=lambda index: -tensors[index].element_size())
+    entries: dict[str, Any] = {"__metadata__": {PLAIN: text}}
+    end = 0
+    for index in order:
+        tensor, start = tensors[index], end
+        end += tensor.numel() * tensor.element_size()
+        name = str(tensor.dtype).removeprefix("torch.")
+        assert name in DTYPES, f"a tensor of {name} cannot be sent; send one of {', '.join(DTYPES)}"
+        entries[str(index)] = {"dtype": DTYPES[name], "shape": list(tensor.shape), "data_offsets": [start, end]}
+    data = json.dumps(entries).encode()
+    data += b" " * (-len(data) % 8)
+    return len(data).to_bytes(8, "little") + data, order
+
+
+def _write(fd: int, data: memoryview) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
 
 
 def read_body(fd: int) -> Any:
@@ -138,7 +184,7 @@ def read_body(fd: int) -> Any:
         os.close(fd)
 
 
-def _without_tensors(plain: Any, tensors: dict[str, Tensor]) -> Any:
+def _without_tensors(plain: Any, tensors: list[Tensor]) -> Any:
     if plain is None or isinstance(plain, str | int | float):
         return plain
     if isinstance(plain, Mapping):
@@ -146,12 +192,8 @@ def _without_tensors(plain: Any, tensors: dict[str, Tensor]) -> Any:
         return {key: _without_tensors(value, tensors) for key, value in plain.items()}
     if isinstance(plain, list | tuple):
         return [_without_tensors(value, tensors) for value in plain]
-    tensor = cast("Tensor", plain).detach().cpu().contiguous()
-    if any(tensor.untyped_storage().data_ptr() == each.untyped_storage().data_ptr() for each in tensors.values()):
-        tensor = tensor.clone()  # safetensors takes no two tensors of one storage
-    name = str(len(tensors))
-    tensors[name] = tensor
-    return {TENSOR: name}
+    tensors.append(cast("Tensor", plain).detach())
+    return {TENSOR: str(len(tensors) - 1)}
 
 
 def _with_tensors(plain: Any, body: Any) -> Any:

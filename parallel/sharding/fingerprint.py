@@ -6,6 +6,7 @@ One number for each argument is compared, not the tensors.
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -54,7 +55,7 @@ class Comparison:
     leaves. All of them call both alike."""
 
     def __init__(self, asked: Callable[[], Mapping[str, Any]], mesh: Mesh) -> None:
-        assert mesh.voters is not None, f"plan {mesh.plan} has several ranks, and they are there"
+        assert mesh.voters is not None, f"the mesh of plan {mesh.plan} is of `mesh_for`"
         self._asked, self._voters = asked, mesh.voters
         self._names: list[str] = []
         self._wait: Callable[[], Tensor] | None = None
@@ -84,6 +85,8 @@ def _mark(value: Any) -> int:
         flat = value.detach().cpu().flatten().clone(memory_format=torch.contiguous_format)
         raw = flat.view(torch.uint8).numpy()
         return zlib.crc32(raw.data, described)
+    if dataclasses.is_dataclass(value):
+        value = fields_of(value)
     if isinstance(value, Mapping):
         return _mark([item for key in sorted(value) for item in (key, value[key])])
     if isinstance(value, (tuple, list)):
@@ -92,6 +95,11 @@ def _mark(value: Any) -> int:
             mark = zlib.crc32(_mark(item).to_bytes(8, "little"), mark)
         return mark
     return zlib.crc32(repr(value).encode()) if isinstance(value, (str, int, float, type(None))) else 0
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """Of a dataclass, as they are."""
+    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:

@@ -8,7 +8,7 @@ lora: LoRAs on a loaded component, through diffusers' own loaders: several, scal
 memory: What a component takes of a memory, before it is loaded and afterwards, and what all may take of it together.
 prepared: A transformer made ready for a denoise, spread by its plan and compiled, and kept so until one wants it
     otherwise.
-quantizing: Weight-only quantization by torchao: of wide linear layers, each as soon as its weight has been read.
+quantizing: Quantization by torchao: of the weights of wide linear layers, each as soon as it has been read.
 shell: What stands for a component that a stage does not load, for blocks that ask how it is made.
 single_file: A transformer from one file as its makers or ComfyUI publish it, packed or plain, tensor by tensor.
 skeleton: A diffusers component built without weights and filled tensor by tensor, each cast on the device where it

@@ -125,11 +125,13 @@ def without_video(cls: Any) -> Any:
 
 
 def _load_folder(cls: Any, files: ComponentFiles, *, dtype: Dtype, device: str, quantization: Quantization) -> Any:
-    if files.library == "diffusers" and (device != "cpu" or quantization != "none"):
+    if files.library == "diffusers" and (device != "cpu" or quantization != "none" or files.is_packed):
         settle = _settler(quantization, device)
         component = skeleton.load(cls, files, dtype=torch_dtype(dtype), device=device, settle=settle)
         if component is not None:
             return component
+        if files.is_packed:
+            raise ValueError(f"its tensors, which torchao has quantized, are not those of {files.class_name}")
     # Without dtype= transformers keeps the file's own format and diffusers takes fp32: parts that do not fit.
     # With device_map transformers casts and moves a few tensors at a time; diffusers would add hooks of accelerate.
     options: dict[str, Any] = {"low_cpu_mem_usage": True}

@@ -19,7 +19,7 @@ HOST_SHARE = 0.6
 DEVICE_SHARE = 0.85
 """Which part of an accelerator's memory components may take; the rest is for activations."""
 DTYPE_BITS = {"fp32": 32, "bf16": 16, "fp16": 16}
-QUANTIZED_BITS = {"int8": 8, "fp8": 8, "int4": 4}
+QUANTIZED_BITS = {"int8": 8, "fp8": 8, "fp8_dynamic": 8, "int4": 4}
 """Bits of one quantized weight; scales, and a transformer's layers that are left alone, add a little."""
 QUANTIZED = ("transformer", "text_encoder")
 LEFT_WHOLE = ("embed", "shared", "lm_head", ".wo.")

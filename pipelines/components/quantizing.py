@@ -1,4 +1,7 @@
-"""Weight-only quantization by torchao: of wide linear layers, each as soon as its weight has been read."""
+"""Quantization by torchao: of the weights of wide linear layers, each as soon as it has been read.
+
+Only `fp8_dynamic` computes in fewer bits: it scales each row of a layer's input as it comes, and multiplies in fp8.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 GROUP_SIZE = 128
 """Weights that share a scale in int4."""
+FP8_TILE = 16
+"""What both widths of a layer are multiples of, for a product in fp8."""
 MIN_WIDTH = 32
 """Narrower layers gain nothing."""
 MAPPED_BYTES = 1 << 20
@@ -72,10 +77,13 @@ def quantize_loaded(component: nn.Module, quantization: Quantization, *, device:
 
 
 def transformers_config(quantization: Quantization) -> Any:
-    """By which transformers does it while it loads: tensor by tensor too, in the linear layers, never an embedding."""
+    """By which transformers does it while it loads: tensor by tensor too, in the linear layers, never an embedding.
+
+    Text encoders run once for a prompt and have outliers in their activations: these stay in bf16.
+    """
     from transformers import TorchAoConfig
 
-    return TorchAoConfig(quant_type=_config(quantization))
+    return TorchAoConfig(quant_type=_config("fp8" if quantization == "fp8_dynamic" else quantization))
 
 
 def _config(quantization: Quantization) -> Any:
@@ -85,14 +93,19 @@ def _config(quantization: Quantization) -> Any:
         "int8": lambda: torchao.Int8WeightOnlyConfig(),
         "int4": lambda: torchao.Int4WeightOnlyConfig(group_size=GROUP_SIZE, int4_packing_format="tile_packed_to_4d"),
         "fp8": lambda: torchao.Float8WeightOnlyConfig(),
+        "fp8_dynamic": lambda: torchao.Float8DynamicActivationFloat8WeightConfig(granularity=torchao.PerRow()),
     }[quantization]()
 
 
 def _is_wide(layer: nn.Module, quantization: Quantization) -> bool:
-    from torch import nn
+    import torch
 
-    multiple = GROUP_SIZE if quantization == "int4" else 1
-    return isinstance(layer, nn.Linear) and layer.in_features >= MIN_WIDTH and layer.in_features % multiple == 0
+    if not isinstance(layer, torch.nn.Linear) or layer.in_features < MIN_WIDTH:
+        return False
+    if quantization == "fp8_dynamic":
+        is_even = layer.in_features % FP8_TILE == layer.out_features % FP8_TILE == 0
+        return is_even and layer.weight.dtype == torch.bfloat16  # those that a class keeps in fp32 stay
+    return quantization != "int4" or layer.in_features % GROUP_SIZE == 0
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..models.folder import ComponentFiles
 from ..models.packed.packing import PREFIXES, Packing, read_checkpoint, read_packing
+from ..models.regular_file import open_regular
 from ..models.tensor_file import TensorEntry, TensorFile
 from . import skeleton
 from .unpacking.deferred import Deferred, Maker
@@ -83,15 +84,7 @@ def _in_our_names(kind: Any, component: Any, file: TensorFile, packing: Mapping[
     try:
         with torch.no_grad():
             return convert(config=dict(component.config), checkpoint=found)
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        NotImplementedError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error) or type(error).__name__
         raise ValueError(f"its tensors are not those of this {kind.__name__} ({reason})") from error
 
@@ -125,7 +118,7 @@ def _opened(file: TensorFile) -> Iterator[Get]:
         with safe_open(str(file.path), framework="pt") as opened:
             yield opened.get_tensor
         return
-    with file.path.open("rb") as opened:
+    with open_regular(file.path) as opened:
         content = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)  # torch wants what could be written to
 
     def get(name: str) -> Tensor:

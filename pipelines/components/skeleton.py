@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..models.folder import ComponentFiles
+from ..models.packed.torchao_files import PACKED, PARTS, part_of
+from ..models.tensor_file import read_tensor_file
 
 if TYPE_CHECKING:
     import torch
@@ -91,16 +93,34 @@ def _reading(files: ComponentFiles, dtypes: Mapping[str, torch.dtype], device: t
     """What `weights.fill` reads by, while the files are open."""
     from safetensors import safe_open
 
-    homes = {name: file.path for file in files.weights for name in file.tensors}
+    from .unpacking.formulas import from_scaled
+
+    held = {name: entry for file in files.weights for name, entry in file.tensors.items()}
+    homes = {name: file.path for file in files.weights for name in read_tensor_file(file.path).tensors}
     with contextlib.ExitStack() as stack:
         opened = {path: stack.enter_context(safe_open(str(path), framework="pt")) for path in set(homes.values())}
 
-        def read(name: str, rows: slice | None) -> Tensor:
+        def get(name: str, rows: slice | None) -> Tensor:
             file = opened[homes[name]]
-            part = file.get_tensor(name) if rows is None else _rows(file.get_slice(name), rows)
+            return file.get_tensor(name) if rows is None else _rows(file.get_slice(name), rows)
+
+        def read(name: str, rows: slice | None) -> Tensor:
+            if held[name].dtype.startswith(PACKED):
+                numbers, scale, zero_point = (_part(name, each, rows) for each in PARTS)
+                assert numbers is not None and scale is not None, "put_together has seen to both"
+                return from_scaled(numbers, scale, zero_point=zero_point, dtype=dtypes[name])
+            part = get(name, rows)
             dtype = dtypes[name] if part.is_floating_point() else part.dtype
             moved = part.to(device)  # before the cast, which then is the device's work and not the host's
             return moved.to(dtype, copy=moved is part)
+
+        def _part(name: str, part: str, rows: slice | None) -> Tensor | None:
+            """One of what torchao made of a weight, of these rows where it has something for each."""
+            place = part_of(name, part)
+            if place not in homes:
+                return None
+            found = get(place, None)
+            return (found if rows is None or found.numel() == 1 else found[rows]).to(device)
 
         yield read
 

@@ -92,7 +92,8 @@ class ComponentStore:
         plan: ParallelPlan = ONE_RANK,
         step_cache: StepCache = "none",
     ) -> Iterator[dict[str, Any]]:
-        """What `load` gives, as it gives it until the end: within it no other thread changes a component.
+        """What `load` gives, as it gives it until the end: within it no other thread changes a component. Collective
+        with a plan of several ranks.
 
         The modules themselves are shared by all threads, which is safe: in diffusers 0.42 and transformers 5.23 their
         forwards set nothing on them (tests/bench/threads.py looks again), but for the VAE's, which gets a copy, and
@@ -102,12 +103,17 @@ class ComponentStore:
         for the next.
         """
         mesh, condition = _mesh(model, plan), _condition(model, plan, step_cache)
+        keys = [self._key(model, name.rstrip("?"), mesh) for name in names]
         with self._loans.of(self._wanted(model, names, mesh, condition), progress.check):
             try:
-                yield self.load(model, names, progress, plan=plan, step_cache=step_cache)
+                parts = self.load(model, names, progress, plan=plan, step_cache=step_cache)
+                for prepared in [self._entries[key].prepared for key in keys if key in self._entries]:
+                    if prepared is not None:
+                        prepared.begin()
+                yield parts
             except BaseException:
                 if condition.is_alone:
-                    self._unprepare([self._key(model, name.rstrip("?"), mesh) for name in names])
+                    self._unprepare(keys)
                 raise
 
     def load(
@@ -143,7 +149,7 @@ class ComponentStore:
                     if entry.prepared is not None and entry.prepared.handle is not None:
                         parts["handle"] = entry.prepared.handle
                     if files.kind == "scheduler":
-                        parts[files.name] = type(entry.component).from_config(entry.component.config)
+                        parts[files.name] = copy.deepcopy(entry.component)  # which nobody has used
                 elif not name.endswith("?"):
                     raise ValueError(
                         f"model {model.source} has no {name}; it cannot do this step, choose another model"
@@ -234,6 +240,8 @@ class ComponentStore:
         entry = self._entries.get(key)
         if entry is not None and entry.prepared is not None and not entry.prepared.fits(condition, mesh):
             entry.unprepare()
+        if _is_transformer(files.name) and condition.is_compiled and (entry is None or entry.prepared is None):
+            check_compiler(model.device)  # before anything is loaded
         if entry is not None and not self._fit_loras(model, files, entry):
             self._drop(key)
             entry = None
@@ -261,8 +269,6 @@ class ComponentStore:
         from . import lora
 
         is_transformer = _is_transformer(files.name)
-        if is_transformer and model.compiled:
-            check_compiler(model.device)
         if mesh is not None and mesh.plan.weights > 1 and is_transformer:
             return _new_share(model, files, mesh)
         component = load_component(

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..values import as_bytes
 from .checks import repeated
 from .family import Family, OnStep, Parts
 from .row import Row, has_frames, latent_width, sound_rate
@@ -132,6 +133,7 @@ class ByBlocks:
         from ..denoising.blocks import made_by_config, run
         from ..denoising.guidance import guider, is_guided, own_guiders
         from ..denoising.schedulers import choose
+        from ..denoising.text_mask import unmasked
         from ..values import Sampling
 
         row, latents, conditioning = self.row, request.latents, request.conditioning
@@ -173,14 +175,15 @@ class ByBlocks:
         else:
             ours = guider(request.guidance, request.sampling, order=scheduler.order, adds=row.adds_guidance)
             guiders = {"guider": ours}
-        found = run(
-            block,
-            {**parts, **solvers, **guiders},
-            inputs=_known(block, given),
-            outputs=("latents", "audio_latents") if row.sound else ("latents",),
-            on_step=on_step,
-            unpack=lambda tokens: self._unpacked(parts, latents, tokens),
-        )
+        with unmasked(parts["transformer"], row.text_mask, given):
+            found = run(
+                block,
+                {**parts, **solvers, **guiders},
+                inputs=_known(block, given),
+                outputs=("latents", "audio_latents") if row.sound else ("latents",),
+                on_step=on_step,
+                unpack=lambda tokens: self._unpacked(parts, latents, tokens),
+            )
         made = self._unpacked(parts, latents, found["latents"]) if row.packed else found["latents"]
         return made.squeeze(2) if row.output == "image" and made.ndim == 5 else made, found.get("audio_latents")
 
@@ -278,17 +281,10 @@ def _keyframe(block: ModularPipelineBlocks, parts: Parts, request: EncodeImage) 
     """What the denoise block is told of a video's first frame, and the frame itself for the text's: bytes 1 H W C."""
     from ..denoising.blocks import run
 
-    frame = _bytes(request.image.pixels)
+    frame = as_bytes(request.image.pixels).cpu()
     asked = {"image": _picture(frame[0]), "width": request.width, "height": request.height}
     found = run(block, parts, inputs=_known(block, asked), outputs=("condition_latents",))
     return {**_flat(found), FRAME: frame}
-
-
-def _bytes(pixels: Tensor) -> Tensor:
-    """0 to 255, on the CPU."""
-    import torch
-
-    return (pixels.clamp(0, 1) * 255).round().to("cpu", torch.uint8)
 
 
 def _picture(pixels: Tensor) -> Any:
@@ -369,7 +365,7 @@ def _pictures(references: Sequence[Tensor], parts: Parts) -> list[Any]:
         if picture.shape[2] == 4 and not keeps_alpha:
             colours, alpha = picture.split((3, 1), dim=2)
             picture = colours * alpha + 1 - alpha
-        found.append(_picture(_bytes(picture)))
+        found.append(_picture(as_bytes(picture).cpu()))
     return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..values import Audio, Image, Mask, Video
+from ..values import Audio, Image, Mask, Video, as_bytes
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -34,7 +34,7 @@ def _picture(pixels: Tensor) -> Picture:
 
     if not pixels.isfinite().all():
         raise ValueError("a picture has values that are no numbers (NaN or infinity); give another")
-    return Pillow.fromarray((pixels.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy())
+    return Pillow.fromarray(as_bytes(pixels).cpu().numpy())
 
 
 def image_of(found: Any) -> Image:

@@ -1,13 +1,19 @@
 """Recipe keys: equal where results are equal, and linear to compute."""
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Annotated
 
 import pytest
+import torch
 
+from latentloom.nodes.execution.run import run
 from latentloom.nodes.execution.schedule import schedule
 from latentloom.nodes.files.workspace import HERE, Workspace
+from latentloom.nodes.graph.spec import Socket, read_spec
+from latentloom.pipelines.values import Depth, Image
 
 
 def key(toys: ModuleType, nodes: dict, name: str, workspace: Workspace = HERE, **parts: object) -> str:
@@ -59,3 +65,38 @@ def test_a_chain_takes_one_hash_for_each_node(length: int, toys: ModuleType, mon
     assert len(hashed) == length and max(hashed) < 400
     assert plan.order == tuple(f"n{i}" for i in range(length))
     assert toys.CALLS == []
+
+
+def paint(size: int = 2, depth: Depth = "floats") -> Image:
+    dtype = torch.uint8 if depth == "bytes" else torch.float32
+    return Image(pixels=torch.zeros(1, size, size, 3, dtype=dtype))
+
+
+def keep(image: Annotated[Image, Socket(takes_bytes=True)]) -> str:
+    return str(image.pixels.dtype)
+
+
+def look(image: Image) -> str:
+    return str(image.pixels.dtype)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "targets", "found"),
+    [
+        ({"k": "keep"}, ("k",), "torch.uint8"),
+        ({"k": "keep", "l": "look"}, ("k",), "torch.uint8"),
+        ({"k": "keep", "l": "look"}, ("k", "l"), "torch.float32"),
+        ({"k": "keep"}, ("k", "p"), "torch.float32"),
+    ],
+)
+def test_pixels_are_made_as_bytes_where_every_use_takes_them(
+    nodes: dict[str, str], targets: Sequence[str], found: str, toys: ModuleType
+) -> None:
+    specs = {call.__name__: read_spec(call, title="", category="") for call in (paint, keep, look)}
+    assert [socket.name for socket in specs["paint"].inputs] == ["size"]
+    graph = toys.graph({"p": ("paint", {}), **{name: (kind, {"image": "@p.image"}) for name, kind in nodes.items()}})
+    made = run(graph, specs, targets=targets)
+    assert {made.outputs[name] for name in targets if name != "p"} == {found}
+    alone = run(graph, specs, targets=("p",))
+    assert alone.outputs["p"].pixels.is_floating_point()
+    assert (alone.nodes["p"].key == made.nodes["p"].key) == (found == "torch.float32")  # caches keep them apart

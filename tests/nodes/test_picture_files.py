@@ -16,6 +16,7 @@ from PIL import Image as Pillow
 from latentloom.nodes.files.picture_files import read_metadata, read_picture, write_picture
 from latentloom.nodes.files.thumbnails import picture_facts
 from latentloom.nodes.files.video_files import write_video
+from latentloom.pipelines.values import as_bytes
 
 
 def checker(height: int = 8, width: int = 6) -> torch.Tensor:
@@ -35,8 +36,8 @@ def test_metadata_survives_in_any_language(tmp_path: Path) -> None:
 
 
 def test_same_pixels_are_the_same_bytes(tmp_path: Path) -> None:
-    for name in ("a.png", "b.png"):
-        write_picture(checker(), tmp_path / name, {"k": "v"})
+    for name, pixels in (("a.png", checker()), ("b.png", as_bytes(checker()))):
+        write_picture(pixels, tmp_path / name, {"k": "v"})
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 

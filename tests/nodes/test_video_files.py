@@ -12,6 +12,7 @@ from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.progress import Progress
+from latentloom.pipelines.values import as_bytes
 
 
 def clip(frames: int = 5, height: int = 32, width: int = 48) -> torch.Tensor:
@@ -57,8 +58,8 @@ def test_metadata_comes_back(tmp_path: Path) -> None:
 
 
 def test_same_frames_are_the_same_bytes(tmp_path: Path) -> None:
-    for name in ("a.mp4", "b.mp4"):
-        write_video(clip(), tmp_path / name, fps=8, quality=18, metadata={"k": "v"})
+    for name, pixels in (("a.mp4", clip()), ("b.mp4", as_bytes(clip()))):
+        write_video(pixels, tmp_path / name, fps=8, quality=18, metadata={"k": "v"})
     assert (tmp_path / "a.mp4").read_bytes() == (tmp_path / "b.mp4").read_bytes()
 
 

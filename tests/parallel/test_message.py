@@ -1,5 +1,6 @@
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,9 @@ from latentloom.parallel.ranks.messages import (
     decode,
     encode,
 )
+from latentloom.parallel.ranks.rank_job import PIECE_WORDS, digest, mark
 from latentloom.parallel.ranks.seat import World
+from latentloom.parallel.staging import by_turns
 
 DTYPES = [
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.complex64),
@@ -73,6 +76,45 @@ def test_views_of_one_storage_and_strided_tensors_cross_as_what_they_show() -> N
     views = [base, base, base.T, base[1:3, ::2], base[0].expand(3, 6)]
     for found, view in zip(cross(views), views, strict=True):
         assert torch.equal(found, view)
+
+
+def test_each_tensor_of_a_body_begins_where_its_dtype_may() -> None:
+    plain = [torch.ones(size, dtype=dtype) for dtype in (torch.uint8, torch.float64, torch.int16) for size in (3, 1)]
+    for found, sent in zip(cross(plain), plain, strict=True):
+        assert found.dtype == sent.dtype and torch.equal(found, sent)
+
+
+def test_a_mark_tells_any_word_that_differs_or_is_elsewhere() -> None:
+    tensor = torch.randint(0, 256, (3, PIECE_WORDS, 5), dtype=torch.uint8)
+    flat = tensor.flatten()
+    others = [tensor.clone() for _ in range(4)]
+    for other, place in zip(others, (0, 8 * PIECE_WORDS, len(flat) - 9, len(flat) - 1), strict=True):
+        other.view(-1)[place] ^= 1
+    moved = flat.view(torch.uint8)[: len(flat) // 8 * 8].view(-1, 8).flip(0)
+    marks = [mark([each]) for each in (tensor, *others, moved, tensor.flatten(), tensor.view(torch.int8))]
+    assert len(set(marks)) == len(marks)
+    assert mark({"a": tensor.mT}) == mark({"a": tensor.mT.contiguous()})
+    assert digest(flat[3:]) == digest(flat[3:].clone())
+    assert digest(flat[:5]) != digest(flat[1:6]) and digest(flat[:0]) == 0
+
+
+def test_pieces_come_by_two_buffers_in_turn_and_none_is_overwritten_while_it_is_read() -> None:
+    pieces = torch.arange(22, dtype=torch.uint8).split(5)
+    buffers = [torch.zeros(5, dtype=torch.uint8) for _ in range(2)]
+    told: list[str] = []
+
+    def mark() -> Callable[[], None]:
+        number = sum(each.startswith("copied") for each in told)
+        told.append(f"copied {number}")
+        return lambda: told.append(f"waited {number}")
+
+    found = []
+    for piece in by_turns(pieces, buffers, mark):
+        found.append(bytes(piece))
+        told.append("read")
+    assert b"".join(found) == bytes(range(22))
+    assert told[:6] == ["copied 0", "waited 0", "copied 1", "read", "waited 1", "copied 2"]
+    assert told[-3:] == ["read", "waited 4", "read"]
 
 
 def test_what_was_received_may_be_written_to_without_touching_what_others_read() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +13,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from latentloom.pipelines.components.skeleton import _reading
 from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.models.folder import inspect_model
 from latentloom.pipelines.models.packed.gguf_file import read_gguf_file
 from latentloom.pipelines.models.packed.packing import Packing, check_unpacked, read_checkpoint, read_packing
+from latentloom.pipelines.models.packed.torchao_files import put_together
+from latentloom.pipelines.models.tensor_file import TensorEntry, TensorFile
 from support.damage import damage_gguf
-from support.packed_files import comfy_settings, gguf, makers_name, write_gguf
+from support.packed_files import comfy_settings, gguf, makers_name, write_gguf, write_torchao
 
 E4M3 = torch.float8_e4m3fn
 ONE = torch.tensor(0.03125)
@@ -145,6 +150,48 @@ def test_a_published_file_gives_the_transformer_to_the_bit(
     assert not all(
         torch.equal(state[name], tensor) for name, tensor in load_file(tiny("wan") / "transformer" / WEIGHTS).items()
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, E4M3])
+def test_a_folder_that_torchao_quantized_gives_the_transformer_to_the_bit(
+    tiny: Callable[[str], Path], tmp_path: Path, dtype: torch.dtype
+) -> None:
+    folder = shutil.copytree(tiny("flux"), tmp_path / "flux")
+    means = write_torchao(folder / "transformer", load_file(folder / "transformer" / WEIGHTS), dtype=dtype)
+    model = describe_model(str(folder), device="cpu")
+    files = inspect_model(folder).components["transformer"]
+    assert files.is_packed and files.num_parameters == sum(tensor.numel() for tensor in means.values())
+    state = ComponentStore().load(model, ("transformer",))["transformer"].state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in means.items())
+    name = "context_embedder.weight"
+    with _reading(files, dict.fromkeys(means, torch.float32), torch.device("cpu")) as read:
+        assert torch.equal(read(name, slice(3, 5)), means[name][3:5]), "a rank's share of it"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"_type": "Int4Tensor"}, "as Int4Tensor of qdata, scale, zero_point, which is not read here"),
+        ({"_tensor_data_names": ["qdata", "scale", "act_pre_scale"]}, "of qdata, scale, act_pre_scale, which is not"),
+        ({"_type": "Float8Tensor"}, r"has no numbers \(a\._weight_qdata\)"),
+    ],
+)
+def test_what_torchao_packed_otherwise_is_refused_by_its_name(change: dict[str, Any], words: str) -> None:
+    said = {"_type": "Int8Tensor", "_tensor_data_names": ["qdata", "scale", "zero_point"], **change}
+    entries = {
+        "a._weight_qdata": TensorEntry("I8", (4, 8)),
+        "a._weight_scale": TensorEntry("F32", (4, 1)),
+        "a._weight_zero_point": TensorEntry("I8", (4, 1)),
+    }
+
+    def file(**other: TensorEntry) -> TensorFile:
+        return TensorFile(Path("x/y"), b"", 0, (0, 0, 0), entries | other, {"a.weight": json.dumps(said)})
+
+    with pytest.raises(ValueError, match=words):
+        put_together([file()])
+    said = {**said, "_type": "Int8Tensor", "_tensor_data_names": ["qdata", "scale"]}
+    with pytest.raises(ValueError, match=r"a\._weight_scale is \(4, 2\), where one number or 4 are right"):
+        put_together([file(**{"a._weight_scale": TensorEntry("F32", (4, 2))})])
 
 
 def test_two_experts_come_from_two_files(tiny: Callable[[str], Path], tmp_path: Path) -> None:

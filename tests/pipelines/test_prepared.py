@@ -32,10 +32,10 @@ def test_compiled_holds_with_every_plan_and_graphs_are_shared(
 def test_of_two_ranks_one_compiles_and_the_other_finds_it_on_the_disk(
     pair: Ranks, model: Callable[..., Any], tmp_path: Path
 ) -> None:
-    compiled = {**model("flux"), "compiled": True}
+    compiled = {**model("wan"), "compiled": True}
     found = pair.run("bodies.prepared:denoise_by_inductor", compiled, "ulysses=2", str(tmp_path), deadline_s=280)
     assert max(difference for difference, *_ in found) <= TOLERANCE
-    assert sum(missing for _, missing, _ in found) == 2, "a graph of each kind of block"
+    assert sum(missing for _, missing, _ in found) == 1, "it has one kind of block"
     assert all(len(folders) == 1 for *_, folders in found)
 
 
@@ -57,6 +57,13 @@ def test_a_transformer_is_sharded_once_for_all_denoises_of_a_plan(pair: Ranks, m
 
 def test_a_cancel_leaves_nothing_behind_in_a_kept_transformer(pair: Ranks, model: Callable[..., Any]) -> None:
     assert pair.run("bodies.prepared:denoise_after_a_cancel", model("flux"), "cfg=2") == [True, True]
+
+
+@pytest.mark.parametrize("plan", ["ulysses=2", "cfg=2"])
+def test_one_rank_may_drop_its_transformer_for_something_else(
+    pair: Ranks, model: Callable[..., Any], plan: str
+) -> None:
+    assert pair.run("bodies.prepared:denoise_after_one_was_dropped", model("flux"), plan) == [True, True]
 
 
 @pytest.mark.parametrize("plan", ["ulysses=2", "cfg=2"])

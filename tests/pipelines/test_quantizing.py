@@ -1,6 +1,7 @@
 """Weights that are quantized while they are read; with a stand-in for torchao, which tests do not install."""
 
 import dataclasses
+import functools
 import sys
 import weakref
 from collections.abc import Callable
@@ -28,6 +29,10 @@ def flux(tiny: Callable[[str], Path]) -> Model:
     return describe_model(str(tiny("flux")), device="cpu")
 
 
+def _config(kind: str, **_: Any) -> str:
+    return kind
+
+
 @pytest.fixture
 def alive(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many weights were in whole precision each time that one was about to be quantized."""
@@ -41,9 +46,8 @@ def alive(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         layer.weight = nn.Parameter(layer.weight.data.to(torch.int8), requires_grad=False)
 
     package, fake = ModuleType("torchao"), ModuleType("torchao.quantization")
-    configs = dict.fromkeys(
-        ("Int8WeightOnlyConfig", "Int4WeightOnlyConfig", "Float8WeightOnlyConfig"), lambda **_: None
-    )
+    kinds = ("Int8WeightOnly", "Int4WeightOnly", "Float8WeightOnly", "Float8DynamicActivationFloat8Weight")
+    configs = {f"{kind}Config": functools.partial(_config, kind) for kind in kinds} | {"PerRow": object}
     for name, value in {**configs, "quantize_": quantize_}.items():
         setattr(fake, name, value)
     package.quantization = fake  # type: ignore[attr-defined]
@@ -77,6 +81,16 @@ def test_a_layer_that_no_group_divides_is_left_alone_in_int4(alive: list[int]) -
     assert len(alive) == 1
 
 
+def test_fp8_is_computed_in_where_a_product_in_fp8_can_be(alive: list[int]) -> None:
+    """By the one of torchao's configs that quantizes inputs too."""
+    layers = [nn.Linear(64, 32), nn.Linear(72, 32), nn.Linear(64, 24)]
+    block = nn.ModuleList([*(each.bfloat16() for each in layers), nn.Linear(64, 32)])
+    quantizing.quantize_loaded(block, "fp8_dynamic", device="cpu")
+    kept = [torch.bfloat16, torch.bfloat16, torch.float32]
+    assert [each.weight.dtype for each in block] == [torch.int8, *kept]
+    assert quantizing._config("fp8_dynamic") == "Float8DynamicActivationFloat8Weight"
+
+
 def test_what_torchao_lacks_is_one_sentence(alive: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise AssertionError("needs compute capability 8.9")
@@ -105,7 +119,7 @@ def test_transformers_quantizes_the_text_encoders_and_nothing_else(
     assert store.load(flux, ("vae",))["vae"].decoder is parts["vae"].decoder
 
 
-@pytest.mark.parametrize(("quantization", "share"), [("none", 1), ("int8", 4), ("fp8", 4), ("int4", 8)])
+@pytest.mark.parametrize(("quantization", "share"), [("none", 1), ("int8", 4), ("fp8_dynamic", 4), ("int4", 8)])
 def test_room_is_made_for_quantized_weights(flux: Model, quantization: Any, share: int) -> None:
     model, files = dataclasses.replace(flux, quantization=quantization), inspect_model(Path(flux.folder)).components
     transformer, vae = files["transformer"], files["vae"]
@@ -124,6 +138,7 @@ def test_room_is_made_for_quantized_weights(flux: Model, quantization: Any, shar
     assert expected_bytes(encoder, model) == 4 * 808 + 4 * 64 // share
 
 
-def test_int4_needs_what_its_kernel_needs() -> None:
-    with pytest.raises(ValueError, match="needs CUDA and bf16, not cpu and fp32"):
-        describe_model("builtin:bobbin", device="cpu", quantization="int4")
+@pytest.mark.parametrize("quantization", ["int4", "fp8_dynamic"])
+def test_what_has_kernels_for_cuda_alone_needs_it(quantization: Any) -> None:
+    with pytest.raises(ValueError, match=f"quantization {quantization} needs CUDA and bf16, not cpu and fp32"):
+        describe_model("builtin:bobbin", device="cpu", quantization=quantization)

@@ -175,6 +175,14 @@ def test_text_of_another_family_is_refused_by_both_names(model: Any, canvas: Any
         stages.denoise({"model": model("flux"), "conditioning": conditioning, "latents": canvas("flux")})
 
 
+def test_pixels_as_bytes_are_what_files_hold_of_the_floats(model: Any, canvas: Any, paint: Any) -> None:
+    request = {"model": model("flux"), "latents": paint(model("flux"), canvas("flux"))}
+    floats, found = stages.decode(request).pixels, stages.decode({**request, "depth": "bytes"}).pixels
+    assert floats.dtype == torch.float32 and torch.equal(found, (floats.clamp(0, 1) * 255).round().byte())
+    with pytest.raises(ValueError, match="depth is 'byte'; did you mean bytes"):
+        stages.decode({**request, "depth": "byte"})
+
+
 def test_decode_refuses_an_empty_canvas_and_another_family(model: Any, canvas: Any, paint: Any) -> None:
     with pytest.raises(ValueError, match="put a Denoise before Decode"):
         stages.decode({"model": model("flux"), "latents": canvas("flux")})

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from latentloom.pipelines.components.unpacking.deferred import Deferred, Maker
-from latentloom.pipelines.components.unpacking.formulas import from_fp8, from_int8
+from latentloom.pipelines.components.unpacking.formulas import from_fp8, from_scaled
 from latentloom.pipelines.components.unpacking.ggml import FORMULAS, STEPS, from_blocks
 
 E4M3 = torch.float8_e4m3fn
@@ -42,7 +42,15 @@ def test_int8_is_multiplied_in_fp32(shape: tuple[int, ...], dtype: torch.dtype) 
     numbers = torch.randint(-127, 128, (6, 8), generator=dice(), dtype=torch.int8)
     scale = torch.rand(shape, generator=dice(1))
     wanted = numbers.float() * (scale if scale.numel() == 1 else scale.reshape(6, 1))
-    assert torch.equal(from_int8(numbers, scale, rotation=0, dtype=dtype), wanted.to(dtype))
+    assert torch.equal(from_scaled(numbers, scale, rotation=0, dtype=dtype), wanted.to(dtype))
+
+
+def test_a_zero_point_is_taken_away_before_the_scale_is_put_on() -> None:
+    """As torchao does, in the model's number format, where small whole numbers are exact."""
+    numbers, zero = torch.tensor([[1, -100], [127, 3]], dtype=torch.int8), torch.tensor([[0], [-28]], dtype=torch.int8)
+    scale = torch.tensor([[0.013], [0.4]])
+    wanted = ((numbers.to(torch.bfloat16) - zero.to(torch.bfloat16)) * scale).to(torch.bfloat16)
+    assert torch.equal(from_scaled(numbers, scale, zero_point=zero, dtype=torch.bfloat16), wanted)
 
 
 def hadamard(row: int, column: int, size: int) -> int:
@@ -66,7 +74,7 @@ def test_a_rotated_weight_is_rotated_back(size: int) -> None:
         for other in range(size):
             sign = hadamard(column - first, other, size)
             wanted[:, column] += sign * rotated[:, first + other] / math.sqrt(size)
-    assert torch.equal(from_int8(numbers, scale, rotation=size, dtype=torch.float32), wanted.float())
+    assert torch.equal(from_scaled(numbers, scale, rotation=size, dtype=torch.float32), wanted.float())
 
 
 def test_what_a_rotation_stands_for_is_what_was_rotated() -> None:
@@ -76,7 +84,7 @@ def test_what_a_rotation_stands_for_is_what_was_rotated() -> None:
     rotated = (weight.reshape(5, 2, 256) @ matrix.T).reshape(5, 512)
     scale = rotated.abs().amax(1, keepdim=True) / 127
     numbers = (rotated / scale).round().clamp(-128, 127).to(torch.int8)
-    found = from_int8(numbers, scale, rotation=256, dtype=torch.float32)
+    found = from_scaled(numbers, scale, rotation=256, dtype=torch.float32)
     assert (found - weight).abs().max() < 0.05 and (numbers.float() * scale - weight).abs().max() > 1
 
 

@@ -17,6 +17,7 @@ from latentloom.pipelines.values import (
     References,
     Sampling,
     Video,
+    as_bytes,
     from_plain,
     to_plain,
 )
@@ -94,3 +95,11 @@ def test_plain_data_of_another_kind_is_refused_by_name() -> None:
         from_plain(Latents, {"pixels": 1})
     with pytest.raises(ValueError, match="cannot be read from"):
         from_plain(Latents, {"width": 1})
+
+
+def test_bytes_are_those_that_files_hold() -> None:
+    floats = torch.randn(2, 3, 3, 4, 5).movedim(2, -1)  # B F H W C, as decoders give them: strided, and beyond 0..1
+    for pixels in (floats, floats[0, 0], floats.bfloat16()):
+        assert torch.equal(as_bytes(pixels), (pixels.float().clamp(0, 1) * 255).round().byte())
+    found = as_bytes(floats)
+    assert as_bytes(found) is found and found.is_contiguous()

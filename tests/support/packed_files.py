@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 GGML = {"F32": (0, 4), "F16": (1, 2), "Q4_0": (2, 18), "Q8_0": (8, 34), "Q4_K": (12, 144), "BF16": (30, 2)}
@@ -57,6 +58,42 @@ def write_gguf(path: Path, tensors: Mapping[str, Tensor], *, packed: str = "Q8_0
             held[name] = ("F32", tuple(tensor.shape), tensor.float().contiguous().numpy().tobytes())
     path.write_bytes(gguf(held))
     return path
+
+
+def write_torchao(folder: Path, weights: Mapping[str, Tensor], *, dtype: torch.dtype) -> dict[str, Tensor]:
+    """A transformer's folder with weights as torchao and diffusers save them, in two files; what they stand for."""
+    held, told, means = {}, {}, {}
+    kind = "Int8Tensor" if dtype is torch.int8 else "Float8Tensor"
+    for name, tensor in weights.items():
+        told[name], means[name] = {"_type": "Tensor"}, tensor
+        if tensor.ndim != 2:
+            held[name] = tensor
+            continue
+        scale = tensor.abs().amax(1, keepdim=True) / (127 if dtype is torch.int8 else 448)
+        scaled = tensor / scale
+        numbers = scaled.round().to(dtype) if dtype is torch.int8 else scaled.to(dtype)
+        layer, means[name] = name.removesuffix(".weight"), numbers.float() * scale
+        held |= {f"{layer}._weight_qdata": numbers, f"{layer}._weight_scale": scale}
+        names = ["qdata", "scale"]
+        if dtype is torch.int8:
+            held[f"{layer}._weight_zero_point"] = torch.zeros(len(tensor), 1, dtype=torch.int8)
+            names.append("zero_point")
+        told[name] = {"_type": kind, "_data": {"block_size": [1, tensor.shape[1]]}, "_tensor_data_names": names}
+    metadata = {name: json.dumps(said) for name, said in told.items()} | {"tensor_names": json.dumps(list(told))}
+    files: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
+    for number, (name, tensor) in enumerate(held.items()):
+        files[number % 2][name] = tensor
+    stem, where = "diffusion_pytorch_model", {}
+    for number, each in enumerate(files):
+        file = f"{stem}-0000{number + 1}-of-00002.safetensors"
+        save_file(each, folder / file, metadata=metadata)
+        where |= dict.fromkeys(each, file)
+    (folder / f"{stem}.safetensors").unlink()
+    (folder / f"{stem}.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "torchao", "quant_type": {"default": {"_type": "evil"}}}
+    (folder / "config.json").write_text(json.dumps(config))
+    return means
 
 
 def _text(text: str) -> bytes:

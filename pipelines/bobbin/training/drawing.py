@@ -54,6 +54,6 @@ def draw(
             steps=settings.steps,
             guidance=settings.guidance,
         )
-        pixels = stages.decode(model=model, latents=latents).pixels
+        pixels = stages.decode(model=model, latents=latents).pixels.cpu()
         pictures.append((pixels[0].clamp(0, 1) * 255).round().byte().cpu().numpy())
     return pictures

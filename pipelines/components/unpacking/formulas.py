@@ -2,7 +2,8 @@
 
 ComfyUI's are those of its package https://github.com/Comfy-Org/comfy-kitchen (`dequantize_per_tensor_fp8`,
 `dequantize_int8_simple`, `dequantize_int8_convrot_weight`), and fp8 with a scale for each row is read as diffusers
-reads Black Forest Labs' files (`quantizers/bfl`). The order of roundings is part of each formula.
+reads Black Forest Labs' files (`quantizers/bfl`); torchao's are its `dequantize`. The order of roundings is part of
+each formula.
 """
 
 # N rows, K columns, G numbers that are rotated together
@@ -27,7 +28,7 @@ def unpack(part: Tensor, scale: Tensor | None, *, packing: Packing, entry: Tenso
         return from_fp8(part, scale, dtype=dtype)
     if packing.kind == "int8":
         assert scale is not None, "int8 has one, as read_packing has seen to"
-        return from_int8(part, scale, rotation=packing.rotation, dtype=dtype)
+        return from_scaled(part, scale, rotation=packing.rotation, dtype=dtype)
     return part.to(dtype) if part.is_floating_point() else part
 
 
@@ -40,9 +41,14 @@ def from_fp8(numbers: Tensor, scale: Tensor | None, *, dtype: torch.dtype) -> Te
     return (numbers.float() * _for_rows(scale, numbers)).to(dtype)
 
 
-def from_int8(numbers: Tensor, scale: Tensor, *, rotation: int, dtype: torch.dtype) -> Tensor:
-    """Times the scale in fp32, one or one for each row, and rotated back if it was rotated."""
-    found = numbers.float() * (scale.reshape(()).float() if scale.numel() == 1 else _for_rows(scale, numbers))
+def from_scaled(
+    numbers: Tensor, scale: Tensor, *, zero_point: Tensor | None = None, rotation: int = 0, dtype: torch.dtype
+) -> Tensor:
+    """int8, and torchao's fp8: times the scale in fp32, one or one for each row, and rotated back if it was rotated."""
+    found = numbers.float()
+    if zero_point is not None:
+        found = found - _for_rows(zero_point, numbers)
+    found = found * _for_rows(scale, numbers)
     if rotation:
         groups = found.reshape(found.shape[0], -1, rotation)  # N K/G G
         found = torch.matmul(groups, _hadamard(rotation, numbers.device).T).reshape(found.shape)
