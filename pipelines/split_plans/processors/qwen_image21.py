@@ -55,7 +55,8 @@ class CausalProcessor:
             if key_valid is not None:
                 attention_mask = attention_mask & key_valid[:, None, None, :]  # B 1 S S
         is_filling = layer_cache is not None and cache_write_slice is not None
-        return (self._filling if is_filling else self.plain)(
+        attend: Any = self._filling if is_filling else self.plain
+        return attend(
             attn,
             hidden_states,
             attention_mask=attention_mask,
@@ -70,7 +71,7 @@ class CausalProcessor:
         self, attn: Any, hidden_states: Tensor, *, layer_cache: Any, cache_write_slice: slice, **others: Any
     ) -> Tensor:
         """Collective, and so in no graph of a compiled block: the cache gathers what it keeps."""
-        cache = WholePrefix(layer_cache, self.session, cache_write_slice.stop)
+        cache: Any = WholePrefix(layer_cache, self.session, cache_write_slice.stop)
         return self.plain(attn, hidden_states, layer_cache=cache, cache_write_slice=slice(None), **others)
 
 
