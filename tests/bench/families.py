@@ -1,8 +1,9 @@
 """Families that are rows: each against the classic pipeline, and on two ranks against one, as a table.
 
-    python tests/bench/families.py [NAME ...]
+    python tests/bench/families.py [--compiled] [NAME ...]
 
-Tiny random models on a CPU, fp32: about ten seconds a row, 2 GB.
+Tiny random models on a CPU, fp32: about ten seconds a row, 2 GB. With `--compiled` blocks are traced into graphs, and
+each plan is compared with one process that has none.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).res
 
 import support.checkout  # noqa: E402, F401 (makes the checkout importable)
 
+ALONE = "ulysses=1"
 PLANS = ("ulysses=2", "ring=2", "allgather=2")
 
 
-def main(names: list[str]) -> None:
+def main(names: list[str], *, is_compiled: bool) -> None:
     import test_rows
 
     from latentloom.pipelines.models.describe import describe_model
@@ -28,13 +30,22 @@ def main(names: list[str]) -> None:
     from support.tiny_models import write_tiny
     from support.tiny_rows import EDITS, TINY_ROWS, request_of, small_references
 
-    print(f"{'row':22} {'classic':>9}  each plan: difference, calls of the transformer on a rank")
+    heading = "each plan: difference, calls of the transformer on a rank"
+    print(f"{'row':22} {'' if is_compiled else 'classic':>9}  {'each plan' if is_compiled else heading}")
     with Ranks(2) as pair, small_references(), tempfile.TemporaryDirectory() as root:
         rows = TINY_ROWS | {f"{name}+pictures": row for name, row in EDITS.items()}
         for name in names or list(rows):
             row, tiny = rows[name], name.removesuffix("+pictures")
             folder = write_tiny(tiny, Path(root) / tiny)
             model = to_plain(describe_model(str(folder), device="cpu"))
+            if is_compiled:
+                plans = (ALONE, *PLANS, "cfg=2") if row.guidance > 1 else (ALONE, *PLANS)
+                traced = pair.run("bodies.prepared:denoise_traced", request_of(model, row), plans)[0]
+                told = [
+                    f"{plan} {apart:.1e} ({graphs} graphs, {breaks} breaks)" for plan, apart, graphs, breaks in traced
+                ]
+                print(f"{name:22} {'  '.join(told)}", flush=True)
+                continue
             both = zip(test_rows.ours(model, row), test_rows.classic(folder, row), strict=True)
             differences = " ".join(f"{float((one - other).abs().max()):.1e}" for one, other in both)
             plans = (*PLANS, "cfg=2") if row.guidance > 1 else PLANS
@@ -46,4 +57,5 @@ def main(names: list[str]) -> None:
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
-    main(sys.argv[1:])
+    given = sys.argv[1:]
+    main([name for name in given if name != "--compiled"], is_compiled="--compiled" in given)

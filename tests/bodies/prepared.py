@@ -70,6 +70,19 @@ def denoise_compiled(rank: int, models: Sequence[Mapping[str, Any]], plans: Sequ
     return found
 
 
+def denoise_traced(rank: int, request: Mapping[str, Any], plans: Sequence[str]) -> list[tuple[str, float, int, int]]:
+    """Of each plan, compiled: how far it is from one process that is not, its graphs, and where they were broken."""
+    wanted, found = stages.denoise(dict(request)).tensor, []
+    model = {**request["model"], "compiled": True}
+    for plan in plans:
+        with counted_graphs() as made:
+            counters.clear()
+            got = stages.denoise({**request, "model": model, "plan": ParallelPlan.parse(plan)}).tensor
+            apart = float((got - wanted).abs().max() / wanted.abs().max())
+            found.append((plan, apart, len(made), sum(counters["graph_break"].values())))
+    return found
+
+
 def denoise_by_inductor(rank: int, model: Mapping[str, Any], plan: str, home: str) -> tuple[float, int, list[str]]:
     """How far two steps compiled for good, under a plan, are from one process that is not compiled; the graphs that
     this rank had to compile, and the folders for them."""

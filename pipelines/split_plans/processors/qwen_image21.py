@@ -54,10 +54,9 @@ class CausalProcessor:
             attention_mask = causal_mask(segments, length, hidden_states.device)
             if key_valid is not None:
                 attention_mask = attention_mask & key_valid[:, None, None, :]  # B 1 S S
-        if layer_cache is not None and cache_write_slice is not None:
-            layer_cache = WholePrefix(layer_cache, self.session, cache_write_slice.stop)
-            cache_write_slice = slice(None)
-        return self.plain(
+        is_filling = layer_cache is not None and cache_write_slice is not None
+        attend: Any = self._filling if is_filling else self.plain
+        return attend(
             attn,
             hidden_states,
             attention_mask=attention_mask,
@@ -66,6 +65,14 @@ class CausalProcessor:
             kv_cache_mode=kv_cache_mode,
             cache_write_slice=cache_write_slice,
         )
+
+    @torch.compiler.disable
+    def _filling(
+        self, attn: Any, hidden_states: Tensor, *, layer_cache: Any, cache_write_slice: slice, **others: Any
+    ) -> Tensor:
+        """Collective, and so in no graph of a compiled block: the cache gathers what it keeps."""
+        cache: Any = WholePrefix(layer_cache, self.session, cache_write_slice.stop)
+        return self.plain(attn, hidden_states, layer_cache=cache, cache_write_slice=slice(None), **others)
 
 
 def causal_mask(segments: list[Segment], length: int, device: torch.device) -> Tensor:
