@@ -334,8 +334,7 @@ def inspect_component(
     allowed: tuple[str, ...] = ()
     if kind == "model" and library == "diffusers" and is_torchao(_quantization(folder, name)):
         weights, allowed = put_together(weights), ("quantization_config",)
-    for file in weights:
-        check_unpacked(file)
+    check_unpacked(weights)
     num_tensors = sum(len(file.tensors) for file in weights)
     for config in sorted(file for file in files if file.endswith(".json") and _is_config(file)):
         limits = Limits(max_layers=num_tensors) if kind == "model" else Limits() if kind == "scheduler" else None

@@ -157,10 +157,14 @@ def test_many_weights_of_plain_fp8_take_no_time(tmp_path: Path) -> None:
 
 def test_a_folder_with_weights_that_mean_something_else_is_refused(tmp_path: Path) -> None:
     save_file({"a.weight": FP8}, tmp_path / "plain.safetensors")
-    check_unpacked(read_checkpoint(tmp_path / "plain.safetensors"))
+    plain = read_checkpoint(tmp_path / "plain.safetensors")
+    check_unpacked([plain])
     save_file({"a.weight": FP8, "a.weight_scale": ONE}, tmp_path / "scaled.safetensors")
     with pytest.raises(ValueError, match=r"is quantized \(a\.weight_scale\); such weights are read from a single file"):
-        check_unpacked(read_checkpoint(tmp_path / "scaled.safetensors"))
+        check_unpacked([read_checkpoint(tmp_path / "scaled.safetensors")])
+    save_file({"a.weight_scale": ONE}, tmp_path / "scale.safetensors")
+    with pytest.raises(ValueError, match=r"scale\.safetensors is quantized \(a\.weight_scale\)"):
+        check_unpacked([plain, read_checkpoint(tmp_path / "scale.safetensors")])
 
 
 def packed(weights: dict[str, Tensor], way: str) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

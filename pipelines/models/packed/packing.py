@@ -9,7 +9,7 @@ its numbers, and is not known here, is refused by its name: a cast would make a 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -80,16 +80,17 @@ def read_packing(file: TensorFile) -> dict[str, Packing]:
     return found
 
 
-def check_unpacked(file: TensorFile) -> None:
-    """Refuse a file of a model folder whose weights mean something else than their numbers.
+def check_unpacked(files: Sequence[TensorFile]) -> None:
+    """Refuse files of a component's folder whose weights mean something else than their numbers: a scale may lie in
+    another file than its weight.
 
     Raises `ValueError` naming the first tensor that says so.
     """
-    numbers = {entry.dtype for entry in file.tensors.values()}
-    if not numbers & {*FP8, "I8", "U8"}:
+    held = {name: (entry.dtype, file) for file in files for name, entry in file.tensors.items()}
+    if not {dtype for dtype, _ in held.values()} & {*FP8, "I8", "U8"}:
         return
-    for name, entry in file.tensors.items():
-        if entry.dtype == "I8" or FOREIGN.search(_last(name)):
+    for name, (dtype, file) in held.items():
+        if dtype == "I8" or FOREIGN.search(_last(name)):
             raise ValueError(
                 f"{file.path} is quantized ({printable(name[:100])}); such weights are read from a single file, as "
                 "FILE.safetensors@FOLDER: get those of this folder in bf16, fp16 or fp32"
