@@ -45,16 +45,34 @@ def start_exchange(
     return wait
 
 
+def exchange_into(
+    out: Tensor, packed: Tensor, *, sizes: Sequence[int], sizes_out: Sequence[int], group: Group, is_async: bool = False
+) -> dist.Work | None:
+    """Collective: send flat `packed`, `sizes_out[i]` elements to member i, and receive `sizes[i]` of it into `out`.
+
+    What a rank has for itself is copied. Gives back what to wait for, or None if it is done.
+    """
+    _count(group, packed.nbytes - sizes_out[group.index] * packed.element_size())
+    return dist.all_to_all_single(out, packed, sizes, sizes_out, group=group.process_group, async_op=is_async)
+
+
 def start_hop(send: Tensor, *, size_in: int, group: Group) -> Callable[[], Tensor]:
     """Collective: send flat `send` to the next member of the ring and receive `size_in` elements from the last one.
 
     Returns at once; the function it gives back waits for the received elements.
     """
-    _count(group, send.numel() * send.element_size())
-    staged = _staged(send, group)
-    received = staged.new_empty(size_in)
-    after, before = (group.ranks[(group.index + step) % group.size] for step in (1, -1))
-    requests = _exchange([(after, staged)], [(before, received)], group)
+    after, before = ((group.index + step) % group.size for step in (1, -1))
+    if group.packs:
+        sizes, sizes_out = [0] * group.size, [0] * group.size
+        sizes[before], sizes_out[after] = size_in, send.numel()
+        received = send.new_empty(size_in)
+        work = exchange_into(received, send, sizes=sizes, sizes_out=sizes_out, group=group, is_async=True)
+        requests = [] if work is None else [work]
+    else:
+        _count(group, send.numel() * send.element_size())
+        staged = _staged(send, group)
+        received = staged.new_empty(size_in)
+        requests = _exchange([(group.ranks[after], staged)], [(group.ranks[before], received)], group)
 
     def wait() -> Tensor:
         for request in requests:
@@ -69,16 +87,14 @@ def start_gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Callab
 
     Returns at once; the function it gives back waits.
     """
+    if group.packs and group.size * max(sizes) <= 2 * sum(sizes):
+        return _start_padded_gather(block, sizes=sizes, group=group)
     _count(group, block.numel() * block.element_size() * (group.size - 1))
     staged = _staged(block, group)
     gathered = staged.new_empty(sum(sizes))
     parts = gathered.split(list(sizes))
     parts[group.index].copy_(staged)
-    if backend(group) == "nccl":
-        work = dist.all_gather(list(parts), staged, group=group.process_group, async_op=True)
-        requests = [work] if work is not None else []
-    else:
-        requests = _trade(staged, parts, group)
+    requests = _trade(staged, parts, group)
 
     def wait() -> Tensor:
         for request in requests:
@@ -99,7 +115,9 @@ def gather_into(out: Tensor, block: Tensor, *, group: Group, is_async: bool) -> 
     Gives back what to wait for, or None if it is done.
     """
     _count(group, block.numel() * block.element_size() * (group.size - 1))
-    if backend(group) == "nccl":
+    if not out.numel():
+        return None
+    if group.packs:
         into = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # its name before torch 2.13
         return into(out, block, group=group.process_group, async_op=is_async)
     staged = _staged(block, group)
@@ -127,6 +145,22 @@ def highest(wish: int, process_group: dist.ProcessGroup) -> int:
     ballot = torch.tensor([wish], dtype=torch.uint8)
     dist.all_reduce(ballot, op=dist.ReduceOp.MAX, group=process_group)
     return int(ballot)
+
+
+def start_highest(values: Tensor, process_group: dist.ProcessGroup) -> Callable[[], Tensor]:
+    """Collective: of each int64 value on the CPU the highest of all members, over such a group; not counted.
+
+    Returns at once; the function it gives back waits.
+    """
+    found = values.clone()
+    work = dist.all_reduce(found, op=dist.ReduceOp.MAX, group=process_group, async_op=True)
+
+    def wait() -> Tensor:
+        if work is not None:
+            work.wait()
+        return found
+
+    return wait
 
 
 def set_up(process_groups: Sequence[dist.ProcessGroup]) -> None:
@@ -160,6 +194,24 @@ def _trade(block: Tensor, parts: Sequence[Tensor], group: Group) -> list[dist.Wo
         [(group.ranks[member], parts[member]) for member in others],
         group,
     )
+
+
+def _start_padded_gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Callable[[], Tensor]:
+    """Collective: `start_gather` in one buffer, with as much room for each as one needs."""
+    most = max(sizes)
+    buffer = block.new_empty(group.size * most)
+    slot = buffer[group.index * most :][:most]
+    slot[: block.numel()].copy_(block)
+    work = gather_into(buffer, slot, group=group, is_async=True)
+
+    def wait() -> Tensor:
+        if work is not None:
+            work.wait()
+        if min(sizes) == most:
+            return buffer
+        return torch.cat([part[:size] for part, size in zip(buffer.split(most), sizes, strict=True)])
+
+    return wait
 
 
 def _landing(tensor: Tensor, group: Group) -> Tensor:

@@ -7,6 +7,7 @@ each.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -40,6 +41,18 @@ class Group:
         self.index = index
         self.process_group = process_group  # None for a group of one, and for a mesh that is only planned
         self.count = Count()
+
+    @functools.cached_property
+    def packs(self) -> bool:
+        """Whether what travels goes in one buffer by one collective, for want of launches; gloo is quicker by pieces.
+
+        A group that is only planned does as one of GPUs.
+        """
+        if self.process_group is None:
+            return True
+        from torch.distributed import get_backend
+
+        return get_backend(self.process_group) != "gloo"
 
     @property
     def size(self) -> int:

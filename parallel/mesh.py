@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from .group import Axis, Count, Group
@@ -42,7 +42,9 @@ def is_in_rendezvous() -> bool:
     return bool(_waiting)
 
 
-_made: weakref.WeakKeyDictionary[Any, dict[tuple[int, ...], ProcessGroup]] = weakref.WeakKeyDictionary()
+Key = tuple[bool, tuple[int, ...]]
+"""Of a group: whether weights are gathered on it, and its ranks."""
+_made: weakref.WeakKeyDictionary[Any, dict[Key, ProcessGroup]] = weakref.WeakKeyDictionary()
 """The groups made so far, of each process group that holds all ranks; every rank has made the same ones."""
 _ballots: weakref.WeakKeyDictionary[Any, ProcessGroup] = weakref.WeakKeyDictionary()
 """What `ballot` has given, likewise."""
@@ -57,6 +59,8 @@ class Mesh:
     plan: ParallelPlan
     rank: int
     groups: Mapping[Axis, Group]
+    voters: ProcessGroup | None = None
+    """All its ranks, in a group on the CPU, of a mesh that `mesh_for` gave."""
 
     def __getitem__(self, axis: Axis) -> Group:
         return self.groups[axis]
@@ -102,7 +106,7 @@ def mesh_for(plan: ParallelPlan) -> Mesh:
         return make_mesh(plan)
     kept = _kept.setdefault(dist.group.WORLD, {})
     if plan not in kept:
-        kept[plan] = make_mesh(plan)
+        kept[plan] = replace(make_mesh(plan), voters=ballot())
     return kept[plan]
 
 
@@ -145,22 +149,27 @@ def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
     made = _made.setdefault(dist.group.WORLD, {})  # sharding again and again makes no more groups
     with rendezvous():
         for number in range(plan.num_ranks):  # torch asks every rank to make every group, in the same order
-            for numbers in members(plan, number).values():
-                key = tuple(ranks[each] for each in numbers)
-                if len(key) > 1 and key not in made:
-                    made[key] = cast("ProcessGroup", dist.new_group(list(key)))
+            for axis, numbers in members(plan, number).items():
+                key = _key(axis, ranks, numbers)
+                if len(numbers) > 1 and key not in made:
+                    made[key] = cast("ProcessGroup", dist.new_group(list(key[1])))
         if dist.get_rank() in ranks and dist.get_backend() == "nccl":
             from .collectives import set_up
 
-            set_up([group for key, group in made.items() if dist.get_rank() in key])
+            set_up([group for (_, key), group in made.items() if dist.get_rank() in key])
     if dist.get_rank() not in ranks:
         return None
     own = list(ranks).index(dist.get_rank())
     groups: dict[Axis, Group] = {}
     for axis, numbers in members(plan, own).items():
-        key = tuple(ranks[each] for each in numbers)
-        groups[axis] = Group(key, numbers.index(own), made.get(key))
+        key = _key(axis, ranks, numbers)
+        groups[axis] = Group(key[1], numbers.index(own), made.get(key))
     return Mesh(plan, own, groups)
+
+
+def _key(axis: Axis, ranks: Sequence[int], numbers: Sequence[int]) -> Key:
+    """Axes of the same ranks share a group, but weights have their own: a gather would wait behind an exchange."""
+    return axis == Axis.WEIGHTS, tuple(ranks[each] for each in numbers)
 
 
 def mesh_of(plan: ParallelPlan, device_mesh: DeviceMesh) -> Mesh:

@@ -125,14 +125,7 @@ def preloads(model: Model) -> list[str]:
     family = FAMILIES[model.family]
     blocks = f"diffusers:{family.pipelines[0]}"  # its module imports what the family's modular blocks do
     module = "by_blocks" if family.name in ROWS else family.name
-    return [
-        ".pipelines.stages",
-        f".pipelines.families.{module}",
-        ".pipelines.components.adapting",
-        "ftfy",
-        blocks,
-        *known,
-    ]
+    return [".pipelines.stages", f".pipelines.families.{module}", "ftfy", blocks, *known]
 
 
 def preloads_of(index: Mapping[str, Any]) -> list[str]:

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
+from ..parallel.mesh import mesh_for
 from ..parallel.plan import ParallelPlan
 from ..parallel.progress import SILENT, Progress
+from ..parallel.sharding.fingerprint import Comparison, fields_of
 from . import preview
 from .components.loading import torch_dtype
 from .components.shell import shells
-from .components.store import store
+from .components.store import ONE_RANK, store
 from .denoise_checks import check_denoise, check_family, check_guidance, check_seen, check_sound, check_text
 from .denoising import quiet  # noqa: F401 (quiet for what it silences)
 from .denoising.noise import generators, seeds_of
@@ -37,18 +39,14 @@ from .out_of_memory import told_by
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
 from .shape import check_fps, check_frames, check_num_frames, check_references, check_size, check_takes_image
 from .spreading.measured import finish, measured
-from .spreading.transformer import sharded_parts
 from .spreading.vae import split_over
-from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, Video, as_bytes
+from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, StepCache, Video, as_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 NOTHING: Mapping[str, Any] = {}
 """A request whose fields are all given by name."""
-
-ONE_RANK = ParallelPlan()
-"""The plan of a stage that one rank does, or this process."""
 
 
 def encode_text(
@@ -149,15 +147,14 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
     check_denoise(request)
     check_step_cache(request)
     seeds = seeds_of(request.seed, latents.batch)
-    is_changed = request.plan.num_ranks > 1 or request.step_cache != "none"  # by hooks on the transformers
     with (
         _stage(model, f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"),
-        _loaded(model, "denoise", progress, plan=request.plan, alone=is_changed) as parts,
+        _loaded(model, "denoise", progress, plan=request.plan, step_cache=request.step_cache) as parts,
     ):
         progress.phase("denoising")
         with (
             measured(request.plan, progress, device=model.device),
-            sharded_parts(parts, request.plan) as parts,
+            _compared(request) as compare,
             cached(parts, request),
         ):
             painted = family_module(model.family).denoise(
@@ -169,7 +166,7 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
                     distilled_guidance=request.distilled_guidance or card.distilled_guidance,
                 ),
                 generators=generators(seeds),
-                on_step=_reporting(model, progress),
+                on_step=_reporting(model, progress, compare),
             )
         tensor, sound = painted if isinstance(painted, tuple) else (painted, None)
         check_finite({"tensor": tensor, "sound": sound}, parts, model, what="the denoised latents")
@@ -253,14 +250,16 @@ def _stage(model: Model, doing: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _loaded(
-    model: Model, stage: Stage, progress: Progress, *, plan: ParallelPlan | None = None, alone: bool = False
+    model: Model, stage: Stage, progress: Progress, *, plan: ParallelPlan = ONE_RANK, step_cache: StepCache = "none"
 ) -> Iterator[dict[str, Any]]:
     """A stage's parts; no other thread of this process changes them meanwhile."""
-    folder = Path(model.folder)
-    with store().lent(model, FAMILIES[model.family].components[stage], progress, plan=plan, alone=alone) as parts:
+    folder, names = Path(model.folder), FAMILIES[model.family].components[stage]
+    with store().lent(model, names, progress, plan=plan, step_cache=step_cache) as parts:
         parts["model_index"] = read_index(folder)
         parts["config"] = functools.partial(read_config, folder)
-        parts["shells"] = shells(folder, parts["model_index"], parts, dtype=torch_dtype(model.dtype))
+        parts["shells"] = shells(
+            folder, parts["model_index"], parts, dtype=torch_dtype(model.dtype), fingerprint=model.fingerprint
+        )
         if stage == "denoise":
             parts["vae.config"] = read_config(folder, "vae")
         yield parts
@@ -314,8 +313,29 @@ def _on_device(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]
     }
 
 
-def _reporting(model: Model, progress: Progress) -> Callable[[int, int, Callable[[], Tensor]], None]:
+@contextlib.contextmanager
+def _compared(request: Denoise) -> Iterator[Callable[[], None]]:
+    """Collective: ValueError on every rank of the plan if they were asked for different things. What it gives begins
+    to compare, and is called while a first step runs."""
+    if request.plan.num_ranks == 1:
+        yield lambda: None
+        return
+    comparison = Comparison(functools.partial(_asked, request), mesh_for(request.plan))
+    yield comparison.begin
+    comparison.end()
+
+
+def _asked(request: Denoise) -> dict[str, Any]:
+    """What is alike on all ranks; each has a device, and on another machine a folder, of its own."""
+    own = ("device", "folder", "place")
+    return {**fields_of(request), "model": {k: v for k, v in fields_of(request.model).items() if k not in own}}
+
+
+def _reporting(
+    model: Model, progress: Progress, compare: Callable[[], None]
+) -> Callable[[int, int, Callable[[], Tensor]], None]:
     def on_step(done: int, total: int, current: Callable[[], Tensor]) -> None:
+        compare()
         finish(model.device)  # a step told is a step done, and a cancel waits for one step, not for all in the stream
         progress.step(done, total, lambda: preview.picture(current(), preview.matrix(model)))
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Dtype = Literal["fp32", "bf16", "fp16"]
-Quantization = Literal["none", "int8", "int4", "fp8"]
+Quantization = Literal["none", "int8", "int4", "fp8", "fp8_dynamic"]
 Scheduler = Literal["model", "euler", "heun", "unipc", "dpm++2m"]
 StepCache = Literal["none", "first_block", "mag", "taylorseer", "sea"]
 Depth = Literal["floats", "bytes"]
@@ -63,7 +63,7 @@ class Model:
     """Which weights to use and how, without the weights; the component store and ranks are keyed by it."""
 
     source: str
-    """A folder or `FILE.safetensors@BASE` with absolute paths, a hub id, or `builtin:NAME`."""
+    """A folder, `FILE.safetensors@BASE` or `FILE.gguf@BASE` with absolute paths, a hub id, or `builtin:NAME`."""
     folder: str
     """The folder of the files on this machine; of a single-file checkpoint, that of its base."""
     family: str

@@ -10,8 +10,8 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more threads than cores only wait
 
-ON_RANKS = """loaded masked modular placement pooled rank_work requests rows shared_pages split_vae spread step_cache
-stored_shares verified verify waiting"""
+ON_RANKS = """loaded masked modular placement pooled prepared rank_work requests rows shared_pages split_vae spread
+step_cache stored_shares verified verify waiting"""
 GROUPS = {
     "waits": [
         *(f"tests/parallel/test_pool_{name}.py" for name in ("faults", "host")),
@@ -35,6 +35,14 @@ what is made once in a process: the tables that read bobbin's pictures, and all 
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # what was imported stays: no collection of garbage goes through it
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu"):
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("needs a CUDA device: `pytest -m gpu` where there is one")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -20,7 +20,6 @@ CHAMBERS = {
     "nodes/graph/schema.py": "made by hand for editors, and read by no other module",
     "parallel/machine/topology.py": "reads one program's output",
     "pipelines/bobbin/training/latents.py": "what a data loader's processes run",
-    "pipelines/components/adapting.py": "changes a transformer by torchao and torch.compile, imported only then",
     "pipelines/components/shell.py": "asks loading, which asks skeleton",
     "ui/access/intake.py": "counts requests, whatever the server is",
     "ui/api/router.py": "the list of all routes",

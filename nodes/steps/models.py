@@ -21,7 +21,7 @@ def load_model(
         str,
         Socket(
             widget="model",
-            help="builtin:bobbin, a folder, FILE.safetensors@BASE, or a hub id fetched by `latentloom models pull`",
+            help="builtin:bobbin, a folder, FILE.safetensors@BASE (or .gguf), or a hub id by `latentloom models pull`",
         ),
     ] = "builtin:bobbin",
     *,
@@ -31,8 +31,11 @@ def load_model(
     ] = "auto",
     device: Annotated[str, Socket(help="auto, cpu, cuda, cuda:1 or mps", advanced=True)] = "auto",
     quantization: Annotated[
-        Literal["none", "int8", "int4", "fp8"],
-        Socket(help="Weights of the transformer; needs the extra latentloom[quant]", advanced=True),
+        Literal["none", "int8", "int4", "fp8", "fp8_dynamic"],
+        Socket(
+            help="Weights of transformer and text encoders, by latentloom[quant]; fp8_dynamic computes in fp8 too",
+            advanced=True,
+        ),
     ] = "none",
     compiled: Annotated[
         bool, Socket(help="torch.compile the transformer; the first step is slow", advanced=True)

@@ -3,9 +3,11 @@
 allgather: AllGather-KV: every rank gathers all keys and values and attends with its own queries, once.
 choice: Which attention kernel a rank uses: the fastest exact one of its architecture that was seen to work there.
 exchange: What ring and allgather share: each rank keeps its queries, and keys and values come to it.
+heads: Heads over the ranks of a ulysses group, and where each rank's tokens are among those of the group.
 kernels: The attention kernels: what one rank can attend with on its device, by name.
 local: Attention on one rank, and the traps around its kernels.
 mask: Masks that a model built from local lengths, made global.
+packed: One buffer each way: which row of it comes from where, reckoned once for each layout and shape.
 ring: Ring attention: keys and values go round, and each rank merges what it attends to, block by block.
 rows: Packing attention's tensors into rows of tokens, the form in which they travel.
 strategy: What an attention strategy is: three functions, and the values they speak of.

@@ -9,15 +9,17 @@ parallelism of Llama 3, Dubey et al., 2024, arXiv:2407.21783, section 3.3.2).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor
 
 from ..collectives import start_gather
-from ..group import Axis
+from ..group import Axis, Group
 from ..layout import Layout
 from ..mesh import Mesh
 from . import rows
 from .exchange import answers_traffic, authored, replicated_ranges, sharded_ranges, share_answers
+from .packed import gathering, num_padded
 from .strategy import Attend, Kernel, Shape, Traffic
 
 
@@ -43,19 +45,13 @@ def attend(
     if not q.shape[1]:
         return q
     group = mesh[Axis.EXCHANGE]
-    batch, kv_heads, _, width = k.shape
-    packed = rows.pack((k, v), sharded_ranges(layout, group.index))  # S B 2K D
-    row = batch * 2 * kv_heads * width
-    sizes = [layout.num_sharded(rank) * row for rank in range(group.size)]
-    gathered = start_gather(packed.flatten(), sizes=sizes, group=group)
+    start = _start_packed if group.packs else _start_pieces
+    arrived = start(k, v, layout=layout, group=group)
     mine = authored(layout, group.index)  # what needs no keys is done while they travel
     queries = rows.take(q, 2, mine.local)
     if mask is not None and mask.shape[2] > 1:
         mask = rows.take(mask, 2, mine.joint)
-    own = [rows.pack((k, v), [part]) for part in replicated_ranges(layout, group.index)]
-    arrived = gathered().view(-1, batch, 2 * kv_heads, width)
-    joint = rows.in_order(arrived, layout=layout, ranks=range(group.size), replicated=own)  # T B 2K D
-    keys, values = rows.unpack(joint, (kv_heads, kv_heads))
+    keys, values = rows.unpack(arrived(), (k.shape[1], k.shape[1]))
     whole = layout.merged(layout.num_ranks)
     out = inner(queries, keys, values, layout=whole, mesh=mesh, mask=mask, scale=scale, kernel=kernel)
     return share_answers(out, layout=layout, mesh=mesh)
@@ -66,5 +62,28 @@ def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Tr
     if not shape.heads:
         return Traffic()
     row = shape.batch * 2 * shape.kv_heads * shape.head_dim * shape.itemsize
-    gathered = Traffic(layout.num_sharded(group.index) * row * (group.size - 1), 1)
+    num_sent = num_padded(layout) if group.packs else layout.num_sharded(group.index)
+    gathered = Traffic(num_sent * row * (group.size - 1), 1)
     return gathered + answers_traffic(layout, mesh, shape=shape)
+
+
+def _start_packed(k: Tensor, v: Tensor, *, layout: Layout, group: Group) -> Callable[[], Tensor]:
+    """Collective: what is given back gives T B 2K D rows of the joint sequence."""
+    way = gathering(layout, group.index, k.device)
+    return partial(way.gather, [k.transpose(1, 2), v.transpose(1, 2)], group=group)
+
+
+def _start_pieces(k: Tensor, v: Tensor, *, layout: Layout, group: Group) -> Callable[[], Tensor]:
+    """Collective: the same, uneven parts as they are; what is given back waits."""
+    batch, kv_heads, _, width = k.shape
+    packed = rows.pack((k, v), sharded_ranges(layout, group.index))  # S B 2K D
+    row = batch * 2 * kv_heads * width
+    sizes = [layout.num_sharded(rank) * row for rank in range(group.size)]
+    gathered = start_gather(packed.flatten(), sizes=sizes, group=group)
+
+    def arrived() -> Tensor:
+        own = [rows.pack((k, v), [part]) for part in replicated_ranges(layout, group.index)]
+        others = gathered().view(-1, batch, 2 * kv_heads, width)
+        return rows.in_order(others, layout=layout, ranks=range(group.size), replicated=own)
+
+    return arrived

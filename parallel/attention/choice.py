@@ -135,9 +135,9 @@ def prefer(device: torch.device) -> None:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     kinds = ("CUDNN_ATTENTION", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
-    before = _masked_answers(device)
-    _order.enter_context(sdpa_kernel([getattr(SDPBackend, kind) for kind in kinds], set_priority=True))
     try:  # torch would give it masks too, and rows in which all is masked
+        before = _masked_answers(device)
+        _order.enter_context(sdpa_kernel([getattr(SDPBackend, kind) for kind in kinds], set_priority=True))
         is_same = torch.allclose(_masked_answers(device), before, atol=KERNELS["cudnn"].error, equal_nan=True)
         reason = "" if is_same else "its masked answers differ from those of torch's other kernels"
     except RuntimeError as error:
@@ -183,6 +183,8 @@ def _try(kernel: Kernel, device: torch.device, dtype: torch.dtype) -> None:
     some = torch.arange(k.shape[2], device=device)[None, None, None] < 60  # 1 1 1 T
     for mask, num_keys in ((None, 4), (some, 4), (None, 2)):  # as many key heads, or fewer
         keys, values = k[:, :num_keys], v[:, :num_keys]
+        if not kernel.fits(q, keys, values):
+            raise RuntimeError("torch does not let it attend here")
         wanted, lse = _plain(q, keys, values, mask)
         out = attend_plain(q, keys, values, mask=mask, scale=None, kernel=kernel)
         _compare("answers", out, wanted, kernel.error)

@@ -8,6 +8,7 @@ end up with the same bits.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -17,6 +18,7 @@ from ..group import Axis
 from ..layout import Layout, Range, Stream, shares_of
 from ..mesh import Mesh
 from . import rows
+from .packed import gathering, num_padded
 from .strategy import Shape, Traffic
 
 
@@ -28,6 +30,7 @@ class Authored:
     joint: tuple[Range, ...]
 
 
+@functools.lru_cache(maxsize=64)
 def authored(layout: Layout, rank: int) -> Authored:
     """All of a rank's sharded tokens, and its part of each replicated stream."""
     local, joint = [], []
@@ -42,12 +45,14 @@ def authored(layout: Layout, rank: int) -> Authored:
     return Authored(tuple(local), tuple(joint))
 
 
-def sharded_ranges(layout: Layout, rank: int) -> list[Range]:
+@functools.lru_cache(maxsize=64)
+def sharded_ranges(layout: Layout, rank: int) -> tuple[Range, ...]:
     """Where a rank's sharded tokens are in its own sequence."""
     return _of_kind(layout, rank, sharded=True)
 
 
-def replicated_ranges(layout: Layout, rank: int) -> list[Range]:
+@functools.lru_cache(maxsize=64)
+def replicated_ranges(layout: Layout, rank: int) -> tuple[Range, ...]:
     return _of_kind(layout, rank, sharded=False)
 
 
@@ -56,6 +61,9 @@ def share_answers(out: Tensor, *, layout: Layout, mesh: Mesh) -> Tensor:
     group = mesh[Axis.EXCHANGE]
     if not layout.num_replicated:
         return out
+    if group.packs:
+        way = gathering(answers_of(layout, group.index), group.index, out.device)
+        return way.gather([out.transpose(1, 2)], group=group).permute(1, 2, 0, 3)
     pieces, replicated, start = [], [], 0
     for stream, (first, last) in zip(layout.streams, authored(layout, group.index).local, strict=True):
         piece = out[:, :, start : start + last - first]
@@ -84,7 +92,9 @@ def answers_traffic(layout: Layout, mesh: Mesh, *, shape: Shape) -> Traffic:
     if not layout.num_replicated or not shape.heads:
         return Traffic()
     row = shape.batch * shape.heads * shape.head_dim * shape.itemsize
-    return Traffic(_divided(layout).num_held(group.index) * row * (group.size - 1), 1)
+    divided = _divided(layout)
+    num_sent = num_padded(divided) if group.packs else divided.num_held(group.index)
+    return Traffic(num_sent * row * (group.size - 1), 1)
 
 
 def _divided(layout: Layout) -> Layout:
@@ -94,9 +104,17 @@ def _divided(layout: Layout) -> Layout:
     return Layout(tuple(Stream(s.name, s.length, shares_of(s.length, count)) for s in streams), count)
 
 
-def _of_kind(layout: Layout, rank: int, *, sharded: bool) -> list[Range]:
-    return [
-        part
-        for part, stream in zip(layout.local_ranges(rank), layout.streams, strict=True)
-        if stream.is_sharded == sharded
-    ]
+@functools.lru_cache(maxsize=64)
+def answers_of(layout: Layout, rank: int) -> Layout:
+    """The same streams seen from one rank's answers: replicated ones are divided, and of sharded ones all is here."""
+    count, divided = layout.num_ranks, iter(_divided(layout).streams)
+    streams = (
+        Stream(stream.name, stream.shares[rank], None) if stream.shares is not None else next(divided)
+        for stream in layout.streams
+    )
+    return Layout(tuple(streams), count)
+
+
+def _of_kind(layout: Layout, rank: int, *, sharded: bool) -> tuple[Range, ...]:
+    parts = zip(layout.local_ranges(rank), layout.streams, strict=True)
+    return tuple(part for part, stream in parts if stream.is_sharded == sharded)

@@ -123,7 +123,7 @@ KERNELS = {
     for kernel in (
         Kernel("cpu_flash", _sdpa, _cpu_flash_lse),
         Kernel("sdpa", _sdpa, _sdpa_lse),
-        Kernel("cudnn", _cudnn, _cudnn_lse),
+        Kernel("cudnn", _cudnn, _cudnn_lse, fits=_fits_cudnn),
         Kernel("flash3", _sdpa, _sdpa_lse, package="flash_attn_interface", stand_in="FA3"),
         Kernel("flash4", _sdpa, _sdpa_lse, package="flash_attn.cute", stand_in="FA4"),
         Kernel("flash_attn", _flash_attn, _flash_attn_lse, package="flash_attn"),

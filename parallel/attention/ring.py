@@ -8,6 +8,7 @@ block travels while the present one is attended to, and no rank ever holds more 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from ..collectives import start_hop
 from ..group import Axis
-from ..layout import Layout
+from ..layout import Layout, Range
 from ..mesh import Mesh
 from . import rows
 from .exchange import answers_traffic, authored, sharded_ranges, share_answers
@@ -23,6 +24,7 @@ from .local import additive, attend_with_lse
 from .strategy import Attend, Kernel, Shape, Traffic
 
 LOW = -1e3  # added to a number this low the log-sum-exp of a block has too few digits left to merge by
+NOTHING = -1e30  # the log-sum-exp of no keys: it weighs nothing, and unlike -inf can be subtracted from itself
 ABSORBING = -1e9  # nothing is left of a score
 
 
@@ -51,29 +53,30 @@ def attend(
     batch, kv_heads, _, width = k.shape
     mine = authored(layout, group.index)
     queries = rows.take(q, 2, mine.local)
+    num_queries = queries.shape[2]
     if mask is not None:
         queries, mask = _settled(queries, rows.take(mask, 2, mine.joint) if mask.shape[2] > 1 else mask)
-    block = rows.pack((k, v), sharded_ranges(layout, group.index))  # S B 2K D
+    queries, mask = _folded(queries, mask, kv_heads)
+    packed = torch.cat([x.permute(2, 0, 1, 3) for x in (k, v)], 2)
+    block = rows.take(packed, 0, sharded_ranges(layout, group.index))  # S B 2K D
+    keys, values = k, v  # at first my own sequence, in which replicated streams are whole
     row = batch * 2 * kv_heads * width
     merged: tuple[Tensor, Tensor] | None = None
-    for step in range(group.size):
-        source = (group.index - step) % group.size
-        coming = None
-        if step < group.size - 1:
-            size = layout.num_sharded((source - 1) % group.size) * row
-            coming = start_hop(block.flatten(), size_in=size, group=group)
-        if step == 0:  # my own sequence, in which replicated streams are whole
-            keys, values, columns = k, v, layout.positions(source)
-        else:
-            keys, values = rows.unpack(block, (kv_heads, kv_heads))
-            columns = layout.positions(source, replicated=False)
-        bias = rows.take(mask, 3, columns) if mask is not None and mask.shape[3] > 1 else mask
-        part = attend_with_lse(queries, keys, values, mask=bias, scale=scale, kernel=kernel)
-        merged = part if merged is None else merge(merged, part)
+    sources = sources_of(layout, group.index)
+    for (_, columns), (num_next, _) in zip(sources, (*sources[1:], (None, ())), strict=True):
+        coming = None if num_next is None else start_hop(block.reshape(-1), size_in=num_next * row, group=group)
+        if merged is None or keys.shape[2]:
+            bias = rows.take(mask, 3, columns) if mask is not None and mask.shape[3] > 1 else mask
+            part = attend_to_block(queries, keys, values, mask=bias, scale=scale, kernel=kernel)
+            merged = part if merged is None else merge(merged, part)
         if coming is not None:
             block = coming().view(-1, batch, 2 * kv_heads, width)
+            keys, values = block.permute(1, 2, 0, 3).split(kv_heads, 1)  # B K S D
     assert merged is not None
-    return share_answers(merged[0].to(q.dtype), layout=layout, mesh=mesh)
+    out = merged[0].to(q.dtype)
+    if q.shape[1] != kv_heads:
+        out = out.unflatten(2, (q.shape[1] // kv_heads, num_queries)).flatten(1, 2)
+    return share_answers(out, layout=layout, mesh=mesh)
 
 
 def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Traffic]) -> Traffic:
@@ -81,17 +84,47 @@ def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Tr
     if not shape.heads:
         return Traffic()
     row = shape.batch * 2 * shape.kv_heads * shape.head_dim * shape.itemsize
-    sent = [layout.num_sharded((group.index - step) % group.size) for step in range(group.size - 1)]
+    sent = [num_sharded for num_sharded, _ in sources_of(layout, group.index)[:-1]]
     return Traffic(sum(sent) * row, len(sent)) + answers_traffic(layout, mesh, shape=shape)
 
 
+@functools.lru_cache(maxsize=64)
+def sources_of(layout: Layout, rank: int) -> tuple[tuple[int, tuple[Range, ...]], ...]:
+    """Whose blocks a rank attends to, in order: their sharded tokens, and where in the joint sequence they are.
+
+    The first is its own, with which the replicated streams are attended to.
+    """
+    sources = [(rank - step) % layout.num_ranks for step in range(layout.num_ranks)]
+    return tuple(
+        (layout.num_sharded(source), tuple(layout.positions(source, replicated=source == rank))) for source in sources
+    )
+
+
+def attend_to_block(
+    q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, kernel: Kernel
+) -> tuple[Tensor, Tensor]:
+    """fp32 B H S D, and fp32 B H S log-sum-exp that is finite in rows that attend to nothing too."""
+    out, lse = attend_with_lse(q, k, v, mask=mask, scale=scale, kernel=kernel)
+    return out, lse if mask is None and k.shape[2] else lse.clamp(min=NOTHING)
+
+
 def merge(one: tuple[Tensor, Tensor], two: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """The attention to both of two sets of keys, from the attention to each: (B H S D, B H S log-sum-exp)."""
+    """The attention to both of two sets of keys, from the attention to each, of which the first is written over."""
     (out, lse), (other, other_lse) = one, two
-    both = torch.logaddexp(lse, other_lse)
-    some = both.masked_fill(both == -torch.inf, 0.0)  # attending to nothing twice is 0, not -inf minus -inf
-    out = out * torch.exp(lse - some)[..., None]
-    return out.addcmul_(other, torch.exp(other_lse - some)[..., None]), both
+    share = torch.sigmoid(other_lse - lse)
+    return out.lerp_(other, share[..., None]), torch.logaddexp(lse, other_lse)
+
+
+def _folded(q: Tensor, mask: Tensor | None, num_keys: int) -> tuple[Tensor, Tensor | None]:
+    """Queries with as many heads as the keys: those of a group one after the other, so that no key is repeated."""
+    tokens, group = q.shape[2], q.shape[1] // num_keys
+    if group == 1:
+        return q, mask
+    if mask is not None and mask.shape[1] > 1:
+        mask = mask.expand(-1, -1, tokens, -1).unflatten(1, (num_keys, group)).flatten(2, 3)
+    elif mask is not None and mask.shape[2] > 1:
+        mask = mask.repeat(1, 1, group, 1)
+    return q.unflatten(1, (num_keys, group)).flatten(2, 3), mask
 
 
 def _settled(q: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -105,6 +138,6 @@ def _settled(q: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     mask = additive(mask, q.dtype)
     best = mask.amax(-1, keepdim=True)  # B H S 1
     low = (best <= LOW) & (best > -torch.inf)
-    if not low.any():
+    if low.is_cpu and not low.any():  # a GPU would have to be waited for
         return q, mask
     return q.masked_fill(low & (best <= ABSORBING), 0.0), torch.where(low, mask - best, mask)

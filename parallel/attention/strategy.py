@@ -54,6 +54,8 @@ class Kernel:
     """What has to be installed for it."""
     stand_in: str = ""
     """What torch calls the kernel that stands in for its own flash kernel, once torch is told to."""
+    fits: Callable[[Tensor, Tensor, Tensor], bool] = lambda q, k, v: True
+    """Whether it takes these q, k and v, of the usual widths and types, at all."""
     error: float = 0.02
     """The most that half precision may differ from plain attention to values of variance 1."""
 

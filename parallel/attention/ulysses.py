@@ -10,55 +10,17 @@ along. Around ring or allgather it is USP (Fang and Zhao, 2024, arXiv:2405.07719
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from torch import Tensor
 
 from ..collectives import start_exchange
 from ..group import Axis
-from ..layout import Layout, Range, shares_of
+from ..layout import Layout
 from ..mesh import Mesh
 from . import rows
+from .heads import Heads, among, heads_of, members
+from .packed import trade
 from .strategy import Attend, Kernel, Shape, Traffic
-
-
-@dataclass(frozen=True)
-class Heads:
-    """The heads of one rank: of the queries, and those of the keys that they look at."""
-
-    queries: Range
-    keys: Range
-    group: int  # query heads to a key head
-
-    @property
-    def num_queries(self) -> int:
-        return self.queries[1] - self.queries[0]
-
-    @property
-    def num_keys(self) -> int:
-        return self.keys[1] - self.keys[0]
-
-    @property
-    def num_packed(self) -> int:
-        return self.num_queries + 2 * self.num_keys
-
-    def spread(self, k: Tensor) -> Tensor:
-        """Key heads for a kernel: as they are if whole groups look at each, else one for each query head."""
-        if self.num_queries == self.num_keys * self.group or not self.num_queries:
-            return k
-        first = self.keys[0]
-        return k[:, [head // self.group - first for head in range(*self.queries)]]
-
-
-def heads_of(num_queries: int, num_keys: int, count: int) -> tuple[Heads, ...]:
-    """Query heads over `count` ranks as even as can be; a rank without heads idles."""
-    group, start, found = num_queries // num_keys, 0, []
-    for size in shares_of(num_queries, count):
-        end = start + size
-        keys = (start // group, -(-end // group)) if size else (0, 0)
-        found.append(Heads((start, end), keys, group))
-        start = end
-    return tuple(found)
 
 
 def check(layout: Layout, mesh: Mesh) -> None:
@@ -80,20 +42,29 @@ def attend(
 ) -> Tensor:
     """Collective: two exchanges within the ulysses group, and those of `inner` between them."""
     check(layout, mesh)
-    heads = heads_of(q.shape[1], k.shape[1], mesh[Axis.ULYSSES].size)
-    mine = heads[mesh[Axis.ULYSSES].index]
-    qh, kh, vh = _to_heads(q, k, v, heads=heads, layout=layout, mesh=mesh)  # B h G D
+    group = mesh[Axis.ULYSSES]
+    batch, num_queries, _, width = q.shape
+    heads = heads_of(num_queries, k.shape[1], group.size)
+    mine, packed = heads[group.index], None
+    if group.packs:
+        packed = trade(layout, members(mesh), group.index, (batch, num_queries, k.shape[1], width), q.device)
+        qh, kh, vh = packed.to_heads(q, k, v, group=group)  # B h G D
+    else:
+        qh, kh, vh = _to_heads(q, k, v, heads=heads, layout=layout, mesh=mesh)
     out = inner(
         qh,
-        mine.spread(kh),
-        mine.spread(vh),
-        layout=layout.merged(len(heads)),
+        kh,
+        vh,
+        layout=packed.within if packed else layout.merged(group.size),
         mesh=mesh,
         mask=mask[:, slice(*mine.queries)] if mask is not None and mask.shape[1] > 1 else mask,
         scale=scale,
         kernel=kernel,
     )
-    return _to_tokens(out, heads=heads, layout=layout, mesh=mesh)  # B H S D
+    del qh, kh, vh  # as large as what is received next
+    if packed:
+        return packed.to_tokens(out, group=group)  # B H S D
+    return _to_tokens(out, heads=heads, layout=layout, mesh=mesh)
 
 
 def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Traffic]) -> Traffic:
@@ -101,50 +72,42 @@ def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Tr
     group = mesh[Axis.ULYSSES]
     heads = heads_of(shape.heads, shape.kv_heads, group.size)
     mine = heads[group.index]
-    ranks = _members(mesh)
+    ranks = members(mesh)
     others = [i for i in range(group.size) if i != group.index]
     head_bytes = shape.batch * shape.head_dim * shape.itemsize
     sent_in = layout.num_sharded(ranks[group.index]) * sum(heads[i].num_packed for i in others)
     sent_out = sum(layout.num_held(ranks[i]) for i in others) * mine.num_queries
-    spread = mine.num_queries == mine.num_keys * mine.group
     within = Shape(
         batch=shape.batch,
         heads=mine.num_queries,
-        kv_heads=mine.num_keys if spread else mine.num_queries,
+        kv_heads=len(mine.looked_at),
         head_dim=shape.head_dim,
         itemsize=shape.itemsize,
     )
     return Traffic((sent_in + sent_out) * head_bytes, 2) + inner(layout.merged(group.size), mesh, shape=within)
 
 
-def _members(mesh: Mesh) -> range:
-    """The ranks of my ulysses group, as the layout numbers them."""
-    size = mesh[Axis.ULYSSES].size
-    first = mesh[Axis.SEQUENCE].index // size * size
-    return range(first, first + size)
-
-
 def _to_heads(
     q: Tensor, k: Tensor, v: Tensor, *, heads: tuple[Heads, ...], layout: Layout, mesh: Mesh
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """B H S D blocks with all heads -> B h G D with mine, G in the order of the joint sequence."""
-    group, ranks = mesh[Axis.ULYSSES], _members(mesh)
+    """B H S D blocks with all heads -> B h G D with mine, G in the order of the joint sequence; by pieces."""
+    group, ranks = mesh[Axis.ULYSSES], members(mesh)
     batch, _, _, width = q.shape
     mine, rank = heads[group.index], ranks[group.index]
-    local, among = layout.local_ranges(rank), _among(layout, ranks)
+    local, held = layout.local_ranges(rank), among(layout, ranks)
     joint = q.new_empty(layout.merged(group.size).num_held(ranks[0] // group.size), batch, mine.num_packed, width)
     sharded = [i for i, stream in enumerate(layout.streams) if stream.is_sharded]
     sends = [
         [rows.pack(_of_heads(q, k, v, each), [local[i]]) for i in sharded] if member != group.index else []
         for member, each in enumerate(heads)
     ]
-    receives = [[joint[slice(*places[i])] for i in sharded] for places in among]
+    receives = [[joint[slice(*places[i])] for i in sharded] for places in held]
     wait = start_exchange(sends, receives, group=group)
-    for part, target in zip(local, among[group.index], strict=True):  # while the others' travel
+    for part, target in zip(local, held[group.index], strict=True):  # while the others' travel
         rows.pack(_of_heads(q, k, v, mine), [part], out=joint[slice(*target)])
     wait()
     qh, kh, vh = rows.unpack(joint, (mine.num_queries, mine.num_keys, mine.num_keys))
-    return qh, kh, vh
+    return (qh, kh[:, mine.looked_at], vh[:, mine.looked_at]) if mine.is_spread else (qh, kh, vh)
 
 
 def _of_heads(q: Tensor, k: Tensor, v: Tensor, heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
@@ -152,15 +115,15 @@ def _of_heads(q: Tensor, k: Tensor, v: Tensor, heads: Heads) -> tuple[Tensor, Te
 
 
 def _to_tokens(out: Tensor, *, heads: tuple[Heads, ...], layout: Layout, mesh: Mesh) -> Tensor:
-    """B h G D with my heads -> B H S D blocks with all."""
-    group, ranks = mesh[Axis.ULYSSES], _members(mesh)
+    """B h G D with my heads -> B H S D blocks with all; by pieces."""
+    group, ranks = mesh[Axis.ULYSSES], members(mesh)
     batch, _, _, width = out.shape
     rank = ranks[group.index]
-    local, among = layout.local_ranges(rank), _among(layout, ranks)
+    local, held = layout.local_ranges(rank), among(layout, ranks)
     tokens = out.permute(2, 0, 1, 3)  # G B h D, which a kernel's answer to one batch item is without a copy
     sends = [
         [tokens[slice(*part)].contiguous() for part in places] if member != group.index else []
-        for member, places in enumerate(among)
+        for member, places in enumerate(held)
     ]
     count = layout.num_held(rank)
     blocks = [
@@ -170,20 +133,10 @@ def _to_tokens(out: Tensor, *, heads: tuple[Heads, ...], layout: Layout, mesh: M
     receives = [[block[slice(*part)] for part in local] for block in blocks]
     wait = start_exchange(sends, receives, group=group)
     joined = out.new_empty(batch, count, heads[-1].queries[1], width)
-    for part, target in zip(among[group.index], local, strict=True):
+    for part, target in zip(held[group.index], local, strict=True):
         joined[:, slice(*target), slice(*heads[group.index].queries)] = out[:, :, slice(*part)].transpose(1, 2)
     wait()
     for member, (each, block) in enumerate(zip(heads, blocks, strict=True)):
         if member != group.index:
             joined[:, :, slice(*each.queries)] = block.transpose(0, 1)
     return joined.transpose(1, 2)
-
-
-def _among(layout: Layout, ranks: range) -> list[list[Range]]:
-    """Where each member's tokens are among those of the group, stream by stream."""
-    within = layout.merged(len(ranks)).local_ranges(ranks[0] // len(ranks))
-    shifts = [begin - stream.held(ranks[0])[0] for stream, (begin, _) in zip(layout.streams, within, strict=True)]
-    return [
-        [(shift + first, shift + last) for shift, (first, last) in zip(shifts, held, strict=True)]
-        for held in ([stream.held(rank) for stream in layout.streams] for rank in ranks)
-    ]

@@ -1,19 +1,22 @@
-"""Are all ranks given the same inputs? Asked on the first call: other noise on one rank is silent wrong output.
+"""Are all ranks given the same inputs? Asked on the first call, and of each job: other noise on one rank is silent
+wrong output.
 
 One number for each argument is compared, not the tensors.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..collectives import add, gather
+from ..collectives import add, gather, start_highest
 from ..group import Group
+from ..mesh import Mesh
 
 PLACES = 64  # more arguments than any transformer takes
 
@@ -29,7 +32,7 @@ def check_same(given: Mapping[str, Any], group: Group, *, title: str, around: Gr
     names = sorted(given)[: PLACES - 1]
     marks = [_mark(names), *(_mark(given[name]) for name in names)]
     own = torch.tensor(marks + [0] * (PLACES - len(marks)), dtype=torch.int64)
-    own = own.to(next((x.device for x in _tensors(given) if x.device.type != "cpu"), own.device))  # where NCCL can
+    own = own.to(next((x.device for x in tensors_in(given) if x.device.type != "cpu"), own.device))  # where NCCL can
     everyone = gather(own, sizes=[PLACES] * group.size, group=group).view(group.size, PLACES)
     differs = (everyone != everyone[0]).any(0).tolist()
     wrong = [name for name, is_different in zip(names, differs[1:], strict=False) if is_different]
@@ -47,6 +50,34 @@ def check_same(given: Mapping[str, Any], group: Group, *, title: str, around: Gr
         raise ValueError(f"{title}: ranks of another branch of guidance were given different inputs; see their errors")
 
 
+class Comparison:
+    """Whether all ranks of a mesh are asked for the same: begun beside their work, and ended before any result of it
+    leaves. All of them call both alike."""
+
+    def __init__(self, asked: Callable[[], Mapping[str, Any]], mesh: Mesh) -> None:
+        assert mesh.voters is not None, f"the mesh of plan {mesh.plan} is of `mesh_for`"
+        self._asked, self._voters = asked, mesh.voters
+        self._names: list[str] = []
+        self._wait: Callable[[], Tensor] | None = None
+
+    def begin(self) -> None:
+        """Collective, on the CPU; returns at once. A second call does nothing."""
+        if self._wait is None:
+            asked = self._asked()
+            self._names = sorted(asked)
+            marks = torch.tensor([_mark(asked[name]) for name in self._names], dtype=torch.int64)
+            self._wait = start_highest(torch.stack([marks, -marks]), self._voters)
+
+    def end(self) -> None:
+        """Collective: raise ValueError on every rank, naming what differs."""
+        self.begin()
+        assert self._wait is not None, "it has begun"
+        highest, lowest = self._wait()
+        wrong = [name for name, is_same in zip(self._names, (highest == -lowest).tolist(), strict=True) if not is_same]
+        if wrong:
+            raise ValueError(f"the ranks were asked for different {', '.join(wrong)}; give every rank the same request")
+
+
 def _mark(value: Any) -> int:
     """A number for a value: its bytes, shapes and dtypes, or how it prints."""
     if isinstance(value, Tensor):
@@ -54,6 +85,8 @@ def _mark(value: Any) -> int:
         flat = value.detach().cpu().flatten().clone(memory_format=torch.contiguous_format)
         raw = flat.view(torch.uint8).numpy()
         return zlib.crc32(raw.data, described)
+    if dataclasses.is_dataclass(value):
+        value = fields_of(value)
     if isinstance(value, Mapping):
         return _mark([item for key in sorted(value) for item in (key, value[key])])
     if isinstance(value, (tuple, list)):
@@ -64,9 +97,15 @@ def _mark(value: Any) -> int:
     return zlib.crc32(repr(value).encode()) if isinstance(value, (str, int, float, type(None))) else 0
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def fields_of(value: Any) -> dict[str, Any]:
+    """Of a dataclass, as they are."""
+    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Those of nested tuples, lists and dicts, in order."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (Mapping, tuple, list)):
         for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _tensors(item)
+            yield from tensors_in(item)

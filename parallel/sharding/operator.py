@@ -1,13 +1,13 @@
 """Sharded attention as one opaque operator, so that `torch.compile` takes a block in one graph.
 
-Collectives have no place in a traced graph: lengths, groups and counts live in the session, which the operator finds
-by number.
+Collectives have no place in a traced graph: lengths, groups and counts live in the session. No graph names one, so
+that transformers of a class, plans and runs share graphs: the operator asks the session whose forward runs in its
+thread.
 """
 
 from __future__ import annotations
 
-import itertools
-import weakref
+import threading
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,31 +16,36 @@ from torch import Tensor
 if TYPE_CHECKING:
     from .session import Session
 
-_sessions: weakref.WeakValueDictionary[int, Session] = weakref.WeakValueDictionary()
+
+class _AtWork(threading.local):
+    """The sessions whose forwards run in a thread, the innermost last."""
+
+    def __init__(self) -> None:
+        self.sessions: list[Session] = []
 
 
-def register(session: Session) -> int:
-    """A number by which the operator finds the session until `release`.
-
-    The lowest free one: a graph holds it, so that a transformer sharded anew finds its graph again.
-    """
-    number = next(number for number in itertools.count() if number not in _sessions)
-    _sessions[number] = session
-    return number
+_at_work = _AtWork()
 
 
-def release(session: Session) -> None:
-    """Free the session's number."""
-    if _sessions.get(session.key) is session:
-        del _sessions[session.key]
+def enter(session: Session) -> None:
+    """From now on the operator asks this session, in this thread."""
+    _at_work.sessions.append(session)
 
 
-@torch.library.custom_op("latentloom::attend", mutates_args=())
+def leave(session: Session) -> None:
+    """It does so no more; what was entered within and never left, as an interrupt may have it, goes too."""
+    if session in _at_work.sessions:
+        del _at_work.sessions[_at_work.sessions.index(session) :]
+
+
+# No CUDA graph may hold it: replayed, its Python would not run.
+@torch.library.custom_op("latentloom::attend", mutates_args=(), tags=(torch.Tag.cudagraph_unsafe,))
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None, causal: bool, session: int, kind: int
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None, causal: bool, kind: int
 ) -> Tensor:
     """Collective: `Session.attend`; B H S D in, B H S D out, laid out as B S H D."""
-    found = _sessions[session]
+    assert _at_work.sessions, "a graph of a sharded block runs in a forward of its transformer"
+    found = _at_work.sessions[-1]
     found.num_calls += 1
     out = found.attend(q, k, v, mask=mask, scale=scale, causal=causal, kind=kind).transpose(1, 2)  # B S H D
     # A graph was promised this layout, and an operator may not give back one of its inputs.
@@ -51,7 +56,7 @@ def attend(
 
 @attend.register_fake
 def _promised(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None, causal: bool, session: int, kind: int
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float | None, causal: bool, kind: int
 ) -> Tensor:
     batch, heads, tokens, _ = q.shape
     return q.new_empty(batch, tokens, heads, v.shape[3]).transpose(1, 2)

@@ -51,7 +51,6 @@ class Session(TorchFunctionMode):
         self.unshown = split.unshown()
         self.kernel = kernel
         self.kinds = self._kinds()
-        self.key = operator.register(self)
         self._attend = compose(mesh.plan)
         self.is_agreed = mesh[Axis.SEQUENCE].size == 1
         self.is_cached = False  # a step cache may leave out every block
@@ -79,12 +78,14 @@ class Session(TorchFunctionMode):
         """See the attention calls of this thread from now on."""
         self.leave()  # Ctrl-C ends a forward without its always-called hooks
         self.__enter__()
+        operator.enter(self)
         self.is_entered = True
 
     def leave(self) -> None:
         """See them no more; nothing happens if a forward failed before it was entered."""
         if self.is_entered:
             self.is_entered = False
+            operator.leave(self)
             _take_off(self)
 
     @property
@@ -114,6 +115,10 @@ class Session(TorchFunctionMode):
                     "something larger"
                 )
             self.streams[name] = Stream(name, length, shares, unit)
+
+    def lengths(self) -> tuple[Stream, ...]:
+        """The streams met so far in this forward, the same on all ranks."""
+        return tuple(self.streams.values())
 
     def layout(self, names: tuple[str, ...]) -> Layout:
         """The layout of these streams, which must have been met in this forward."""
@@ -186,7 +191,7 @@ class Session(TorchFunctionMode):
             raise ValueError(f"{self.title}: an attention call is causal and masked as well; torch takes one of both")
         kind, self.calls = self.calls[0], self.calls[1:] or self.calls
         if torch.compiler.is_compiling():  # the operator counts the call when it runs
-            return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, is_causal, self.key, kind)
+            return torch.ops.latentloom.attend(query, key, value, attn_mask, scale, is_causal, kind)
         self.num_calls += 1
         return self.attend(query, key, value, mask=attn_mask, scale=scale, causal=is_causal, kind=kind)
 

@@ -7,16 +7,15 @@ changed. The *handle* that `shard` gives is the way back.
 from __future__ import annotations
 
 import weakref
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import nn
 
+from ..attention import packed
 from ..group import Axis
 from ..mesh import Mesh
 from ..plan import ParallelPlan
-from . import operator
-from .compiled import Forwards, check_uncompiled
+from .compiled import Forwards, check_options, check_uncompiled, divert
 from .hooks import Remove, install, modules_at, modules_ending
 from .session import Session
 from .split_plan import SplitPlan
@@ -48,13 +47,29 @@ class Handle:
     def compile(self, **options: Any) -> None:
         """Compile the forward of every block by `torch.compile`, each in one graph unless told `fullgraph=False`.
 
-        The first two picture sizes take longer; from the second on lengths are dynamic. `remove()` undoes it.
+        The first two picture sizes take longer; from the second on lengths are dynamic. `remove()` undoes it. Raises
+        ValueError for modes that capture CUDA graphs.
         """
         if self._forwards is None:
             raise ValueError(
                 f"plan {self.plan} splits nothing here; call the transformer's own compile_repeated_blocks()"
             )
+        check_options(options, self._forwards.title)
         self._forwards.compile(**options)
+
+    def uncompile(self) -> None:
+        """Blocks run as they did before `compile`; graphs that were made are found again by the next."""
+        if self._forwards is not None:
+            self._forwards.restore()
+
+    @property
+    def is_compiled(self) -> bool:
+        return self._forwards is not None and self._forwards.are_compiled
+
+    @property
+    def splits(self) -> bool:
+        """Whether tokens or weights are spread; else guidance alone may be."""
+        return self._forwards is not None
 
     def on_remove(self, undo: Remove) -> None:
         """Do this too when the handle is removed."""
@@ -118,7 +133,7 @@ def shard(
             undo.pop()()
         lent = modules_ending(module, blocks, split.lent)
         shard_weights(module, [*blocks, *lent], group=mesh[Axis.WEIGHTS], device=device)
-    undo = [partial(operator.release, session), *install(module, session)] if session else []
-    forwards = Forwards(module, blocks, title)
+    undo = [packed.forget, *install(module, session)] if session else []
+    forwards = Forwards(blocks, title, streams=session.lengths if session else lambda: None)
     _sharded.add(module)
-    return handle(module, mesh, session, [*undo, forwards.restore], forwards)
+    return handle(module, mesh, session, [*undo, divert(module, forwards), forwards.restore], forwards)

@@ -23,6 +23,8 @@ from ..group import Axis, Group
 
 Read = Callable[[str, "slice | None"], Tensor]
 """`read(parameter, rows)`: those rows of it, or all of it for None, in the dtype and on the device it shall have."""
+Settle = Callable[[nn.Module, str], None]
+"""`settle(module, name)`: called once the module's own parameter of that name has its value."""
 
 
 def shard_weights(
@@ -56,8 +58,11 @@ def is_weight_sharded(module: nn.Module) -> bool:
     return any(isinstance(each, FSDPModule) for each in module.modules())
 
 
-def fill(module: nn.Module, read: Read) -> None:
-    """Give a module its values: this rank's share of each parameter on the meta device, and the saved buffers whole."""
+def fill(module: nn.Module, read: Read, settle: Settle = lambda *_: None) -> None:
+    """Give a module its values: this rank's share of each parameter on the meta device, and the saved buffers whole.
+
+    One after the other: `settle` may put another parameter in the place of the one that was read last.
+    """
     made: dict[nn.Parameter, nn.Parameter] = {}
     given: set[Tensor] = set()
     saved = module.state_dict(keep_vars=True)
@@ -67,8 +72,9 @@ def fill(module: nn.Module, read: Read) -> None:
             owner._buffers[leaf] = value = read(name, None)
             given.add(value)
         elif value.is_meta:
-            made[value] = nn.Parameter(_share(value, name, read), requires_grad=False)
-            setattr(owner, leaf, made[value])
+            setattr(owner, leaf, nn.Parameter(_share(value, name, read), requires_grad=False))
+            settle(owner, leaf)
+            made[value] = getattr(owner, leaf)
     for name, value in module.named_parameters(remove_duplicate=False):
         if value in made:  # another name of the same parameter
             owner, leaf = _owner(module, name)

@@ -1,16 +1,20 @@
-"""From files to modules: a store that loads, adapts, quantizes, keeps and lends them.
+"""From files to modules: a store that loads, quantizes, prepares, keeps and lends them.
 
-adapting: Weight-only quantization of a transformer's linear layers, by torchao.
 default_dtype: The dtype of new tensors, for one thread: `torch.set_default_dtype` sets it for what other threads
     compute, too.
 loading: The one place where a component's files become an object: every failure leaves as one `ValueError` sentence.
 loans: Who uses which components now: several threads at a time in one condition, in the order in which they asked.
 lora: LoRAs on a loaded component, through diffusers' own loaders: several, scaled, in order, none silently ignored.
 memory: What a component takes of a memory, before it is loaded and afterwards, and what all may take of it together.
+prepared: A transformer made ready for a denoise, spread by its plan and compiled, and kept so until one wants it
+    otherwise.
+quantizing: Quantization by torchao: of the weights of wide linear layers, each as soon as it has been read.
 shell: What stands for a component that a stage does not load, for blocks that ask how it is made.
+single_file: A transformer from one file as its makers or ComfyUI publish it, packed or plain, tensor by tensor.
 skeleton: A diffusers component built without weights and filled tensor by tensor, each cast on the device where it
     will live.
 store: The component store: a process's loaded text encoders, transformers, VAEs, kept under a byte budget.
 streamed: Loading a transformer sharded: each rank reads only its share of the weights, so that none ever holds all of
     them.
+unpacking/: From packed weights to those that they stand for, by their publishers' own formulas, one tensor at a time.
 """

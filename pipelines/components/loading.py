@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,11 +17,13 @@ from ..families.prompt import one_call_at_a_time
 from ..models import code_config
 from ..models.folder import LIBRARIES, ComponentFiles
 from ..out_of_memory import shortage
-from ..values import Dtype
-from . import skeleton
+from ..values import Dtype, Quantization
+from . import quantizing, skeleton
 
 if TYPE_CHECKING:
     import torch
+
+    from ...parallel.sharding.weights import Settle
 
 logger = logging.getLogger("latentloom")
 
@@ -29,13 +31,21 @@ MAX_REASON = 300
 _INSTALLING = threading.Lock()
 
 
-def load_component(files: ComponentFiles, *, dtype: Dtype, device: str = "cpu", checkpoint: Path | None = None) -> Any:
+def load_component(
+    files: ComponentFiles,
+    *,
+    dtype: Dtype,
+    device: str = "cpu",
+    checkpoint: Path | None = None,
+    quantization: Quantization = "none",
+) -> Any:
     """A component on `device` in `dtype`. Runs no code of the model's own and never downloads.
 
     On the CPU weights whose files hold `dtype` are views of the mapped files: all processes share their pages, for as
     long as nobody writes to a weight in place. Who truncates a file meanwhile kills them all (SIGBUS): a model is
     replaced by new files, never by writing into the old ones. On an accelerator weights go there one by one, so that
     the host holds no copy of them. `checkpoint` is a single file that gives them instead of the component's folder.
+    Quantized weights are made one by one, as they are read: no other is in whole precision meanwhile.
     """
     from .default_dtype import kept_to_this_thread
 
@@ -44,10 +54,8 @@ def load_component(files: ComponentFiles, *, dtype: Dtype, device: str = "cpu", 
         if files.kind != "model":
             component = _load_settings(cls, files)
             return one_call_at_a_time(component) if files.kind == "tokenizer" else component
-        if checkpoint:
-            component = _load_file(cls, files, checkpoint, dtype=dtype, device=device)
-        else:
-            component = _load_folder(cls, files, dtype=dtype, device=device)
+        with contextlib.nullcontext() if quantization == "none" else quantizing.nothing_left_behind(device):
+            component = _load_weights(cls, files, checkpoint, dtype=dtype, device=device, quantization=quantization)
         component.to(device)  # what the libraries leave behind
     return component.requires_grad_(False).eval()
 
@@ -116,11 +124,14 @@ def without_video(cls: Any) -> Any:
     return type(cls.__name__, (cls,), {"get_attributes": classmethod(lambda _: parts), "__module__": cls.__module__})
 
 
-def _load_folder(cls: Any, files: ComponentFiles, *, dtype: Dtype, device: str) -> Any:
-    if files.library == "diffusers" and device != "cpu":
-        component = skeleton.load(cls, files, dtype=torch_dtype(dtype), device=device)
+def _load_folder(cls: Any, files: ComponentFiles, *, dtype: Dtype, device: str, quantization: Quantization) -> Any:
+    if files.library == "diffusers" and (device != "cpu" or quantization != "none" or files.is_packed):
+        settle = _settler(quantization, device)
+        component = skeleton.load(cls, files, dtype=torch_dtype(dtype), device=device, settle=settle)
         if component is not None:
             return component
+        if files.is_packed:
+            raise ValueError(f"its tensors, which torchao has quantized, are not those of {files.class_name}")
     # Without dtype= transformers keeps the file's own format and diffusers takes fp32: parts that do not fit.
     # With device_map transformers casts and moves a few tensors at a time; diffusers would add hooks of accelerate.
     options: dict[str, Any] = {"low_cpu_mem_usage": True}
@@ -128,6 +139,8 @@ def _load_folder(cls: Any, files: ComponentFiles, *, dtype: Dtype, device: str) 
         config = code_config.model_config(cls, files.folder, name=files.name)
         code_config.check_size(cls, config, num_held=files.num_parameters)
         options = {"device_map": device, "config": config, "trust_remote_code": False, "use_kernels": False}
+        if quantization != "none":
+            options["quantization_config"] = quantizing.transformers_config(quantization)
     component, info = cls.from_pretrained(
         str(files.folder),
         dtype=torch_dtype(dtype),
@@ -140,31 +153,33 @@ def _load_folder(cls: Any, files: ComponentFiles, *, dtype: Dtype, device: str) 
         logger.warning("component %s: %d tensors are not used, first %s", files.name, len(unused), unused[0][:100])
     if wrong := sorted(map(str, [*info.get("missing_keys", ()), *info.get("mismatched_keys", ())])):
         raise ValueError(f"{len(wrong)} tensors are missing or have another shape, first {wrong[0][:100]}")
+    if quantization != "none" and files.library == "diffusers":
+        quantizing.quantize_loaded(component, quantization, device=device)
     return component
 
 
-def _load_file(cls: Any, files: ComponentFiles, checkpoint: Path, *, dtype: Dtype, device: str) -> Any:
-    if not hasattr(cls, "from_single_file"):
-        raise ValueError(f"{files.class_name} cannot be read from a single file; use a model folder")
-    try:
-        component = cls.from_single_file(
-            str(checkpoint),
-            config=str(files.folder.parent),
-            subfolder=files.name,
-            dtype=torch_dtype(dtype),
-            device=device,
-            local_files_only=True,
-        )
-    except (IndexError, KeyError, RuntimeError, TypeError, UnboundLocalError, ValueError) as error:
-        reason = f"its tensors are not those of this {files.class_name} ({one_reason(error)})"
-        raise ValueError(reason) from error
-    missing = [name for name, tensor in component.state_dict().items() if tensor.is_meta]
-    if missing:
-        raise ValueError(f"the file lacks {len(missing)} tensors of {files.class_name}, first {missing[0][:100]}")
-    return component
+def _load_weights(
+    cls: Any,
+    files: ComponentFiles,
+    checkpoint: Path | None,
+    *,
+    dtype: Dtype,
+    device: str,
+    quantization: Quantization,
+) -> Any:
+    if checkpoint is None:
+        return _load_folder(cls, files, dtype=dtype, device=device, quantization=quantization)
+    from . import single_file
+
+    settle = _settler(quantization, device)
+    return single_file.load(cls, files, checkpoint, dtype=torch_dtype(dtype), device=device, settle=settle)
 
 
-@contextmanager
+def _settler(quantization: Quantization, device: str) -> Settle | None:
+    return None if quantization == "none" else quantizing.settler(quantization, device=device)
+
+
+@contextlib.contextmanager
 def one_sentence(files: ComponentFiles, checkpoint: Path | None) -> Iterator[None]:
     """Turn whatever a library raises while loading into a `ValueError` that names the component and its place; a lack
     of memory into `OutOfMemory`, which is no mistake of the request's."""
@@ -206,7 +221,7 @@ class _Offline:
         return getattr(self.thread, "depth", 0) > 0 or bool(self.before)
 
 
-@contextmanager
+@contextlib.contextmanager
 def offline() -> Iterator[None]:
     """Within it this thread asks no hub, whatever a model's files or a library's code would have. Other threads may:
     in a host they are others' work."""
@@ -223,7 +238,7 @@ def offline() -> Iterator[None]:
         thread.depth -= 1
 
 
-@contextmanager
+@contextlib.contextmanager
 def quiet_libraries() -> Iterator[None]:
     """Without the libraries' progress bars and load reports: ours shows progress, and errors are ours."""
     import diffusers.utils.logging as diffusers_logging

@@ -110,6 +110,7 @@ def _load(component: Any, name: str, *, lora: Lora, mixin: Any) -> bool:
     shapes = _shapes(component)
     with _one_sentence(lora), quiet_libraries(), offline(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # several LoRAs are meant
+        warnings.filterwarnings("ignore", message="TorchaoLoraLinear was instantiated")  # it cannot merge, nor do we
         if name.startswith("text_encoder"):
             _load_text_encoder(component, name, lora=lora, mixin=mixin, read=read)
         else:

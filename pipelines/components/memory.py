@@ -11,6 +11,7 @@ from typing import Any
 
 from ...parallel.machine.container import read_container
 from ..models.folder import ComponentFiles
+from ..models.tensor_file import TensorEntry
 from ..values import Model
 
 HOST_SHARE = 0.6
@@ -18,8 +19,13 @@ HOST_SHARE = 0.6
 DEVICE_SHARE = 0.85
 """Which part of an accelerator's memory components may take; the rest is for activations."""
 DTYPE_BITS = {"fp32": 32, "bf16": 16, "fp16": 16}
-QUANTIZED_BITS = {"int8": 8, "fp8": 8, "int4": 4}
-"""Bits of one weight of a quantized transformer; scales and the layers left alone add a little."""
+QUANTIZED_BITS = {"int8": 8, "fp8": 8, "fp8_dynamic": 8, "int4": 4}
+"""Bits of one quantized weight; scales, and a transformer's layers that are left alone, add a little."""
+QUANTIZED = ("transformer", "text_encoder")
+LEFT_WHOLE = ("embed", "shared", "lm_head", ".wo.")
+"""Parts of the names of a text encoder's weights that transformers does not quantize."""
+FLOAT_COPIES = 3
+"""In fp32, of the one weight that is being quantized, beside its own number format."""
 SMALL_BYTES = 1 << 20
 """What a tokenizer or a scheduler is counted as."""
 
@@ -38,10 +44,34 @@ def expected_bytes(files: ComponentFiles, model: Model, *, weights: int = 1) -> 
     """Bytes that a component will take once it is loaded; of a transformer whose weights so many ranks share, a
     share.
     """
-    num_bits: float = DTYPE_BITS[model.dtype]
+    whole_bits = DTYPE_BITS[model.dtype]
+    if model.quantization == "none" or not is_quantized(files.name):
+        return files.num_parameters * whole_bits // 8 // (weights if files.name.startswith("transformer") else 1)
+    num_bits = QUANTIZED_BITS[model.quantization]
     if files.name.startswith("transformer"):
-        num_bits = QUANTIZED_BITS.get(model.quantization, num_bits) / weights
-    return int(files.num_parameters * num_bits / 8)
+        return files.num_parameters * num_bits // 8
+    return sum(
+        entry.numel * (whole_bits if _is_left_whole(name, entry) else num_bits) // 8
+        for file in files.weights
+        for name, entry in file.tensors.items()
+    )
+
+
+def loading_bytes(files: ComponentFiles, model: Model) -> int:
+    """Bytes that loading a component takes beside what is kept: those of its largest weight, while it is quantized."""
+    if model.quantization == "none" or not is_quantized(files.name):
+        return 0
+    largest = max((entry.numel for file in files.weights for entry in file.tensors.values()), default=0)
+    return largest * (DTYPE_BITS[model.dtype] + FLOAT_COPIES * 32) // 8
+
+
+def is_quantized(name: str) -> bool:
+    """Whether a component of this name is, where the model says how."""
+    return name.startswith(QUANTIZED)
+
+
+def _is_left_whole(name: str, entry: TensorEntry) -> bool:
+    return len(entry.shape) != 2 or any(part in name for part in LEFT_WHOLE)
 
 
 def bytes_of(component: Any) -> int:

@@ -41,13 +41,19 @@ class Shell:
         return getattr(self._built, name)
 
 
-def shells(folder: Path, index: Mapping[str, Any], loaded: Collection[str], *, dtype: torch.dtype) -> dict[str, Shell]:
-    """Shells of diffusers' models that the folder's index names and that are not `loaded`, by name."""
+def shells(
+    folder: Path, index: Mapping[str, Any], loaded: Collection[str], *, dtype: torch.dtype, fingerprint: str
+) -> dict[str, Shell]:
+    """Shells of diffusers' models that the folder's index names and that are not `loaded`, by name; the same ones again
+    while the files have this fingerprint."""
     found: dict[str, Shell] = {}
     for name, (library, class_name) in components_of(index).items():
         if name not in loaded and library == "diffusers" and kind_of(class_name) == "model":
-            files = ComponentFiles(
-                name=name, library=library, class_name=class_name, kind="model", folder=folder / name
-            )
-            found[name] = Shell(files, dtype)
+            found[name] = _shell(folder, name, library, class_name, dtype, fingerprint)
     return found
+
+
+@functools.lru_cache(maxsize=64)
+def _shell(folder: Path, name: str, library: str, class_name: str, dtype: torch.dtype, _: str) -> Shell:
+    files = ComponentFiles(name=name, library=library, class_name=class_name, kind="model", folder=folder / name)
+    return Shell(files, dtype)

@@ -12,24 +12,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..models.folder import ComponentFiles
+from ..models.packed.torchao_files import PACKED, PARTS, part_of
+from ..models.tensor_file import read_tensor_file
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from ...parallel.sharding.weights import Read
+    from ...parallel.sharding.weights import Read, Settle
 
 logger = logging.getLogger("latentloom")
 
 
-def load(kind: Any, files: ComponentFiles, *, dtype: torch.dtype, device: str) -> Any | None:
-    """What diffusers' `from_pretrained` gives, on `device`; None for files with other names, which it may convert."""
+def load(
+    kind: Any, files: ComponentFiles, *, dtype: torch.dtype, device: str, settle: Settle | None = None
+) -> Any | None:
+    """What diffusers' `from_pretrained` gives, on `device`; None for files with other names, which it may convert.
+
+    `settle` is called with each layer and the name of the parameter that it has just been given.
+    """
     import torch
 
     component = build(kind, files.folder, dtype=dtype)
     if misfits(component, files):
         return None
-    fill(component, files, dtype=dtype, device=torch.device(device))
+    fill(component, files, dtype=dtype, device=torch.device(device), settle=settle)
     return component.to(device)  # the buffers that its constructor made
 
 
@@ -57,21 +64,23 @@ def misfits(component: nn.Module, files: ComponentFiles) -> list[str]:
     return sorted(name for name, shape in wanted.items() if found.get(name) != shape)
 
 
-def fill(component: Any, files: ComponentFiles, *, dtype: torch.dtype, device: torch.device) -> None:
+def fill(
+    component: Any, files: ComponentFiles, *, dtype: torch.dtype, device: torch.device, settle: Settle | None = None
+) -> None:
     """Give it the files' weights on `device`, in the dtypes that `from_pretrained(dtype=...)` gives them.
 
     Of a component that is sharded by its weights, this rank's share only.
     """
     from ...parallel.sharding import weights
 
-    dtypes = _dtypes(component, dtype)
+    dtypes = dtypes_of(component, dtype)
     if unused := sorted({name for file in files.weights for name in file.tensors} - dtypes.keys()):
         logger.warning("component %s: %d tensors are not used, first %s", files.name, len(unused), unused[0][:100])
     with _reading(files, dtypes, device) as read:
-        weights.fill(component, read)
+        weights.fill(component, read, *([settle] if settle else []))
 
 
-def _dtypes(component: Any, dtype: torch.dtype) -> dict[str, torch.dtype]:
+def dtypes_of(component: Any, dtype: torch.dtype) -> dict[str, torch.dtype]:
     """What diffusers would make of each floating tensor: `dtype`, but for the modules that a class keeps in fp32."""
     import torch
 
@@ -84,16 +93,34 @@ def _reading(files: ComponentFiles, dtypes: Mapping[str, torch.dtype], device: t
     """What `weights.fill` reads by, while the files are open."""
     from safetensors import safe_open
 
-    homes = {name: file.path for file in files.weights for name in file.tensors}
+    from .unpacking.formulas import from_scaled
+
+    held = {name: entry for file in files.weights for name, entry in file.tensors.items()}
+    homes = {name: file.path for file in files.weights for name in read_tensor_file(file.path).tensors}
     with contextlib.ExitStack() as stack:
         opened = {path: stack.enter_context(safe_open(str(path), framework="pt")) for path in set(homes.values())}
 
-        def read(name: str, rows: slice | None) -> Tensor:
+        def get(name: str, rows: slice | None) -> Tensor:
             file = opened[homes[name]]
-            part = file.get_tensor(name) if rows is None else _rows(file.get_slice(name), rows)
+            return file.get_tensor(name) if rows is None else _rows(file.get_slice(name), rows)
+
+        def read(name: str, rows: slice | None) -> Tensor:
+            if held[name].dtype.startswith(PACKED):
+                numbers, scale, zero_point = (_part(name, each, rows) for each in PARTS)
+                assert numbers is not None and scale is not None, "put_together has seen to both"
+                return from_scaled(numbers, scale, zero_point=zero_point, dtype=dtypes[name])
+            part = get(name, rows)
             dtype = dtypes[name] if part.is_floating_point() else part.dtype
             moved = part.to(device)  # before the cast, which then is the device's work and not the host's
             return moved.to(dtype, copy=moved is part)
+
+        def _part(name: str, part: str, rows: slice | None) -> Tensor | None:
+            """One of what torchao made of a weight, of these rows where it has something for each."""
+            place = part_of(name, part)
+            if place not in homes:
+                return None
+            found = get(place, None)
+            return (found if rows is None or found.numel() == 1 else found[rows]).to(device)
 
         yield read
 

@@ -20,18 +20,23 @@ from typing import TYPE_CHECKING, Any
 from ...parallel.mesh import Mesh, is_current, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
+from ..models.checks import check_compiler
 from ..models.describe import fingerprint_of
 from ..models.folder import ComponentFiles, ModelFiles, inspect_model
-from ..models.source import split_source
-from ..values import Lora, Model
+from ..models.packed.experts import single_files
+from ..values import Lora, Model, StepCache
 from .loading import load_component, one_sentence
 from .loans import Loans, unshared
-from .memory import SMALL_BYTES, Held, bytes_of, default_budget, expected_bytes, tensor_bytes
+from .memory import SMALL_BYTES, Held, bytes_of, default_budget, expected_bytes, is_quantized, tensor_bytes
+from .prepared import Condition, Prepared
 
 if TYPE_CHECKING:
     from ..spreading.transformer import Handle
 
 logger = logging.getLogger("latentloom")
+
+ONE_RANK = ParallelPlan()
+"""The plan of a stage that one rank does, or this process."""
 
 
 @dataclass
@@ -44,6 +49,14 @@ class _Entry:
     loras: tuple[Lora, ...] = ()
     share: tuple[Mesh, Handle] | None = None
     """Where this rank shares a transformer's weights with others: the mesh for which it is good, and the handle."""
+    prepared: Prepared | None = None
+    """How a transformer is spread and compiled now."""
+
+    def unprepare(self) -> None:
+        """As it was loaded."""
+        if self.prepared is not None:
+            self.prepared.end()
+            self.prepared = None
 
 
 class ComponentStore:
@@ -76,20 +89,26 @@ class ComponentStore:
         names: Sequence[str],
         progress: Progress = SILENT,
         *,
-        plan: ParallelPlan | None = None,
-        alone: bool = False,
+        plan: ParallelPlan = ONE_RANK,
+        step_cache: StepCache = "none",
     ) -> Iterator[dict[str, Any]]:
         """What `load` gives, as it gives it until the end: within it no other thread changes a component.
 
         The modules themselves are shared by all threads, which is safe: in diffusers 0.42 and transformers 5.23 their
         forwards set nothing on them (tests/bench/threads.py looks again), but for the VAE's, which gets a copy, and
         the tokenizers (see prompt.py). What does change them is ours: LoRAs are exchanged on a shared transformer,
-        step caches and sharding hang hooks on it (`alone`: nobody else has the transformers meanwhile), and text
-        encoders leave the accelerator. So threads wait for each other where LoRAs differ, or one needs them alone.
+        step caches and sharding hang hooks on it, and text encoders leave the accelerator. So threads wait for each
+        other where conditions differ, or one needs a transformer alone. A transformer whose use fails is prepared anew
+        for the next.
         """
-        mesh = _mesh_of_shares(model, plan)
-        with self._loans.of(self._wanted(model, names, mesh, alone=alone), progress.check):
-            yield self.load(model, names, progress, plan=plan)
+        mesh, condition = _mesh(model, plan), _condition(model, plan, step_cache)
+        with self._loans.of(self._wanted(model, names, mesh, condition), progress.check):
+            try:
+                yield self.load(model, names, progress, plan=plan, step_cache=step_cache)
+            except BaseException:
+                if condition.is_alone:
+                    self._unprepare([self._key(model, name.rstrip("?"), mesh) for name in names])
+                raise
 
     def load(
         self,
@@ -97,18 +116,21 @@ class ComponentStore:
         names: Sequence[str],
         progress: Progress = SILENT,
         *,
-        plan: ParallelPlan | None = None,
+        plan: ParallelPlan = ONE_RANK,
+        step_cache: StepCache = "none",
         keep: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Components by name, on the model's device; a name ending in `?` may be absent. A scheduler is always
         new: it holds the state of one denoise. So is a VAE, but for its weights: it keeps frames between its steps.
         What is there of `keep` stays, beside what is asked for.
 
-        With a plan of `weights` over 1, Collective the first time: a transformer is this rank's share, sharded by the
-        plan until the process group is made anew, and `handle` is its handle. Raises `ValueError` naming the component
-        and its folder.
+        With a plan of several ranks, Collective the first time: a transformer is spread by it, and with `weights` over
+        1 it is this rank's share until the process group is made anew; `handle` is the last one's handle. It stays so,
+        and compiled if the model is, until a load wants it otherwise. Raises `ValueError` naming the component and its
+        folder.
         """
-        mesh = _mesh_of_shares(model, plan)
+        mesh = _mesh(model, plan)
+        condition = _condition(model, plan, step_cache)
         with self._lock:
             self._drop_stale()
             kept = {self._key(model, name.rstrip("?"), mesh) for name in (*names, *keep)}
@@ -116,12 +138,12 @@ class ComponentStore:
             for name in names:
                 files = self._files_of(model).components.get(name.rstrip("?"))
                 if files is not None:
-                    entry = self._get(model, files, progress=progress, keep=kept, mesh=mesh)
+                    entry = self._get(model, files, progress=progress, keep=kept, mesh=mesh, condition=condition)
                     parts[files.name] = copy.copy(entry.component) if files.name == "vae" else entry.component
-                    if entry.share is not None:
-                        parts["handle"] = entry.share[1]
+                    if entry.prepared is not None and entry.prepared.handle is not None:
+                        parts["handle"] = entry.prepared.handle
                     if files.kind == "scheduler":
-                        parts[files.name] = type(entry.component).from_config(entry.component.config)
+                        parts[files.name] = copy.deepcopy(entry.component)  # which nobody has used
                 elif not name.endswith("?"):
                     raise ValueError(
                         f"model {model.source} has no {name}; it cannot do this step, choose another model"
@@ -141,6 +163,7 @@ class ComponentStore:
                 if self._loans.is_lent(key):
                     continue
                 if self._used_bytes("cpu") + entry.num_bytes <= self._budget("cpu"):
+                    entry.unprepare()
                     entry.component.to("cpu")
                     self._release(entry.place)
                     entry.place = "cpu"
@@ -179,15 +202,18 @@ class ComponentStore:
         return sum(entry.num_bytes for entry in list(self._entries.values()))
 
     def _wanted(
-        self, model: Model, names: Sequence[str], mesh: Mesh | None, *, alone: bool
+        self, model: Model, names: Sequence[str], mesh: Mesh | None, condition: Condition
     ) -> dict[Hashable, Hashable]:
         """In which condition these components are wanted."""
         from .lora import takes_loras
 
         wanted: dict[Hashable, Hashable] = {}
         for name in (name.rstrip("?") for name in names):
-            loras = model.loras if takes_loras(name) else ()
-            wanted[self._key(model, name, mesh)] = unshared() if _is_transformer(name) and alone else loras
+            key = self._key(model, name, mesh)
+            if _is_transformer(name):
+                wanted[key] = unshared() if condition.is_alone else condition
+            else:
+                wanted[key] = Condition(loras=model.loras if takes_loras(name) else ())
         if model.compiled and any(map(_is_transformer, names)):
             wanted["torch.compile"] = (
                 unshared()
@@ -195,10 +221,21 @@ class ComponentStore:
         return wanted
 
     def _get(
-        self, model: Model, files: ComponentFiles, *, progress: Progress, keep: set[tuple[Any, ...]], mesh: Mesh | None
+        self,
+        model: Model,
+        files: ComponentFiles,
+        *,
+        progress: Progress,
+        keep: set[tuple[Any, ...]],
+        mesh: Mesh | None,
+        condition: Condition,
     ) -> _Entry:
         key = self._key(model, files.name, mesh)
         entry = self._entries.get(key)
+        if entry is not None and entry.prepared is not None and not entry.prepared.fits(condition, mesh):
+            entry.unprepare()
+        if _is_transformer(files.name) and condition.is_compiled and (entry is None or entry.prepared is None):
+            check_compiler(model.device)  # before anything is loaded
         if entry is not None and not self._fit_loras(model, files, entry):
             self._drop(key)
             entry = None
@@ -206,7 +243,7 @@ class ComponentStore:
             progress.phase(f"loading {files.name}", is_loading=True)
             self.make_way()
             place = model.device if files.kind == "model" else "cpu"
-            if mesh is not None and _is_transformer(files.name):
+            if _shares(mesh) and _is_transformer(files.name):
                 self._drop_shares(keep)
             self._make_room(place, expected_bytes(files, model, weights=mesh.plan.weights if mesh else 1), keep)
             entry = self._entries[key] = self._new_entry(model, files, place, mesh)
@@ -215,29 +252,32 @@ class ComponentStore:
             with one_sentence(files, None):
                 entry.component.to(model.device)
             entry.place = model.device
+        if _is_transformer(files.name) and entry.prepared is None and (mesh is not None or condition.is_compiled):
+            share = entry.share[1] if entry.share else None
+            entry.prepared = Prepared(entry.component, condition, mesh, share=share)
         self._num_uses += 1
         entry.last_use = self._num_uses
         return entry
 
     def _new_entry(self, model: Model, files: ComponentFiles, place: str, mesh: Mesh | None) -> _Entry:
-        from . import adapting, lora
+        from . import lora
 
-        file, _ = split_source(model.source)
         is_transformer = _is_transformer(files.name)
-        if mesh is not None and is_transformer:
+        if mesh is not None and mesh.plan.weights > 1 and is_transformer:
             return _new_share(model, files, mesh)
-        checkpoint = Path(file) if file and is_transformer else None
-        component = load_component(files, dtype=model.dtype, device=place, checkpoint=checkpoint)
+        component = load_component(
+            files,
+            dtype=model.dtype,
+            device=place,
+            checkpoint=single_files(model, self._files_of(model).components).get(files.name),
+            quantization=model.quantization if is_quantized(files.name) else "none",
+        )
         if files.kind != "model":
             return _Entry(component, SMALL_BYTES, "cpu", 0)
         if model.loras:
             lora.fit(component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
-        if is_transformer and model.quantization != "none":
-            adapting.quantize(component, model.quantization, device=place)
         with one_sentence(files, None):
             component.to(place)
-        if is_transformer and model.compiled:
-            adapting.compile_transformer(component, device=place)
         return _Entry(component, bytes_of(component), place, 0, model.loras)
 
     def _fit_loras(self, model: Model, files: ComponentFiles, entry: _Entry) -> bool:
@@ -248,7 +288,7 @@ class ComponentStore:
             return True
         if not lora.takes_loras(files.name):
             return True
-        if not _is_transformer(files.name) or model.compiled or model.quantization != "none":
+        if not _is_transformer(files.name) or model.quantization != "none":
             return False
         try:
             lora.refit(entry.component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
@@ -263,15 +303,16 @@ class ComponentStore:
         key = (model.folder, model.fingerprint)
         if key not in self._files:
             files = inspect_model(Path(model.folder))
-            file, _ = split_source(model.source)
-            if model.fingerprint not in ("", fingerprint_of(files.fingerprint, Path(file) if file else None)):
+            found = fingerprint_of(files.fingerprint, single_files(model, files.components).values())
+            if model.fingerprint not in ("", found):
                 raise ValueError(f"the files of model {model.source} have changed since it was described; run again")
             self._files[key] = files
         return self._files[key]
 
     def _key(self, model: Model, name: str, mesh: Mesh | None = None) -> tuple[Any, ...]:
-        changes = (model.quantization, model.compiled, mesh and mesh.plan) if _is_transformer(name) else ()
-        return (model.folder, model.fingerprint, name, model.dtype, model.device, *changes)
+        quantization = model.quantization if is_quantized(name) else "none"
+        shares = (_shares(mesh),) if _is_transformer(name) else ()
+        return (model.folder, model.fingerprint, name, model.dtype, model.device, quantization, *shares)
 
     def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]]) -> None:
         budget = self._budget(place)
@@ -300,11 +341,19 @@ class ComponentStore:
 
     def _drop(self, key: tuple[Any, ...]) -> None:
         entry = self._entries.pop(key)
+        if not self._loans.is_lent(key):
+            entry.unprepare()
         place, is_share = entry.place, entry.share is not None
         del entry
         if is_share:
             gc.collect()  # its hooks hold each other
         self._release(place)
+
+    def _unprepare(self, keys: Sequence[tuple[Any, ...]]) -> None:
+        with self._lock:
+            for key in keys:
+                if key in self._entries:
+                    self._entries[key].unprepare()
 
     def _drop_stale(self) -> None:
         """Forget shares of weights whose other holders may be gone."""
@@ -334,14 +383,25 @@ def _is_transformer(name: str) -> bool:
     return name.startswith("transformer")
 
 
-def _mesh_of_shares(model: Model, plan: ParallelPlan | None) -> Mesh | None:
-    """Collective the first time: the mesh of a plan whose ranks share weights."""
-    if plan is None or plan.weights == 1:
-        return None
-    from ..models.checks import check_shareable
+def _condition(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Condition:
+    """In which condition this use wants a transformer."""
+    return Condition(loras=model.loras, plan=plan, is_compiled=model.compiled, step_cache=step_cache)
 
-    check_shareable(model, plan)
+
+def _mesh(model: Model, plan: ParallelPlan) -> Mesh | None:
+    """Collective the first time: the mesh of a plan of several ranks."""
+    if plan.num_ranks == 1:
+        return None
+    if plan.weights > 1:
+        from ..models.checks import check_shareable
+
+        check_shareable(model, plan)
     return mesh_for(plan)
+
+
+def _shares(mesh: Mesh | None) -> ParallelPlan | None:
+    """The plan by which the ranks of a mesh share weights, if they do."""
+    return mesh.plan if mesh is not None and mesh.plan.weights > 1 else None
 
 
 def _new_share(model: Model, files: ComponentFiles, mesh: Mesh) -> _Entry:

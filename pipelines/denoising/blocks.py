@@ -17,6 +17,7 @@ from diffusers.modular_pipelines.modular_pipeline import (
     ModularPipeline,
     ModularPipelineBlocks,
 )
+from torch import nn
 
 from ...parallel.errors import is_out_of_memory
 from . import quiet  # noqa: F401 (imported for what it silences)
@@ -146,6 +147,9 @@ def _pipeline(block: ModularPipelineBlocks, parts: Parts) -> ModularPipeline:
     # init_pipeline copies the block: diffusers shares some sub-blocks between all pipelines of a process. Parts are set
     # as attributes, because update_components describes each for a file that we do not write.
     pipeline = block.init_pipeline()
+    modules = (each for each in parts.values() if isinstance(each, nn.Module))
+    if (weight := next((weight for each in modules for weight in each.parameters()), None)) is not None:
+        pipeline.__class__ = _on_device(type(pipeline), weight.device)
     wanted = {str(spec.name) for spec in block.expected_components}
     for name in wanted & parts.keys():
         setattr(pipeline, name, parts[name])
@@ -156,6 +160,14 @@ def _pipeline(block: ModularPipelineBlocks, parts: Parts) -> ModularPipeline:
     known = {str(spec.name) for spec in block.expected_configs} & index.keys()
     pipeline.register_to_config(**{name: index[name] for name in known})
     return pipeline
+
+
+@functools.lru_cache(maxsize=256)
+def _on_device(kind: type, device: Any) -> type:
+    """The pipeline's class, which knows where its parts are: diffusers' own looks for offloading at every module of
+    them, each time that a block asks."""
+    where = property(lambda _: device)
+    return type(kind.__name__, (kind,), {"_execution_device": where, "device": where, "__module__": kind.__module__})
 
 
 def _count_steps(pipeline: ModularPipeline, *, steps: int, strength: float) -> None:

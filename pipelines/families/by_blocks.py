@@ -133,6 +133,7 @@ class ByBlocks:
         from ..denoising.blocks import made_by_config, run
         from ..denoising.guidance import guider, is_guided, own_guiders
         from ..denoising.schedulers import choose
+        from ..denoising.text_mask import unmasked
         from ..values import Sampling
 
         row, latents, conditioning = self.row, request.latents, request.conditioning
@@ -174,14 +175,15 @@ class ByBlocks:
         else:
             ours = guider(request.guidance, request.sampling, order=scheduler.order, adds=row.adds_guidance)
             guiders = {"guider": ours}
-        found = run(
-            block,
-            {**parts, **solvers, **guiders},
-            inputs=_known(block, given),
-            outputs=("latents", "audio_latents") if row.sound else ("latents",),
-            on_step=on_step,
-            unpack=lambda tokens: self._unpacked(parts, latents, tokens),
-        )
+        with unmasked(parts["transformer"], row.text_mask, given):
+            found = run(
+                block,
+                {**parts, **solvers, **guiders},
+                inputs=_known(block, given),
+                outputs=("latents", "audio_latents") if row.sound else ("latents",),
+                on_step=on_step,
+                unpack=lambda tokens: self._unpacked(parts, latents, tokens),
+            )
         made = self._unpacked(parts, latents, found["latents"]) if row.packed else found["latents"]
         return made.squeeze(2) if row.output == "image" and made.ndim == 5 else made, found.get("audio_latents")
 

@@ -102,6 +102,7 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
     from ..denoising.guidance import guider, is_guided
     from ..denoising.masked import masked
     from ..denoising.schedulers import choose
+    from ..denoising.text_mask import unmasked
 
     text_width = parts["transformer"].config.joint_attention_dim
     check_text(request.conditioning.positive["prompt_embeds"], text_width, title=FAMILY.title)
@@ -123,14 +124,16 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
         check_latents(latents.tensor, shape, title=FAMILY.title)
         inputs |= {"image_latents": latents.tensor, "strength": request.strength}
     block = QwenImageCoreDenoiseStep() if latents.tensor is None else QwenImageImg2ImgCoreDenoiseStep()
-    return run(
-        masked(block, request.mask, shape, patch=PACKED),
-        {**parts, "scheduler": scheduler, "guider": guider(request.guidance, request.sampling, order=scheduler.order)},
-        inputs=inputs,
-        outputs=("latents",),  # B C 1 H W
-        on_step=on_step,
-        unpack=lambda packed: _unpack(packed, rows, columns),
-    )["latents"].squeeze(2)
+    guide = guider(request.guidance, request.sampling, order=scheduler.order)
+    with unmasked(parts["transformer"], "encoder_hidden_states_mask", inputs):
+        return run(
+            masked(block, request.mask, shape, patch=PACKED),
+            {**parts, "scheduler": scheduler, "guider": guide},
+            inputs=inputs,
+            outputs=("latents",),  # B C 1 H W
+            on_step=on_step,
+            unpack=lambda packed: _unpack(packed, rows, columns),
+        )["latents"].squeeze(2)
 
 
 def decode(parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:

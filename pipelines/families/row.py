@@ -66,6 +66,8 @@ class Row:
     output: Literal["image", "video"] = "image"
     text: tuple[str, ...] = ("tokenizer", "text_encoder")
     """What the text stage loads; a name ending in `?` may be absent from a model."""
+    text_mask: str = ""
+    """What its transformer calls the mask of its text, of one that needs none where nothing is hidden."""
     image: tuple[str, ...] = ("vae",)
     denoise: tuple[str, ...] = ("transformer", "scheduler")
     sound: tuple[str, ...] = ()

@@ -60,6 +60,7 @@ QWEN_IMAGE_EDIT_PLUS = Row(
     longest_text=1024,
     text_is_fixed=True,
     text=("processor", "text_encoder"),
+    text_mask="encoder_hidden_states_mask",
     references=(1, 3),
 )
 QWEN_IMAGE_EDIT = replace(
@@ -80,6 +81,7 @@ KREA_2 = Row(
         Variant(Card(name="Krea 2", licence=KREA, steps=28, guidance=4.5), "Krea2ModularPipeline"),
     ),
     longest_text=512,
+    text_mask="encoder_attention_mask",
     adds_guidance=True,
     fixed={"text_encoder_select_layers": [2, 5, 8, 11, 14, 17, 20, 23, 26, 29, 32, 35]},
 )

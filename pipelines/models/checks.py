@@ -13,11 +13,15 @@ from ...parallel.plan import ParallelPlan
 from ..values import Dtype, Model, Quantization
 from .source import split_source
 
+ON_CUDA = ("int4", "fp8_dynamic")
+"""Quantizations whose kernels are for NVIDIA's GPUs, in bf16; fp8's for those from Ada and Hopper on."""
+
 
 def check_quantization(quantization: Quantization, *, device: str, dtype: Dtype) -> None:
     """Raises `ValueError` naming the extra to install when torchao is missing, or what the device lacks."""
-    if quantization == "int4" and (not device.startswith("cuda") or dtype != "bf16"):
-        raise ValueError(f"quantization int4 needs CUDA and bf16, not {device} and {dtype}; choose int8 or none")
+    if quantization in ON_CUDA and (not device.startswith("cuda") or dtype != "bf16"):
+        found = f"not {device} and {dtype}"
+        raise ValueError(f"quantization {quantization} needs CUDA and bf16, {found}; choose int8 or none")
     if importlib.util.find_spec("torchao") is None:
         raise ValueError(
             f"quantization {quantization} needs torchao, which is not installed; "
@@ -39,7 +43,6 @@ def check_shareable(model: Model, plan: ParallelPlan) -> None:
     changes = (
         (f"quantization {model.quantization}", model.quantization != "none"),
         ("LoRAs", bool(model.loras)),
-        ("compiled blocks", model.compiled),
         ("a single-file checkpoint", bool(split_source(model.source)[0])),
     )
     if found := [what for what, is_there in changes if is_there]:

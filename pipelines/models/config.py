@@ -6,7 +6,7 @@ it names. Whatever could is refused or dropped here, before a library sees it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,12 +67,14 @@ class Limits:
     """The longest list."""
 
 
-def check_config(path: Path, name: str, *, limits: Limits | None) -> None:
+def check_config(path: Path, name: str, *, limits: Limits | None, allowed: Collection[str] = ()) -> None:
     """Refuse what would run code, read elsewhere, or build something absurdly large.
 
-    `limits` is for the configs that say how many layers of which size there are.
+    `limits` is for the configs that say how many layers of which size there are. Keys that are `allowed` at the top
+    were looked at by the caller.
     """
     plain = read_object(path, what=f"config of {name}")
+    plain = {key: value for key, value in plain.items() if key not in allowed}
     if reason := foreign_entry(plain):
         raise ValueError(f"component {name}: {path} {reason}, which is refused")
     for key, value in _entries(plain):

@@ -7,7 +7,7 @@ import hashlib
 import logging
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -22,6 +22,8 @@ from .folder import (
     read_allowed_index,
 )
 from .lora_file import check_lora
+from .packed.experts import check_checkpoints
+from .packed.packing import read_checkpoint
 from .regular_file import sha256_of
 from .source import PICKLES, exists, is_allowed, resolve_source
 from .tensor_file import content_mark, read_tensor_file
@@ -49,13 +51,13 @@ def describe_model(
 ) -> Model:
     """Find and check a model's files and settle its device and dtype. Raises `ValueError`; reads headers only.
 
-    A single-file checkpoint is `FILE.safetensors@BASE`; the model's `folder` is then that of BASE. Of a device that is
-    another machine's (`is_here` False) nothing is looked at.
+    A single-file checkpoint is `FILE.safetensors@BASE` or `FILE.gguf@BASE`; the model's `folder` is then that of BASE.
+    Of a device that is another machine's (`is_here` False) nothing is looked at.
     """
     found = resolve_source(source, revision=revision, roots=roots)
     files = inspect_model(found.folder, roots=roots if found.is_local else None)
-    if found.file is not None:
-        check_checkpoint(found.file, files.components)
+    allowed = roots if found.is_local else None
+    single = () if found.file is None else check_checkpoints(found.file, files.components, roots=allowed).values()
     read_card(found.folder, files.family)
     chosen = pick_device(device) if is_here else device
     number = pick_dtype(dtype, device=chosen)
@@ -74,7 +76,7 @@ def describe_model(
         folder=str(found.folder),
         family=files.family.name,
         revision=found.revision,
-        fingerprint=fingerprint_of(files.fingerprint, found.file),
+        fingerprint=fingerprint_of(files.fingerprint, single),
         device=chosen,
         dtype=number,
         quantization=quantization,
@@ -96,15 +98,14 @@ def describe_whole(
     found = resolve_source(source, revision=revision, roots=roots)
     allowed = roots if found.is_local else None
     parts = inspect_components(found.folder, read_allowed_index(found.folder, roots=allowed), roots=allowed)
-    if found.file is not None:
-        check_checkpoint(found.file, parts)
+    single = () if found.file is None else check_checkpoints(found.file, parts, roots=allowed).values()
     chosen = pick_device(device) if is_here else device
     return Model(
         source=found.id,
         folder=str(found.folder),
         family="",
         revision=found.revision,
-        fingerprint=fingerprint_of(fingerprint_of_parts(found.folder, parts), found.file),
+        fingerprint=fingerprint_of(fingerprint_of_parts(found.folder, parts), single),
         device=chosen,
         dtype=pick_dtype(dtype, device=chosen),
     )
@@ -170,21 +171,11 @@ def pick_dtype(dtype: str, *, device: str) -> Dtype:
     return chosen
 
 
-def fingerprint_of(folder: str, checkpoint: Path | None) -> str:
-    """The folder's fingerprint, joined with that of the single file where there is one."""
-    if checkpoint is None:
-        return folder
-    mark = content_mark(read_tensor_file(checkpoint))
-    return hashlib.sha256(f"{folder}:{mark}".encode()).hexdigest()
-
-
-def check_checkpoint(path: Path, components: Collection[str]) -> None:
-    """Refuse a single file where it cannot stand for the transformer of a model of these components."""
-    transformers = [name for name in components if name.startswith("transformer")]
-    if transformers != ["transformer"]:
-        raise ValueError(f"{path} is one transformer, but its base has {len(transformers)}; use a model folder instead")
-    if not read_tensor_file(path).tensors:
-        raise ValueError(f"{path} holds no tensors; copy it again")
+def fingerprint_of(folder: str, checkpoints: Iterable[Path]) -> str:
+    """The folder's fingerprint, joined with those of the single files where there are some."""
+    for path in checkpoints:
+        folder = hashlib.sha256(f"{folder}:{content_mark(read_checkpoint(path))}".encode()).hexdigest()
+    return folder
 
 
 def find_lora(path: str, roots: Sequence[Path] | None) -> Path:

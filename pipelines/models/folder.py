@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .config import Limits, check_config, foreign_entry
 from .json_file import parse_object, read_bytes, read_object
+from .packed.packing import check_unpacked
+from .packed.torchao_files import PACKED, is_torchao, put_together
 from .source import PICKLES, is_allowed
 from .tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, TensorFile, check_counts, content_mark, read_tensor_file
 
@@ -69,6 +71,11 @@ class ComponentFiles:
     @property
     def num_parameters(self) -> int:
         return sum(entry.numel for file in self.weights for entry in file.tensors.values())
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether torchao has quantized its weights, so that each is made of several tensors."""
+        return any(entry.dtype.startswith(PACKED) for file in self.weights for entry in file.tensors.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,13 +331,22 @@ def inspect_component(
         if kind == "model"
         else ()
     )
+    allowed: tuple[str, ...] = ()
+    if kind == "model" and library == "diffusers" and is_torchao(_quantization(folder, name)):
+        weights, allowed = put_together(weights), ("quantization_config",)
+    for file in weights:
+        check_unpacked(file)
     num_tensors = sum(len(file.tensors) for file in weights)
     for config in sorted(file for file in files if file.endswith(".json") and _is_config(file)):
         limits = Limits(max_layers=num_tensors) if kind == "model" else Limits() if kind == "scheduler" else None
-        check_config(folder / config, name, limits=limits)
+        check_config(folder / config, name, limits=limits, allowed=allowed)
     return ComponentFiles(
         name=name, library=library, class_name=class_name, kind=kind, folder=folder, weights=tuple(weights)
     )
+
+
+def _quantization(folder: Path, name: str) -> Any:
+    return read_object(_config_path(folder, "model", name), what=f"config of {name}").get("quantization_config")
 
 
 def _is_config(file: str) -> bool:

@@ -1,7 +1,7 @@
 """Where a model's files are: from its source, as the user wrote it, to a folder on this machine.
 
-A *source* is a folder in diffusers format, `FILE.safetensors@BASE`, the id of a model on the Hugging Face hub, or
-`builtin:NAME`. Nothing here downloads: of the hub, only what was pulled before is found.
+A *source* is a folder in diffusers format, `FILE.safetensors@BASE` or `FILE.gguf@BASE`, the id of a model on the
+Hugging Face hub, or `builtin:NAME`. Nothing here downloads: of the hub, only what was pulled before is found.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...parallel.errors import BadInput
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,199}")
 PICKLES = (".bin", ".ckpt", ".pkl", ".pickle", ".pt", ".pth")
-JOINT = ".safetensors@"
+JOINT = re.compile(r"(\.safetensors|\.gguf)@", re.IGNORECASE)
 """`FILE.safetensors@BASE`: the transformer comes from FILE, all else from BASE."""
 
 
@@ -72,7 +72,7 @@ def resolve_source(source: str, *, revision: str = "", roots: Sequence[Path] | N
         raise ValueError(f"source is {source[:100]!r}; give a model folder, a hub id like org/name, or builtin:bobbin")
     if source.startswith("builtin:"):
         found = _resolve_builtin(source.removeprefix("builtin:"))
-    elif JOINT in source or source.lower().endswith((".safetensors", ".gguf", *PICKLES)):
+    elif JOINT.search(source) or source.lower().endswith((".safetensors", ".gguf", *PICKLES)):
         return _resolve_file(source, revision=revision, roots=roots)
     elif HUB_ID.fullmatch(source) and _find(source, roots) is None:
         return _resolve_hub(source, revision)
@@ -85,8 +85,8 @@ def resolve_source(source: str, *, revision: str = "", roots: Sequence[Path] | N
 
 def split_source(source: str) -> tuple[str, str]:
     """(path of the single file or "", base) of a source."""
-    file, joint, base = source.partition(JOINT)
-    return (file + ".safetensors", base) if joint else ("", source)
+    joint = JOINT.search(source)
+    return (source[: joint.end() - 1], source[joint.end() :]) if joint else ("", source)
 
 
 def exists(path: Path) -> bool:
@@ -125,17 +125,15 @@ def _resolve_folder(source: str, roots: Sequence[Path] | None) -> Resolved:
 
 
 def _resolve_file(source: str, *, revision: str, roots: Sequence[Path] | None) -> Resolved:
-    file, base = split_source(source) if JOINT in source else (source, "")
+    file, base = split_source(source) if JOINT.search(source) else (source, "")
     if file.lower().endswith(PICKLES):
         raise ValueError(f"source {file[:300]!r} is a pickle, which can run code when opened; get the safetensors file")
-    if file.lower().endswith(".gguf"):
-        raise ValueError(f"source {file[:300]!r} is a GGUF file, which is not supported; get the safetensors file")
     found = _find(file, roots)
     if found is None:
         raise ValueError(f"source file {file[:300]!r} does not exist; check the path")
     if not found.is_file():
         raise ValueError(
-            f"source {file[:300]!r} is not a file; give the folder without .safetensors, or the file itself"
+            f"source {file[:300]!r} is not a file; give the folder without {Path(file).suffix}, or the file itself"
         )
     if not base:
         raise ValueError(

@@ -51,7 +51,10 @@ BITS = {
 @dataclass(frozen=True)
 class TensorEntry:
     dtype: str
+    """As safetensors names it, or ggml."""
     shape: tuple[int, ...]
+    start: int = 0
+    """Where in the file its bytes begin."""
 
     @property
     def numel(self) -> int:
@@ -60,7 +63,7 @@ class TensorEntry:
 
 @dataclass(frozen=True)
 class TensorFile:
-    """What one safetensors file says it holds."""
+    """What one safetensors file, or GGUF file, says it holds."""
 
     path: Path
     header: bytes
@@ -103,7 +106,7 @@ def read_tensor_file(path: Path) -> TensorFile:
     metadata = plain.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(item, str) for item in metadata.values()):
         raise ValueError(f"{path} has metadata that is not text; copy it again")
-    tensors = _read_entries(path, plain, status.st_size - 8 - length)
+    tensors = _read_entries(path, plain, first=8 + length, data_bytes=status.st_size - 8 - length)
     found = TensorFile(path, header, status.st_size, stamps, tensors, metadata)
     if time.time_ns() - max(stamps[:2]) > SETTLED_NS:
         _keep(found)
@@ -154,7 +157,7 @@ def content_mark(file: TensorFile) -> str:
         raise ValueError(f"{file.path} cannot be read ({error.strerror}); copy it again") from None
 
 
-def _read_entries(path: Path, plain: Mapping[str, Any], data_bytes: int) -> dict[str, TensorEntry]:
+def _read_entries(path: Path, plain: Mapping[str, Any], *, first: int, data_bytes: int) -> dict[str, TensorEntry]:
     tensors, spans = {}, []
     for name, entry in plain.items():
         dtype, shape, span = _fields(entry)
@@ -167,7 +170,7 @@ def _read_entries(path: Path, plain: Mapping[str, Any], data_bytes: int) -> dict
         start, end = span
         if (end - start) * 8 != math.prod(shape) * BITS[dtype]:
             raise ValueError(f"{path}: tensor {name[:100]!r} has a size that is not its shape's; copy it again")
-        tensors[name] = TensorEntry(dtype, tuple(shape))
+        tensors[name] = TensorEntry(dtype, tuple(shape), first + start)
         spans.append((start, end))
     reached = 0
     for start, end in sorted(spans):

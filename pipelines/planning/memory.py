@@ -18,7 +18,7 @@ the picture encoder, step caches, compiled graphs, and on a CPU the libraries of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ REFERENCE_PIXELS = 1 << 20
 """As many as the families scale a reference picture to, or at most to."""
 LIVE = 13
 """Numbers alive at the widest point of a block, for each token and each of its channels."""
+INDEX_BYTES = 4
 CONTEXT_BYTES = 1_200_000_000
 USABLE_SHARE = 0.94
 """Which part of a device's memory can be used; free memory lies in pieces, and drivers keep some."""
@@ -80,6 +81,8 @@ class Work:
     decoder_width: int
     num_bits: int
     context_bytes: int
+    packs: bool
+    """Whether what travels goes in one buffer, as on GPUs."""
 
     def needs(self, plan: ParallelPlan) -> tuple[Need, ...]:
         """What each rank of the plan needs, by its number."""
@@ -95,8 +98,9 @@ class Work:
     def _denoise(self, plan: ParallelPlan) -> Need:
         working = self._activations(plan)
         if plan.weights == 1:
-            need, loading = _need(self.transformers), max(part.loading_bytes for part in self.transformers)
-            return Need(own_bytes=max(need.own_bytes + working, loading), shared_bytes=need.shared_bytes)
+            need = _need(self.transformers)
+            beside = max(working, *(part.loading_bytes for part in self.transformers))
+            return Need(own_bytes=need.own_bytes + beside, shared_bytes=need.shared_bytes)
         shares = sum(part.num_bytes // plan.weights for part in self.transformers)
         gathered = max(2 * part.largest_block_bytes + part.outside_bytes for part in self.transformers)  # one at a time
         return Need(own_bytes=shares + gathered + working)
@@ -106,16 +110,29 @@ class Work:
         image, text = -(-self.tokens // plan.sequence), self.joint_text
         rows = image + (text if plan.text == "replicated" else -(-text // plan.sequence))
         numbers = LIVE * rows * self.heads * self.width + self._buffers(plan)
-        return self.canvas.batch * numbers * self.num_bits // 8
+        return self.canvas.batch * (numbers * self.num_bits // 8 + self._index_bytes(plan))
 
     def _buffers(self, plan: ParallelPlan) -> int:
+        """Numbers in what is sent and received, beside the tensors of a block; twice where it is packed and ordered."""
         tokens = self.tokens + self.joint_text
         held = tokens * -(-self.heads // plan.ulysses) * self.width
-        travelling = 4 * tokens * self.heads * self.width // plan.sequence  # q, k, v and the output
-        numbers = travelling if plan.ulysses > 1 else 0
+        share = tokens * self.heads * self.width // plan.sequence
+        # By pieces q, k, v and the output are received; else q, k, v are there twice, and the output comes later.
+        numbers = (6 if self.packs else 4) * share if plan.ulysses > 1 else 0
         if plan.ring > 1:
             return numbers + 6 * held // plan.ring  # two pairs of keys and values, the output in fp32
-        return numbers + (2 * held if plan.allgather > 1 else 0)  # all keys and values
+        return numbers + ((4 if self.packs else 2) * held if plan.allgather > 1 else 0)  # all keys and values
+
+    def _index_bytes(self, plan: ParallelPlan) -> int:
+        """What says which row of a packed buffer comes from where, for one layout (`parallel/attention/packed.py`)."""
+        if not self.packs or plan.sequence == plan.ring:
+            return 0
+        tokens = self.tokens + self.joint_text
+        if plan.ulysses == 1:
+            return INDEX_BYTES * tokens
+        unit = self.heads // plan.ulysses if self.heads % plan.ulysses == 0 else 1  # heads to a row
+        rows = 4 * (tokens // plan.sequence) * self.heads // max(1, unit)  # of q, k, v, and of the output
+        return INDEX_BYTES * (rows + 2 * tokens)
 
     def _decode(self, plan: ParallelPlan) -> tuple[Need, bool]:
         """And whether all ranks share it."""
@@ -133,7 +150,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     stages = {stage: _parts(names, weights) for stage, names in family.components.items()}
     config = read_config(Path(model.folder), "transformer")
     return Work(
-        text=_need(stages["encode_text"]),
+        text=_loading_need(stages["encode_text"]),
         transformers=stages["denoise"],
         vae=_need(stages["decode"]),
         heads=_whole_number(config.get("num_attention_heads")),
@@ -145,6 +162,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         decoder_width=_decoder_width(read_config(Path(model.folder), "vae")),
         num_bits=DTYPE_BITS[model.dtype],
         context_bytes=0 if model.device == "cpu" else CONTEXT_BYTES,
+        packs=model.device != "cpu",
     )
 
 
@@ -199,6 +217,12 @@ def _whole_number(value: Any) -> int:
 
 def _parts(names: Sequence[str], weights: Mapping[str, Weights]) -> tuple[Weights, ...]:
     return tuple(weights[name] for name in (name.rstrip("?") for name in names) if name in weights)
+
+
+def _loading_need(parts: Sequence[Weights]) -> Need:
+    """That of components whose own work is not counted: while the last of them is loaded."""
+    need = _need(parts)
+    return replace(need, own_bytes=need.own_bytes + max((part.loading_bytes for part in parts), default=0))
 
 
 def _need(parts: Sequence[Weights]) -> Need:

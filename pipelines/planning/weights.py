@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ..components.memory import DTYPE_BITS, expected_bytes
+from ..components.memory import DTYPE_BITS, expected_bytes, is_quantized, loading_bytes
 from ..models.folder import ComponentFiles, inspect_components, inspect_model, read_index
+from ..models.packed.experts import single_files
+from ..models.packed.packing import read_checkpoint
 from ..models.tensor_file import read_tensor_file
 from ..split_plans import SPLIT_PLANS
 from ..values import Model, Place
@@ -26,7 +28,7 @@ class Weights:
     mapped_bytes: int = 0
     """The part that a CPU reads as it lies in the files: ranks hold it between them, once."""
     loading_bytes: int = 0
-    """What a transformer that is quantized takes on its device before it is."""
+    """What is there beside them while they are quantized, one after the other."""
     largest_block_bytes: int = 0
     """The largest block of a transformer: what ranks that share weights gather at a time."""
     outside_bytes: int = 0
@@ -44,29 +46,32 @@ def weights_of(model: Model) -> Mapping[str, Weights]:
 def _weights(model: Model) -> Mapping[str, Weights]:
     folder = Path(model.folder)
     components = inspect_model(folder).components if model.family else inspect_components(folder, read_index(folder))
-    return {name: _component(each, model) for name, each in components.items() if each.weights}
+    single = single_files(model, components)
+    return {name: _component(each, model, single.get(name)) for name, each in components.items() if each.weights}
 
 
-def _component(component: ComponentFiles, model: Model) -> Weights:
-    num_bytes, mapped = expected_bytes(component, model), _mapped(component, model)
+def _component(component: ComponentFiles, model: Model, checkpoint: Path | None) -> Weights:
+    num_bytes, loading = expected_bytes(component, model), loading_bytes(component, model)
+    mapped = _mapped(component, model, checkpoint)
     if not component.name.startswith("transformer"):
-        return Weights(num_bytes=num_bytes, mapped_bytes=mapped)
+        return Weights(num_bytes=num_bytes, mapped_bytes=mapped, loading_bytes=loading)
     blocks, outside = _blocks(component, model)
     added = sum(_lora_bytes(lora.path, model) for lora in model.loras)
     return Weights(
         num_bytes=num_bytes + added,
-        mapped_bytes=0 if model.quantization != "none" or model.loras else mapped,
-        loading_bytes=component.num_parameters * DTYPE_BITS[model.dtype] // 8 if model.quantization != "none" else 0,
+        mapped_bytes=0 if model.loras else mapped,
+        loading_bytes=loading,
         largest_block_bytes=blocks,
         outside_bytes=outside,
     )
 
 
-def _mapped(component: ComponentFiles, model: Model) -> int:
+def _mapped(component: ComponentFiles, model: Model, checkpoint: Path | None) -> int:
     """On a CPU, tensors that lie in the files as they are used."""
-    if not model.device.startswith("cpu"):
+    if not model.device.startswith("cpu") or (model.quantization != "none" and is_quantized(component.name)):
         return 0
-    kept = (entry for file in component.weights for entry in file.tensors.values())
+    files = (read_checkpoint(checkpoint),) if checkpoint else component.weights
+    kept = (entry for file in files for entry in file.tensors.values())
     wanted = FILE_DTYPES[model.dtype]
     return sum(entry.numel for entry in kept if entry.dtype == wanted) * DTYPE_BITS[model.dtype] // 8
 

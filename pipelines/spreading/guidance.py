@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -53,7 +54,14 @@ def lift_refusal(transformer: nn.Module) -> None:
         hook.remove()
 
 
-def split_guider(base: Any, mesh: Mesh) -> Any:
+@dataclass
+class FirstCall:
+    """Whether the groups have compared what they predict for, as they do once for all guiders of a handle."""
+
+    is_compared: bool = False
+
+
+def split_guider(base: Any, mesh: Mesh, first_call: FirstCall | None = None) -> Any:
     """A guider that does what `base` does, with its branches split over the cfg axis; `base` itself if that is 1."""
     if mesh[Axis.CFG].size == 1:
         return base
@@ -61,7 +69,7 @@ def split_guider(base: Any, mesh: Mesh) -> Any:
     kind = type(base)
     guider.__class__ = type(f"Split{kind.__name__}", (_SplitBranches, kind), {"__module__": __name__})
     guider.branches = Branches(mesh[Axis.CFG])
-    guider.is_checked = False
+    guider.first_call = first_call or FirstCall()
     return guider
 
 
@@ -112,7 +120,7 @@ class _SplitBranches:
     """Comes before a guider's own class; the blocks of different families use one or the other `prepare_inputs`."""
 
     branches: Branches
-    is_checked: bool
+    first_call: FirstCall
 
     def prepare_inputs(self, data: Any) -> list[Any]:
         return self.branches.take(super().prepare_inputs(data))  # pyright: ignore[reportAttributeAccessIssue]
@@ -127,8 +135,8 @@ class _SplitBranches:
         self.branches.prepared += 1
         lift_refusal(denoiser)  # not before: a guider that was made may never ask
         self.branches.is_cached = getattr(denoiser, "is_cache_enabled", False)
-        if not self.is_checked:
-            self.is_checked = True
+        if not self.first_call.is_compared:
+            self.first_call.is_compared = True
             _check_first_call(denoiser, self.branches.group)
         super().prepare_models(denoiser)  # pyright: ignore[reportAttributeAccessIssue]
 

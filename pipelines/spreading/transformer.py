@@ -6,28 +6,26 @@ split over the plan's cfg axis, and step caches are made to decide alike on all 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator
+import functools
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.agreement import ALONE
 from ...parallel.attention.choice import check_kernel
 from ...parallel.group import Axis
-from ...parallel.mesh import Mesh, make_mesh, mesh_for, mesh_of
+from ...parallel.mesh import Mesh, make_mesh, mesh_of
 from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.shard import Handle as ShardedModule
 from ...parallel.sharding.shard import shard as shard_module
 from ...parallel.sharding.split_plan import SplitPlan
 from ..denoising.cache_decisions import forget_steps, share_decisions
 from ..split_plans import plan_named
-from .guidance import beside, lift_refusal, require_guider, split_guider
+from .guidance import FirstCall, beside, lift_refusal, require_guider, split_guider
 
 if TYPE_CHECKING:
     from torch import nn
 
     from ...parallel.mesh import DeviceMesh
-    from ..families.family import Parts
 
 
 DECIDE_BY_TOKENS = ("FirstBlockCacheConfig", "SeaCacheConfig")
@@ -37,9 +35,13 @@ DECIDE_BY_TOKENS = ("FirstBlockCacheConfig", "SeaCacheConfig")
 class Handle(ShardedModule):
     """A sharded transformer: `remove()` leaves it as it was, `guider()` splits the branches of guidance."""
 
+    @functools.cached_property
+    def _first_call(self) -> FirstCall:
+        return FirstCall()
+
     def guider(self, base: Any) -> Any:
         """A guider that does what diffusers' guider `base` does, its branches spread over the plan's cfg axis."""
-        return split_guider(base, self.mesh)
+        return split_guider(base, self.mesh, self._first_call)
 
     def guider_beside(self, base: Any, guider: Any) -> Any:
         """A second guider of the same forwards, beside one that `guider()` gave: of a model's sound."""
@@ -85,30 +87,6 @@ def mesh_over(plan: ParallelPlan, given: DeviceMesh | Mesh | None) -> Mesh:
     if dataclasses.replace(given.plan, text=plan.text) != plan:
         raise ValueError(f"plan {plan}: the mesh was made for plan {given.plan}; make one for this plan, or give none")
     return dataclasses.replace(given, plan=plan)
-
-
-@contextlib.contextmanager
-def sharded_parts(parts: Parts, plan: ParallelPlan) -> Iterator[Parts]:
-    """Collective: a denoise stage's parts with every transformer sharded, and whole again afterwards.
-
-    Families' `denoise` finds the handle among the parts and splits guidance by it. With `weights` over 1 the component
-    store has loaded the parts so, for good.
-    """
-    if plan.num_ranks == 1:
-        yield parts
-        return
-    if plan.weights > 1:
-        assert parts["handle"].plan == plan, "the store was asked with the same plan"
-        yield parts
-        return
-    mesh = mesh_for(plan)
-    with contextlib.ExitStack() as stack:
-        handle = None
-        for name in ("transformer", "transformer_2"):
-            if parts.get(name) is not None:
-                handle = shard(parts[name], mesh.plan, mesh)
-                stack.callback(handle.remove)
-        yield {**parts, "handle": handle}
 
 
 def split_plan_of(transformer: nn.Module, given: SplitPlan | None = None) -> SplitPlan:

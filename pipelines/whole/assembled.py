@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..components.loading import load_component
-from ..models.describe import check_checkpoint
 from ..models.folder import CLASS, components_of, inspect_component, read_index
+from ..models.packed.experts import check_checkpoints
 from ..models.source import resolve_source
 from ..signatures.calls import is_modular, parts_of, specs_of
 from ..signatures.table import class_names, signature_of
@@ -46,8 +46,7 @@ def load_pipeline(
         raise ValueError(f"{found.folder} makes no {cls.__name__}: {why}")
     allowed = roots if found.is_local else None
     named = components_of(index)
-    if found.file is not None:
-        check_checkpoint(found.file, named)
+    single = {} if found.file is None else check_checkpoints(found.file, named, roots=allowed)
     is_classic = not is_modular(cls)
     wanted = inspect.signature(cls.__init__).parameters if is_classic else specs_of(cls)
     if missing := _missing(cls, wanted, index, named) if is_classic else sorted({*parts_of(cls)} - named.keys()):
@@ -58,8 +57,7 @@ def load_pipeline(
     for name in (name for name in wanted if name in named):
         library, class_name = named[name]
         files = inspect_component(found.folder, name, library=library, class_name=class_name, roots=allowed)
-        checkpoint = found.file if name == "transformer" else None
-        parts[name] = load_component(files, dtype=dtype, device=device, checkpoint=checkpoint)
+        parts[name] = load_component(files, dtype=dtype, device=device, checkpoint=single.get(name))
     try:
         return cls(**parts, **_values(wanted, index, named)) if is_classic else put_together(cls, parts, index)
     except (TypeError, ValueError, AttributeError) as error:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,26 +22,26 @@ MARK = "LATENTLOOM_DRILL"
 GONE_S = 1.0
 
 
-def live(ranks: int, *, steps: int, size: int) -> NoReturn:
+def live(devices: Sequence[str], *, steps: int, size: int) -> NoReturn:
     """Make pictures for ever; say who the server and its spare are, once, and then which stage begins."""
 
     class Telling(Moment):
         def enter(self, stage: str) -> None:
             print(stage, flush=True)
 
-    work, progress = Work(ranks, steps=steps, size=size, is_measured=False), Telling()
+    work, progress = Work(devices, steps=steps, size=size, is_measured=False), Telling()
     print(server_of(work.pool), spare_of(work.pool), flush=True)
     while True:
         work.picture(0, progress)
 
 
-def host(times: int, *, ranks: int, steps: int, size: int, seed: int = 0) -> list[dict[str, Any]]:
+def host(times: int, *, devices: Sequence[str], steps: int, size: int, seed: int = 0) -> list[dict[str, Any]]:
     """SIGKILL a host at a random moment: its processes, folders and shared memory go, and the next one starts."""
     chance = random.Random(seed)
-    return [_once(chance, lambda pids: pids[:1], ranks=ranks, steps=steps, size=size) for _ in range(times)]
+    return [_once(chance, lambda pids: pids[:1], devices=devices, steps=steps, size=size) for _ in range(times)]
 
 
-def all_at_once(times: int, *, ranks: int, steps: int, size: int, seed: int = 0) -> list[dict[str, Any]]:
+def all_at_once(times: int, *, devices: Sequence[str], steps: int, size: int, seed: int = 0) -> list[dict[str, Any]]:
     """SIGKILL host, server and spare in any order, now and then with some stopped before: no rank is left either."""
     chance = random.Random(seed)
 
@@ -51,17 +51,17 @@ def all_at_once(times: int, *, ranks: int, steps: int, size: int, seed: int = 0)
                 os.kill(pid, signal.SIGSTOP)
         return chance.sample(pids, len(pids))
 
-    return [_once(chance, order, ranks=ranks, steps=steps, size=size) for _ in range(times)]
+    return [_once(chance, order, devices=devices, steps=steps, size=size) for _ in range(times)]
 
 
 def _once(
-    chance: random.Random, order: Callable[[list[int]], list[int]], *, ranks: int, steps: int, size: int
+    chance: random.Random, order: Callable[[list[int]], list[int]], *, devices: Sequence[str], steps: int, size: int
 ) -> dict[str, Any]:
     """`order` says who of host, server and spare is killed, and who first."""
     shared = set(Path("/dev/shm").iterdir())
     mark = f"{MARK}={os.getpid()}-{time.monotonic_ns()}"
     with tempfile.TemporaryDirectory() as folder:
-        with _living(mark, folder, ranks=ranks, steps=steps, size=size) as (process, others, start_s):
+        with _living(mark, folder, devices=devices, steps=steps, size=size) as (process, others, start_s):
             time.sleep(chance.random())
             victims = order([process.pid, *others])
             killed = time.monotonic()
@@ -79,10 +79,10 @@ def _once(
 
 @contextlib.contextmanager
 def _living(
-    mark: str, folder: str, *, ranks: int, steps: int, size: int
+    mark: str, folder: str, *, devices: Sequence[str], steps: int, size: int
 ) -> Iterator[tuple[subprocess.Popen[str], list[int], float]]:
     """A host at work, its server and spare, and the seconds until it was."""
-    options = ["live", "--ranks", str(ranks), "--steps", str(steps), "--size", str(size)]
+    options = ["live", "--devices", ",".join(devices), "--steps", str(steps), "--size", str(size)]
     name, _, value = mark.partition("=")
     start = time.monotonic()
     process = subprocess.Popen(

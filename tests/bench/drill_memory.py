@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,7 +14,8 @@ from drill_work import DEADLINE_S, Work
 
 from latentloom.parallel.errors import RankFailed
 
-LIMIT = 2 << 30
+LIMIT, LIMIT_OF_GPU = 2 << 30, 4 << 30
+"""Bytes of the group, and how many more for each GPU: its driver takes some of the host's memory."""
 MIB = 1 << 20
 OWN, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
@@ -23,26 +24,31 @@ class NoGroup(Exception):
     """This process may make no control group."""
 
 
-def starve(ranks: int, *, steps: int, size: int) -> NoReturn:
+def limit_of(devices: Sequence[str]) -> int:
+    return LIMIT + LIMIT_OF_GPU * sum(device.startswith("cuda") for device in devices)
+
+
+def starve(devices: Sequence[str], *, steps: int, size: int) -> NoReturn:
     """What the drill starts in a group: says how a job ends that takes all memory, and whether the next is done."""
-    with Work(ranks, steps=steps, size=size, is_measured=False) as work:
-        before = work.picture(0)
+    with Work(devices, steps=steps, size=size, is_measured=False) as work:
+        before, request = work.picture(0), {"rank": work.num_ranks - 1, "num_bytes": limit_of(devices)}
         start = time.monotonic()
         try:
-            work.pool.call("drill_bodies:swallow", {"rank": ranks - 1, "num_bytes": LIMIT}, num_ranks=ranks)
+            work.pool.call("drill_bodies:swallow", request, num_ranks=work.num_ranks)
         except RankFailed as error:
             print(time.monotonic() - start, str(error).splitlines()[0], flush=True)
         print(work.picture(0) == before, flush=True)
     sys.exit()
 
 
-def memory(times: int, *, ranks: int, steps: int, size: int, seed: int = 0) -> list[dict[str, Any]]:
+def memory(times: int, *, devices: Sequence[str], steps: int, size: int, seed: int = 0) -> list[dict[str, Any]]:
     """The kernel ends the rank both times it tries; the caller is told why, with the limit, and the pool lives on."""
-    words = f"rank {ranks - 1} (cpu) was ended by the system for want of memory (the limit here is {LIMIT // MIB} MiB, "
+    rank, limit = f"rank {len(devices) - 1} ({devices[-1]})", limit_of(devices)
+    words = f"{rank} was ended by the system for want of memory (the limit here is {limit // MIB} MiB, "
     rows = []
     for _ in range(times):
-        with _group(LIMIT) as group, tempfile.TemporaryDirectory() as folder:
-            options = ["--ranks", str(ranks), "--steps", str(steps), "--size", str(size)]
+        with _group(limit) as group, tempfile.TemporaryDirectory() as folder:
+            options = ["--devices", ",".join(devices), "--steps", str(steps), "--size", str(size)]
             done = subprocess.run(
                 [sys.executable, str(Path(__file__).with_name("drills.py")), "starve", *options],
                 env={**os.environ, "TMPDIR": folder},

@@ -9,7 +9,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.values import Conditioning, Latents, Model, Place
 
-PLANS = {1: "", 2: "ulysses=2", 3: "allgather=3", 4: "cfg=2,allgather=2"}
+PLANS = {2: "ulysses=2", 3: "allgather=3", 4: "cfg=2,allgather=2"}
 DEADLINE_S = 120.0
 """For every wait of a drill: whatever takes longer hangs."""
 SEEDS = 3
@@ -79,11 +79,11 @@ class Struck:
 
 
 class Work:
-    """A pool of `num_ranks` on the CPU; pictures of seeds, and what they look like undisturbed."""
+    """A pool on these devices; pictures of seeds, and what they look like undisturbed."""
 
     def __init__(
         self,
-        num_ranks: int,
+        devices: Sequence[str],
         *,
         steps: int = 8,
         size: int = 64,
@@ -92,11 +92,12 @@ class Work:
     ) -> None:
         bench = str(Path(__file__).resolve().parent)
         os.environ["PYTHONPATH"] = os.pathsep.join([bench, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
-        place = Place(devices=("cpu",) * num_ranks, plan=PLANS[num_ranks])
-        self.model: Model = dataclasses.replace(describe_model("builtin:bobbin", device="cpu"), place=place)
+        place = Place(devices=tuple(devices), plan=PLANS[len(devices)])
+        self.model: Model = dataclasses.replace(describe_model("builtin:bobbin", device=devices[0]), place=place)
         self.num_steps = steps
         self.size = size
-        self.num_ranks = num_ranks
+        self.devices = place.devices
+        self.num_ranks = len(devices)
         self.limits = limits or Limits()
         self.log = Log()
         logger = logging.getLogger("latentloom")
@@ -121,6 +122,10 @@ class Work:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def named(self, rank: int) -> str:
+        """A rank as the pool calls it."""
+        return f"rank {rank} ({self.devices[rank]})"
 
     def start(self, seed: int, progress: Progress = SILENT) -> "Future[bytes]":
         return self._threads.submit(self.picture, seed, progress)

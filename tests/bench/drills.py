@@ -1,6 +1,7 @@
 """Break a pool at random moments while it makes real pictures, and print what it noticed, mended and lost.
 
-python tests/bench/drills.py kill --ranks 2 --times 200 --seed 1
+python tests/bench/drills.py kill --devices 'cpu*2' --times 200 --seed 1
+python tests/bench/drills.py every --devices 'cuda*4'
 
 In a pool that lives on: kill, server, spare, stop, cancel, oom. With a host of its own each time: host, all (with its
 fork server and spare), memory (in a control group that is too small, which takes root). `every` runs each in turn. What
@@ -22,9 +23,10 @@ from typing import Any
 from drill_host import all_at_once, host, live
 from drill_memory import NoGroup, memory, starve
 from drill_server import server, spare, spare_memory
-from drill_work import MOMENTS, Moment, Work, later
+from drill_work import MOMENTS, PLANS, Moment, Work, later
 
 from latentloom.parallel.errors import Cancelled, OutOfMemory
+from latentloom.parallel.machine.machine import parse_devices
 from latentloom.parallel.pool.limits import Limits
 
 Row = dict[str, Any]
@@ -42,7 +44,7 @@ def kill(work: Work, times: int, *, seed: int = 0) -> list[Row]:
             lambda rank=rank: os.kill(work.pool.states()[rank].pid, signal.SIGKILL),
             chance=chance,
         )
-        noticed = work.noticed(f"rank {rank} (cpu) was killed", since=struck.time)
+        noticed = work.noticed(f"{work.named(rank)} was killed", since=struck.time)
         rows.append(
             {
                 "moment": moment,
@@ -70,7 +72,7 @@ def stop(work: Work, times: int, *, seed: int = 0) -> list[Row]:
         future = work.start(number % len(work.expected), progress)
         found = work.result(future)
         since = stopped[0] if stopped else time.monotonic()
-        late = work.log.first(f"rank {rank} (cpu) was silent", since=since)
+        late = work.log.first(f"{work.named(rank)} was silent", since=since)
         back = work.wait_ready(since if late is None else late)
         rows.append(
             {
@@ -140,7 +142,7 @@ def oom(work: Work, times: int, *, seed: int = 0) -> list[Row]:
         try:
             work.pool.call("drill_bodies:out_of_memory", request, num_ranks=work.num_ranks)
         except OutOfMemory as error:
-            named = str(error).startswith(f"rank {rank} (cpu): ")
+            named = str(error).startswith(f"{work.named(rank)}: ")
         took = time.monotonic() - start
         expected = work.expected[number % len(work.expected)]
         equal = work.result(work.start(number % len(work.expected))) == expected
@@ -174,6 +176,13 @@ def machine() -> str:
     return f"{cpu.rpartition(': ')[2]}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
 
 
+def titles(devices: Sequence[str]) -> list[str]:
+    """What the GPUs among them are called."""
+    import torch
+
+    return sorted({torch.cuda.get_device_name(device) for device in devices if device.startswith("cuda")})
+
+
 DRILLS: dict[str, tuple[Callable[..., list[Row]], int, Limits]] = {
     "kill": (kill, 200, Limits()),
     "server": (server, 50, Limits()),
@@ -196,33 +205,37 @@ PARTS: dict[str, Callable[..., Any]] = {"live": live, "starve": starve}
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("drill", choices=[*DRILLS, *HOSTS, "every", *PARTS])
-    parser.add_argument("--ranks", type=int, default=2, choices=(2, 3, 4))
+    parser.add_argument("--devices", default="cpu*2", help="two to four: cpu*2, cuda*4, cuda:1,cuda:3")
     parser.add_argument("--times", type=int)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--size", type=int, default=64)
     asked = parser.parse_args()
+    devices = parse_devices(asked.devices)
+    if len(devices) not in PLANS:
+        parser.error(f"{asked.devices} are {len(devices)} devices; a drill takes {', '.join(map(str, PLANS))}")
+    size = {"steps": asked.steps, "size": asked.size}
     if asked.drill in PARTS:
-        PARTS[asked.drill](asked.ranks, steps=asked.steps, size=asked.size)
-    print(machine(), flush=True)
+        PARTS[asked.drill](devices, **size)
+    print(", ".join([machine(), *titles(devices)]), flush=True)
     is_good = True
     for name in [*DRILLS, *HOSTS] if asked.drill == "every" else [asked.drill]:
         options = {"seed": asked.seed}
         if name in HOSTS:
             drill, times = HOSTS[name]
             try:
-                rows = drill(asked.times or times, ranks=asked.ranks, steps=asked.steps, size=asked.size, **options)
+                rows = drill(asked.times or times, devices=devices, **size, **options)
             except NoGroup as error:
                 print(f"\n{name}: skipped ({error})", flush=True)
                 is_good = is_good and asked.drill == "every"
                 continue
         else:
             drill, times, limits = DRILLS[name]
-            with Work(asked.ranks, steps=asked.steps, size=asked.size, limits=limits) as work:
+            with Work(devices, **size, limits=limits) as work:
                 if name == "spare":
                     print(spare_memory(work), flush=True)
                 rows = drill(work, asked.times or times, **options)
-        print(table(rows, f"{name}, {asked.ranks} ranks, seed {asked.seed}"), flush=True)
+        print(table(rows, f"{name} on {', '.join(devices)}, seed {asked.seed}"), flush=True)
         is_good = is_good and all(row["equal"] for row in rows)
     return 0 if is_good else 1
 

@@ -36,7 +36,8 @@ from latentloom.pipelines.models.describe import add_lora, describe_model
 from latentloom.pipelines.models.folder import inspect_model
 from latentloom.pipelines.values import Audio, Latents, Model, to_plain
 from support.audit import Audit
-from support.damage import damage_model, damage_text, mutate, places
+from support.damage import damage_gguf, damage_model, damage_text, mutate, places
+from support.packed_files import write_gguf
 from support.tiny_models import write_tiny
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -462,6 +463,16 @@ def header(bench: Bench, folder: Path, dice: random.Random) -> tuple[str, Callab
     return f"{count} tensors of {entry}", lambda: sentence(lambda: add_lora(bench.flux, str(file), 1.0))
 
 
+def gguf(bench: Bench, folder: Path, dice: random.Random) -> tuple[str, Callable[[], str]]:
+    """A small transformer's, and what a reader that believes a header would make of it."""
+    whole = folder / "whole.gguf"
+    write_gguf(whole, {f"blocks.{index}.weight": torch.ones(4, 64) for index in range(dice.choice([1, 3, 200]))})
+    what, data = damage_gguf(whole.read_bytes(), dice)
+    file = folder / "one.gguf"
+    file.write_bytes(data)
+    return what, lambda: sentence(lambda: describe_model(f"{file}@{bench.flux.folder}", device="cpu"))
+
+
 def comfyui(bench: Bench, folder: Path, dice: random.Random) -> tuple[str, Callable[[], str]]:
     from latentloom.nodes.graph.graph import read_graph
     from latentloom.nodes.hosts.comfy_file import from_comfy, to_comfy
@@ -480,5 +491,6 @@ CASES: dict[str, Case] = {
     "model": model,
     "lora": lora,
     "header": header,
+    "gguf": gguf,
     "comfyui": comfyui,
 }

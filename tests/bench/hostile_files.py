@@ -2,10 +2,10 @@
 
 python tests/bench/hostile_files.py --count 10000 --seed 1        also: --only KIND, --index N --only KIND to repeat one
 
-Workflow files, pictures, videos, sounds, model folders, LoRAs, safetensors headers, paths and names: each from `--seed`
-and its number alone. They are read by warm processes that run the command line, or what a stage calls. Exits with 1
-where a file ran code, changed or opened something elsewhere, printed a traceback, took longer than `--limit-s` or more
-than `--limit-mib` above the idle process, or hung.
+Workflow files, pictures, videos, sounds, model folders, LoRAs, headers of safetensors and GGUF files, paths and names:
+each from `--seed` and its number alone. They are read by warm processes that run the command line, or what a stage
+calls. Exits with 1 where a file ran code, changed or opened something elsewhere, printed a traceback, took longer than
+`--limit-s` or more than `--limit-mib` above the idle process, or hung.
 """
 
 import argparse
@@ -34,7 +34,8 @@ SHARES = {
     "audio": 3,
     "model": 9,
     "lora": 7,
-    "header": 3,
+    "header": 2,
+    "gguf": 1,
     "comfyui": 3,
 }
 """Of a hundred files."""

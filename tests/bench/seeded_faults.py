@@ -43,15 +43,15 @@ FAULTS = (
     Fault(
         "a sign: blocks of ring attention are weighed upside down",
         "parallel/attention/ring.py",
-        "out = out * torch.exp(lse - some)",
-        "out = out * torch.exp(some - lse)",
+        "torch.sigmoid(other_lse - lse)",
+        "torch.sigmoid(lse - other_lse)",
         (OPERATOR,),
     ),
     Fault(
         "off by one: the ring's last hop is not made",
         "parallel/attention/ring.py",
-        "if step < group.size - 1:",
-        "if step < group.size - 2:",
+        "for step in range(layout.num_ranks)]",
+        "for step in range(layout.num_ranks - 1)]",
         (OPERATOR,),
     ),
     Fault(
@@ -63,10 +63,17 @@ FAULTS = (
     ),
     Fault(
         "off by one: the last key head of uneven groups is left out",
-        "parallel/attention/ulysses.py",
+        "parallel/attention/heads.py",
         "-(-end // group)",
         "end // group",
         (OPERATOR,),
+    ),
+    Fault(
+        "wrong order: heads come back from one buffer to another batch item",
+        "parallel/attention/packed.py",
+        "rows = np.arange(num_here) * batch + item[:, None]",
+        "rows = np.arange(num_here) + item[:, None] * num_here",
+        ("tests/parallel/test_operator.py::test_one_buffer_each_way_gives_the_bits_of_many_pieces",),
     ),
     Fault(
         "off by one: shares have a token too many",

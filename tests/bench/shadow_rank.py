@@ -198,12 +198,11 @@ class Shadow:
                 self._arrive(tensor)
         return []
 
-    def all_gather(self, parts: Sequence[Tensor], block: Tensor, **_: Any) -> None:
-        for part in parts:
-            if part.numel() == block.numel():
-                part.copy_(block)
-            else:
-                self._arrive(part)
+    def all_gather_single(self, out: Tensor, block: Tensor, **_: Any) -> None:
+        out.view(-1, block.numel()).copy_(block.clone())  # which may be a part of it
+
+    def all_to_all_single(self, out: Tensor, sent: Tensor, *_: Any, **__: Any) -> None:
+        self._arrive(out)
 
     def all_reduce(self, tensor: Tensor, **_: Any) -> None:
         self._arrive(torch.empty_like(tensor))

@@ -76,8 +76,8 @@ TASKS = {
     *("upscale", "estimate", "3D", "text", "basics"),
 }
 FORMATS = {"plain", "int8 convrot", "int8", "fp8", "fp4", "nvfp4", "mxfp8", "w4a8", "gguf"}
-READ = {"plain"}
-"""What `FILE.safetensors@BASE` reads; other formats are made at load time and not read from files."""
+READ = {"plain", "fp8", "int8", "int8 convrot", "gguf"}
+"""What `FILE.safetensors@BASE` and `FILE.gguf@BASE` read."""
 FOLDER_ONLY = {"workflows/hunyuan_video_15/hunyuan_video_15.json"}
 """Workflows of the one family whose transformer diffusers does not read from one file."""
 GOAL = 85.0

@@ -42,7 +42,7 @@ def main() -> None:
     alone = [number(IMPORT) for _ in range(3)]
     cold = [number(COLD) for _ in range(3)]
     print(f"importing torch {min(alone):.2f} s; two cold ranks {min(cold):.2f} s: {min(cold) - min(alone):.2f} s more")
-    with Work(2) as work:
+    with Work(("cpu", "cpu")) as work:
         from latentloom.pipelines import placement
         from latentloom.pipelines.requests import EncodeText
 

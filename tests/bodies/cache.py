@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 import random
 import zlib
@@ -60,10 +62,17 @@ def counted(request: dict[str, Any], **options: Any) -> tuple[Tensor, int]:
 def use_mesh(plan: str) -> Mesh | None:
     """Collective: let stages run a plan over the first ranks only; None on the others."""
     parsed = ParallelPlan.parse(plan)
-    mesh = mesh_for(parsed)
+    mesh, voters = mesh_for(parsed), _first_ranks(parsed.num_ranks)
     if mesh is not None:
+        mesh = dataclasses.replace(mesh, voters=voters)
         kept_meshes.setdefault(dist.group.WORLD, {})[parsed] = mesh  # the stage's own would be over all ranks
     return mesh
+
+
+@functools.cache
+def _first_ranks(num_ranks: int) -> Any:
+    """Collective the first time."""
+    return dist.new_group(list(range(num_ranks)))
 
 
 def bits(x: Tensor) -> int:

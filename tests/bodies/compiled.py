@@ -12,6 +12,7 @@ from torch._dynamo.utils import counters
 
 from latentloom.parallel.mesh import Mesh
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.sharding import compiled, operator
 from latentloom.pipelines.spreading.transformer import Handle, shard
 from support.cells import fill, mesh_for, outputs, variants
 from zoo.cases import Case
@@ -37,20 +38,19 @@ def part_of(plan: str) -> Mesh | None:
     return mesh and dataclasses.replace(mesh, plan=parsed)
 
 
-def through_sizes(
-    rank: int, variant: str, plan: str, how: str, sizes: list[tuple[int, int]], options: dict[str, Any]
-) -> dict[str, Any] | None:
+def through_sizes(rank: int, variant: str, plan: str, how: str, sizes: list[tuple[int, int]]) -> dict[str, Any] | None:
     """Pictures of several sizes through compiled blocks, then the bare model, then sharded and compiled anew."""
     mesh = part_of(plan)
     if mesh is None:
         return None
     torch._dynamo.reset()
+    compiled._first.clear()
     counters.clear()
     model = model_of(variant)
     inputs = [inputs_of(variant, rows, columns)[2] for rows, columns in sizes]
     whole = [outputs(model, each) for each in inputs]
     handle = shard(model, mesh.plan, mesh)
-    _compile(model, handle, how, options)
+    _compile(model, handle, how)
     found = {"differences": [], "graphs": []}
     for each, wanted in zip(inputs, whole, strict=True):
         found["differences"].append(_apart(outputs(model, each), wanted))
@@ -62,18 +62,18 @@ def through_sizes(
     found["bare"] = _apart(outputs(model, inputs[0]), whole[0])
     found["left"] = [name for name, each in model.named_modules() if {"forward", "compile"} & vars(each).keys()]
     handle = shard(model, mesh.plan, mesh)
-    _compile(model, handle, how, options)
+    _compile(model, handle, how)
     found["again"] = _apart(outputs(model, inputs[0]), whole[0])
     handle.remove()
     found["graphs_again"] = counters["stats"]["unique_graphs"]
     return found
 
 
-def _compile(model: Any, handle: Handle, how: str, options: dict[str, Any]) -> None:
+def _compile(model: Any, handle: Handle, how: str) -> None:
     if how == "handle":
-        handle.compile(**OPTIONS, **options)
+        handle.compile(**OPTIONS)
     else:
-        model.compile_repeated_blocks(fullgraph=True, **OPTIONS, **options)
+        model.compile_repeated_blocks(fullgraph=True, **OPTIONS)
 
 
 def check_operator(rank: int, plan: str) -> dict[str, Any] | None:
@@ -91,18 +91,20 @@ def check_operator(rank: int, plan: str) -> dict[str, Any] | None:
     held = session.layout(("text", "image")).num_held(session.rank)
     generator = torch.Generator().manual_seed(rank)
     q, k, v = (torch.randn(2, 4, held, 16, generator=generator) for _ in range(3))
+    operator.enter(session)
     passed = torch.library.opcheck(
         torch.ops.latentloom.attend.default,
-        (q, k, v, None, None, False, session.key, 0),
+        (q, k, v, None, None, False, 0),
         test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_static", "test_aot_dispatch_dynamic"),
     )
 
     def doubled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return 2 * torch.ops.latentloom.attend(q, k, v, None, None, False, session.key, 0)
+        return 2 * torch.ops.latentloom.attend(q, k, v, None, None, False, 0)
 
-    compiled = torch.compile(doubled, fullgraph=True, **OPTIONS)
+    in_a_graph = torch.compile(doubled, fullgraph=True, **OPTIONS)
     with torch.no_grad():
-        difference = float((compiled(q, k, v) - doubled(q, k, v)).abs().max())
+        difference = float((in_a_graph(q, k, v) - doubled(q, k, v)).abs().max())
+    operator.leave(session)
     handle.remove()
     return {"passed": passed, "difference": difference, "graphs": counters["stats"]["unique_graphs"]}
 
@@ -146,7 +148,30 @@ def _twice(model: Any, mesh: Mesh) -> None:
         handle.remove()
 
 
-REFUSALS = {"before": _before, "whole_before": _whole_before, "whole_after": _whole_after, "twice": _twice}
+def _captured(model: Any, mesh: Mesh) -> None:
+    handle = shard(model, mesh.plan, mesh)
+    try:
+        handle.compile(mode="reduce-overhead")
+    finally:
+        handle.remove()
+
+
+def _captured_by_diffusers(model: Any, mesh: Mesh) -> None:
+    handle = shard(model, mesh.plan, mesh)
+    try:
+        model.compile_repeated_blocks(options={"triton.cudagraphs": True})
+    finally:
+        handle.remove()
+
+
+REFUSALS = {
+    "before": _before,
+    "whole_before": _whole_before,
+    "whole_after": _whole_after,
+    "twice": _twice,
+    "captured": _captured,
+    "captured_by_diffusers": _captured_by_diffusers,
+}
 
 
 def _apart(got: list[Tensor], wanted: list[Tensor]) -> float:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import random
 import zlib
@@ -15,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from latentloom.parallel.attention.rows import cut_along
+from latentloom.parallel.group import Group
 from latentloom.parallel.layout import Layout
 from latentloom.parallel.mesh import Mesh, make_mesh_among
 from latentloom.parallel.plan import ParallelPlan
@@ -88,7 +90,10 @@ def call(seed: int) -> Call:
 
 
 def answers(rank: int, seeds: list[int], mutation: str = "") -> list[dict[str, Any] | None]:
-    """What each call gave on this rank against fp64: None on a rank that takes no part."""
+    """What each call gave on this rank against fp64: None on a rank that takes no part.
+
+    `mutation` is a fault, or "packed" for the way of GPUs.
+    """
     found = []
     for seed in seeds:
         try:
@@ -103,6 +108,14 @@ def mesh_for(plan: str) -> Mesh | None:
     """Collective: the first ranks' mesh; all ranks come by in the same order."""
     parsed = ParallelPlan.parse(plan)
     return make_mesh_among(range(parsed.num_ranks), parsed)
+
+
+def packing(mesh: Mesh) -> Mesh:
+    """The same mesh, on which everything travels as on GPUs: in one buffer."""
+    groups = {axis: Group(group.ranks, group.index, group.process_group) for axis, group in mesh.groups.items()}
+    for group in groups.values():
+        group.packs = True
+    return dataclasses.replace(mesh, groups=groups)
 
 
 def session_of(streams: tuple[tuple[str, int, bool], ...], mesh: Mesh, mask: str = "global") -> Session:
@@ -127,6 +140,8 @@ def _answer(case: Call, mutation: str) -> dict[str, Any] | None:
     mesh = mesh_for(case.plan)
     if mesh is None:
         return None
+    if mutation == "packed":
+        mesh = packing(mesh)
     session = session_of(case.streams, mesh, case.form)
     layout = session.layout(session.split.order)
     generator = torch.Generator().manual_seed(case.seed)
@@ -157,6 +172,7 @@ def _answer(case: Call, mutation: str) -> dict[str, Any] | None:
         "difference": float((got - wanted).abs().max()) if got.numel() else 0.0,
         "largest": float(wanted.abs().max()) if got.numel() else 0.0,
         "bits": zlib.crc32(b"".join(replicated)),
+        "all_bits": zlib.crc32(got.contiguous().numpy().tobytes()),
     }
 
 

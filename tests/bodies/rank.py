@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch._C import _len_torch_function_stack
 from torch.overrides import BaseTorchFunctionMode
 
-from bodies.operator_cases import session_of
+from bodies.operator_cases import packing, session_of
 from latentloom.parallel import collectives
 from latentloom.parallel.attention import compose_traffic
 from latentloom.parallel.attention.strategy import Shape
@@ -68,11 +68,13 @@ def traffic(rank: int, calls: list[dict[str, Any]]) -> list[tuple[int, int, int,
 
 
 def _traffic(
-    plan: str, image: int, text: int, shards_text: bool, heads: int, kv_heads: int, batch: int
+    plan: str, image: int, text: int, shards_text: bool, heads: int, kv_heads: int, batch: int, packs: bool = False
 ) -> tuple[int, int, int, int] | None:
     mesh = group_mesh(plan)
     if mesh is None:
         return None
+    if packs:
+        mesh = packing(mesh)
     session = session_of((("text", text, shards_text), ("image", image, True)), mesh)
     session.is_agreed = True
     layout = session.layout(session.split.order)
@@ -106,10 +108,12 @@ def flux_calls(rank: int, plan: str) -> int | None:
 # ---- pieces
 
 
-def exchanged(rank: int) -> list[list[float]]:
+def exchanged(rank: int, packs: bool) -> list[list[float]]:
     """Every collective with nothing to send from some ranks, over all four."""
     mesh = group_mesh("ulysses=4")
     assert mesh is not None
+    if packs:
+        mesh = packing(mesh)
     group, own = mesh[Axis.SEQUENCE], torch.full((rank,), float(rank))
     gathered = collectives.gather(own, sizes=range(4), group=group)
     hopped = collectives.start_hop(own, size_in=(rank - 1) % 4, group=group)()
@@ -160,6 +164,14 @@ def device_meshes(rank: int) -> list[Any]:
     wrong.append(message(lambda: mesh_of(ParallelPlan(ulysses=2), part)))
     wrong.append(message(lambda: make_mesh_among(range(4), ParallelPlan(ulysses=3))))
     return [mesh[Axis.ULYSSES].ranks, mesh[Axis.EXCHANGE].ranks, mesh[Axis.SEQUENCE].ranks, *wrong]
+
+
+def weights_group(rank: int) -> list[Any]:
+    """The ranks that share weights and a sequence, and whether they do so over one process group."""
+    mesh = group_mesh("ulysses=4,weights=4")
+    assert mesh is not None
+    sequence, weights = mesh[Axis.SEQUENCE], mesh[Axis.WEIGHTS]
+    return [sequence.ranks, weights.ranks, sequence.process_group is weights.process_group]
 
 
 def groups_made(rank: int) -> list[int]:

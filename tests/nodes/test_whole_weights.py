@@ -58,7 +58,7 @@ def test_a_single_file_that_cannot_stand_for_the_transformer_is_refused(
     file = tmp_path / "t.safetensors"
     save_file({"w": torch.ones(1)}, file)
     (told,) = problems_of(f"{file}@{tiny('wan22')}")
-    assert "is one transformer, but its base has 2; use a model folder instead" in told
+    assert "is one transformer, but its base has 2, and its name does not say which" in told
     for source, words in (
         (f"{file}@{tiny('wan22')}", "its base has 2"),
         (f"{file}@builtin:bobbin", "component transf"),

@@ -16,8 +16,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from latentloom.parallel.attention import choice, kernels
 from latentloom.parallel.attention.kernels import KERNELS
 from latentloom.parallel.attention.local import attend_plain, attend_with_lse
+from latentloom.parallel.attention.strategy import Kernel
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
+BF16, FP32 = torch.bfloat16, torch.float32
+ALL = frozenset(KERNELS)
 ATEN = torch.ops.aten
 FLASH, CUDNN = "_scaled_dot_product_flash_attention", "_scaled_dot_product_cudnn_attention"
 EFFICIENT = "_scaled_dot_product_efficient_attention"
@@ -106,8 +109,35 @@ def test_what_flash_kernels_do_not_take_goes_to_the_memory_efficient_one() -> No
             assert seen.names == [EFFICIENT]
 
 
-BF16, FP32 = torch.bfloat16, torch.float32
-ALL = frozenset(KERNELS)
+GPU = pytest.param(CUDA, marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")])
+ERROR = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
+def test_every_kernel_that_is_here_equals_plain_attention_for_all_widths_lengths_and_masks(
+    device: torch.device,
+) -> None:
+    names = ("cpu_flash", "math") if device.type == "cpu" else sorted(ALL - {"cpu_flash", "sage"})
+    for dtype in (FP32,) if device.type == "cpu" else ERROR:
+        for name in (name for name in names if not choice.fault(name, device, dtype)):
+            for width in (16, 40, 72, 100, 128, 192, 256):
+                for sizes in ((1, 1, 6), (77, 333, 6), (130, 259, 2)):
+                    equals_plain_attention(KERNELS[name], device, dtype, width, *sizes)
+
+
+def equals_plain_attention(
+    kernel: Kernel, device: torch.device, dtype: torch.dtype, width: int, queries: int, keys: int, num_heads: int
+) -> None:
+    q = torch.randn(2, queries, 6, width).to(device, dtype).transpose(1, 2)
+    packed = torch.randn(keys, 2, 2 * num_heads, width).to(device, dtype)  # S B 2K D, as it travels
+    k, v = packed.permute(1, 2, 0, 3).split([num_heads, num_heads], 1)
+    for mask in (None, torch.arange(keys, device=device).remainder(3).ne(1).view(1, 1, 1, keys)):
+        wanted, lse = choice._plain(q, k, v, mask)
+        out = attend_plain(q, k, v, mask=mask, scale=None, kernel=kernel)
+        choice._compare("answers", out, wanted, ERROR[dtype])
+        out, own = attend_with_lse(q, k, v, mask=mask, scale=None, kernel=kernel)
+        choice._compare("answers", out, wanted, ERROR[dtype])
+        choice._compare("log-sum-exp", own, lse, ERROR[dtype])
 
 
 @pytest.mark.parametrize(
@@ -183,6 +213,7 @@ def test_a_kernel_that_answers_wrong_is_left_out(
     monkeypatch.setitem(KERNELS, "broken", broken)
     assert choice.fault("math", CPU, BF16) == choice.fault("cpu_flash", CPU, FP32) == ""
     assert choice.fault("broken", CPU, FP32).startswith(reason)
+    assert choice.fault("cudnn", CPU, BF16) == "torch does not let it attend here"  # another kernel would answer for it
 
 
 def test_a_kernel_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:

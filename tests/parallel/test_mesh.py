@@ -53,6 +53,10 @@ def test_the_same_plan_again_makes_no_more_process_groups(ranks: Ranks) -> None:
         assert others == [first] * 3
 
 
+def test_weights_are_gathered_beside_the_exchanges_of_the_same_ranks(ranks: Ranks) -> None:
+    assert ranks.run("bodies.rank:weights_group") == [[(0, 1, 2, 3), (0, 1, 2, 3), False]] * 4
+
+
 def test_a_mesh_of_torch_that_does_not_fit_is_refused_on_every_rank(ranks: Ranks) -> None:
     for *_, same, flat, part, degrees in ranks.run("bodies.rank:device_meshes"):
         assert "name its dims cfg, ring or allgather, and ulysses" in same

@@ -20,6 +20,11 @@ def test_sharded_attention_equals_one_attention_in_fp64(ranks: Ranks) -> None:
     assert not wrong
 
 
+def test_one_buffer_each_way_gives_the_bits_of_many_pieces(ranks: Ranks) -> None:
+    pieces, packed = (ranks.run("bodies.operator_cases:answers", SEEDS[:216], way) for way in ("", "packed"))
+    assert packed == pieces
+
+
 def test_the_cases_meet_every_plan_with_every_kind_of_mask() -> None:
     met = {(call(seed).plan, call(seed).form) for seed in SEEDS}
     assert met == {(plan, form) for plan in operator_cases.PLANS for form in operator_cases.FORMS}

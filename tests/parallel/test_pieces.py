@@ -6,8 +6,9 @@ import torch
 from support.ranks import Ranks
 
 
-def test_collectives_take_what_is_empty_on_some_ranks(ranks: Ranks) -> None:
-    for rank, found in enumerate(ranks.run("bodies.rank:exchanged")):
+@pytest.mark.parametrize("packs", [False, True])
+def test_collectives_take_what_is_empty_on_some_ranks(ranks: Ranks, packs: bool) -> None:
+    for rank, found in enumerate(ranks.run("bodies.rank:exchanged", packs)):
         gathered, hopped, traded, nothing, total = found
         assert gathered == [1, 2, 2, 3, 3, 3]
         assert hopped == [(rank - 1) % 4] * ((rank - 1) % 4)

@@ -25,8 +25,8 @@ WIDTH, ITEM = 8, 4  # of rank_bodies._traffic: head width, bytes of an element
 def test_counted_bytes_and_calls_are_the_reckoned_ones(ranks: Ranks) -> None:
     shapes = [(24, 12, 12, 12, 1), (25, 7, 5, 5, 2), (25, 7, 6, 2, 1), (2, 1, 3, 3, 1), (9, 0, 8, 1, 1)]
     calls = [
-        {"plan": plan, "image": i, "text": t, "shards_text": mode, "heads": h, "kv_heads": kv, "batch": b}
-        for plan, mode, (i, t, h, kv, b) in itertools.product(PLANS, (True, False), shapes)
+        {"plan": p, "image": i, "text": t, "shards_text": m, "heads": h, "kv_heads": kv, "batch": b, "packs": way}
+        for p, m, way, (i, t, h, kv, b) in itertools.product(PLANS, (True, False), (True, False), shapes)
     ]
     found = zip(calls, zip(*ranks.run("bodies.rank:traffic", calls), strict=True), strict=True)
     wrong = [
@@ -63,6 +63,15 @@ def test_ring_and_allgather_send_what_one_reckons_by_hand(
     num_calls = (count - 1 if name == "ring" else 1) + (not shards_text)
     for found in ranks.run("bodies.rank:traffic", [{"plan": f"{name}={count}", **call}])[:count]:
         assert found[0][:2] == (keys + answers, num_calls)
+
+
+def test_a_gather_in_one_buffer_sends_as_much_as_the_rank_with_most(ranks: Ranks) -> None:
+    call = {"plan": "allgather=4", "image": 25, "text": 0, "shards_text": True, "heads": 1, "kv_heads": 1, "batch": 1}
+    found = [
+        each[0][0] // (3 * 2 * WIDTH * ITEM) for each in ranks.run("bodies.rank:traffic", [{**call, "packs": True}])
+    ]
+    assert found == [7] * 4
+    assert [each[0][0] // (3 * 2 * WIDTH * ITEM) for each in ranks.run("bodies.rank:traffic", [call])] == [7, 6, 6, 6]
 
 
 @pytest.mark.parametrize(

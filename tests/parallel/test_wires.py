@@ -4,19 +4,23 @@ import os
 import queue
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from latentloom.parallel.errors import BadWires, RankFailed
+from latentloom.parallel.group import Group
 from latentloom.parallel.pool.job import Job, Last, Work
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.replica import Replica
-from latentloom.parallel.ranks import wires
+from latentloom.parallel.ranks import membership, wires
 from latentloom.parallel.ranks.messages import Join, Joined, Phase
+from latentloom.parallel.ranks.rank import Rank
+from latentloom.parallel.ranks.seat import World
 
 
 def test_every_byte_that_is_sent_between_ranks_is_looked_at(ranks: Any) -> None:
@@ -40,6 +44,29 @@ def test_what_is_sent_differs_for_every_two_ranks_and_fills_its_bytes() -> None:
     sent = [wires._sent(device, *pair) for pair in ((0, 1), (1, 0), (63, 62), (7, 8))]
     assert all((one != other).all() for one in sent for other in sent if one is not other)
     assert all(len(each.view(torch.uint8)[lane::4].unique()) > 200 for each in sent for lane in range(4))
+
+
+def test_a_rank_on_an_accelerator_proves_its_wires_when_it_joins_and_leaves_if_they_are_bad(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done, answers = [], []
+
+    def prove(group: Group, device: torch.device) -> None:
+        done.append((group.ranks, group.index, str(device)))
+        raise BadWires("it hangs")
+
+    monkeypatch.setattr(membership.dist, "init_process_group", lambda backend, **_: done.append(backend))
+    monkeypatch.setattr(membership.dist, "new_group", lambda backend, **_: done.append(backend))
+    monkeypatch.setattr(membership, "_store", lambda *_: None)
+    monkeypatch.setattr(membership, "_abort_process_group", lambda: done.append("left"))
+    monkeypatch.setattr(wires, "prove", prove)
+    monkeypatch.setattr(membership.os, "environ", {})
+    one = object.__new__(Rank)
+    one.membership = membership.Membership("cuda:1")
+    one.channel = SimpleNamespace(send=answers.append)  # type: ignore[assignment]
+    one._join(Join(world=World(name="w", store="/w", size=2), rank=1))
+    assert done == ["nccl", "gloo", ((0, 1), 1, "cuda:1"), "left"]
+    assert answers == [Joined(world="w", problem="it hangs", are_wires_bad=True)]
 
 
 class Place(RankProcess):

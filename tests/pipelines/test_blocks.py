@@ -67,6 +67,13 @@ def test_the_size_of_a_latent_comes_from_the_config_of_the_vae(parts: dict[str, 
     assert denoise({**parts, "shells": {"vae": vae_of(shape)}}).shape == (1, 16, side, side)
 
 
+def test_no_block_looks_for_offloading_at_every_module(parts: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Any] = []
+    monkeypatch.setattr("diffusers.hooks.group_offloading._get_top_level_group_offload_hook", looked.append)
+    denoise(parts)
+    assert not looked
+
+
 def test_errors_are_one_sentence_with_the_blocks_name(parts: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     class Broken(FluxLoopDenoiser):
         def __call__(self, *_: Any, **__: Any) -> Any:

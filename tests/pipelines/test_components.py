@@ -2,10 +2,8 @@ import dataclasses
 import json
 import logging
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any, cast
 
 import diffusers
@@ -18,13 +16,14 @@ from latentloom.parallel.machine.container import Container
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Progress
-from latentloom.pipelines.components import adapting
 from latentloom.pipelines.components.loading import load_component, one_sentence
-from latentloom.pipelines.components.memory import default_budget, expected_bytes
+from latentloom.pipelines.components.memory import default_budget
 from latentloom.pipelines.components.store import ComponentStore, _Entry, store
+from latentloom.pipelines.models.checks import check_compiler
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.models.folder import inspect_model
 from latentloom.pipelines.values import Model
+from support.packed_files import makers_name
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 
@@ -141,7 +140,9 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> ParallelPlan:
     def new_share(*_: Any) -> _Entry:
         return _Entry(torch.nn.Linear(9, 9), 400, "cpu", 0, share=(mesh, cast(Any, "handle")))
 
-    monkeypatch.setattr("latentloom.pipelines.components.store._mesh_of_shares", lambda model, plan: plan and mesh)
+    monkeypatch.setattr(
+        "latentloom.pipelines.components.store._mesh", lambda model, plan: mesh if plan.weights > 1 else None
+    )
     monkeypatch.setattr("latentloom.pipelines.components.store.is_current", lambda mesh: True)
     monkeypatch.setattr("latentloom.pipelines.components.store._new_share", new_share)
     return plan
@@ -288,14 +289,6 @@ def test_out_of_memory_while_loading_is_told_as_such(tiny: Callable[[str], Path]
             raise error
 
 
-@pytest.mark.parametrize(("quantization", "share"), [("none", 1), ("int8", 4), ("fp8", 4), ("int4", 8)])
-def test_room_is_made_for_quantized_weights_of_a_transformer(flux: Model, quantization: Any, share: int) -> None:
-    model, files = dataclasses.replace(flux, quantization=quantization), inspect_model(Path(flux.folder)).components
-    transformer, vae = files["transformer"], files["vae"]
-    assert expected_bytes(transformer, model) == 4 * transformer.num_parameters // share
-    assert expected_bytes(vae, model) == 4 * vae.num_parameters
-
-
 def test_cancelling_while_loading_stays_a_cancel(flux: Model) -> None:
     class Cancelling(Phases):
         def phase(self, text: str, *, is_loading: bool = False) -> None:
@@ -315,26 +308,6 @@ def test_a_single_file_gives_the_transformer(tiny: Callable[[str], Path], tmp_pa
     assert not any(p.requires_grad for p in parts["transformer"].parameters())
 
 
-MAKERS_NAMES = {
-    "condition_embedder.time_embedder.linear_1": "time_embedding.0",
-    "condition_embedder.time_embedder.linear_2": "time_embedding.2",
-    "condition_embedder.text_embedder.linear_1": "text_embedding.0",
-    "condition_embedder.text_embedder.linear_2": "text_embedding.2",
-    "condition_embedder.time_proj": "time_projection.1",
-    "attn1": "self_attn",
-    "attn2": "cross_attn",
-    ".to_out.0.": ".o.",
-    ".to_q.": ".q.",
-    ".to_k.": ".k.",
-    ".to_v.": ".v.",
-    "proj_out": "head.head",
-    "ffn.net.0.proj": "ffn.0",
-    "ffn.net.2": "ffn.2",
-    ".norm2.": ".norm3.",
-}
-"""diffusers' names of a Wan transformer, and those of the files that its makers publish."""
-
-
 @pytest.mark.parametrize("prefix", ["", "model.diffusion_model."])
 def test_a_single_file_in_the_makers_names_gives_the_transformer(
     tiny: Callable[[str], Path], tmp_path: Path, prefix: str
@@ -344,15 +317,6 @@ def test_a_single_file_in_the_makers_names_gives_the_transformer(
     model = describe_model(f"{tmp_path / 'one.safetensors'}@{tiny('wan')}", device="cpu")
     state = ComponentStore().load(model, ("transformer",))["transformer"].state_dict()
     assert all(torch.equal(state[name], tensor) for name, tensor in weights.items())
-
-
-def makers_name(name: str) -> str:
-    if name == "scale_shift_table":
-        return "head.modulation"
-    name = name.replace("scale_shift_table", "modulation")
-    for ours, theirs in MAKERS_NAMES.items():
-        name = name.replace(ours, theirs)
-    return name
 
 
 def test_a_single_file_of_another_model_is_one_sentence(tiny: Callable[[str], Path], tmp_path: Path) -> None:
@@ -383,36 +347,22 @@ def test_loading_reaches_for_no_network(tiny: Callable[[str], Path], monkeypatch
 
 def test_compiled_transformers_compile_their_repeated_blocks(flux: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
-    monkeypatch.setattr(adapting, "check_compiler", lambda device: None)
-    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **_: called.append(type(self).__name__))
-    ComponentStore().load(dataclasses.replace(flux, compiled=True), ("transformer", "vae"))
+    monkeypatch.setattr("latentloom.pipelines.components.store.check_compiler", lambda device: None)
+    monkeypatch.setattr(torch, "compile", lambda forward, **_: called.append(type(forward.__self__).__name__))
+    components = ComponentStore()
+    blocks = [
+        [
+            each
+            for each in components.load(model, ("transformer", "vae"))["transformer"].modules()
+            if "forward" in vars(each)
+        ]
+        for model in (dataclasses.replace(flux, compiled=True), flux)
+    ]
     assert set(called) == {"FluxTransformerBlock", "FluxSingleTransformerBlock"} and len(called) == 4
+    assert [len(each) for each in blocks] == [4, 0], "the same transformer, as it was, for who wants none of it"
 
 
 def test_compiling_without_a_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(ValueError, match=r"install g\+\+, or turn compiled off"):
-        adapting.check_compiler("cpu")
-
-
-def test_int4_needs_what_its_kernel_needs() -> None:
-    with pytest.raises(ValueError, match="needs CUDA and bf16, not cpu and fp32"):
-        describe_model("builtin:bobbin", device="cpu", quantization="int4")
-
-
-def test_quantization_leaves_loras_and_small_layers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a stand-in for torchao, which tests do not install."""
-    chosen: list[str] = []
-
-    def quantize_(module: torch.nn.Module, config: Any, filter_fn: Callable[..., bool], device: Any) -> None:
-        chosen.extend(name for name, part in module.named_modules() if filter_fn(part, name))
-
-    configs = dict.fromkeys(("Int8WeightOnlyConfig", "Int4WeightOnlyConfig", "Float8WeightOnlyConfig"), object)
-    fake = ModuleType("torchao")
-    fake.quantization = type("quantization", (), {**configs, "quantize_": staticmethod(quantize_)})  # type: ignore
-    monkeypatch.setitem(sys.modules, "torchao", fake)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    block = torch.nn.ModuleDict({"big": torch.nn.Linear(64, 4), "small": torch.nn.Linear(8, 4)})
-    block["wrapped"] = torch.nn.ModuleDict({"lora_A": torch.nn.ModuleDict({"x": torch.nn.Linear(64, 4)})})
-    adapting.quantize(block, "int8", device="cpu")
-    assert chosen == ["big"]
+        check_compiler("cpu")

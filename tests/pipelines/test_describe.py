@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 
 from latentloom.pipelines.models import describe
 from latentloom.pipelines.models.describe import add_lora, card_of, describe_model, pick_device, pick_dtype
+from latentloom.pipelines.models.packed.experts import checkpoints_of
 from latentloom.pipelines.values import Model, from_plain, to_plain
 
 
@@ -118,10 +119,32 @@ def test_a_single_file_has_a_fingerprint_of_its_own(tiny: Callable[[str], Path],
     assert model.source == f"{file}@{tiny('flux')}"
 
 
-def test_a_single_file_cannot_stand_for_two_experts(tiny: Callable[[str], Path], tmp_path: Path) -> None:
-    save_file({"w": torch.ones(1)}, tmp_path / "t.safetensors")
-    with pytest.raises(ValueError, match="its base has 2"):
-        describe_model(f"{tmp_path / 't.safetensors'}@{tiny('wan22')}")
+def test_a_file_that_does_not_say_which_of_two_experts_it_is_is_refused(
+    tiny: Callable[[str], Path], tmp_path: Path
+) -> None:
+    for name, words in (
+        ("t.safetensors", r"its base has 2, and its name does not say which \(high_noise or low_noise\)"),
+        ("wan_high_noise.safetensors", r"put the other, wan_low_noise\.safetensors, beside it"),
+    ):
+        save_file({"w": torch.ones(1)}, tmp_path / name)
+        with pytest.raises(ValueError, match=words):
+            describe_model(f"{tmp_path / name}@{tiny('wan22')}")
+
+
+@pytest.mark.parametrize(
+    ("high", "low"),
+    [
+        ("wan_High-Noise.safetensors", "wan_Low-Noise.safetensors"),
+        ("HighNoise/x_HighNoise.gguf", "LowNoise/x_LowNoise.gguf"),
+    ],
+)
+def test_the_other_expert_lies_beside_the_one_that_is_named(tmp_path: Path, high: str, low: str) -> None:
+    for name in (high, low):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    wanted = {"transformer": tmp_path / high, "transformer_2": tmp_path / low}
+    for named in wanted.values():
+        assert checkpoints_of(named, ("transformer", "transformer_2", "vae")) == wanted
 
 
 def test_lists_of_choices_match_the_values() -> None:

@@ -11,6 +11,7 @@ from latentloom.parallel.pool.limits import Limits
 
 BENCH = str(Path(__file__).resolve().parent.parent / "bench")
 SMALL = {"steps": 4, "size": 64}
+CPUS = ("cpu", "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def drills() -> Iterator[Any]:
 def work(drills: Any, warm_pools: None) -> Iterator[Any]:
     from drill_work import Work
 
-    with Work(2, **SMALL, limits=Limits(silence_s=3)) as work:
+    with Work(CPUS, **SMALL, limits=Limits(silence_s=3)) as work:
         yield work
 
 
@@ -53,7 +54,7 @@ def test_what_stops_a_rank_costs_no_picture(drills: Any, work: Any, drill: str, 
 
 @pytest.mark.parametrize("drill", ["host", pytest.param("all_at_once", marks=pytest.mark.by_hand)])
 def test_a_killed_host_leaves_nothing(drills: Any, drill: str) -> None:
-    (row,) = getattr(drills, drill)(1, ranks=2, **SMALL)
+    (row,) = getattr(drills, drill)(1, devices=CPUS, **SMALL)
     assert row["left"] == []
 
 

@@ -39,10 +39,10 @@ def test_every_plan_takes_all_devices_and_the_rules_choice_is_among_them(num_dev
     assert auto_plan(BOBBIN, num_devices, is_guided=is_guided)[0] in plans
 
 
-def test_a_plan_that_the_model_takes_is_no_problem() -> None:
-    assert [why_not(plan, BOBBIN) for plan in plans_for(BOBBIN, 8, is_guided=True)] == [""] * len(
-        plans_for(BOBBIN, 8, is_guided=True)
-    )
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_plan_that_the_model_takes_is_no_problem(compiled: bool) -> None:
+    model = dataclasses.replace(BOBBIN, compiled=compiled)
+    assert {why_not(plan, model) for plan in plans_for(model, 8, is_guided=True)} == {""}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_plan_that_the_model_takes_is_no_problem() -> None:
     [
         ("ulysses=2,weights=2", dataclasses.replace(BOBBIN, quantization="int8"), "has quantization int8; use weights"),
         ("cfg=2,weights=2", dataclasses.replace(BOBBIN, loras=(LORA,)), "has LoRAs; use weights=1"),
-        ("weights=2,ring=2", dataclasses.replace(BOBBIN, compiled=True), "has compiled blocks"),
+        ("weights=2,ring=2", dataclasses.replace(BOBBIN, source="/a.safetensors@/b"), "has a single-file checkpoint"),
     ],
 )
 def test_weights_that_cannot_be_shared_say_why(plan: str, model: Model, words: str) -> None:

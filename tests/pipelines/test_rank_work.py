@@ -45,8 +45,9 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_step_is_told_when_the_device_has_done_it(events: list[str]) -> None:
     for device in ("cuda:1", "cpu"):
-        stages._reporting(cast(Any, SimpleNamespace(device=device)), Told(events))(3, 4, lambda: torch.zeros(1))
-    assert events == ["cuda:1 is done", "step 3", "step 3"]
+        model, compare = cast(Any, SimpleNamespace(device=device)), lambda: events.append("compare")
+        stages._reporting(model, Told(events), compare)(3, 4, lambda: torch.zeros(1))
+    assert events == ["compare", "cuda:1 is done", "step 3", "compare", "step 3"]
 
 
 def test_work_is_measured_until_the_device_has_done_it(events: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file
 from bodies.shares import LiveBytes
 from latentloom.pipelines.components import skeleton
 from latentloom.pipelines.components.loading import component_class, load_component, torch_dtype
-from latentloom.pipelines.models.folder import inspect_component, inspect_model
+from latentloom.pipelines.components.shell import shells
+from latentloom.pipelines.models.folder import inspect_component, inspect_model, read_index
 from latentloom.pipelines.values import Dtype
 
 FAMILIES = ("flux", "sd3", "qwen_image", "wan", "wan22_i2v", "wan_i2v")
@@ -74,3 +75,11 @@ def test_names_that_diffusers_converts_are_left_to_it(tiny: Callable[[str], Path
     assert skeleton.load(component_class(renamed), renamed, dtype=torch.bfloat16, device="cpu") is None
     loaded = load_component(renamed, dtype="bf16", device=ACCELERATOR)
     assert {(x.device.type, x.dtype) for x in loaded.parameters()} == {(ACCELERATOR, torch.bfloat16)}
+
+
+def test_a_shell_is_made_once_while_the_files_stay_the_same(tiny: Callable[[str], Path]) -> None:
+    folder = tiny("flux")
+    first, again, changed = (
+        shells(folder, read_index(folder), (), dtype=torch.float32, fingerprint=each)["vae"] for each in ("a", "a", "b")
+    )
+    assert first is again and changed is not first and first.config["latent_channels"] == 16

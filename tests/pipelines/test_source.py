@@ -51,7 +51,6 @@ def test_folders_outside_the_roots_are_refused_links_followed(tmp_path: Path, so
         ("x" * 3000, "does not exist"),
         ("builtin:bobin", "did you mean builtin:bobbin"),
         ("model.ckpt", "pickle"),
-        ("model.gguf", "GGUF"),
         ("missing.safetensors", "does not exist"),
         ("org/name", "run `latentloom models pull org/name` first"),
     ],
@@ -99,11 +98,12 @@ def test_a_single_file_needs_a_base(tmp_path: Path) -> None:
         resolve_source(str(tmp_path / "t.safetensors"))
 
 
-def test_a_single_file_takes_the_rest_from_its_base(tmp_path: Path) -> None:
-    (tmp_path / "t.safetensors").write_bytes(b"")
+@pytest.mark.parametrize("name", ["t.safetensors", "t.gguf", "T.GGUF"])
+def test_a_single_file_takes_the_rest_from_its_base(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"")
     (tmp_path / "base").mkdir()
-    found = resolve_source("t.safetensors@base", roots=[tmp_path])
-    assert (found.file, found.folder) == (tmp_path / "t.safetensors", tmp_path / "base")
+    found = resolve_source(f"{name}@base", roots=[tmp_path])
+    assert (found.file, found.folder) == (tmp_path / name, tmp_path / "base")
     assert split_source(found.id) == (str(found.file), str(found.folder))
 
 

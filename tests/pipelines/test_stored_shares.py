@@ -73,7 +73,7 @@ def test_a_cache_that_skips_shared_weights_is_refused_and_does_no_harm(
     ("change", "words"),
     [
         ({"quantization": "int8"}, "quantization int8"),
-        ({"loras": (Lora(path="a.safetensors", sha256="", adapter="a"),), "compiled": True}, "LoRAs and compiled"),
+        ({"loras": (Lora(path="a.safetensors", sha256="", adapter="a"),), "quantization": "fp8"}, "fp8 and LoRAs"),
         ({"source": "one.safetensors@base"}, "a single-file checkpoint"),
     ],
 )

@@ -5,6 +5,7 @@
 import json
 import os
 import random
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +215,34 @@ DAMAGES = [
     change_json,
     change_json,
 ]
+
+
+HUGE = (0, 1, 31, 2**16, 2**31, 2**32 - 1, 2**40, 2**61, 2**63, 2**64 - 1)
+
+
+def damage_gguf(content: bytes, dice: random.Random) -> tuple[str, bytes]:
+    """(what was done, the file): a count, length, type, dim or offset of the header is another, or bytes are lost."""
+    held, header = bytearray(content), min(len(content), 400)
+    place, number = dice.randrange(header - 8), dice.choice(HUGE)
+    match dice.randrange(8):
+        case 0:
+            held[8:16] = struct.pack("<Q", number)
+            return f"{number} tensors", bytes(held)
+        case 1:
+            held[16:24] = struct.pack("<Q", number)
+            return f"{number} entries", bytes(held)
+        case 2 | 3:
+            held[place : place + 8] = struct.pack("<Q", number)
+            return f"{number} at {place}", bytes(held)
+        case 4:
+            held[place : place + 4] = struct.pack("<I", dice.choice([9, 8, 4, 255, number & 0xFFFFFFFF]))
+            return f"another type at {place}", bytes(held)
+        case 5:
+            return f"cut at {place}", content[: dice.choice([place, place, len(content) - 1 - place])]
+        case 6:
+            del held[place : place + dice.randrange(1, 9)]
+            return f"bytes lost at {place}", bytes(held)
+        case _:
+            for _ in range(4):
+                held[dice.randrange(header)] = dice.randrange(256)
+            return "four other bytes", bytes(held)

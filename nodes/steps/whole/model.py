@@ -33,15 +33,16 @@ def whole_model(source: str, revision: str, dtype: Any, device: str, workspace: 
 
 def index_of(values: Mapping[str, Any], workspace: Workspace) -> tuple[str, Mapping[str, Any]]:
     """The source among these inputs, and what its model_index.json says. Raises `ValueError`."""
-    from ....pipelines.models.describe import check_checkpoint
     from ....pipelines.models.folder import components_of, read_allowed_index
+    from ....pipelines.models.packed.experts import check_checkpoints
     from ....pipelines.models.source import resolve_source
 
     source, revision = str(values.get("source", BOBBIN)), str(values.get("revision", ""))
     found = resolve_source(source, revision=revision, roots=workspace.roots)
-    index = read_allowed_index(found.folder, roots=workspace.roots if found.is_local else None)
+    allowed = workspace.roots if found.is_local else None
+    index = read_allowed_index(found.folder, roots=allowed)
     if found.file is not None:
-        check_checkpoint(found.file, components_of(index))
+        check_checkpoints(found.file, components_of(index), roots=allowed)
     return source, index
 
 

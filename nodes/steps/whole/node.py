@@ -32,7 +32,7 @@ def run_pipeline(
         str,
         Socket(
             widget="model",
-            help="builtin:bobbin, a folder, FILE.safetensors@BASE, or a hub id fetched by `latentloom models pull`",
+            help="builtin:bobbin, a folder, FILE.safetensors@BASE (or .gguf), or a hub id by `latentloom models pull`",
         ),
     ] = BOBBIN,
     *,

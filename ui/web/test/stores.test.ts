@@ -127,6 +127,25 @@ test("while the server is away the draft is kept in the browser, for its user al
   );
 });
 
+test("a draft that did not get through is sent again, though nothing else tells that the server is back", async () => {
+  await openPage("ann");
+  mock.timers.enable({ apis: ["setTimeout"] });
+  try {
+    browser.answer(() => Promise.reject(new TypeError("offline")));
+    edit("open", () => toyGraph());
+    await keep();
+    browser.answer(serve);
+    mock.timers.tick(3000);
+  } finally {
+    mock.timers.reset();
+  }
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.deepEqual(
+    Object.values(atServer).map(({ graph }) => graph.name),
+    ["toy"],
+  );
+});
+
 test("a draft that the server refuses is told once", async () => {
   await openPage("ann");
   browser.answer(() => Response.json({ error: "it is too large." }, { status: 413 }));

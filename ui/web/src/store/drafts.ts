@@ -10,6 +10,8 @@ import { editorStore, load, setDraftKey, type EditorState } from "./editor";
 import { pageStore, toast } from "./page";
 
 const DELAY_MS = 800;
+/** A server that did not answer is asked again: the live connection may have noticed nothing. */
+const AGAIN_MS = 3000;
 
 let timer: ReturnType<typeof setTimeout> | undefined;
 let isKept = true;
@@ -38,8 +40,7 @@ export function keepDrafts(): () => void {
     if (state.opened !== before.opened && before.isDirty) void leaveDraft(before);
     if (state.graph === before.graph && state.workflow === before.workflow) return;
     isKept = false;
-    clearTimeout(timer);
-    timer = setTimeout(() => void keep(), DELAY_MS);
+    keepLater(DELAY_MS);
   });
   const leave = (): void => {
     if (!isKept) keepHere(editorStore.getState());
@@ -62,6 +63,11 @@ export async function keep(): Promise<void> {
   if ((await send(state)) && editorStore.getState().graph === state.graph) isKept = true;
 }
 
+function keepLater(ms: number): void {
+  clearTimeout(timer);
+  timer = setTimeout(() => void keep(), ms);
+}
+
 /** Another workflow takes the place of unsaved work: that stays a draft of its own. */
 async function leaveDraft(left: EditorState): Promise<void> {
   const isSent = isKept;
@@ -77,8 +83,9 @@ async function send(state: EditorState): Promise<boolean> {
   try {
     await host.putDraft(draftKey, draft);
   } catch (error) {
-    // Not reached: the live connection calls again. Refused: saying so once is all that can be done.
-    if (error instanceof ApiError && error.status >= 400 && error.status !== 401) {
+    if (error instanceof ApiError && error.status === 0) keepLater(AGAIN_MS);
+    else if (error instanceof ApiError && error.status !== 401) {
+      // Refused: saying so once is all that can be done.
       toast({ kind: "error", text: t("frame.draft_refused", { reason: error.message }) });
     }
     return false;

@@ -1,0 +1,250 @@
+"""One buffer each way: which row of it comes from where, reckoned once for each layout and shape.
+
+On a GPU a launch costs more than the few kilobytes that it copies. So all that a call sends goes in one buffer, by one
+collective, and an index tensor says which row comes from where: three launches are a whole exchange, for 8 ranks as for
+2, with uneven heads and tokens too.
+
+    q, k, v  -pick->  rows for rank 0 | for rank 1 | ...  -exchange->  rows of rank 0 | of rank 1 | ...  -order->  joint
+
+What a rank has for itself goes along, so that all rows are ordered at once. An index that would change nothing is left
+out. The index tensors of the last few layouts are kept; `forget` drops them.
+"""
+
+# B batch, H heads of q, K heads of k and v, h heads of one member, S tokens here, G tokens of the ulysses group,
+# T tokens of the joint sequence, D head width
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..collectives import exchange_into, gather_into
+from ..group import Group
+from ..layout import Layout, Range
+from .heads import among, heads_of
+
+Positions = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+"""Reckoned by numpy, of which no torch mode that counts or fakes operators takes note."""
+KEPT = 8
+"""Layouts and shapes whose index tensors are kept; those of a long video take a few megabytes each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """One exchange: the rows picked for each member, and the order of those that come."""
+
+    pick: Tensor | None
+    width: int  # numbers in a picked row
+    sizes_out: list[int]
+    sizes_in: list[int]
+    order: Tensor | None
+    width_in: int  # numbers in an ordered row
+
+    def exchange(self, parts: list[Tensor], *, group: Group) -> Tensor:
+        """Collective: from B S h D parts, side by side along their heads, what all members send, in order."""
+        whole = torch.cat(parts, 2) if len(parts) > 1 else parts[0]
+        packed = _rows(whole.contiguous(), self.pick, self.width)  # cat may take strides for those of channels last
+        del whole
+        arrived = packed.new_empty(sum(self.sizes_in))
+        exchange_into(arrived, packed.view(-1), sizes=self.sizes_in, sizes_out=self.sizes_out, group=group)
+        del packed  # there are two buffers at a time
+        return _rows(arrived, self.order, self.width_in)
+
+
+@dataclass(frozen=True, eq=False)
+class Trade:
+    """One rank's two exchanges in Ulysses, and the shapes of what they give."""
+
+    within: Layout  # of the ulysses groups, each taken as one rank
+    way_in: Way
+    joint: tuple[int, int, int, int]  # G B h D, the h being my heads of q, k and v
+    split: tuple[int, int, int]  # of h
+    way_out: Way
+    here: tuple[int, int, int, int]  # B S H D
+
+    def to_heads(self, q: Tensor, k: Tensor, v: Tensor, *, group: Group) -> tuple[Tensor, ...]:
+        """Collective: B H S D blocks with all heads -> B h G D with mine, as a kernel takes them."""
+        joint = self.way_in.exchange([x.transpose(1, 2) for x in (q, k, v)], group=group)
+        return joint.view(self.joint).permute(1, 2, 0, 3).split(self.split, 1)
+
+    def to_tokens(self, out: Tensor, *, group: Group) -> Tensor:
+        """Collective: B h G D with my heads -> B H S D blocks with all."""
+        return self.way_out.exchange([out.transpose(1, 2)], group=group).view(self.here).transpose(1, 2)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def trade(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device) -> Trade:
+    """The trade of member `index` of a ulysses group; `shape` is B, H, K, D."""
+    batch, num_queries, num_keys, width = shape
+    mine, within = heads_of(num_queries, num_keys, len(ranks))[index], layout.merged(len(ranks))
+    split = (mine.num_queries, len(mine.looked_at), len(mine.looked_at))
+    return Trade(
+        within=within,
+        way_in=_way_in(layout, ranks, index, shape, device),
+        joint=(within.num_held(ranks[0] // len(ranks)), batch, sum(split), width),
+        split=split,
+        way_out=_way_out(layout, ranks, index, shape, device),
+        here=(batch, layout.num_held(ranks[index]), num_queries, width),
+    )
+
+
+def _way_in(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device) -> Way:
+    """Out: my sharded tokens with each member's heads. In: each member's with mine. All my own tokens go to myself."""
+    batch, num_queries, num_keys, width = shape
+    heads, num_here = heads_of(num_queries, num_keys, len(ranks)), layout.num_held(ranks[index])
+    mine, packed = heads[index], num_queries + 2 * num_keys
+
+    def tokens(member: int, places: Sequence[Range]) -> Positions:
+        parts = zip(places, layout.streams, strict=True)
+        return _range(place for place, stream in parts if stream.is_sharded or member == index)
+
+    columns = [
+        [each.queries, *((at + each.keys[0], at + each.keys[1]) for at in (num_queries, num_queries + num_keys))]
+        for each in heads
+    ]
+    unit = math.gcd(packed, *(place for held in columns for part in held for place in part))
+    local = layout.local_ranges(ranks[index])
+    sent = [tokens(member, local) for member in range(len(ranks))]
+    item = np.arange(batch)[:, None] * num_here
+    picks = [
+        ((each[:, None, None] + item) * packed + _range(held)[::unit]) // unit
+        for each, held in zip(sent, columns, strict=True)
+    ]  # S B units of h
+    arrived = [tokens(member, places) for member, places in enumerate(among(layout, ranks))]
+    order, width_in = np.concatenate(arrived).argsort(), batch * mine.num_packed * width  # G
+    if mine.is_spread:
+        keys = np.array(mine.looked_at) + mine.num_queries
+        chosen = np.concatenate([np.arange(mine.num_queries), keys, keys + mine.num_keys])
+        item = np.arange(batch)[:, None]
+        order, width_in = (order[:, None, None] * batch + item) * mine.num_packed + chosen, width  # G B h
+    return Way(
+        pick=_index(picks, batch * num_here * packed // unit, device),
+        width=unit * width,
+        sizes_out=[len(each) * batch * held.num_packed * width for each, held in zip(sent, heads, strict=True)],
+        sizes_in=[len(each) * batch * mine.num_packed * width for each in arrived],
+        order=_index([order], sum(map(len, arrived)), device) if width_in else None,
+        width_in=width_in,
+    )
+
+
+def _way_out(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device) -> Way:
+    """Out: each member's tokens, the replicated among them, with my heads. In: all my tokens with each member's."""
+    batch, num_queries, num_keys, width = shape
+    heads, num_here = heads_of(num_queries, num_keys, len(ranks)), layout.num_held(ranks[index])
+    mine, num_joint = heads[index], layout.merged(len(ranks)).num_held(ranks[0] // len(ranks))
+    item = np.arange(batch)
+    sent = [_range(places)[:, None] + item * num_joint for places in among(layout, ranks)]  # S B
+    unit = math.gcd(num_queries, *(end for each in heads for end in each.queries))
+    strides = np.concatenate([np.full(each.num_queries // unit, each.num_queries // unit) for each in heads])
+    starts = np.concatenate(
+        [np.arange(each.num_queries // unit) + batch * num_here * each.queries[0] // unit for each in heads]
+    )  # C
+    rows = np.arange(num_here) * batch + item[:, None]  # B S
+    return Way(
+        pick=_index(sent, batch * num_joint, device) if mine.num_queries else None,
+        width=mine.num_queries * width,
+        sizes_out=[each.size * mine.num_queries * width for each in sent],
+        sizes_in=[num_here * batch * each.num_queries * width for each in heads],
+        order=_index([rows[..., None] * strides + starts], batch * num_here * num_queries // unit, device),  # B S C
+        width_in=unit * width,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Gathering:
+    """How the tokens of sharded streams come to all ranks: through a buffer with as much room for each as one needs.
+
+    The tokens of replicated streams are not sent, but lie behind, so that all are ordered at once.
+    """
+
+    num_rows: int
+    num_own: int
+    num_sent: int  # by every rank
+    num_arrived: int  # at the start of the buffer
+    start: int  # where this rank writes its tokens
+    first: int  # which of them is the first to be sent
+    pick: Tensor | None  # this rank's tokens, those that are sent first; None if these are neighbours as they are
+    order: Tensor | None
+
+    def gather(self, parts: list[Tensor], *, group: Group) -> Tensor:
+        """Collective: T B h D, from B S h D parts side by side along their heads."""
+        tokens = [part.transpose(0, 1) for part in parts]  # S B h D
+        _, batch, _, width = tokens[0].shape
+        buffer = tokens[0].new_empty(self.num_rows, batch, sum(part.shape[2] for part in tokens), width)
+        own = buffer.narrow(0, self.start, self.num_own)
+        if self.pick is None:
+            torch.cat(tokens, 2, out=own)
+        else:
+            torch.index_select(torch.cat(tokens, 2), 0, self.pick, out=own)
+        sent = buffer.narrow(0, self.start + self.first, self.num_sent)
+        gather_into(buffer.narrow(0, 0, self.num_arrived).view(-1), sent.view(-1), group=group, is_async=False)
+        return buffer if self.order is None else buffer.index_select(0, self.order)
+
+
+@functools.lru_cache(maxsize=2 * KEPT)
+def gathering(layout: Layout, rank: int, device: torch.device) -> Gathering:
+    """What `rank` does to gather all tokens of `layout`, of which a stream at least is sharded."""
+    count, here, most = layout.num_ranks, layout.num_held(rank), num_padded(layout)
+    places = list(zip(layout.streams, layout.local_ranges(rank), strict=True))
+    sharded = [place for stream, place in places if stream.is_sharded]
+    turned = np.concatenate([_range(sharded), _range(place for stream, place in places if not stream.is_sharded)])
+    are_neighbours = all(end == start for (_, end), (start, _) in pairwise(sharded))
+    first = sharded[0][0] if are_neighbours else 0
+    # A rank that sends all its tokens writes them where they arrive, another behind what arrives.
+    start = count * most if layout.num_replicated else rank * most
+    at = np.arange(here) if are_neighbours else turned.argsort()  # of my tokens, behind `start`
+    order, past = [], [other * most for other in range(count)]
+    for stream, place in places:
+        if not stream.is_sharded:
+            order.append(at[slice(*place)] + start)
+            continue
+        for other, share in enumerate(stream.shares or ()):
+            order.append(np.arange(past[other], past[other] + share))
+            past[other] += share
+    num_rows = max(start + here, start + first + most) if layout.num_replicated else count * most
+    return Gathering(
+        num_rows=num_rows,
+        num_own=here,
+        num_sent=most,
+        num_arrived=count * most,
+        start=start,
+        first=first,
+        pick=None if are_neighbours else _on(turned, device),
+        order=_index(order, num_rows, device),
+    )
+
+
+def num_padded(layout: Layout) -> int:
+    """The tokens that every rank sends in a gathering: as many as the one with most."""
+    return max(layout.num_sharded(rank) for rank in range(layout.num_ranks))
+
+
+def forget() -> None:
+    """Drop all index tensors."""
+    trade.cache_clear()
+    gathering.cache_clear()
+
+
+def _rows(x: Tensor, index: Tensor | None, width: int) -> Tensor:
+    return x if index is None else x.view(-1, width).index_select(0, index)
+
+
+def _range(ranges: Iterable[Range]) -> Positions:
+    return np.concatenate([np.arange(0), *(np.arange(start, end) for start, end in ranges)])
+
+
+def _index(pieces: Sequence[Positions], num_rows: int, device: torch.device) -> Tensor | None:
+    """The rows in `pieces`, one after the other; None if they are all there are, in order."""
+    index = np.concatenate([piece.ravel() for piece in pieces])
+    return None if np.array_equal(index, np.arange(num_rows)) else _on(index, device)
+
+
+def _on(index: Positions, device: torch.device) -> Tensor:
+    return torch.tensor(index, dtype=torch.int32, device=device)

@@ -1,0 +1,143 @@
+"""Compiling in turn: of the ranks that want the same graph one compiles it, and the others read it from the disk.
+
+Torch's inductor keeps what it compiled in a folder and looks there first. The folder is the user's own (0700): shared
+objects are loaded from it, and torch's own, in the folder for temporary files, may be made by somebody else first. It
+is named after all that its contents depend on and torch does not look at, so that a home that machines share does no
+harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import logging
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+logger = logging.getLogger("latentloom")
+WAIT_S = 600.0
+"""For another process's compiler. Less than the pool allows a first step (`Limits.work_s`), so that this one has time
+to compile by itself then."""
+ASK_S = 0.05
+VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+
+
+def in_turn(graph: torch.fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., Any]:
+    """A backend of `torch.compile`: inductor, with its cache in `cache_folder`, one process a graph at a time."""
+    from torch._dynamo.backends.registry import lookup_backend
+
+    folder = _use(os.environ.get(VARIABLE))
+    with _turn(folder / f"turn-{_name_of(graph)}"):
+        return lookup_backend("inductor")(graph, list(inputs))
+
+
+def cache_folder() -> Path:
+    """This user's folder for compiled graphs, made if need be; a new one for this process if it cannot be kept safe."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(home) / "latentloom" / f"compiled-{_machine()}"
+    try:
+        for each in (folder.parent, folder):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _check_own(each)
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home
+        other = tempfile.mkdtemp(prefix="latentloom-compiled-")
+        logger.warning("compiled graphs are not kept for later: %s; this process has them in %s", error, other)
+        return Path(other)
+    return folder
+
+
+def _use(named: str | None) -> Path:
+    """The folder that inductor uses from now on: one that the user has named, else ours."""
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+    if named and Path(named) != Path(default_cache_dir()):  # torch puts its own into the environment, too
+        return Path(named)
+    found = _folder()
+    os.environ[VARIABLE] = str(found)
+    return found
+
+
+_folder = functools.cache(cache_folder)
+
+
+def _check_own(folder: Path) -> None:
+    """OSError for a folder that somebody else can write to."""
+    found = os.lstat(folder)
+    if folder.is_symlink() or found.st_uid != os.getuid():
+        raise OSError(f"{folder} is a link or somebody else's")
+    if found.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+def _machine() -> str:
+    """What compiled code depends on, as a short name: versions, processor, device."""
+    what = [torch.__version__, platform.python_version(), platform.machine(), _processor()]
+    if torch.cuda.is_available():
+        what += [torch.cuda.get_device_name(), str(torch.version.cuda or torch.version.hip)]
+    return hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
+
+
+def _processor() -> str:
+    """The processor's name and instructions, as Linux tells; elsewhere what Python knows of it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    told = {line for line in lines if line.startswith(("model name", "flags", "Features"))}
+    return "\n".join(sorted(told))
+
+
+def _name_of(graph: torch.fx.GraphModule) -> str:
+    told = graph.print_readable(print_output=False, include_stride=True, include_device=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+@contextlib.contextmanager
+def _turn(path: Path) -> Iterator[None]:
+    """Alone until the graph of this file was compiled once; afterwards all read it side by side.
+
+    The kernel ends the turn of a process that dies. Who has waited too long goes on without one.
+    """
+    with contextlib.ExitStack() as stack:
+        lock = None
+        if not _is_done(path) and os.name == "posix":  # elsewhere there are no ranks
+            lock = stack.enter_context(path.open("ab"))
+            if not _locked(lock.fileno()):
+                logger.warning("another process has compiled for %.0f s; this one does so too", WAIT_S)
+                lock = None
+            elif _is_done(path):
+                stack.close()
+                lock = None
+        yield
+        if lock is not None:
+            lock.write(b"done")
+
+
+def _is_done(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+def _locked(descriptor: int) -> bool:
+    """Whether the lock was got in time."""
+    import fcntl
+
+    end = time.monotonic() + WAIT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            if time.monotonic() > end:
+                return False
+            time.sleep(ASK_S)

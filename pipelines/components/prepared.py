@@ -1,0 +1,73 @@
+"""A transformer made ready for a denoise, spread by its plan and compiled, and kept so until one wants it otherwise."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...parallel.plan import ParallelPlan
+from ..values import Lora, StepCache
+
+if TYPE_CHECKING:
+    from ...parallel.mesh import Mesh
+    from ..spreading.transformer import Handle
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """What a use asks of a component beyond its weights; of those that are no transformer only the LoRAs."""
+
+    loras: tuple[Lora, ...] = ()
+    plan: ParallelPlan = field(default_factory=ParallelPlan)
+    is_compiled: bool = False
+    step_cache: StepCache = "none"
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether hooks hang on the transformer meanwhile, which know of one use only."""
+        return self.plan.num_ranks > 1 or self.step_cache != "none"
+
+
+class Prepared:
+    """A transformer in a condition, until `end`. Not collective, but all ranks of the mesh do it alike.
+
+    With `share`, the handle by which its weights are shared for good, only what is compiled comes and goes. Raises
+    ValueError if the plan does not fit; then nothing was changed.
+    """
+
+    def __init__(self, transformer: Any, condition: Condition, mesh: Mesh | None, *, share: Handle | None) -> None:
+        from ..spreading.transformer import shard
+
+        self.condition, self.mesh = condition, mesh
+        self.handle = share
+        with contextlib.ExitStack() as stack:
+            if mesh is not None and share is None:
+                self.handle = shard(transformer, mesh.plan, mesh)
+                stack.callback(self.handle.remove)
+            if condition.is_compiled:
+                stack.callback(_compile(transformer, self.handle))
+            self._undo = stack.pop_all()
+
+    def fits(self, condition: Condition, mesh: Mesh | None) -> bool:
+        """Whether it will do for this use; a mesh lives as long as its process group."""
+        return self.condition == condition and self.mesh is mesh
+
+    def end(self) -> None:
+        """The transformer as it was loaded; a second call does nothing."""
+        self._undo.close()
+
+
+def _compile(transformer: Any, handle: Handle | None) -> Callable[[], None]:
+    """The first steps with a new picture size take longer. What it gives undoes it."""
+    if handle is not None and handle.splits:
+        handle.compile(fullgraph=False)
+        return handle.uncompile
+    from ...parallel.sharding.compiled import Forwards
+
+    repeated = getattr(transformer, "_repeated_blocks", None) or ()
+    blocks = [each for each in transformer.modules() if type(each).__name__ in repeated]
+    forwards = Forwards(blocks or [transformer], type(transformer).__name__)
+    forwards.compile(fullgraph=False)
+    return forwards.restore

@@ -1,0 +1,132 @@
+"""A transformer from one file as its makers or ComfyUI publish it, packed or plain, tensor by tensor.
+
+The config comes from the model folder, never the network; names are turned into diffusers' by its own converters, which
+are given tensors that nobody has read yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import mmap
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from ..models.folder import ComponentFiles
+from ..models.packed.packing import PREFIXES, Packing, read_checkpoint, read_packing
+from ..models.regular_file import open_regular
+from ..models.tensor_file import TensorEntry, TensorFile
+from . import skeleton
+from .unpacking.deferred import Deferred, Maker
+from .unpacking.formulas import unpack
+from .unpacking.ggml import FORMULAS
+
+if TYPE_CHECKING:
+    from ...parallel.sharding.weights import Settle
+
+logger = logging.getLogger("latentloom")
+
+GGUF_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+Get = Callable[[str], Tensor]
+"""A tensor as it lies in the file, mapped: numbers as they are, blocks as bytes."""
+
+
+def load(
+    kind: Any, files: ComponentFiles, checkpoint: Path, *, dtype: torch.dtype, device: str, settle: Settle | None
+) -> Any:
+    """The component in `files`, with the weights of `checkpoint`, on `device`.
+
+    Raises `ValueError` for a file that is not this component's, or is packed in a way that is not known.
+    """
+    from ...parallel.sharding import weights
+
+    file = read_checkpoint(checkpoint)
+    packing = read_packing(file)
+    component = skeleton.build(kind, files.folder, dtype=dtype)
+    wanted = _in_our_names(kind, component, file, packing)
+    _check(component, wanted)
+    dtypes, place, maker = skeleton.dtypes_of(component, dtype), torch.device(device), Maker(wanted)
+    with _opened(file) as get:
+
+        def read(name: str, rows: slice | None) -> Tensor:
+            def make(source: str) -> Tensor:
+                each = packing[source]
+                scale = get(each.scale).to(place) if each.scale else None  # unpacked where it will live
+                part = get(source).to(place)
+                return unpack(part, scale, packing=each, entry=file.tensors[source], dtype=dtypes[name])
+
+            assert rows is None, "weights of a single file are not shared out"
+            found = maker.make(name, make)
+            return found.to(place, dtypes[name] if found.is_floating_point() else found.dtype)
+
+        weights.fill(component, read, *([settle] if settle else []))
+    return component.to(device)  # the buffers that its constructor made
+
+
+def _in_our_names(kind: Any, component: Any, file: TensorFile, packing: Mapping[str, Packing]) -> Mapping[str, Tensor]:
+    """What the file's tensors are in diffusers' names, of its own tensors, which are not read for that."""
+    from diffusers.loaders import single_file_model as diffusers
+
+    found = {
+        _without_prefix(name): Deferred.of_file(name, file.tensors[name].shape, _stand_in(file.tensors[name]))
+        for name in packing
+    }
+    if component.state_dict().keys() <= found.keys():
+        return found
+    known = diffusers._get_single_file_loadable_mapping_class(kind)
+    if known is None:
+        raise ValueError(f"{kind.__name__} cannot be read from a single file in its makers' names; use a model folder")
+    convert = diffusers.SINGLE_FILE_LOADABLE_CLASSES[known]["checkpoint_mapping_fn"]
+    try:
+        with torch.no_grad():
+            return convert(config=dict(component.config), checkpoint=found)
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        reason = str(error) or type(error).__name__
+        raise ValueError(f"its tensors are not those of this {kind.__name__} ({reason})") from error
+
+
+def _without_prefix(name: str) -> str:
+    return next((name.removeprefix(prefix) for prefix in PREFIXES if name.startswith(prefix)), name)
+
+
+def _stand_in(entry: TensorEntry) -> torch.dtype:
+    """The dtype in which converters see a tensor that is not unpacked yet."""
+    return torch.int64 if entry.dtype == "I64" else torch.float32
+
+
+def _check(component: Any, wanted: Mapping[str, Tensor]) -> None:
+    kind, state = type(component).__name__, component.state_dict()
+    if missing := [name for name in state if name not in wanted]:
+        raise ValueError(f"the file lacks {len(missing)} tensors of {kind}, first {missing[0][:100]}")
+    for name, value in state.items():
+        if wanted[name].shape != value.shape:
+            shapes = f"{name[:100]} is {tuple(wanted[name].shape)}, not {tuple(value.shape)}"
+            raise ValueError(f"its tensors are not those of this {kind} ({shapes})")
+    if unused := sorted(wanted.keys() - state.keys()):
+        logger.warning("%s: %d tensors of the file are not used, first %s", kind, len(unused), unused[0][:100])
+
+
+@contextlib.contextmanager
+def _opened(file: TensorFile) -> Iterator[Get]:
+    if file.path.suffix.lower() != ".gguf":
+        from safetensors import safe_open
+
+        with safe_open(str(file.path), framework="pt") as opened:
+            yield opened.get_tensor
+        return
+    with open_regular(file.path) as opened:
+        content = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)  # torch wants what could be written to
+
+    def get(name: str) -> Tensor:
+        entry = file.tensors[name]
+        if plain := GGUF_DTYPES.get(entry.dtype):
+            return torch.frombuffer(content, dtype=plain, count=entry.numel, offset=entry.start).reshape(entry.shape)
+        block_bytes, per_block, _ = FORMULAS[entry.dtype]
+        num_bytes = entry.numel // per_block * block_bytes
+        return torch.frombuffer(content, dtype=torch.uint8, count=num_bytes, offset=entry.start)
+
+    yield get

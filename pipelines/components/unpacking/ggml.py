@@ -1,0 +1,160 @@
+"""The blocks of GGUF files, by ggml's formulas in fp32 (`ggml-quants.c`; the `gguf` package has them in numpy).
+
+A block is a few bytes for 32 or 256 weights: scales in fp16, themselves packed in the K types, and small whole numbers
+whose bits lie in bytes, low bits first.
+"""
+
+# B blocks
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+WEIGHTS_AT_A_TIME = 1 << 22
+"""What is made between blocks and weights then takes some 16 MiB each, whatever the size of the tensor."""
+STEPS = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+"""What the sixteen numbers of IQ4 stand for."""
+
+
+def from_blocks(packed: Tensor, kind: str, *, dtype: torch.dtype) -> Tensor:
+    """All weights of `packed`, bytes in blocks of `kind` one after the other, flat."""
+    block_bytes, per_block, formula = FORMULAS[kind]
+    blocks = packed.reshape(-1, block_bytes)
+    found = torch.empty(len(blocks), per_block, dtype=dtype, device=packed.device)
+    num_blocks = WEIGHTS_AT_A_TIME // per_block
+    for start in range(0, len(blocks), num_blocks):
+        part = blocks[start : start + num_blocks]
+        found[start : start + len(part)] = formula(part).reshape(len(part), per_block)
+    return found.reshape(-1)
+
+
+def _half(pair: Tensor) -> Tensor:
+    """B 2 bytes -> B 1 in fp32."""
+    return pair.contiguous().view(torch.float16).float()
+
+
+def _fields(packed: Tensor, num_bits: int) -> Tensor:
+    """... n bytes -> ... 8/bits n: their lowest fields first, then the next, and so on."""
+    shifts = torch.arange(0, 8, num_bits, dtype=torch.uint8, device=packed.device)
+    return (packed.unsqueeze(-2) >> shifts.unsqueeze(-1)) & ((1 << num_bits) - 1)
+
+
+def _in_order(packed: Tensor, num_bits: int) -> Tensor:
+    """B n bytes -> B 8n/bits: all fields of a byte before those of the next."""
+    return _fields(packed, num_bits).transpose(-1, -2).flatten(-2)
+
+
+def _signed(numbers: Tensor, offset: int) -> Tensor:
+    return numbers.to(torch.int16).sub(offset).float()
+
+
+def _q4_0(block: Tensor) -> Tensor:
+    scale, low = block.split((2, 16), 1)
+    return _half(scale) * _signed(_fields(low, 4).flatten(1), 8)
+
+
+def _q4_1(block: Tensor) -> Tensor:
+    scale, least, low = block.split((2, 2, 16), 1)
+    return _half(scale) * _fields(low, 4).flatten(1).float() + _half(least)
+
+
+def _five_bits(high: Tensor, low: Tensor) -> Tensor:
+    return _fields(low, 4).flatten(1) | _in_order(high, 1) << 4
+
+
+def _q5_0(block: Tensor) -> Tensor:
+    scale, high, low = block.split((2, 4, 16), 1)
+    return _half(scale) * _signed(_five_bits(high, low), 16)
+
+
+def _q5_1(block: Tensor) -> Tensor:
+    scale, least, high, low = block.split((2, 2, 4, 16), 1)
+    return _half(scale) * _five_bits(high, low).float() + _half(least)
+
+
+def _q8_0(block: Tensor) -> Tensor:
+    scale, numbers = block.split((2, 32), 1)
+    return _half(scale) * numbers.view(torch.int8).float()
+
+
+def _q2_k(block: Tensor) -> Tensor:
+    scales, low, scale, least = block.split((16, 64, 2, 2), 1)
+    steps, bottoms = _half(scale) * (scales & 15).float(), _half(least) * (scales >> 4).float()
+    numbers = _fields(low.unflatten(1, (2, 32)), 2).reshape(-1, 16, 16).float()
+    return steps.unsqueeze(2) * numbers - bottoms.unsqueeze(2)
+
+
+def _q3_k(block: Tensor) -> Tensor:
+    mask, low, scales, scale = block.split((32, 64, 12, 2), 1)
+    six = _fields(scales[:, :8], 4).flatten(1) | _fields(scales[:, 8:], 2).flatten(1) << 4
+    high = _fields(mask, 1).reshape(-1, 16, 16)
+    numbers = _fields(low.unflatten(1, (2, 32)), 2).reshape(-1, 16, 16) | high << 2
+    return (_half(scale) * _signed(six, 32)).unsqueeze(2) * _signed(numbers, 4)
+
+
+def _six_bit_scales(packed: Tensor) -> tuple[Tensor, Tensor]:
+    """B 12 bytes -> the scales and the least values, B 8 each: four whole in a byte, four with two bits elsewhere."""
+    first, second, both = packed.split((4, 4, 4), 1)
+    scales = torch.cat([first & 63, (both & 15) | first >> 6 << 4], 1)
+    return scales.float(), torch.cat([second & 63, both >> 4 | second >> 6 << 4], 1).float()
+
+
+def _stepped(scale: Tensor, least: Tensor, scales: Tensor, numbers: Tensor) -> Tensor:
+    steps, bottoms = _six_bit_scales(scales)
+    steps, bottoms = (_half(scale) * steps).unsqueeze(2), (_half(least) * bottoms).unsqueeze(2)
+    return steps * numbers.float() - bottoms
+
+
+def _q4_k(block: Tensor) -> Tensor:
+    scale, least, scales, low = block.split((2, 2, 12, 128), 1)
+    return _stepped(scale, least, scales, _fields(low.unflatten(1, (4, 32)), 4).reshape(-1, 8, 32))
+
+
+def _q5_k(block: Tensor) -> Tensor:
+    scale, least, scales, high, low = block.split((2, 2, 12, 32, 128), 1)
+    numbers = _fields(low.unflatten(1, (4, 32)), 4).reshape(-1, 8, 32)
+    return _stepped(scale, least, scales, numbers | _fields(high, 1) << 4)
+
+
+def _q6_k(block: Tensor) -> Tensor:
+    low, high, scales, scale = block.split((128, 64, 16, 2), 1)
+    numbers = _fields(low.unflatten(1, (2, 64)), 4).reshape(-1, 8, 32)
+    numbers = numbers | _fields(high.unflatten(1, (2, 32)), 2).reshape(-1, 8, 32) << 4
+    steps = _half(scale) * scales.view(torch.int8).float()
+    return steps.unsqueeze(2) * _signed(numbers, 32).reshape(-1, 16, 16)
+
+
+def _iq4(numbers: Tensor) -> Tensor:
+    return torch.tensor(STEPS, dtype=torch.float32, device=numbers.device)[numbers.int()]
+
+
+def _iq4_nl(block: Tensor) -> Tensor:
+    scale, low = block.split((2, 16), 1)
+    return _half(scale) * _iq4(_fields(low, 4).flatten(1))
+
+
+def _iq4_xs(block: Tensor) -> Tensor:
+    scale, high, low_scales, low = block.split((2, 2, 4, 128), 1)
+    six = _in_order(low_scales, 4) | _in_order(high, 2) << 4
+    numbers = _fields(low.unflatten(1, (8, 16)), 4).reshape(-1, 8, 32)
+    return (_half(scale) * _signed(six, 32)).unsqueeze(2) * _iq4(numbers)
+
+
+FORMULAS: dict[str, tuple[int, int, Callable[[Tensor], Tensor]]] = {
+    "Q4_0": (18, 32, _q4_0),
+    "Q4_1": (20, 32, _q4_1),
+    "Q5_0": (22, 32, _q5_0),
+    "Q5_1": (24, 32, _q5_1),
+    "Q8_0": (34, 32, _q8_0),
+    "Q2_K": (84, 256, _q2_k),
+    "Q3_K": (110, 256, _q3_k),
+    "Q4_K": (144, 256, _q4_k),
+    "Q5_K": (176, 256, _q5_k),
+    "Q6_K": (210, 256, _q6_k),
+    "IQ4_NL": (18, 32, _iq4_nl),
+    "IQ4_XS": (136, 256, _iq4_xs),
+}
+"""By ggml's name: bytes of a block, weights of a block, and what makes the ones of the other."""

@@ -1,0 +1,215 @@
+"""How each weight of a single file is packed: in which numbers, with which scale and rotation.
+
+Read as they are published: plain fp8; fp8 with a scale for each weight (ComfyUI's `scale_weight` beside the marker
+`scaled_fp8`, and its `weight_scale` beside `comfy_quant`) or for each row (Black Forest Labs); int8 with a scale for
+each weight or row, and with ComfyUI's rotation (*ConvRot*); GGUF. Whatever says that a weight means something else than
+its numbers, and is not known here, is refused by its name: a cast would make a picture of noise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ..json_file import parse_object
+from ..regular_file import open_regular
+from ..tensor_file import TensorEntry, TensorFile, read_tensor_file
+from .gguf_file import TYPES, read_gguf_file
+
+PREFIXES = ("model.diffusion_model.", "diffusion_model.")
+"""Before the names of a transformer, where a file may hold text encoders and a VAE besides."""
+FLOATS = ("F64", "F32", "F16", "BF16")
+FP8 = ("F8_E4M3", "F8_E5M2")
+GGML = tuple(name for name, per_block, _ in TYPES.values() if per_block > 1)
+SCALES = (".weight_scale", ".scale_weight")
+"""The same, in ComfyUI's newer names and in its older ones."""
+SETTINGS = ".comfy_quant"
+"""A layer's settings, as JSON in bytes."""
+IGNORED = (".input_scale", ".scale_input")
+"""For activations in fp8, which are computed in the model's number format here."""
+MARKERS = ("scaled_fp8",)
+METADATA = "_quantization_metadata"
+FORMATS = {"float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "int8_tensorwise": "I8"}
+"""ComfyUI's name of a packing -> the numbers that it is made of."""
+ROTATED = {"convrot", "convrot_groupsize"}
+KNOWN_SETTINGS = {"format", "full_precision_matrix_mult", "params", *ROTATED}
+FOREIGN = re.compile(
+    r"weight_?scale|scale_?weight|scales?_?inv|(input|output|act|block|group|quant)_?scale|scale_?(input|[0-9]$)"
+    r"|zero_?point|zeros|absmax|quant|qweight|g_idx|rotat|hadamard|codebook|s_rel$|s_channel$|smooth|nested|lookup|^lut"
+)
+"""In the last part of a tensor's name: that it tells how others are meant."""
+MAX_SETTINGS_BYTES = 4096
+ROTATIONS = (4, 16, 64, 256, 1024, 4096)
+"""How many numbers of a row may be rotated together: a regular Hadamard matrix has a power of 4."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packing:
+    """How one tensor of a file becomes the one that it stands for."""
+
+    kind: Literal["plain", "fp8", "int8", "ggml"]
+    scale: str = ""
+    """The name of the tensor that holds its scale, or one for each row."""
+    rotation: int = 0
+    """How many numbers of a row were rotated together; 0 for none."""
+
+
+PLAIN = Packing(kind="plain")
+
+
+def read_checkpoint(path: Path) -> TensorFile:
+    """The header of a single file, checked. Raises `ValueError`."""
+    return read_gguf_file(path) if path.suffix.lower() == ".gguf" else read_tensor_file(path)
+
+
+def read_packing(file: TensorFile) -> dict[str, Packing]:
+    """How each tensor of the file's transformer is packed, by its name; scales and settings are none of them.
+
+    Raises `ValueError` naming the tensor for a packing that is not known, or lacks what it needs.
+    """
+    tensors = transformer_tensors(file)
+    settings = _settings(file, tensors)
+    found = {name: _packing(file, name, tensors, settings) for name in tensors if not _is_companion(name, tensors)}
+    _check_scales(file, tensors, found)
+    return found
+
+
+def check_unpacked(file: TensorFile) -> None:
+    """Refuse a file of a model folder whose weights mean something else than their numbers.
+
+    Raises `ValueError` naming the first tensor that says so.
+    """
+    numbers = {entry.dtype for entry in file.tensors.values()}
+    if not numbers & {*FP8, "I8", "U8"}:
+        return
+    for name, entry in file.tensors.items():
+        if entry.dtype == "I8" or FOREIGN.search(_last(name)):
+            raise ValueError(
+                f"{file.path} is quantized ({name[:100]}); such weights are read from a single file, as "
+                "FILE.safetensors@FOLDER: get those of this folder in bf16, fp16 or fp32"
+            )
+
+
+def transformer_tensors(file: TensorFile) -> Mapping[str, TensorEntry]:
+    """Those of the transformer, by their names in the file, where it holds other components as well."""
+    for prefix in PREFIXES:
+        if inside := {name: entry for name, entry in file.tensors.items() if name.startswith(prefix)}:
+            return inside
+    return file.tensors
+
+
+GET_ANOTHER = "get the file in bf16, fp8, int8 or GGUF"
+
+
+def _refused(file: TensorFile, reason: str, remedy: str = GET_ANOTHER) -> ValueError:
+    return ValueError(f"{file.path}: {reason}; {remedy}")
+
+
+def _packing(
+    file: TensorFile, name: str, tensors: Mapping[str, TensorEntry], settings: Mapping[str, Mapping[str, Any]]
+) -> Packing:
+    entry, layer = tensors[name], name.removesuffix(".weight")
+    is_weight = name.endswith(".weight")
+    said = settings.get(layer, {}) if is_weight else {}
+    scale = next((layer + end for end in SCALES if layer + end in tensors), "") if is_weight else ""
+    if said and FORMATS.get(str(said.get("format"))) != entry.dtype:
+        raise _refused(file, f"{name[:100]} is packed as {str(said.get('format'))[:40]!r} in {entry.dtype}")
+    if entry.dtype in GGML:
+        return Packing(kind="ggml")
+    if entry.dtype in FLOATS or entry.dtype == "I64":
+        if scale or FOREIGN.search(_last(name)):
+            raise _refused(file, f"{(scale or name)[:100]} is a scale or the like that is not known here")
+        return PLAIN
+    if entry.dtype in FP8:
+        if not scale and (said or any(_last(each) in MARKERS for each in tensors)):
+            raise _refused(file, f"{name[:100]} lacks its scale ({layer[:100]}{SCALES[0]})", "copy it again")
+        _check_scale(file, scale, name)
+        return Packing(kind="fp8", scale=scale)
+    if entry.dtype == "I8" and is_weight:
+        if not scale:
+            raise _refused(file, f"{name[:100]} is int8 and lacks its scale ({layer[:100]}{SCALES[0]})")
+        _check_scale(file, scale, name)
+        return Packing(kind="int8", scale=scale, rotation=_rotation(file, name, said))
+    raise _refused(file, f"{name[:100]} is of {entry.dtype}, which is not known here")
+
+
+def _check_scale(file: TensorFile, scale: str, name: str) -> None:
+    """By its shape: it is one number, or one for each row."""
+    if not scale:
+        return
+    shape, given = file.tensors[name].shape, file.tensors[scale]
+    rows = shape[0] if shape else 1
+    if given.dtype not in FLOATS or not (given.numel == 1 or given.shape in ((rows,), (rows, 1))):
+        found = f"{scale[:100]} is {given.dtype} of shape {given.shape}"
+        raise _refused(file, f"{found}, where one number or {rows} are right")
+
+
+def _rotation(file: TensorFile, name: str, said: Mapping[str, Any]) -> int:
+    both, shape = {**_inner(said), **said}, file.tensors[name].shape
+    if not both.get("convrot", False):
+        return 0
+    size = both.get("convrot_groupsize", 256)
+    if size not in ROTATIONS or len(shape) != 2 or shape[1] % size:
+        raise _refused(file, f"{name[:100]} is rotated by {str(size)[:20]}, which does not divide its shape {shape}")
+    return int(size)
+
+
+def _inner(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = said.get("params")
+    return inner if isinstance(inner, dict) else {}
+
+
+def _settings(file: TensorFile, tensors: Mapping[str, TensorEntry]) -> dict[str, Mapping[str, Any]]:
+    """What the file says of each layer, by the layer's name: in its metadata, or in a tensor beside the weight."""
+    found: dict[str, Mapping[str, Any]] = {}
+    if METADATA in file.metadata:
+        layers = parse_object(file.metadata[METADATA].encode(), what=f"{METADATA} of {file.path}").get("layers")
+        for layer, said in layers.items() if isinstance(layers, dict) else ():
+            full = [each for each in (layer, *(prefix + layer for prefix in PREFIXES)) if f"{each}.weight" in tensors]
+            found |= dict.fromkeys(full, said if isinstance(said, dict) else {"format": said})
+    for name, entry in tensors.items():
+        if name.endswith(SETTINGS):
+            found[name.removesuffix(SETTINGS)] = _read_settings(file, name, entry)
+    for layer, said in found.items():
+        if unknown := sorted((said.keys() - KNOWN_SETTINGS) | (_inner(said).keys() - ROTATED)):
+            raise _refused(file, f"{layer[:100]} says {unknown[0][:40]!r} of its packing, which is not known here")
+    return found
+
+
+def _read_settings(file: TensorFile, name: str, entry: TensorEntry) -> Mapping[str, Any]:
+    if entry.dtype not in ("U8", "I8") or entry.numel > MAX_SETTINGS_BYTES:
+        found = f"{name[:100]} is {entry.dtype} of shape {entry.shape}"
+        raise _refused(file, f"{found}, not the bytes of a short JSON")
+    try:
+        with open_regular(file.path) as opened:
+            opened.seek(entry.start)
+            content = opened.read(entry.numel)
+    except OSError as error:
+        raise ValueError(f"{file.path} cannot be read ({error.strerror}); copy it again") from None
+    return parse_object(content, what=f"{name[:100]} of {file.path}")
+
+
+def _is_companion(name: str, tensors: Mapping[str, TensorEntry]) -> bool:
+    """Whether it only tells how a weight is meant, in a way that is known here."""
+    end = "." + _last(name)
+    if _last(name) in MARKERS:
+        return True
+    return end in (*SCALES, *IGNORED, SETTINGS) and f"{name.removesuffix(end)}.weight" in tensors
+
+
+def _check_scales(file: TensorFile, tensors: Mapping[str, TensorEntry], found: Mapping[str, Packing]) -> None:
+    """No scale is left over, and no weight of fp8 is without one where others have it."""
+    used = {packing.scale for packing in found.values()}
+    for name in tensors:
+        if name.endswith(SCALES) and name not in used and name not in found:
+            raise _refused(file, f"{name[:100]} is one scale of two, or belongs to no packed weight")
+    fp8 = {name: packing.scale for name, packing in found.items() if packing.kind == "fp8"}
+    if any(fp8.values()) and (bare := next((name for name, scale in fp8.items() if not scale), "")):
+        raise _refused(file, f"{bare[:100]} lacks the scale that others have", "copy it again")
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]

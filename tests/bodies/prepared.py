@@ -1,0 +1,179 @@
+"""What a rank does to test transformers that are kept spread and compiled between denoises."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch._dynamo
+import torch._inductor.config
+from torch import Tensor
+from torch._dynamo.utils import counters
+
+from latentloom.parallel.errors import Cancelled
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.progress import Progress
+from latentloom.parallel.sharding import compiled, shard, turns
+from latentloom.pipelines import stages
+from latentloom.pipelines.components.store import store
+from latentloom.pipelines.values import Latents, to_plain
+
+ALONE = "ulysses=1"
+
+
+class Impatient(Progress):
+    """Cancels after the first step."""
+
+    def step(self, done: int, total: int, preview: Any = None) -> None:
+        raise Cancelled
+
+
+@contextmanager
+def counted_graphs() -> Iterator[list[int]]:
+    """The number of operators of each graph that is made within; none is compiled."""
+    made: list[int] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: Sequence[Tensor]) -> Callable[..., Any]:
+        made.append(len(graph.graph.nodes))
+        return graph.forward
+
+    torch._dynamo.reset()
+    compiled._first.clear()
+    with patch.object(compiled, "in_turn", backend):
+        yield made
+    torch._dynamo.reset()
+    compiled._first.clear()
+
+
+def denoise_compiled(rank: int, models: Sequence[Mapping[str, Any]], plans: Sequence[str]) -> dict[str, Any]:
+    """Two models, three sizes and each plan, the first twice, compiled: how far from one compiled process, and the
+    graphs made."""
+    store().clear()
+    wanted: dict[tuple[str, int], Tensor] = {}
+    found: dict[str, Any] = {"graphs": [], "differences": []}
+    with counted_graphs() as made:
+        for plan, size in itertools.product((ALONE, *plans, plans[0]), range(3)):
+            model = models[size % 2]
+            got = stages.denoise({**_request(model, size), "plan": ParallelPlan.parse(plan)}).tensor
+            wanted.setdefault((str(model["folder"]), size), got)
+            found["differences"].append(float((got - wanted[str(model["folder"]), size]).abs().max() / got.abs().max()))
+            found["graphs"].append((plan, len(made)))
+    store().clear()
+    return found
+
+
+def denoise_by_inductor(rank: int, model: Mapping[str, Any], plan: str, home: str) -> tuple[float, int, list[str]]:
+    """How far two steps compiled for good, under a plan, are from one process that is not compiled; the graphs that
+    this rank had to compile, and the folders for them."""
+    store().clear()
+    torch._dynamo.reset()
+    compiled._first.clear()
+    turns._folder.cache_clear()
+    counters.clear()
+    request = _request(model, 0)
+    # Without vector instructions, each of which inductor would try in a process that imports torch.
+    plain = torch._inductor.config.patch({"cpp.vec_isa_ok": False})
+    with patch.dict(os.environ, {"XDG_CACHE_HOME": home}), plain:
+        os.environ.pop(turns.VARIABLE, None)
+        got = stages.denoise({**request, "plan": ParallelPlan.parse(plan)}).tensor
+    turns._folder.cache_clear()
+    wanted = stages.denoise({**request, "model": {**model, "compiled": False}}).tensor
+    difference = float((got - wanted).abs().max() / wanted.abs().max())
+    folders = [each.name for each in Path(home, "latentloom").iterdir()]
+    return difference, counters["inductor"]["fxgraph_cache_miss"], folders
+
+
+def compile_for_good(rank: int, model: Mapping[str, Any], plans: Sequence[str]) -> dict[str, Any]:
+    """Each plan by inductor, at two sizes: how far from one compiled process, what was found on the disk or not, and
+    the programs started."""
+    programs: list[str] = []
+    sys.addaudithook(lambda event, args: programs.append(str(args[1])) if event == "subprocess.Popen" else None)
+    counters.clear()
+    begin = time.monotonic()
+    wanted = [stages.denoise(_request(model, size)).tensor for size in range(2)]
+    differences = {}
+    for plan in plans:
+        got = [stages.denoise({**_request(model, n), "plan": ParallelPlan.parse(plan)}).tensor for n in range(2)]
+        apart = [float((x - y).abs().max() / y.abs().max()) for x, y in zip(got, wanted, strict=True)]
+        differences[plan] = max(apart)
+    return {
+        "seconds": time.monotonic() - begin,
+        "differences": differences,
+        "graphs": counters["stats"]["unique_graphs"],
+        "found": {part: dict(counters[part]) for part in ("aot_autograd", "inductor")},
+        "programs": programs,
+    }
+
+
+def denoise_again(rank: int, model: Mapping[str, Any], plan: str, other: str) -> list[tuple[str, int, float]]:
+    """One denoise after the other: what each was, how many transformers were sharded for it, and how far it is from
+    one process."""
+    store().clear()
+    found: list[tuple[str, int, float]] = []
+    wanted = {size: stages.denoise(_request(model, size)).tensor for size in (0, 1)}
+    with patch.object(shard, "install", side_effect=shard.install) as installed:
+
+        def denoise(what: str, size: int = 0, *, is_exact: bool = True, **asked: Any) -> None:
+            before = installed.call_count
+            got = stages.denoise({**_request(model, size), **asked}).tensor
+            difference = float((got - wanted[size]).abs().max() / wanted[size].abs().max()) if is_exact else 0.0
+            found.append((what, installed.call_count - before, difference))
+
+        by = ParallelPlan.parse(plan)
+        denoise("first", plan=by)
+        denoise("again", plan=by)
+        denoise("another size", 1, plan=by)
+        denoise("another plan", plan=ParallelPlan.parse(other))
+        denoise("back", plan=by)
+        denoise("with a cache", plan=by, step_cache="first_block", is_exact=False)
+        denoise("without", plan=by)
+        denoise("alone", plan=ParallelPlan())
+        denoise("once more", plan=by)
+    return found
+
+
+def denoise_after_a_cancel(rank: int, model: Mapping[str, Any], plan: str) -> bool:
+    """Whether a kept transformer gives the same bits before and after a denoise that was cancelled."""
+    request = {**_request(model, 0), "plan": ParallelPlan.parse(plan)}
+    before = stages.denoise(request).tensor
+    try:
+        stages.denoise(request, Impatient())
+    except Cancelled:
+        return torch.equal(before, stages.denoise(request).tensor)
+    return False
+
+
+def denoise_for_different_seeds(rank: int, model: Mapping[str, Any], plan: str) -> list[str]:
+    """What each rank is told in a second denoise, and whether a third is fine."""
+    request, told = {**_request(model, 0), "plan": ParallelPlan.parse(plan)}, []
+    for seed in (5, 5 + rank, 5):
+        try:
+            stages.denoise({**request, "seed": seed})
+            told.append("")
+        except ValueError as error:
+            told.append(str(error))
+    return told
+
+
+def _request(model: Mapping[str, Any], size: int) -> dict[str, Any]:
+    """Of text and picture, size 1 changes one length and size 2 both."""
+    text = {"model": model, "prompt": "a red circle", "negative_prompt": "blue", "text_length": (32, 32, 33)[size]}
+    frames = {"frames": 5} if model["family"] == "wan" else {}
+    canvas = Latents(family=str(model["family"]), width=(48, 80, 64)[size], height=64, **frames)
+    conditioning = stages.encode_text(text)
+    return {
+        "model": model,
+        "conditioning": conditioning,
+        "latents": to_plain(canvas),
+        "seed": 5,
+        "steps": 2,
+        "guidance": 2.0,
+    }

@@ -1,0 +1,53 @@
+"""What a rank does for `bench/second_denoise.py`: denoises again and again, each until its first block."""
+
+from __future__ import annotations
+
+import cProfile
+import io
+import pstats
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines import stages
+from latentloom.pipelines.components.store import store
+from latentloom.pipelines.values import Latents, Model, from_plain, to_plain
+
+
+def timed(
+    rank: int, model: Mapping[str, Any], plan: str, times: int, is_profiled: bool
+) -> tuple[list[float], list[float], str]:
+    """Milliseconds of each, on the clock and of the processor, and a profile of the last one if asked."""
+    text = stages.encode_text({"model": model, "prompt": "a red circle", "text_length": 33})
+    request = {
+        "model": model,
+        "conditioning": to_plain(text),
+        "latents": to_plain(Latents(family="flux", width=64, height=64)),
+        "seed": 5,
+        "steps": 1,
+        "guidance": 2.0 if "cfg" in plan else 1.0,
+        "plan": ParallelPlan.parse(plan),
+    }
+    transformer = store().load(from_plain(Model, model), ["transformer"])["transformer"]
+    clock: list[float] = []
+    processor: list[float] = []
+    started = (0.0, 0.0)
+    profile = cProfile.Profile()
+
+    def met(*_: Any) -> None:
+        if len(clock) < number + 1:
+            profile.disable()
+            clock.append(1000 * (time.perf_counter() - started[0]))
+            processor.append(1000 * (time.thread_time() - started[1]))
+
+    transformer.transformer_blocks[0].register_forward_pre_hook(met)
+    for number in range(times):
+        if is_profiled and number == times - 1:
+            profile.enable()
+        started = time.perf_counter(), time.thread_time()
+        stages.denoise(request)
+    told = io.StringIO()
+    if is_profiled and rank == 0:
+        pstats.Stats(profile, stream=told).sort_stats("cumulative").print_stats(60)
+    return clock, processor, told.getvalue()

@@ -1,0 +1,112 @@
+"""What only a GPU can tell of `parallel`: `pytest -m gpu`. One is enough: ranks that share it talk through gloo."""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from latentloom.parallel.errors import OutOfMemory, RankFailed
+from latentloom.parallel.pool.limits import Limits
+from latentloom.parallel.pool.pool import Pool
+from latentloom.parallel.pool.trial import trial
+
+GPU = "cuda:0"
+X = torch.linspace(-1, 1, 12).view(3, 4)
+
+
+@pytest.fixture(scope="module")
+def one(start_pool: Callable[..., Pool]) -> Iterator[Pool]:
+    """A rank that was forked for a GPU."""
+    with start_pool([GPU], limits=Limits(silence_s=30, work_s=120)) as pool:
+        yield pool
+
+
+def pid_after(pool: Pool) -> int:
+    """The rank's process, once it has computed what it should."""
+    found = pool.call("bodies.gpu:product", {"x": X})
+    assert found["device"] == GPU and (found["xx"] - X @ X.T).abs().max() <= 1e-4
+    return found["pid"]
+
+
+@pytest.mark.gpu
+def test_a_rank_that_is_forked_computes_on_its_gpu_with_the_kernel_that_it_chose(one: Pool) -> None:
+    pid_after(one)
+    found = one.call("bodies.gpu:product", {"x": X})
+    assert found["is_cudnn_first"] == (found["kernel"] == "cudnn")
+
+
+@pytest.mark.gpu
+def test_a_gpu_that_is_named_by_its_uuid_is_found(
+    start_pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uuid = torch.cuda.get_device_properties(0).uuid
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"GPU-{uuid}")
+    with start_pool([GPU]) as pool:
+        pid_after(pool)
+
+
+@pytest.mark.gpu
+def test_a_gpu_without_room_is_told_in_a_sentence_and_the_rank_lives_on(one: Pool) -> None:
+    before = pid_after(one)
+    with pytest.raises(OutOfMemory, match=r"^rank 0 \(cuda:0\): .*Tried to allocate"):
+        one.call("bodies.gpu:fill", {})
+    assert pid_after(one) == before
+
+
+@pytest.mark.gpu
+def test_a_rank_whose_gpu_repeats_an_error_is_replaced(one: Pool) -> None:
+    before = pid_after(one)
+    with pytest.raises(RankFailed, match=r"^rank 0 \(cuda:0\): .*CUDA error"):
+        one.call("bodies.gpu:trap", {})
+    assert pid_after(one) != before
+
+
+@pytest.mark.gpu
+def test_process_groups_of_nccl_come_and_go(one: Pool) -> None:
+    assert one.call("bodies.gpu:groups", {}) == [0.0, 5.0, 10.0]
+
+
+@pytest.mark.gpu
+def test_a_trial_of_the_gpu_names_its_attention_kernel() -> None:
+    tried = trial([GPU])
+    assert "1 ranks on cuda:0 started, met and ended" in tried.says and "attention kernel: " in tried.says
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("plan", ["ulysses=2", "ring=2", "allgather=2", "ulysses=2,ring=2"])
+def test_in_bf16_several_ranks_are_as_near_to_fp32_as_one(ranks: Any, plan: str) -> None:
+    found = [x for x in ranks.run("bench.shadow_rank:error", GPU, plan, deadline_s=280) if x is not None]
+    assert all(0 < many <= 1.1 * alone for alone, many in found)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("kind", "shape"), [("flux", (2, 4, 11, 5)), ("wan", (2, 4, 3, 9, 5))])
+def test_rows_are_decoded_on_a_gpu_as_by_one_rank(ranks: Any, kind: str, shape: tuple[int, ...]) -> None:
+    found = [x for x in ranks.run("bodies.gpu:decoded_by_rows", GPU, kind, shape) if x is not None]
+    assert max(x["difference"] / x["largest"] for x in found) <= 1e-2, "cuDNN multiplies in TF32"
+    assert len({x["bits"] for x in found}) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.filterwarnings("default")  # of torch's compiler
+@pytest.mark.parametrize("plan", ["ulysses=2", "ring=2", "allgather=2"])
+def test_a_step_gives_the_same_compiled_and_as_a_cuda_graph(plan: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from bench.gpu.measuring import Bench
+    from bench.gpu.steps import step
+
+    assert step(Bench(device=torch.device(GPU), is_tiny=True), ["flux-1024"], [plan]), capsys.readouterr().out
+
+
+def test_sections_for_one_gpu_run_through_on_a_cpu(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from bench import one_gpu
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(sys, "argv", ["one_gpu.py", "kernels", "attention", "linear", "--tiny"])
+    assert one_gpu.main() == 0
+    said = capsys.readouterr().out
+    assert "| cpu_flash | float32 |" in said and "auto chooses cpu_flash" in said and "linear: needs a GPU" in said
+    assert "not as it should be" not in said

@@ -1,0 +1,259 @@
+"""Which single files are read, and how: published packings, what is refused by name, and hostile GGUF headers."""
+
+import json
+import random
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from latentloom.pipelines.components.skeleton import _reading
+from latentloom.pipelines.components.store import ComponentStore
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.models.folder import inspect_model
+from latentloom.pipelines.models.packed.gguf_file import read_gguf_file
+from latentloom.pipelines.models.packed.packing import Packing, check_unpacked, read_checkpoint, read_packing
+from latentloom.pipelines.models.packed.torchao_files import put_together
+from latentloom.pipelines.models.tensor_file import TensorEntry, TensorFile
+from support.damage import damage_gguf
+from support.packed_files import comfy_settings, gguf, makers_name, write_gguf, write_torchao
+
+E4M3 = torch.float8_e4m3fn
+ONE = torch.tensor(0.03125)
+WEIGHTS = "diffusion_pytorch_model.safetensors"
+
+
+def packing_of(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> dict[str, Packing]:
+    held = {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
+    save_file(held, path / "one.safetensors", metadata=metadata)
+    return read_packing(read_checkpoint(path / "one.safetensors"))
+
+
+ROTATED = {"convrot": True, "convrot_groupsize": 64}
+
+
+@pytest.mark.parametrize(
+    ("said", "metadata"),
+    [
+        ({"a.comfy_quant": comfy_settings(format="int8_tensorwise", **ROTATED)}, {}),
+        ({"a.comfy_quant": comfy_settings(format="int8_tensorwise", params=ROTATED)}, {}),
+        ({}, {"layers": {"a": {"format": "int8_tensorwise", **ROTATED}}}),
+    ],
+)
+def test_a_rotation_is_told_beside_the_weight_or_in_the_metadata(
+    tmp_path: Path, said: dict[str, Tensor], metadata: dict[str, Any]
+) -> None:
+    tensors = {"a.weight": torch.zeros(4, 128, dtype=torch.int8), "a.weight_scale": torch.ones(4, 1), **said}
+    told = {"_quantization_metadata": json.dumps(metadata)} if metadata else None
+    found = packing_of(tmp_path, {**tensors, "a.bias": torch.zeros(4)}, told)
+    assert found["a.weight"] == Packing(kind="int8", scale="a.weight_scale", rotation=64)
+    assert found.keys() == {"a.weight", "a.bias"} and found["a.bias"].kind == "plain"
+
+
+def test_the_transformer_of_a_file_of_a_whole_model_is_meant(tmp_path: Path) -> None:
+    said = {"model.diffusion_model.a.weight": torch.zeros(2, 2), "vae.b.weight": torch.zeros(2, dtype=torch.uint8)}
+    assert packing_of(tmp_path, said).keys() == {"model.diffusion_model.a.weight"}
+
+
+FP8, INT8 = torch.zeros(4, 8, dtype=E4M3), torch.zeros(4, 8, dtype=torch.int8)
+REFUSED: list[tuple[dict[str, Tensor], str]] = [
+    ({"a.weight": INT8}, r"a\.weight is int8 and lacks its scale \(a\.weight_scale\)"),
+    ({"a.weight": FP8, "scaled_fp8": torch.zeros(2, dtype=E4M3)}, r"a\.weight lacks its scale"),
+    ({"a.weight": FP8, "a.scale_weight": ONE, "b.weight": FP8}, r"b\.weight lacks the scale that others have"),
+    ({"a.weight": FP8, "a.comfy_quant": comfy_settings(format="float8_e4m3fn")}, r"a\.weight lacks its scale"),
+    ({"a.weight": FP8, "a.weight_scale": torch.ones(3)}, r"a\.weight_scale is F32 of shape \(3,\)"),
+    ({"a.weight": FP8, "a.weight_scale": INT8[:, :1]}, r"a\.weight_scale is I8"),
+    ({"a.weight": FP8, "a.weight_scale": ONE, "a.scale_weight": ONE}, r"a\.scale_weight is one scale of two"),
+    ({"a.weight": FP8, "a.weight_scale_inv": ONE}, r"a\.weight_scale_inv is a scale or the like"),
+    ({"a.weight": INT8, "a.weight_scale": ONE, "a.weight_zero_point": ONE}, r"a\.weight_zero_point is a scale"),
+    ({"a.weight": INT8, "a.weight_scale": ONE, "a.pre_quant_scale": torch.ones(8)}, r"a\.pre_quant_scale is a scale"),
+    ({"a.weight": INT8, "a.weight_scale": ONE, "a.hadamard": torch.ones(8)}, r"a\.hadamard is a scale"),
+    ({"a.weight": torch.zeros(4, 8), "a.weight_scale": ONE}, r"a\.weight_scale is a scale"),
+    ({"a.weight": torch.zeros(4, 4, dtype=torch.uint8), "a.weight_scale": ONE}, r"a\.weight is of U8, which is not"),
+    ({"a.qweight": torch.zeros(4, 4, dtype=torch.int32)}, r"a\.qweight is of I32, which is not known"),
+    ({"a.weight": INT8, "a.weight_scale": ONE, "a.comfy_quant": comfy_settings(format="nvfp4")}, "as 'nvfp4' in I8"),
+    (
+        {"a.weight": INT8, "a.weight_scale": ONE, "a.comfy_quant": comfy_settings(format="int8_tensorwise", quip=1)},
+        r"a says 'quip' of its packing",
+    ),
+    (
+        {
+            "a.weight": INT8,
+            "a.weight_scale": ONE,
+            "a.comfy_quant": comfy_settings(format="int8_tensorwise", convrot=True),
+        },
+        r"a\.weight is rotated by 256, which does not divide",
+    ),
+    ({"a.weight": INT8, "a.weight_scale": ONE, "a.comfy_quant": torch.zeros(4, dtype=torch.uint8)}, "a.comfy_quant of"),
+    ({"a.weight": INT8, "a.weight_scale": ONE, "a.comfy_quant": torch.zeros(5000, dtype=torch.uint8)}, "short JSON"),
+]
+
+
+@pytest.mark.parametrize(("tensors", "words"), REFUSED)
+def test_what_is_not_known_is_refused_by_its_name(tmp_path: Path, tensors: dict[str, Tensor], words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        packing_of(tmp_path, tensors)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_with_weights_that_mean_something_else_is_refused(tmp_path: Path) -> None:
+    save_file({"a.weight": FP8}, tmp_path / "plain.safetensors")
+    check_unpacked(read_checkpoint(tmp_path / "plain.safetensors"))
+    save_file({"a.weight": FP8, "a.weight_scale": ONE}, tmp_path / "scaled.safetensors")
+    with pytest.raises(ValueError, match=r"is quantized \(a\.weight_scale\); such weights are read from a single file"):
+        check_unpacked(read_checkpoint(tmp_path / "scaled.safetensors"))
+
+
+def packed(weights: dict[str, Tensor], way: str) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """(what the file holds, what it stands for by the publisher's formula) of a transformer's weights."""
+    holds, means = {}, dict(weights)
+    for name, tensor in weights.items():
+        layer = name.removesuffix(".weight")
+        if tensor.ndim != 2 or layer == name or tensor.shape[1] % 16:
+            holds[name] = tensor
+        elif way == "fp8":
+            holds[name] = tensor.to(E4M3)
+            means[name] = holds[name].to(tensor.dtype)
+        elif way == "scaled fp8":
+            holds |= {
+                name: (tensor / ONE).to(E4M3),
+                f"{layer}.scale_weight": ONE.clone(),
+                f"{layer}.scale_input": ONE + 1,
+            }
+            means[name] = holds[name].to(tensor.dtype) * ONE
+        else:
+            scale = tensor.abs().amax(1, keepdim=True) / 127
+            holds |= {name: (tensor / scale).round().to(torch.int8), f"{layer}.weight_scale": scale}
+            holds[f"{layer}.comfy_quant"] = comfy_settings(format="int8_tensorwise")
+            means[name] = holds[name].float() * scale
+    return holds | ({"scaled_fp8": torch.zeros(2, dtype=E4M3)} if way == "scaled fp8" else {}), means
+
+
+@pytest.mark.parametrize("way", ["fp8", "scaled fp8", "int8"])
+def test_a_published_file_gives_the_transformer_to_the_bit(
+    tiny: Callable[[str], Path], tmp_path: Path, way: str
+) -> None:
+    """In ComfyUI's names of a Wan, behind its prefix."""
+    holds, means = packed(load_file(tiny("wan") / "transformer" / WEIGHTS), way)
+    renamed = {f"model.diffusion_model.{makers_name(name)}": tensor for name, tensor in holds.items()}
+    save_file(renamed, tmp_path / "one.safetensors")
+    model = describe_model(f"{tmp_path / 'one.safetensors'}@{tiny('wan')}", device="cpu")
+    state = ComponentStore().load(model, ("transformer",))["transformer"].state_dict()
+    assert state.keys() == means.keys()
+    assert all(torch.equal(state[name], tensor) for name, tensor in means.items())
+    assert not all(
+        torch.equal(state[name], tensor) for name, tensor in load_file(tiny("wan") / "transformer" / WEIGHTS).items()
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, E4M3])
+def test_a_folder_that_torchao_quantized_gives_the_transformer_to_the_bit(
+    tiny: Callable[[str], Path], tmp_path: Path, dtype: torch.dtype
+) -> None:
+    folder = shutil.copytree(tiny("flux"), tmp_path / "flux")
+    means = write_torchao(folder / "transformer", load_file(folder / "transformer" / WEIGHTS), dtype=dtype)
+    model = describe_model(str(folder), device="cpu")
+    files = inspect_model(folder).components["transformer"]
+    assert files.is_packed and files.num_parameters == sum(tensor.numel() for tensor in means.values())
+    state = ComponentStore().load(model, ("transformer",))["transformer"].state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in means.items())
+    name = "context_embedder.weight"
+    with _reading(files, dict.fromkeys(means, torch.float32), torch.device("cpu")) as read:
+        assert torch.equal(read(name, slice(3, 5)), means[name][3:5]), "a rank's share of it"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"_type": "Int4Tensor"}, "as Int4Tensor of qdata, scale, zero_point, which is not read here"),
+        ({"_tensor_data_names": ["qdata", "scale", "act_pre_scale"]}, "of qdata, scale, act_pre_scale, which is not"),
+        ({"_type": "Float8Tensor"}, r"has no numbers \(a\._weight_qdata\)"),
+    ],
+)
+def test_what_torchao_packed_otherwise_is_refused_by_its_name(change: dict[str, Any], words: str) -> None:
+    said = {"_type": "Int8Tensor", "_tensor_data_names": ["qdata", "scale", "zero_point"], **change}
+    entries = {
+        "a._weight_qdata": TensorEntry("I8", (4, 8)),
+        "a._weight_scale": TensorEntry("F32", (4, 1)),
+        "a._weight_zero_point": TensorEntry("I8", (4, 1)),
+    }
+
+    def file(**other: TensorEntry) -> TensorFile:
+        return TensorFile(Path("x/y"), b"", 0, (0, 0, 0), entries | other, {"a.weight": json.dumps(said)})
+
+    with pytest.raises(ValueError, match=words):
+        put_together([file()])
+    said = {**said, "_type": "Int8Tensor", "_tensor_data_names": ["qdata", "scale"]}
+    with pytest.raises(ValueError, match=r"a\._weight_scale is \(4, 2\), where one number or 4 are right"):
+        put_together([file(**{"a._weight_scale": TensorEntry("F32", (4, 2))})])
+
+
+def test_two_experts_come_from_two_files(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    folder, means = tiny("wan22"), {}
+    for name, word in (("transformer", "high"), ("transformer_2", "low")):
+        holds, means[name] = packed(load_file(folder / name / WEIGHTS), "fp8")
+        save_file(holds, tmp_path / f"wan_{word}_noise.safetensors")
+    model = describe_model(f"{tmp_path / 'wan_low_noise.safetensors'}@{folder}", device="cpu")
+    parts = ComponentStore().load(model, tuple(means))
+    for name, wanted in means.items():
+        state = parts[name].state_dict()
+        assert all(torch.equal(state[each], tensor) for each, tensor in wanted.items())
+
+
+def test_a_gguf_file_gives_the_transformer(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    weights = load_file(tiny("flux") / "transformer" / WEIGHTS)
+    path = write_gguf(tmp_path / "one.gguf", weights)
+    model = describe_model(f"{path}@{tiny('flux')}", device="cpu")
+    state = ComponentStore().load(model, ("transformer",))["transformer"].state_dict()
+    kinds = {entry.dtype for entry in read_gguf_file(path).tensors.values()}
+    assert kinds == {"F32", "Q8_0"}
+    for name, tensor in weights.items():
+        assert torch.allclose(state[name], tensor, atol=float(tensor.abs().max()) / 120)
+
+
+def test_a_convolution_of_a_gguf_file_has_its_original_shape(tmp_path: Path) -> None:
+    content = torch.arange(24.0).numpy().tobytes()
+    entries = {"comfy.gguf.orig_shape.conv.weight": [2, 3, 2, 2]}
+    (tmp_path / "one.gguf").write_bytes(gguf({"conv.weight": ("F32", (6, 4), content)}, entries=entries))
+    assert read_gguf_file(tmp_path / "one.gguf").tensors["conv.weight"].shape == (2, 3, 2, 2)
+
+
+def test_a_type_of_ggml_that_is_not_read_is_named(tmp_path: Path) -> None:
+    content = bytearray(gguf({"a.weight": ("Q8_0", (1, 32), bytes(34))}))
+    place = content.index(struct.pack("<QQ", 32, 1)) + 16
+    content[place : place + 4] = struct.pack("<I", 16)
+    (tmp_path / "one.gguf").write_bytes(content)
+    with pytest.raises(ValueError, match=r"'a\.weight' as IQ2_XXS, which is not read here; get it as Q8_0, Q6_K"):
+        read_gguf_file(tmp_path / "one.gguf")
+
+
+def small_gguf() -> bytes:
+    tensors: dict[str, Any] = {
+        "a.weight": ("Q8_0", (2, 64), bytes(136)),
+        "b.weight": ("Q4_K", (1, 256), bytes(144)),
+        "a.bias": ("F32", (2,), bytes(8)),
+    }
+    return gguf(tensors, entries={"general.alignment": 32, "comfy.gguf.orig_shape.a.bias": [2]})
+
+
+def test_a_damaged_gguf_file_is_one_sentence_or_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "whole.gguf").write_bytes(small_gguf())
+    assert len(read_gguf_file(tmp_path / "whole.gguf").tensors) == 3
+    refused, path = 0, tmp_path / "damaged.gguf"
+    for seed in range(30):
+        what, content = damage_gguf(small_gguf(), random.Random(seed))
+        path.write_bytes(content)
+        try:
+            found = read_gguf_file(path)
+        except ValueError as error:
+            refused += 1
+            assert "\n" not in str(error) and str(path) in str(error), what
+        else:
+            assert all(each.start < len(content) and each.numel < 8 * len(content) for each in found.tensors.values())
+    assert refused > 20

@@ -1,0 +1,67 @@
+"""A transformer spread and compiled for a denoise stays so for the next one, until one wants it otherwise."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.ranks import Ranks
+
+TOLERANCE = 1e-5  # of the largest latent, fp32
+PLANS = ("ulysses=2", "cfg=2", "ring=2", "allgather=2")
+
+
+def test_compiled_holds_with_every_plan_and_graphs_are_shared(
+    pair: Ranks, model: Callable[..., Any], tiny: Callable[[str], Path], tmp_path: Path
+) -> None:
+    other = str(shutil.copytree(tiny("flux"), tmp_path / "other"))
+    one = {**model("flux"), "compiled": True}
+    for found in pair.run(
+        "bodies.prepared:denoise_compiled", [one, {**one, "source": other, "folder": other}], PLANS, deadline_s=280
+    ):
+        assert max(found["differences"]) <= TOLERANCE
+        graphs = [(plan, count) for plan, count in found["graphs"]]
+        whole, split = 4, 8  # a graph and its twin of two kinds of block; then those of sharded blocks
+        assert graphs[:3] == [("ulysses=1", 2), ("ulysses=1", whole), ("ulysses=1", whole)]
+        assert graphs[3:6] == [("ulysses=2", 6), ("ulysses=2", split), ("ulysses=2", split)]
+        assert {count for _, count in graphs[5:]} == {split}, "no plan, size, transformer or run makes another"
+
+
+def test_of_two_ranks_one_compiles_and_the_other_finds_it_on_the_disk(
+    pair: Ranks, model: Callable[..., Any], tmp_path: Path
+) -> None:
+    compiled = {**model("wan"), "compiled": True}
+    found = pair.run("bodies.prepared:denoise_by_inductor", compiled, "ulysses=2", str(tmp_path), deadline_s=280)
+    assert max(difference for difference, *_ in found) <= TOLERANCE
+    assert sum(missing for _, missing, _ in found) == 1, "it has one kind of block"
+    assert all(len(folders) == 1 for *_, folders in found)
+
+
+def test_a_transformer_is_sharded_once_for_all_denoises_of_a_plan(pair: Ranks, model: Callable[..., Any]) -> None:
+    for found in pair.run("bodies.prepared:denoise_again", model("flux"), "ulysses=2", "ring=2"):
+        assert [(what, count) for what, count, _ in found] == [
+            ("first", 1),
+            ("again", 0),
+            ("another size", 0),
+            ("another plan", 1),
+            ("back", 1),
+            ("with a cache", 1),
+            ("without", 1),
+            ("alone", 0),
+            ("once more", 1),
+        ]
+        assert max(difference for *_, difference in found) <= TOLERANCE
+
+
+def test_a_cancel_leaves_nothing_behind_in_a_kept_transformer(pair: Ranks, model: Callable[..., Any]) -> None:
+    assert pair.run("bodies.prepared:denoise_after_a_cancel", model("flux"), "cfg=2") == [True, True]
+
+
+@pytest.mark.parametrize("plan", ["ulysses=2", "cfg=2"])
+def test_every_denoise_compares_what_the_ranks_were_asked_for(
+    pair: Ranks, model: Callable[..., Any], plan: str
+) -> None:
+    for told in pair.run("bodies.prepared:denoise_for_different_seeds", model("flux"), plan):
+        assert told == ["", "the ranks were asked for different seed; give every rank the same request", ""]

@@ -1,0 +1,50 @@
+"""Counting what a GPU would be asked to launch, in one process: the other ranks of its group do not exist."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from latentloom.parallel.mesh import Mesh, planned_mesh
+from latentloom.parallel.plan import ParallelPlan
+
+FREE = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "set_"}
+"""Operators that launch nothing, beside those whose answer is a view."""
+
+
+class Launches(TorchDispatchMode):
+    """Counts operators, collectives among them, that neither give a view nor an empty tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: Counter[str] = Counter()
+
+    @property
+    def count(self) -> int:
+        return self.names.total()
+
+    def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        gives_view = any(given.alias_info and not given.alias_info.is_write for given in func._schema.returns)
+        if name not in FREE and not gives_view:
+            self.names[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def lone_rank(plan: str, rank: int = 0) -> Iterator[Mesh]:
+    """One rank's mesh over torch's fake process groups, whose collectives launch what others do, and send nothing."""
+    mesh = planned_mesh(ParallelPlan.parse(plan), rank)
+    dist.init_process_group("fake", rank=rank, world_size=mesh.plan.num_ranks, store=FakeStore())
+    try:
+        for group in mesh.groups.values():
+            group.process_group = cast("Any", dist.new_group(list(group.ranks)))
+        yield mesh
+    finally:
+        dist.destroy_process_group()
