@@ -24,7 +24,7 @@ def test_blocks_that_diffusers_compiles_have_one_graph_for_their_forwards(ranks:
 
 
 def test_blocks_whose_weights_are_shared_out_compile_too(ranks: Any) -> None:
-    found = ranks.run("bodies.compiled:through_sizes", "wan", "ulysses=2,weights=2", "handle", SIZES, deadline_s=280)[0]
+    found = ranks.run("bodies.compiled:through_sizes", "wan", "ulysses=2,weights=2", "handle", SIZE, deadline_s=280)[0]
     assert max(found["differences"]) <= TOLERANCE
     assert found["breaks"] == {} and found["graphs"] == [1]
 
