@@ -35,7 +35,9 @@ LANES = {"main": -1, "side": 0}
 what the steps leave, and no step waits for it in a queue.
 
 No tensor goes from one lane to the other: results travel by way of the host, and what is loaded is lent to a lane once
-it is whole and until the lane's stream is done with it (`pipelines/components/store.py`).
+it is whole and until a stage, which waits for its stream, has ended well (`pipelines/components/store.py`).
+After one that failed nobody waits, since its collectives may never end; what it still has under way only reads what was
+lent.
 """
 
 

@@ -161,6 +161,8 @@ def _plain(value: Any) -> Any:
     """
     if type(value) is not Tensor or value.requires_grad or not value.numel() or not value.is_contiguous():
         return value
+    if value.is_conj() or value.is_neg():  # its memory holds other numbers
+        return value.resolve_conj().resolve_neg()
     if value.storage_offset():
         return value.clone(memory_format=torch.contiguous_format)
     usual = tuple(math.prod(value.shape[dim + 1 :]) for dim in range(value.ndim))

@@ -159,19 +159,17 @@ def _ends(name: str, end: str) -> bool:
 def _at_root(module: nn.Module, session: Session, follow: Callable[[], None]) -> Remove:
     """Start each forward anew, and let the session see its attention calls."""
     names = _argument_names(module)
-    checked = False
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        nonlocal checked
         session.begin()
         if torch.is_grad_enabled() and any(parameter.requires_grad for parameter in module.parameters()):
             raise ValueError(
                 f"{session.title}: it is sharded for inference, but gradients are on; call it under torch.no_grad()"
             )
-        if not checked:
+        if not session.is_compared:
             given = {**dict(zip(names, args, strict=False)), **kwargs}
             check_same(given, session.mesh[Axis.SEQUENCE], title=session.title, around=session.mesh[Axis.WEIGHTS])
-            checked = True
+            session.is_compared = True
         follow()
         session.enter()
 

@@ -52,7 +52,7 @@ class Session(TorchFunctionMode):
         self.kernel = kernel
         self.kinds = self._kinds()
         self._attend = compose(mesh.plan)
-        self.is_agreed = mesh[Axis.SEQUENCE].size == 1
+        self.compare_again()
         self.is_cached = False  # a step cache may leave out every block
         self.is_entered = False
         """The transformer's own forward runs: another model may share its modules, as Z-Image's ControlNet does."""
@@ -64,6 +64,11 @@ class Session(TorchFunctionMode):
         for calls in self.split.attention.values():
             kinds += [call for call in calls if call not in kinds]
         return tuple(kinds)
+
+    def compare_again(self) -> None:
+        """The next forward is a first one: ranks compare what they are given, and agree on what each attention is."""
+        self.is_compared = False
+        self.is_agreed = self.mesh[Axis.SEQUENCE].size == 1
 
     def begin(self) -> None:
         """Forget the forward before."""

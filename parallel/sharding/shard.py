@@ -71,6 +71,11 @@ class Handle:
         """Whether tokens or weights are spread; else guidance alone may be."""
         return self._forwards is not None
 
+    def compare_again(self) -> None:
+        """All ranks alike: they compare what they are given in the next forward, as in the first."""
+        if self.session is not None:
+            self.session.compare_again()
+
     def on_remove(self, undo: Remove) -> None:
         """Do this too when the handle is removed."""
         self._undo.append(undo)

@@ -1,5 +1,8 @@
 """Compiling in turn: of the ranks that want the same graph one compiles it, and the others read it from the disk.
 
+A graph names its device with its number, for us as for torch: ranks on CPUs take turns, and so do processes that use
+one GPU, but the GPUs of a machine compile side by side the first time.
+
 Torch's inductor keeps what it compiled in a folder and looks there first. The folder is the user's own (0700): shared
 objects are loaded from it, and torch's own, in the folder for temporary files, may be made by somebody else first. It
 is named after all that its contents depend on and torch does not look at, so that a home that machines share does no

@@ -42,6 +42,7 @@ class Prepared:
 
         self.condition, self.mesh = condition, mesh
         self.handle = share
+        self._is_new = True
         with contextlib.ExitStack() as stack:
             if mesh is not None and share is None:
                 self.handle = shard(transformer, mesh.plan, mesh)
@@ -53,6 +54,20 @@ class Prepared:
     def fits(self, condition: Condition, mesh: Mesh | None) -> bool:
         """Whether it will do for this use; a mesh lives as long as its process group."""
         return self.condition == condition and self.mesh is mesh
+
+    def begin(self) -> None:
+        """Collective under a plan of several ranks, before each use: if it is a new one on any rank, all compare what
+        they are given.
+
+        Each rank drops components by its own memory, and one that compared alone would wait for the others.
+        """
+        if self.mesh is not None and self.handle is not None:
+            from ...parallel.collectives import highest
+
+            assert self.mesh.voters is not None, f"the mesh of plan {self.mesh.plan} is of `mesh_for`"
+            if highest(int(self._is_new), self.mesh.voters):
+                self.handle.compare_again()
+            self._is_new = False
 
     def end(self) -> None:
         """The transformer as it was loaded; a second call does nothing."""

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..models.folder import ComponentFiles
-from ..models.packed.packing import PREFIXES, Packing, read_checkpoint, read_packing
+from ..models.packed.packing import PREFIXES, Packing, printable, read_checkpoint, read_packing
 from ..models.regular_file import open_regular
 from ..models.tensor_file import TensorEntry, TensorFile
 from . import skeleton
@@ -55,7 +55,7 @@ def load(
         def read(name: str, rows: slice | None) -> Tensor:
             def make(source: str) -> Tensor:
                 each = packing[source]
-                scale = get(each.scale).to(place) if each.scale else None  # unpacked where it will live
+                scale = _scale(get, each.scale).to(place) if each.scale else None  # unpacked where it will live
                 part = get(source).to(place)
                 return unpack(part, scale, packing=each, entry=file.tensors[source], dtype=dtypes[name])
 
@@ -84,9 +84,17 @@ def _in_our_names(kind: Any, component: Any, file: TensorFile, packing: Mapping[
     try:
         with torch.no_grad():
             return convert(config=dict(component.config), checkpoint=found)
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        reason = str(error) or type(error).__name__
-        raise ValueError(f"its tensors are not those of this {kind.__name__} ({reason})") from error
+    except Exception as error:  # a converter finds no tensor that it looks for, and fails anyhow
+        first = printable(next(iter(packing), "none")[:100])
+        reason = f"its tensors are not those of this {kind.__name__} (first {first})"
+        raise ValueError(f"{reason}; use its own base") from error
+
+
+def _scale(get: Get, name: str) -> Tensor:
+    found = get(name)
+    if not found.isfinite().all():
+        raise ValueError(f"scale {printable(name[:100])} is no number or infinite; copy the file again")
+    return found
 
 
 def _without_prefix(name: str) -> str:
@@ -101,13 +109,15 @@ def _stand_in(entry: TensorEntry) -> torch.dtype:
 def _check(component: Any, wanted: Mapping[str, Tensor]) -> None:
     kind, state = type(component).__name__, component.state_dict()
     if missing := [name for name in state if name not in wanted]:
-        raise ValueError(f"the file lacks {len(missing)} tensors of {kind}, first {missing[0][:100]}")
+        raise ValueError(f"the file lacks {len(missing)} tensors of {kind}, first {missing[0][:100]}; use its own base")
     for name, value in state.items():
         if wanted[name].shape != value.shape:
             shapes = f"{name[:100]} is {tuple(wanted[name].shape)}, not {tuple(value.shape)}"
-            raise ValueError(f"its tensors are not those of this {kind} ({shapes})")
+            raise ValueError(f"its tensors are not those of this {kind} ({shapes}); use its own base")
     if unused := sorted(wanted.keys() - state.keys()):
-        logger.warning("%s: %d tensors of the file are not used, first %s", kind, len(unused), unused[0][:100])
+        logger.warning(
+            "%s: %d tensors of the file are not used, first %s", kind, len(unused), printable(unused[0][:100])
+        )
 
 
 @contextlib.contextmanager

@@ -105,7 +105,8 @@ class ComponentStore:
         step_cache: StepCache = "none",
         working_bytes: int = 0,
     ) -> Iterator[dict[str, Any]]:
-        """What `load` gives, as it gives it until the end: within it no other thread changes a component.
+        """What `load` gives, as it gives it until the end: within it no other thread changes a component. Collective
+        with a plan of several ranks.
 
         The modules themselves are shared by all threads, which is safe: in diffusers 0.42 and transformers 5.23 their
         forwards set nothing on them (tests/bench/threads.py looks again), but for the VAE's, which gets a copy, and
@@ -114,15 +115,17 @@ class ComponentStore:
         a transformer alone. A transformer whose use fails is prepared anew for the next.
         """
         mesh, condition = _mesh(model, plan), _condition(model, plan, step_cache)
+        keys = [self._key(model, name.rstrip("?"), mesh) for name in names]
         with self._loans.of(self._wanted(model, names, mesh, condition), progress.check):
             try:
                 parts = self.load(model, names, progress, plan=plan, step_cache=step_cache, working_bytes=working_bytes)
+                for prepared in [self._entries[key].prepared for key in keys if key in self._entries]:
+                    if prepared is not None:
+                        prepared.begin()
                 yield parts
             except BaseException:
-                with contextlib.suppress(Exception):
-                    finish(model.device)  # a stage that ends well has waited for what it asked for
                 if condition.is_alone:
-                    self._unprepare([self._key(model, name.rstrip("?"), mesh) for name in names])
+                    self._unprepare(keys)
                 raise
 
     def load(
@@ -307,7 +310,7 @@ class ComponentStore:
         key = (model.folder, model.fingerprint)
         if key not in self._files:
             files = inspect_model(Path(model.folder))
-            found = fingerprint_of(files.fingerprint, single_files(model, files.components).values())
+            found = fingerprint_of(files.fingerprint, single_files(model, files.components))
             if model.fingerprint not in ("", found):
                 raise ValueError(f"the files of model {model.source} have changed since it was described; run again")
             self._files[key] = files

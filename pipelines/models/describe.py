@@ -7,7 +7,7 @@ import hashlib
 import logging
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -57,7 +57,7 @@ def describe_model(
     found = resolve_source(source, revision=revision, roots=roots)
     files = inspect_model(found.folder, roots=roots if found.is_local else None)
     allowed = roots if found.is_local else None
-    single = () if found.file is None else check_checkpoints(found.file, files.components, roots=allowed).values()
+    single = {} if found.file is None else check_checkpoints(found.file, files.components, roots=allowed)
     read_card(found.folder, files.family)
     chosen = pick_device(device) if is_here else device
     number = pick_dtype(dtype, device=chosen)
@@ -98,7 +98,7 @@ def describe_whole(
     found = resolve_source(source, revision=revision, roots=roots)
     allowed = roots if found.is_local else None
     parts = inspect_components(found.folder, read_allowed_index(found.folder, roots=allowed), roots=allowed)
-    single = () if found.file is None else check_checkpoints(found.file, parts, roots=allowed).values()
+    single = {} if found.file is None else check_checkpoints(found.file, parts, roots=allowed)
     chosen = pick_device(device) if is_here else device
     return Model(
         source=found.id,
@@ -171,10 +171,10 @@ def pick_dtype(dtype: str, *, device: str) -> Dtype:
     return chosen
 
 
-def fingerprint_of(folder: str, checkpoints: Iterable[Path]) -> str:
-    """The folder's fingerprint, joined with those of the single files where there are some."""
-    for path in checkpoints:
-        folder = hashlib.sha256(f"{folder}:{content_mark(read_checkpoint(path))}".encode()).hexdigest()
+def fingerprint_of(folder: str, checkpoints: Mapping[str, Path]) -> str:
+    """The folder's fingerprint, joined with those of the single files where there are some, by their components."""
+    for name, path in sorted(checkpoints.items()):
+        folder = hashlib.sha256(f"{folder}:{name}:{content_mark(read_checkpoint(path))}".encode()).hexdigest()
     return folder
 
 

@@ -12,11 +12,13 @@ from pathlib import Path
 from ..components.memory import DTYPE_BITS, expected_bytes, is_quantized, loading_bytes
 from ..models.folder import ComponentFiles, inspect_components, inspect_model, read_index
 from ..models.packed.experts import single_files
-from ..models.packed.packing import read_checkpoint
+from ..models.packed.packing import FLOATS, read_checkpoint, transformer_tensors
 from ..models.tensor_file import read_tensor_file
 from ..split_plans import SPLIT_PLANS
 from ..values import Model, Place
 
+UNPACKED_COPIES = 2
+"""In fp32: a weight times its scale, and what is rotated back."""
 FILE_DTYPES = {"fp32": "F32", "bf16": "BF16", "fp16": "F16"}
 
 
@@ -28,7 +30,7 @@ class Weights:
     mapped_bytes: int = 0
     """The part that a CPU reads as it lies in the files: ranks hold it between them, once."""
     loading_bytes: int = 0
-    """What is there beside them while they are quantized, one after the other."""
+    """What is there beside them while they are unpacked or quantized, one after the other."""
     largest_block_bytes: int = 0
     """The largest block of a transformer: what ranks that share weights gather at a time."""
     outside_bytes: int = 0
@@ -52,7 +54,8 @@ def _weights(model: Model) -> Mapping[str, Weights]:
 
 def _component(component: ComponentFiles, model: Model, checkpoint: Path | None) -> Weights:
     num_bytes, loading = expected_bytes(component, model), loading_bytes(component, model)
-    mapped = _mapped(component, model, checkpoint)
+    loading += _unpacking_bytes(checkpoint) if checkpoint else 0
+    mapped = min(num_bytes, _mapped(component, model, checkpoint))
     if not component.name.startswith("transformer"):
         return Weights(num_bytes=num_bytes, mapped_bytes=mapped, loading_bytes=loading)
     blocks, outside = _blocks(component, model)
@@ -70,10 +73,17 @@ def _mapped(component: ComponentFiles, model: Model, checkpoint: Path | None) ->
     """On a CPU, tensors that lie in the files as they are used."""
     if not model.device.startswith("cpu") or (model.quantization != "none" and is_quantized(component.name)):
         return 0
-    files = (read_checkpoint(checkpoint),) if checkpoint else component.weights
-    kept = (entry for file in files for entry in file.tensors.values())
+    held = [transformer_tensors(read_checkpoint(checkpoint))] if checkpoint else [f.tensors for f in component.weights]
+    kept = (entry for tensors in held for entry in tensors.values())
     wanted = FILE_DTYPES[model.dtype]
     return sum(entry.numel for entry in kept if entry.dtype == wanted) * DTYPE_BITS[model.dtype] // 8
+
+
+def _unpacking_bytes(checkpoint: Path) -> int:
+    """What is there beside a single file's largest packed weight, maybe several of ours, while it is unpacked."""
+    entries = transformer_tensors(read_checkpoint(checkpoint)).values()
+    largest = max((entry.numel for entry in entries if entry.dtype not in FLOATS), default=0)
+    return largest * UNPACKED_COPIES * 32 // 8
 
 
 def _blocks(component: ComponentFiles, model: Model) -> tuple[int, int]:

@@ -39,6 +39,10 @@ class Handle(ShardedModule):
     def _first_call(self) -> FirstCall:
         return FirstCall()
 
+    def compare_again(self) -> None:
+        super().compare_again()
+        self._first_call.is_compared = False
+
     def guider(self, base: Any) -> Any:
         """A guider that does what diffusers' guider `base` does, its branches spread over the plan's cfg axis."""
         return split_guider(base, self.mesh, self._first_call)

@@ -211,9 +211,12 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--size", type=int, default=64)
     asked = parser.parse_args()
-    devices = parse_devices(asked.devices)
+    try:
+        devices = parse_devices(asked.devices)
+    except ValueError as error:
+        parser.error(str(error))
     if len(devices) not in PLANS:
-        parser.error(f"{asked.devices} are {len(devices)} devices; a drill takes {', '.join(map(str, PLANS))}")
+        parser.error(f"devices {asked.devices!r}: a drill takes {', '.join(map(str, PLANS))}, not {len(devices)}")
     size = {"steps": asked.steps, "size": asked.size}
     if asked.drill in PARTS:
         PARTS[asked.drill](devices, **size)

@@ -1,9 +1,9 @@
 """What a process holds while it loads 1 GiB of weights that are quantized: `python tests/bench/load_memory.py`.
 
 A transformer and a text encoder with random weights in fp32, made in a temporary folder, are loaded on the CPU in bf16,
-each in a process of its own. Its own memory is RssAnon and RssShmem, looked at every 2 ms; the mapped file is not
-counted. Exits with 1 where the peak is above 1.15 x what is kept + 200 MB + the fp32 copy of the largest tensor. Needs
-torchao; Linux only.
+each in a process of its own; the transformer also from a single file, in fp8 as it might be published. A process's own
+memory is RssAnon and RssShmem, looked at every 2 ms; the mapped file is not counted. Exits with 1 where the peak is
+above 1.15 x what is kept + 200 MB + the fp32 copy of the largest tensor. Needs torchao; Linux only.
 """
 
 import argparse
@@ -17,8 +17,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-COMPONENTS = ("transformer", "text_encoder_2")
+ONE_FILE = "one.safetensors"
+COMPONENTS = ("transformer", "text_encoder_2", ONE_FILE)
 MB = 1_000_000
+PACKING = """
+import pathlib, sys, torch
+from safetensors.torch import load_file, save_file
+files = sorted(pathlib.Path(sys.argv[1]).glob("*.safetensors"))
+held = {name: tensor for file in files for name, tensor in load_file(file).items()}
+save_file({name: tensor.to(torch.float8_e4m3fn) for name, tensor in held.items()}, sys.argv[2])
+"""
 
 
 def own_bytes() -> int:
@@ -34,7 +42,9 @@ def load(folder: str, name: str, quantization: str) -> None:
     from latentloom.pipelines.models.folder import inspect_model
 
     files = inspect_model(Path(folder)).components
-    model = describe_model(folder, device="cpu", dtype="bf16", quantization=quantization)  # pyright: ignore[reportArgumentType]
+    source = f"{folder}/{ONE_FILE}@{folder}" if name == ONE_FILE else folder
+    model = describe_model(source, device="cpu", dtype="bf16", quantization=quantization)  # pyright: ignore[reportArgumentType]
+    name = "transformer" if name == ONE_FILE else name
     store = ComponentStore()
     store.load(model, ("vae", "text_encoder"))  # the libraries, torchao among them
     before, peaks, done = own_bytes(), [0], threading.Event()
@@ -49,8 +59,9 @@ def load(folder: str, name: str, quantization: str) -> None:
     done.set()
     watching.join()
     entries = [entry for file in files[name].weights for entry in file.tensors.values()]
+    read = [Path(folder, ONE_FILE)] if ONE_FILE in source else [file.path for file in files[name].weights]
     found = {
-        "read": sum(file.size_bytes for file in files[name].weights),
+        "read": sum(path.stat().st_size for path in read),
         "kept": bytes_of(component),
         "peak": max(peaks) - before,
         "after": own_bytes() - before,
@@ -75,6 +86,7 @@ def main() -> int:
         making += "write_large(Path(sys.argv[1]), width=int(sys.argv[2]))"
         tests = str(Path(__file__).resolve().parents[1])
         subprocess.run([sys.executable, "-c", making, folder, str(asked.width)], check=True, cwd=tests)
+        subprocess.run([sys.executable, "-c", PACKING, f"{folder}/transformer", f"{folder}/{ONE_FILE}"], check=True)
         for name in COMPONENTS:
             for quantization in asked.quantizations:
                 child = [sys.executable, __file__, "--child", folder, name, quantization]

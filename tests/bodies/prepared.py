@@ -151,6 +151,15 @@ def denoise_after_a_cancel(rank: int, model: Mapping[str, Any], plan: str) -> bo
     return False
 
 
+def denoise_after_one_was_dropped(rank: int, model: Mapping[str, Any], plan: str) -> bool:
+    """Whether a transformer gives the same bits after the first rank alone has dropped its own for something else."""
+    request = {**_request(model, 0), "plan": ParallelPlan.parse(plan)}
+    before = stages.denoise(request).tensor
+    if rank == 0:
+        store().give_way()
+    return torch.equal(before, stages.denoise(request).tensor)
+
+
 def denoise_for_different_seeds(rank: int, model: Mapping[str, Any], plan: str) -> list[str]:
     """What each rank is told in a second denoise, and whether a third is fine."""
     request, told = {**_request(model, 0), "plan": ParallelPlan.parse(plan)}, []

@@ -3,6 +3,9 @@
 from typing import Any
 
 import pytest
+import torch
+
+from latentloom.parallel.sharding.compiled import _plain
 
 TOLERANCE = 1e-5  # of the largest output, fp32
 SIZE = [(3, 5)]  # rows and columns, uneven on two ranks
@@ -27,6 +30,12 @@ def test_blocks_whose_weights_are_shared_out_compile_too(ranks: Any) -> None:
     found = ranks.run("bodies.compiled:through_sizes", "wan", "ulysses=2,weights=2", "handle", SIZE, deadline_s=280)[0]
     assert max(found["differences"]) <= TOLERANCE
     assert found["breaks"] == {} and found["graphs"] == [1]
+
+
+def test_a_view_that_is_conjugated_or_negated_by_its_name_only_keeps_its_numbers() -> None:
+    numbers = torch.tensor([1 + 2j, 3 - 4j]).conj()
+    for view in (numbers, numbers.imag[:1]):
+        assert torch.equal(_plain(view), view)
 
 
 @pytest.mark.parametrize(

@@ -174,8 +174,10 @@ def wide(tiny: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) 
     return folder
 
 
+@pytest.mark.filterwarnings("default")  # of torchao
 @pytest.mark.parametrize(
-    ("quantization", "capability", "error"), [("int8", (7, 5), 0.05), ("fp8", (8, 9), 0.1), ("int4", (8, 0), 0.4)]
+    ("quantization", "capability", "error"),
+    [("int8", (7, 5), 0.05), ("fp8", (8, 9), 0.1), ("fp8_dynamic", (8, 9), 0.15), ("int4", (8, 0), 0.4)],
 )
 def test_a_quantized_load_never_has_the_whole_model_on_the_gpu(
     quantization: str, capability: tuple[int, int], error: float, wide: Path

@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from latentloom.pipelines.models.packed.gguf_file import read_gguf_file
 from latentloom.pipelines.models.packed.packing import Packing, check_unpacked, read_checkpoint, read_packing
 from latentloom.pipelines.models.packed.torchao_files import put_together
 from latentloom.pipelines.models.tensor_file import TensorEntry, TensorFile
+from latentloom.pipelines.planning.weights import weights_of
 from support.damage import damage_gguf
 from support.packed_files import comfy_settings, gguf, makers_name, write_gguf, write_torchao
 
@@ -65,7 +67,7 @@ FP8, INT8 = torch.zeros(4, 8, dtype=E4M3), torch.zeros(4, 8, dtype=torch.int8)
 REFUSED: list[tuple[dict[str, Tensor], str]] = [
     ({"a.weight": INT8}, r"a\.weight is int8 and lacks its scale \(a\.weight_scale\)"),
     ({"a.weight": FP8, "scaled_fp8": torch.zeros(2, dtype=E4M3)}, r"a\.weight lacks its scale"),
-    ({"a.weight": FP8, "a.scale_weight": ONE, "b.weight": FP8}, r"b\.weight lacks the scale that others have"),
+    ({"a.weight": FP8, "a.scale_weight": ONE, "b.weight": FP8}, r"b\.weight lacks its scale, which others"),
     ({"a.weight": FP8, "a.comfy_quant": comfy_settings(format="float8_e4m3fn")}, r"a\.weight lacks its scale"),
     ({"a.weight": FP8, "a.weight_scale": torch.ones(3)}, r"a\.weight_scale is F32 of shape \(3,\)"),
     ({"a.weight": FP8, "a.weight_scale": INT8[:, :1]}, r"a\.weight_scale is I8"),
@@ -91,6 +93,34 @@ REFUSED: list[tuple[dict[str, Tensor], str]] = [
         r"a\.weight is rotated by 256, which does not divide",
     ),
     ({"a.weight": INT8, "a.weight_scale": ONE, "a.comfy_quant": torch.zeros(4, dtype=torch.uint8)}, "a.comfy_quant of"),
+    (
+        {
+            "a.weight": FP8,
+            "a.weight_scale": ONE,
+            "a.comfy_quant": comfy_settings(format="float8_e4m3fn", convrot=True, convrot_groupsize=4),
+        },
+        r"a\.weight is fp8 and rotated",
+    ),
+    (
+        {
+            "a.weight": INT8,
+            "a.weight_scale": ONE,
+            "a.comfy_quant": comfy_settings(format="int8_tensorwise", convrot="false"),
+        },
+        r"a\.weight says 'false' of its rotation",
+    ),
+    (
+        {
+            "a.weight": INT8,
+            "a.weight_scale": ONE,
+            "a.comfy_quant": comfy_settings(format="int8_tensorwise", params="x"),
+        },
+        r"a says 'params x' of its packing",
+    ),
+    ({"a.weight": FP8, "a.scale": ONE}, r"a\.scale lies beside a packed weight"),
+    ({"a.weight": FP8, "a.weight.scale": ONE}, r"a\.weight\.scale lies beside a packed weight"),
+    ({"a.weight": INT8, "a.weight_scale": ONE, "a.s_u": torch.ones(4)}, r"a\.s_u lies beside a packed weight"),
+    ({"a\n\x1b[1m.weight": INT8}, r"a\?\?\[1m\.weight is int8"),
     ({"a.weight": INT8, "a.weight_scale": ONE, "a.comfy_quant": torch.zeros(5000, dtype=torch.uint8)}, "short JSON"),
 ]
 
@@ -100,6 +130,29 @@ def test_what_is_not_known_is_refused_by_its_name(tmp_path: Path, tensors: dict[
     with pytest.raises(ValueError, match=words) as caught:
         packing_of(tmp_path, tensors)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("said", [{"layers": {"net.a": ROTATED}}, {"layers": [ROTATED]}, {"a": ROTATED}])
+def test_metadata_that_fits_no_weight_is_refused(tmp_path: Path, said: dict[str, Any]) -> None:
+    """ConvRot that is told under another name must not be overlooked."""
+    tensors = {"a.weight": torch.zeros(4, 64, dtype=torch.int8), "a.weight_scale": torch.ones(4, 1)}
+    with pytest.raises(ValueError, match=r"tells how net\.a is packed, which the file has not|names no layers"):
+        packing_of(tmp_path, tensors, {"_quantization_metadata": json.dumps(said)})
+
+
+def test_metadata_of_another_component_is_none_of_the_transformers(tmp_path: Path) -> None:
+    tensors = {"model.diffusion_model.a.weight": torch.zeros(2, 2), "clip.b.weight": torch.zeros(2, 2)}
+    told = {"_quantization_metadata": json.dumps({"layers": {"clip.b": {"format": "nvfp4", "strange": 1}}})}
+    assert packing_of(tmp_path, tensors, told)["model.diffusion_model.a.weight"].kind == "plain"
+
+
+def test_many_weights_of_plain_fp8_take_no_time(tmp_path: Path) -> None:
+    tensors = {f"b{index}.weight": torch.zeros(1, dtype=E4M3) for index in range(5000)}
+    save_file(tensors, tmp_path / "many.safetensors")
+    file = read_checkpoint(tmp_path / "many.safetensors")
+    started = time.process_time()
+    assert len(read_packing(file)) == 5000
+    assert time.process_time() - started < 1, "each looked at all others once"
 
 
 def test_a_folder_with_weights_that_mean_something_else_is_refused(tmp_path: Path) -> None:
@@ -204,6 +257,34 @@ def test_two_experts_come_from_two_files(tiny: Callable[[str], Path], tmp_path: 
     for name, wanted in means.items():
         state = parts[name].state_dict()
         assert all(torch.equal(state[each], tensor) for each, tensor in wanted.items())
+    by_the_other = describe_model(f"{tmp_path / 'wan_high_noise.safetensors'}@{folder}", device="cpu")
+    assert by_the_other.fingerprint == model.fingerprint
+    (tmp_path / "wan_high_noise.safetensors").rename(tmp_path / "kept")
+    (tmp_path / "wan_low_noise.safetensors").rename(tmp_path / "wan_high_noise.safetensors")
+    (tmp_path / "kept").rename(tmp_path / "wan_low_noise.safetensors")
+    for word in ("high", "low"):
+        exchanged = describe_model(f"{tmp_path / f'wan_{word}_noise.safetensors'}@{folder}", device="cpu")
+        assert exchanged.fingerprint != model.fingerprint, "the store would give each expert for the other"
+
+
+def test_a_scale_that_is_no_number_is_refused(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    holds, _ = packed(load_file(tiny("wan") / "transformer" / WEIGHTS), "scaled fp8")
+    name = next(name for name in holds if name.endswith(".scale_weight"))
+    save_file({**holds, name: torch.tensor(float("nan"))}, tmp_path / "one.safetensors")
+    model = describe_model(f"{tmp_path / 'one.safetensors'}@{tiny('wan')}", device="cpu")
+    with pytest.raises(ValueError, match=rf"scale {name} is no number"):
+        ComponentStore().load(model, ("transformer",))
+
+
+def test_only_the_transformer_of_a_single_file_is_counted(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    """A text encoder in the same file is neither mapped nor unpacked."""
+    weights = {f"model.diffusion_model.{k}": v for k, v in load_file(tiny("flux") / "transformer" / WEIGHTS).items()}
+    save_file({**weights, "clip.a.weight": torch.zeros(1000, 1000)}, tmp_path / "one.safetensors")
+    found = weights_of(describe_model(f"{tmp_path / 'one.safetensors'}@{tiny('flux')}", device="cpu"))["transformer"]
+    assert found.mapped_bytes == found.num_bytes and found.loading_bytes == 0
+    save_file({name: value.to(E4M3) for name, value in weights.items()}, tmp_path / "one.safetensors")
+    found = weights_of(describe_model(f"{tmp_path / 'one.safetensors'}@{tiny('flux')}", device="cpu"))["transformer"]
+    assert found.mapped_bytes == 0 and found.loading_bytes == 8 * max(each.numel() for each in weights.values())
 
 
 def test_a_gguf_file_gives_the_transformer(tiny: Callable[[str], Path], tmp_path: Path) -> None:
@@ -222,6 +303,23 @@ def test_a_convolution_of_a_gguf_file_has_its_original_shape(tmp_path: Path) -> 
     entries = {"comfy.gguf.orig_shape.conv.weight": [2, 3, 2, 2]}
     (tmp_path / "one.gguf").write_bytes(gguf({"conv.weight": ("F32", (6, 4), content)}, entries=entries))
     assert read_gguf_file(tmp_path / "one.gguf").tensors["conv.weight"].shape == (2, 3, 2, 2)
+
+
+@pytest.mark.parametrize("count", [1_000_001, 1 << 40])
+def test_lists_of_texts_are_bounded_together(tmp_path: Path, count: int) -> None:
+    whole = gguf({"a": ("F32", (1,), bytes(4))}, entries={"list": [0]})
+    place = whole.index(struct.pack("<IIQ", 9, 5, 1)) + 4
+    (tmp_path / "one.gguf").write_bytes(whole[:place] + struct.pack("<IQ", 8, count) + bytes(64))
+    with pytest.raises(ValueError, match=r"has lists of [\d,]+ texts"):
+        read_gguf_file(tmp_path / "one.gguf")
+
+
+def test_an_original_shape_of_other_numbers_is_refused(tmp_path: Path) -> None:
+    whole = gguf({"a": ("F32", (2,), bytes(8))}, entries={"comfy.gguf.orig_shape.a": [2]})
+    old, new = struct.pack("<IQi", 5, 1, 2), struct.pack("<IQf", 6, 1, 2.0)
+    (tmp_path / "one.gguf").write_bytes(whole.replace(old, new))
+    with pytest.raises(ValueError, match=r"was of shape \(2\.0,\)"):
+        read_gguf_file(tmp_path / "one.gguf")
 
 
 def test_a_type_of_ggml_that_is_not_read_is_named(tmp_path: Path) -> None:

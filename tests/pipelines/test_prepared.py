@@ -60,6 +60,13 @@ def test_a_cancel_leaves_nothing_behind_in_a_kept_transformer(pair: Ranks, model
 
 
 @pytest.mark.parametrize("plan", ["ulysses=2", "cfg=2"])
+def test_one_rank_may_drop_its_transformer_for_something_else(
+    pair: Ranks, model: Callable[..., Any], plan: str
+) -> None:
+    assert pair.run("bodies.prepared:denoise_after_one_was_dropped", model("flux"), plan) == [True, True]
+
+
+@pytest.mark.parametrize("plan", ["ulysses=2", "cfg=2"])
 def test_every_denoise_compares_what_the_ranks_were_asked_for(
     pair: Ranks, model: Callable[..., Any], plan: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 import inspect
 import json
 import shutil
@@ -13,7 +14,7 @@ from typing import Any
 import PIL.Image
 import pytest
 import torch
-from diffusers import ZImageImg2ImgPipeline
+from diffusers import QwenImageTransformer2DModel, ZImageImg2ImgPipeline
 from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 from diffusers.models.autoencoders.vae import DiagonalGaussianDistribution
 
@@ -176,6 +177,21 @@ def test_reference_pictures_do_what_they_do_in_the_classic_pipeline(name: str, m
     assert mine.shape == theirs.shape
     assert float((mine - theirs).abs().max()) <= row.close
     assert float((mine - ours(model(name), replace(row, references=0))[0]).abs().max()) > 0.01
+
+
+def test_an_edit_is_painted_without_a_mask(model: Any, monkeypatch: Any) -> None:
+    """Qwen-Image-Edit Plus reads its texts unpadded."""
+    seen: list[bool] = []
+    forward = QwenImageTransformer2DModel.forward
+
+    @functools.wraps(forward)  # guiders read its signature
+    def looking(self: Any, *args: Any, **kwargs: Any) -> Any:
+        seen.append(kwargs["encoder_hidden_states_mask"] is not None)
+        return forward(self, *args, **kwargs)
+
+    monkeypatch.setattr(QwenImageTransformer2DModel, "forward", looking)
+    stages.denoise(request_of(model("qwen_image_edit_plus"), TINY_ROWS["qwen_image_edit_plus"]))
+    assert seen and not any(seen)
 
 
 @pytest.mark.parametrize("name", ["flux_kontext", "flux_2_klein", "flux_3", "qwen_image_21", "qwen_image_edit_plus"])

@@ -1,14 +1,11 @@
 """A mask of the text that hides nothing is left out."""
 
-import functools
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import nn
 
-from latentloom.pipelines import stages
 from latentloom.pipelines.denoising.text_mask import unmasked
-from support.tiny_rows import TINY_ROWS, request_of
 
 TOKENS, SOME = torch.arange(5.0), torch.tensor([[1, 0, 1, 0, 0]])
 
@@ -31,18 +28,7 @@ def test_a_mask_is_left_out_only_if_neither_text_hides_anything() -> None:
     assert asked(TOKENS, mask=whole)
 
 
-def test_an_edit_is_painted_without_a_mask(model: Any, monkeypatch: Any) -> None:
-    """Qwen-Image-Edit Plus reads its texts unpadded; test_rows.py compares what is painted."""
-    from diffusers import QwenImageTransformer2DModel
-
-    seen: list[bool] = []
-    forward = QwenImageTransformer2DModel.forward
-
-    @functools.wraps(forward)  # guiders read its signature
-    def looking(self: Any, *args: Any, **kwargs: Any) -> Any:
-        seen.append(kwargs["encoder_hidden_states_mask"] is not None)
-        return forward(self, *args, **kwargs)
-
-    monkeypatch.setattr(QwenImageTransformer2DModel, "forward", looking)
-    stages.denoise(request_of(model("qwen_image_edit_plus"), TINY_ROWS["qwen_image_edit_plus"]))
-    assert seen and not any(seen)
+def test_another_thread_that_shares_the_transformer_keeps_its_mask() -> None:
+    asked = Asked()
+    with unmasked(asked, "mask", {"prompt_embeds_mask": torch.ones(1, 5)}), ThreadPoolExecutor(1) as other:
+        assert other.submit(asked, TOKENS, mask=SOME).result()

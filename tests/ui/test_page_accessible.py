@@ -43,7 +43,7 @@ def serious(page: Page) -> list[str]:
     return page.evaluate(FIND)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.by_hand)])
 def test_axe_finds_nothing_serious_in_any_view(
     page_server: Any, open_page: Callable[..., Page], axe: str, results: None, theme: str
 ) -> None:

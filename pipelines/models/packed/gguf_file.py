@@ -27,7 +27,7 @@ MAX_NAME_BYTES = 256
 MAX_ENTRIES = 20_000
 """Of metadata."""
 MAX_ITEMS = 1_000_000
-"""Texts in one list of the metadata; the largest vocabularies have 300,000."""
+"""Texts in all lists of the metadata; the largest vocabularies have 300,000."""
 MAX_ALIGNMENT = 1 << 16
 NUMBERS = dict(enumerate(("B", "b", "H", "h", "I", "i", "f", "?", "", "", "Q", "q", "d")))
 """Number of a type of metadata -> its form; a text is 8 and a list 9."""
@@ -67,6 +67,8 @@ class _Header:
     file: BufferedReader
     left: int
     read: bytearray
+    num_items: int = 0
+    """Texts in the lists that were read."""
 
     def fault(self, reason: str, remedy: str = "copy it again") -> ValueError:
         """The error: what is wrong with the file, as a verb and its object, and what to do."""
@@ -149,8 +151,9 @@ def _list(header: _Header) -> tuple[Any, ...]:
     """A long list of numbers is passed over, and so are texts: nothing here asks for them."""
     kind, count = header.number("I"), header.number("Q")
     if kind == TEXT:
-        if count > MAX_ITEMS:
-            raise header.fault(f"has a list of {count:,} texts")
+        header.num_items += count
+        if header.num_items > MAX_ITEMS:
+            raise header.fault(f"has lists of {header.num_items:,} texts")
         for _ in range(count):
             header.text(header.left)
         return ()
@@ -210,7 +213,8 @@ def _placed(
         if info.name in found:
             raise header.fault(f"has two tensors {info.name[:100]!r}")
         shape = metadata.get(ORIGINAL_SHAPE + info.name, info.dims[::-1])
-        if not isinstance(shape, tuple) or math.prod(shape) != math.prod(info.dims) or min(shape, default=0) < 1:
+        is_shape = isinstance(shape, tuple) and all(type(dim) is int and dim > 0 for dim in shape)
+        if not is_shape or math.prod(shape) != math.prod(info.dims):
             raise header.fault(
                 f"says that tensor {info.name[:100]!r} was of shape {str(shape)[:100]}, which it cannot have"
             )

@@ -30,6 +30,8 @@ SETTINGS = ".comfy_quant"
 """A layer's settings, as JSON in bytes."""
 IGNORED = (".input_scale", ".scale_input")
 """For activations in fp8, which are computed in the model's number format here."""
+KNOWN_BESIDE = {"weight", "bias", *(each[1:] for each in (*SCALES, SETTINGS, *IGNORED))}
+"""What a layer whose weight is packed may have."""
 MARKERS = ("scaled_fp8",)
 METADATA = "_quantization_metadata"
 FORMATS = {"float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "int8_tensorwise": "I8"}
@@ -74,6 +76,7 @@ def read_packing(file: TensorFile) -> dict[str, Packing]:
     settings = _settings(file, tensors)
     found = {name: _packing(file, name, tensors, settings) for name in tensors if not _is_companion(name, tensors)}
     _check_scales(file, tensors, found)
+    _check_beside(file, tensors, found)
     return found
 
 
@@ -88,7 +91,7 @@ def check_unpacked(file: TensorFile) -> None:
     for name, entry in file.tensors.items():
         if entry.dtype == "I8" or FOREIGN.search(_last(name)):
             raise ValueError(
-                f"{file.path} is quantized ({name[:100]}); such weights are read from a single file, as "
+                f"{file.path} is quantized ({printable(name[:100])}); such weights are read from a single file, as "
                 "FILE.safetensors@FOLDER: get those of this folder in bf16, fp16 or fp32"
             )
 
@@ -105,7 +108,12 @@ GET_ANOTHER = "get the file in bf16, fp8, int8 or GGUF"
 
 
 def _refused(file: TensorFile, reason: str, remedy: str = GET_ANOTHER) -> ValueError:
-    return ValueError(f"{file.path}: {reason}; {remedy}")
+    """Its reason names tensors, whose names may hold anything."""
+    return ValueError(f"{file.path}: {printable(reason)}; {remedy}")
+
+
+def printable(text: str) -> str:
+    return "".join(each if each.isprintable() else "?" for each in text)
 
 
 def _packing(
@@ -124,9 +132,11 @@ def _packing(
             raise _refused(file, f"{(scale or name)[:100]} is a scale or the like that is not known here")
         return PLAIN
     if entry.dtype in FP8:
-        if not scale and (said or any(_last(each) in MARKERS for each in tensors)):
+        if not scale and said:
             raise _refused(file, f"{name[:100]} lacks its scale ({layer[:100]}{SCALES[0]})", "copy it again")
         _check_scale(file, scale, name)
+        if _rotation(file, name, said):
+            raise _refused(file, f"{name[:100]} is fp8 and rotated, which is not known here")
         return Packing(kind="fp8", scale=scale)
     if entry.dtype == "I8" and is_weight:
         if not scale:
@@ -149,17 +159,19 @@ def _check_scale(file: TensorFile, scale: str, name: str) -> None:
 
 def _rotation(file: TensorFile, name: str, said: Mapping[str, Any]) -> int:
     both, shape = {**_inner(said), **said}, file.tensors[name].shape
-    if not both.get("convrot", False):
+    is_rotated, size = both.get("convrot") or False, both.get("convrot_groupsize", 256)
+    if type(is_rotated) is not bool:
+        raise _refused(file, f"{name[:100]} says {str(is_rotated)[:20]!r} of its rotation, not true or false")
+    if not is_rotated:
         return 0
-    size = both.get("convrot_groupsize", 256)
     if size not in ROTATIONS or len(shape) != 2 or shape[1] % size:
         raise _refused(file, f"{name[:100]} is rotated by {str(size)[:20]}, which does not divide its shape {shape}")
     return int(size)
 
 
 def _inner(said: Mapping[str, Any]) -> Mapping[str, Any]:
-    inner = said.get("params")
-    return inner if isinstance(inner, dict) else {}
+    inner = said.get("params") or {}
+    return inner if isinstance(inner, dict) else {f"params {inner}": ""}
 
 
 def _settings(file: TensorFile, tensors: Mapping[str, TensorEntry]) -> dict[str, Mapping[str, Any]]:
@@ -167,8 +179,14 @@ def _settings(file: TensorFile, tensors: Mapping[str, TensorEntry]) -> dict[str,
     found: dict[str, Mapping[str, Any]] = {}
     if METADATA in file.metadata:
         layers = parse_object(file.metadata[METADATA].encode(), what=f"{METADATA} of {file.path}").get("layers")
-        for layer, said in layers.items() if isinstance(layers, dict) else ():
-            full = [each for each in (layer, *(prefix + layer for prefix in PREFIXES)) if f"{each}.weight" in tensors]
+        if not isinstance(layers, dict):
+            raise _refused(file, f"{METADATA} names no layers", "copy it again")
+        for layer, said in layers.items():
+            names = (layer, *(prefix + layer for prefix in PREFIXES))
+            full = [each for each in names if f"{each}.weight" in file.tensors]
+            if not full:
+                raise _refused(file, f"{METADATA} tells how {layer[:100]} is packed, which the file has not")
+            full = [each for each in full if f"{each}.weight" in tensors]  # else of another component
             found |= dict.fromkeys(full, said if isinstance(said, dict) else {"format": said})
     for name, entry in tensors.items():
         if name.endswith(SETTINGS):
@@ -207,8 +225,19 @@ def _check_scales(file: TensorFile, tensors: Mapping[str, TensorEntry], found: M
         if name.endswith(SCALES) and name not in used and name not in found:
             raise _refused(file, f"{name[:100]} is one scale of two, or belongs to no packed weight")
     fp8 = {name: packing.scale for name, packing in found.items() if packing.kind == "fp8"}
-    if any(fp8.values()) and (bare := next((name for name, scale in fp8.items() if not scale), "")):
-        raise _refused(file, f"{bare[:100]} lacks the scale that others have", "copy it again")
+    has_scales = any(fp8.values()) or any(_last(name) in MARKERS for name in tensors)
+    if has_scales and (bare := next((name for name, scale in fp8.items() if not scale), "")):
+        raise _refused(file, f"{bare[:100]} lacks its scale, which others or a marker say it has", "copy it again")
+
+
+def _check_beside(file: TensorFile, tensors: Mapping[str, TensorEntry], found: Mapping[str, Packing]) -> None:
+    """Nothing else lies beside a packed weight or below it: whatever it is, it tells more of how that one is meant."""
+    packed = {name for name, packing in found.items() if packing.kind in ("fp8", "int8") and name.endswith(".weight")}
+    layers = {name.removesuffix(".weight") for name in packed}
+    for name in tensors:
+        layer, _, last = name.rpartition(".")
+        if layer in packed or (layer in layers and last not in KNOWN_BESIDE):
+            raise _refused(file, f"{name[:100]} lies beside a packed weight and is not known here")
 
 
 def _last(name: str) -> str:

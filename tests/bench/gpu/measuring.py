@@ -106,8 +106,13 @@ def machine(bench: Bench, about: Sequence[str] = ()) -> str:
     if bench.is_gpu:
         properties = torch.cuda.get_device_properties(bench.device)
         kind = f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB, sm{properties.major}{properties.minor}"
-        nccl = ".".join(map(str, torch.cuda.nccl.version()))
-        facts += [f"CUDA {torch.version.cuda}", f"cuDNN {torch.backends.cudnn.version()}", f"NCCL {nccl}"]
+        from torch.cuda import nccl
+
+        facts += [
+            f"CUDA {torch.version.cuda}",
+            f"cuDNN {torch.backends.cudnn.version()}",
+            f"NCCL {'.'.join(map(str, nccl.version()))}",
+        ]
     else:
         kind = "CPU"
     return ", ".join([kind, *facts, *about])

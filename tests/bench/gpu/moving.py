@@ -37,8 +37,7 @@ def moves(bench: Bench) -> bool:
             up = took(lambda here=here: there.copy_(here, non_blocking=True), bench, runs=3, warm=1)
             tell(f"{kind} memory", "device", up.ms)
         del there
-    for again in ("first", "second"):
-        tell(f"mapped file, {again} time", bench.device.type, 1000 * _from_file(host, bench))
+    tell("file in the page cache, mapped", bench.device.type, 1000 * _from_file(host, bench))
     return True
 
 
