@@ -36,9 +36,10 @@ from .finite import check_finite
 from .models.describe import card_of
 from .models.folder import read_config, read_index
 from .out_of_memory import told_by
+from .planning.memory import work_of
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
 from .shape import check_fps, check_frames, check_num_frames, check_references, check_size, check_takes_image
-from .spreading.measured import finish, measured
+from .spreading.measured import RunAhead, measured
 from .spreading.vae import split_over
 from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, StepCache, Video, as_bytes
 
@@ -54,8 +55,7 @@ def encode_text(
 ) -> Conditioning:
     """What the text encoders make of a prompt and of what to steer away from, and the VAE of reference pictures.
 
-    The negative prompt is always read, so that any guidance can follow; the text encoders leave the accelerator
-    afterwards.
+    The negative prompt is always read, so that any guidance can follow.
     """
     request = made(EncodeText, request, fields)
     model, card = request.model, card_of(request.model)
@@ -68,14 +68,11 @@ def encode_text(
     check_text(model, request.prompt, request.text_length, saw_frame=saw_frame)
     with _stage(model, f"encoding the text of {len(request.prompt)} characters"):
         references = _encoded(request.references, model, progress)
-        try:
-            with _loaded(model, "encode_text", progress) as parts, measured(ONE_RANK, progress, device=model.device):
-                progress.phase("encoding text")
-                positive, negative = family_module(model.family).encode_text(parts, request)
-                check_finite(positive, parts, model, what="the prompt's conditioning")
-                check_finite(negative or {}, parts, model, what="the negative prompt's conditioning")
-        finally:
-            store().offload(model, FAMILIES[model.family].components["encode_text"])
+        with _loaded(model, "encode_text", progress) as parts, measured(ONE_RANK, progress, device=model.device):
+            progress.phase("encoding text")
+            positive, negative = family_module(model.family).encode_text(parts, request)
+            check_finite(positive, parts, model, what="the prompt's conditioning")
+            check_finite(negative or {}, parts, model, what="the negative prompt's conditioning")
     return Conditioning(
         family=model.family,
         prompt=request.prompt,
@@ -149,7 +146,14 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
     seeds = seeds_of(request.seed, latents.batch)
     with (
         _stage(model, f"denoising {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"),
-        _loaded(model, "denoise", progress, plan=request.plan, step_cache=request.step_cache) as parts,
+        _loaded(
+            model,
+            "denoise",
+            progress,
+            plan=request.plan,
+            step_cache=request.step_cache,
+            working_bytes=_working_bytes(model, latents, request.plan, conditioning=request.conditioning),
+        ) as parts,
     ):
         progress.phase("denoising")
         with (
@@ -189,16 +193,17 @@ def decode(request: Decode | Mapping[str, Any] = NOTHING, progress: Progress = S
     check_family(model, latents.family, what="latents were made")
     if latents.tensor is None:
         raise ValueError("the latents are an empty canvas, which shows nothing; put a Denoise before Decode")
+    num_ranks = max(1, request.split)
+    plan = ParallelPlan(ulysses=num_ranks)
     with (
         _stage(model, f"decoding {latents.batch} of {latents.width} x {latents.height} x {latents.frames}"),
-        _loaded(model, "decode", progress) as parts,
+        _loaded(model, "decode", progress, working_bytes=_working_bytes(model, latents, plan)) as parts,
     ):
         progress.phase("decoding")
         tensor = latents.tensor.to(model.device, parts["vae"].dtype)
-        num_ranks = max(1, request.split)
         with (
             split_over(parts["vae"], num_ranks, rows=tensor.shape[-2]),
-            measured(ParallelPlan(ulysses=num_ranks), progress, device=model.device, name=f"rows={num_ranks}"),
+            measured(plan, progress, device=model.device, name=f"rows={num_ranks}"),
         ):
             pixels = family_module(model.family).decode(parts, request, tensor=tensor).detach()
         check_finite({"pixels": pixels}, parts, model, what="the decoded picture")
@@ -250,11 +255,17 @@ def _stage(model: Model, doing: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _loaded(
-    model: Model, stage: Stage, progress: Progress, *, plan: ParallelPlan = ONE_RANK, step_cache: StepCache = "none"
+    model: Model,
+    stage: Stage,
+    progress: Progress,
+    *,
+    plan: ParallelPlan = ONE_RANK,
+    step_cache: StepCache = "none",
+    working_bytes: int = 0,
 ) -> Iterator[dict[str, Any]]:
     """A stage's parts; no other thread of this process changes them meanwhile."""
     folder, names = Path(model.folder), FAMILIES[model.family].components[stage]
-    with store().lent(model, names, progress, plan=plan, step_cache=step_cache) as parts:
+    with store().lent(model, names, progress, plan=plan, step_cache=step_cache, working_bytes=working_bytes) as parts:
         parts["model_index"] = read_index(folder)
         parts["config"] = functools.partial(read_config, folder)
         parts["shells"] = shells(
@@ -263,6 +274,22 @@ def _loaded(
         if stage == "denoise":
             parts["vae.config"] = read_config(folder, "vae")
         yield parts
+
+
+def _working_bytes(
+    model: Model, canvas: Latents, plan: ParallelPlan, *, conditioning: Conditioning | None = None
+) -> int:
+    """What a denoise of this conditioning, or a decode, takes of an accelerator beside its weights."""
+    if model.device == "cpu":
+        return 0
+    size = Latents(
+        family=model.family, width=canvas.width, height=canvas.height, frames=canvas.frames, batch=canvas.batch
+    )
+    if conditioning is None:
+        return work_of(model, canvas=size, text_length=0).decoding(plan)[0]
+    lengths = [tensor.shape[1] for tensor in conditioning.positive.values() if tensor.ndim == 3]
+    text_length, num_references = max(lengths, default=0), len(conditioning.references)
+    return work_of(model, canvas=size, text_length=text_length, num_references=num_references).activations(plan)
 
 
 def _encoded(references: References | None, model: Model, progress: Progress) -> dict[str, Tensor]:
@@ -334,9 +361,11 @@ def _asked(request: Denoise) -> dict[str, Any]:
 def _reporting(
     model: Model, progress: Progress, compare: Callable[[], None]
 ) -> Callable[[int, int, Callable[[], Tensor]], None]:
+    run_ahead = RunAhead(model.device)
+
     def on_step(done: int, total: int, current: Callable[[], Tensor]) -> None:
         compare()
-        finish(model.device)  # a step told is a step done, and a cancel waits for one step, not for all in the stream
+        run_ahead.asked()
         progress.step(done, total, lambda: preview.picture(current(), preview.matrix(model)))
 
     return on_step

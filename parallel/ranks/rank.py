@@ -30,7 +30,15 @@ from .messages import Abort, Cancel, Fork, Hello, Join, Joined, Ping, Run, Stuck
 from .rank_job import RankJob, loses_device
 from .seat import Seat
 
-LANES = ("main", "side")
+LANES = {"main": -1, "side": 0}
+"""With the priority of each one's stream on an accelerator, the lowest number first: what one rank does meanwhile takes
+what the steps leave, and no step waits for it in a queue.
+
+No tensor goes from one lane to the other: results travel by way of the host, and what is loaded is lent to a lane once
+it is whole and until a stage, which waits for its stream, has ended well (`pipelines/components/store.py`).
+After one that failed nobody waits, since its collectives may never end; what it still has under way only reads what was
+lent.
+"""
 
 
 def main(channel: Channel[ToRank], host_pidfd: int, order: Fork, *, server_pidfd: int) -> None:
@@ -56,10 +64,10 @@ class Rank:
         self.membership = Membership(self.device)
         self.jobs: dict[int, RankJob] = {}
         self.lanes: dict[str, queue.SimpleQueue[Callable[[], None]]] = {}
-        for name in LANES:
+        for name, priority in LANES.items():
             self.lanes[name] = queue.SimpleQueue()
             threading.Thread(
-                target=_work, args=(self.lanes[name], self.device), name=f"lane {name}", daemon=True
+                target=_work, args=(self.lanes[name], self.device, priority), name=f"lane {name}", daemon=True
             ).start()
 
     def listen(self, host_pidfd: int) -> None:
@@ -147,10 +155,18 @@ class Rank:
             os._exit(1)
 
 
-def _work(orders: queue.SimpleQueue[Callable[[], None]], device: str) -> None:
+def _work(orders: queue.SimpleQueue[Callable[[], None]], device: str, priority: int) -> None:
     _take(device)
-    while True:
-        orders.get()()
+    with _stream(device, priority):
+        while True:
+            orders.get()()
+
+
+def _stream(device: str, priority: int) -> contextlib.AbstractContextManager[Any]:
+    """Within it this thread's work goes to a stream of its own, where the device has any."""
+    if not device.startswith("cuda"):
+        return contextlib.nullcontext()
+    return torch.cuda.stream(torch.cuda.Stream(device, priority=priority))
 
 
 def _take(device: str) -> None:

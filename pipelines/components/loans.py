@@ -34,6 +34,7 @@ class Loans:
         self._changed = threading.Condition()
         self._lent: dict[Hashable, tuple[Hashable, int]] = {}
         """The condition of each component in use, and how many use it."""
+        self._num_held = 0
         self._asking: list[Wanted] = []
         """Who waits for a component, in the order in which they asked."""
         self._mine = threading.local()
@@ -53,6 +54,7 @@ class Loans:
         finally:
             self._mine.is_held = False
             with self._changed:
+                self._num_held -= 1
                 for name, condition in wanted.items():
                     num_users = self._lent.pop(name)[1] - 1
                     if num_users:
@@ -62,6 +64,11 @@ class Loans:
     def is_lent(self, name: Hashable) -> bool:
         return name in self._lent
 
+    def are_others_at_work(self) -> bool:
+        """Whether another thread holds a loan, or is just getting what it asked for."""
+        with self._changed:
+            return self._num_held > getattr(self._mine, "is_held", False)
+
     def _take(self, wanted: Wanted, check: Callable[[], None]) -> None:
         with self._changed:
             self._asking.append(wanted)
@@ -69,6 +76,7 @@ class Loans:
             while True:
                 with self._changed:
                     if self._is_free(wanted):
+                        self._num_held += 1
                         for name, condition in wanted.items():
                             self._lent[name] = (condition, self._lent.get(name, (condition, 0))[1] + 1)
                         return

@@ -18,6 +18,10 @@ HOST_SHARE = 0.6
 """Which part of the machine's or container's memory components on the CPU may take, of all ranks there together."""
 DEVICE_SHARE = 0.85
 """Which part of an accelerator's memory components may take; the rest is for activations."""
+USABLE_SHARE = 0.94
+"""Which part of a device's memory can be used; free memory lies in pieces, and drivers keep some."""
+CONTEXT_BYTES = 1_200_000_000
+"""What an accelerator's context and libraries take."""
 DTYPE_BITS = {"fp32": 32, "bf16": 16, "fp16": 16}
 QUANTIZED_BITS = {"int8": 8, "fp8": 8, "fp8_dynamic": 8, "int4": 4}
 """Bits of one quantized weight; scales, and a transformer's layers that are left alone, add a little."""
@@ -96,3 +100,14 @@ def default_budget(place: str) -> float:
 
     total = psutil.virtual_memory().total
     return HOST_SHARE * min(total, read_container().memory_bytes or total)
+
+
+@functools.cache
+def spare_bytes(place: str) -> float:
+    """Bytes of an accelerator that its budget leaves for what is computed; of others none are reckoned."""
+    if not place.startswith("cuda"):
+        return 0
+    import torch
+
+    total = torch.cuda.get_device_properties(place).total_memory
+    return (USABLE_SHARE - DEVICE_SHARE) * total - CONTEXT_BYTES

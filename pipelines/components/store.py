@@ -24,10 +24,20 @@ from ..models.checks import check_compiler
 from ..models.describe import fingerprint_of
 from ..models.folder import ComponentFiles, ModelFiles, inspect_model
 from ..models.packed.experts import single_files
+from ..spreading.measured import finish
 from ..values import Lora, Model, StepCache
 from .loading import load_component, one_sentence
 from .loans import Loans, unshared
-from .memory import SMALL_BYTES, Held, bytes_of, default_budget, expected_bytes, is_quantized, tensor_bytes
+from .memory import (
+    SMALL_BYTES,
+    Held,
+    bytes_of,
+    default_budget,
+    expected_bytes,
+    is_quantized,
+    spare_bytes,
+    tensor_bytes,
+)
 from .prepared import Condition, Prepared
 
 if TYPE_CHECKING:
@@ -63,11 +73,13 @@ class ComponentStore:
     """Loads components when first asked for, keeps them, and drops the least recently used beyond the budget.
 
     `budget_bytes` holds for each memory (host, each accelerator) by itself; None means 60 % of the machine's memory,
-    divided by the ranks on it, and 85 % of an accelerator's. What one call asks for is never dropped by it: a model
-    beyond the budget is loaded with a warning. Nor are shares of weights, until shares of another model are loaded,
-    which all ranks do together: a rank that dropped its own would leave the others waiting. Models that differ in their
-    LoRAs share one transformer, which is re-fitted when it is loaded: use what `load` gave before the next `load`, from
-    one thread at a time, or in any thread within `lent`.
+    divided by the ranks on it, and 85 % of an accelerator's, or less where what is computed needs more of it. So a
+    component stays where it is until others need its room; then it is dropped, and read again from its files, which
+    the system has mapped or cached: no copy of it is made on the host. What one call asks for is never dropped by it:
+    a model beyond the budget is loaded with a warning. Nor are shares of weights, until shares of another model are
+    loaded, which all ranks do together: a rank that dropped its own would leave the others waiting. Models that differ
+    in their LoRAs share one transformer, which is re-fitted when it is loaded: use what `load` gave before the next
+    `load`, from one thread at a time, or in any thread within `lent`.
     """
 
     def __init__(self, budget_bytes: int | None = None) -> None:
@@ -91,6 +103,7 @@ class ComponentStore:
         *,
         plan: ParallelPlan = ONE_RANK,
         step_cache: StepCache = "none",
+        working_bytes: int = 0,
     ) -> Iterator[dict[str, Any]]:
         """What `load` gives, as it gives it until the end: within it no other thread changes a component. Collective
         with a plan of several ranks.
@@ -98,15 +111,14 @@ class ComponentStore:
         The modules themselves are shared by all threads, which is safe: in diffusers 0.42 and transformers 5.23 their
         forwards set nothing on them (tests/bench/threads.py looks again), but for the VAE's, which gets a copy, and
         the tokenizers (see prompt.py). What does change them is ours: LoRAs are exchanged on a shared transformer,
-        step caches and sharding hang hooks on it, and text encoders leave the accelerator. So threads wait for each
-        other where conditions differ, or one needs a transformer alone. A transformer whose use fails is prepared anew
-        for the next.
+        step caches and sharding hang hooks on it. So threads wait for each other where conditions differ, or one needs
+        a transformer alone. A transformer whose use fails is prepared anew for the next.
         """
         mesh, condition = _mesh(model, plan), _condition(model, plan, step_cache)
         keys = [self._key(model, name.rstrip("?"), mesh) for name in names]
         with self._loans.of(self._wanted(model, names, mesh, condition), progress.check):
             try:
-                parts = self.load(model, names, progress, plan=plan, step_cache=step_cache)
+                parts = self.load(model, names, progress, plan=plan, step_cache=step_cache, working_bytes=working_bytes)
                 for prepared in [self._entries[key].prepared for key in keys if key in self._entries]:
                     if prepared is not None:
                         prepared.begin()
@@ -125,10 +137,11 @@ class ComponentStore:
         plan: ParallelPlan = ONE_RANK,
         step_cache: StepCache = "none",
         keep: Sequence[str] = (),
+        working_bytes: int = 0,
     ) -> dict[str, Any]:
         """Components by name, on the model's device; a name ending in `?` may be absent. A scheduler is always
         new: it holds the state of one denoise. So is a VAE, but for its weights: it keeps frames between its steps.
-        What is there of `keep` stays, beside what is asked for.
+        What is there of `keep` stays, beside what is asked for, and `working_bytes` of the device are left free.
 
         With a plan of several ranks, Collective the first time: a transformer is spread by it, and with `weights` over
         1 it is this rank's share until the process group is made anew; `handle` is the last one's handle. It stays so,
@@ -144,7 +157,15 @@ class ComponentStore:
             for name in names:
                 files = self._files_of(model).components.get(name.rstrip("?"))
                 if files is not None:
-                    entry = self._get(model, files, progress=progress, keep=kept, mesh=mesh, condition=condition)
+                    entry = self._get(
+                        model,
+                        files,
+                        progress=progress,
+                        keep=kept,
+                        mesh=mesh,
+                        condition=condition,
+                        working_bytes=working_bytes,
+                    )
                     parts[files.name] = copy.copy(entry.component) if files.name == "vae" else entry.component
                     if entry.prepared is not None and entry.prepared.handle is not None:
                         parts["handle"] = entry.prepared.handle
@@ -154,27 +175,9 @@ class ComponentStore:
                     raise ValueError(
                         f"model {model.source} has no {name}; it cannot do this step, choose another model"
                     )
+            if working_bytes:  # also where all of them were there
+                self._make_room(model.device, 0, kept, working_bytes)
             return parts
-
-    def offload(self, model: Model, names: Sequence[str]) -> None:
-        """Move components off the accelerator: to the CPU while the host's budget has room, else out of memory.
-
-        Not those that another thread uses: it does so when it is done.
-        """
-        with self._lock:
-            for key in (self._key(model, name.rstrip("?")) for name in names):
-                entry = self._entries.get(key)
-                if entry is None or entry.place == "cpu" or not hasattr(entry.component, "parameters"):
-                    continue
-                if self._loans.is_lent(key):
-                    continue
-                if self._used_bytes("cpu") + entry.num_bytes <= self._budget("cpu"):
-                    entry.unprepare()
-                    entry.component.to("cpu")
-                    self._release(entry.place)
-                    entry.place = "cpu"
-                else:
-                    self._drop(key)
 
     def held(self) -> list[Held]:
         """What is here now and has weights; does not wait for a load under way."""
@@ -235,6 +238,7 @@ class ComponentStore:
         keep: set[tuple[Any, ...]],
         mesh: Mesh | None,
         condition: Condition,
+        working_bytes: int,
     ) -> _Entry:
         key = self._key(model, files.name, mesh)
         entry = self._entries.get(key)
@@ -251,13 +255,10 @@ class ComponentStore:
             place = model.device if files.kind == "model" else "cpu"
             if _shares(mesh) and _is_transformer(files.name):
                 self._drop_shares(keep)
-            self._make_room(place, expected_bytes(files, model, weights=mesh.plan.weights if mesh else 1), keep)
+            num_bytes = expected_bytes(files, model, weights=mesh.plan.weights if mesh else 1)
+            self._make_room(place, num_bytes, keep, working_bytes if place == model.device else 0)
             entry = self._entries[key] = self._new_entry(model, files, place, mesh)
-        if files.kind == "model" and entry.place != model.device:
-            self._make_room(model.device, entry.num_bytes, keep)
-            with one_sentence(files, None):
-                entry.component.to(model.device)
-            entry.place = model.device
+            finish(place)  # who uses it next may do so on another stream
         if _is_transformer(files.name) and entry.prepared is None and (mesh is not None or condition.is_compiled):
             share = entry.share[1] if entry.share else None
             entry.prepared = Prepared(entry.component, condition, mesh, share=share)
@@ -320,8 +321,9 @@ class ComponentStore:
         shares = (_shares(mesh),) if _is_transformer(name) else ()
         return (model.folder, model.fingerprint, name, model.dtype, model.device, quantization, *shares)
 
-    def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]]) -> None:
-        budget = self._budget(place)
+    def _make_room(self, place: str, num_bytes: int, keep: set[tuple[Any, ...]], working_bytes: int) -> None:
+        """For components to be loaded, and what is then computed beside them."""
+        budget = self._budget(place) - max(0, working_bytes - spare_bytes(place))
         candidates = [
             key
             for key, entry in self._entries.items()
@@ -331,7 +333,7 @@ class ComponentStore:
             if self._used_bytes(place) + num_bytes <= budget:
                 return
             self._drop(key)
-        if self._used_bytes(place) + num_bytes > budget:
+        if num_bytes and self._used_bytes(place) + num_bytes > budget:
             needed = (self._used_bytes(place) + num_bytes) / 2**30
             logger.warning(
                 "components need %.1f GiB on %s, more than its budget of %.1f", needed, place, budget / 2**30
@@ -373,7 +375,10 @@ class ComponentStore:
             self._drop(key)
 
     def _release(self, place: str) -> None:
-        if place.startswith("cuda"):
+        """Give memory back to the driver, which waits for the whole device: not while another thread computes on it.
+        Torch itself does so when it finds no other.
+        """
+        if place.startswith("cuda") and not self._loans.are_others_at_work():
             import torch
 
             torch.cuda.empty_cache()

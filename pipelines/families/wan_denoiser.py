@@ -26,6 +26,8 @@ class ExpertDenoiser(ModularPipelineBlocks):
     def __init__(self, boundary: float = 0.0) -> None:
         super().__init__()
         self.boundary = boundary
+        self._are_high: list[bool] = []
+        """Which steps are the first expert's, looked up once: each look at a timestep would wait for the device."""
 
     @property
     def expected_components(self) -> list[ComponentSpec]:
@@ -45,7 +47,9 @@ class ExpertDenoiser(ModularPipelineBlocks):
 
     @torch.no_grad()
     def __call__(self, components: Any, state: Any, i: int, t: Tensor) -> tuple[Any, Any]:
-        is_high = t >= self.boundary
+        if i == 0:
+            self._are_high = (state.timesteps >= self.boundary).tolist()
+        is_high = self._are_high[i]
         transformer = components.transformer if is_high else components.transformer_2
         guider = components.guider if is_high else components.guider_2
         guider.set_state(step=i, num_inference_steps=state.num_inference_steps, timestep=t)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.plan import ParallelPlan
-from ..components.memory import DTYPE_BITS
+from ..components.memory import CONTEXT_BYTES, DTYPE_BITS, USABLE_SHARE
 from ..families import FAMILIES
 from ..models.folder import components_of, read_config, read_index
 from ..shape import size_multiple
@@ -39,9 +39,6 @@ REFERENCE_PIXELS = 1 << 20
 LIVE = 13
 """Numbers alive at the widest point of a block, for each token and each of its channels."""
 INDEX_BYTES = 4
-CONTEXT_BYTES = 1_200_000_000
-USABLE_SHARE = 0.94
-"""Which part of a device's memory can be used; free memory lies in pieces, and drivers keep some."""
 DECODED = 4
 """Tensors of full size that a decoder holds at once."""
 
@@ -96,7 +93,7 @@ class Work:
         return tuple(needs)
 
     def _denoise(self, plan: ParallelPlan) -> Need:
-        working = self._activations(plan)
+        working = self.activations(plan)
         if plan.weights == 1:
             need = _need(self.transformers)
             beside = max(working, *(part.loading_bytes for part in self.transformers))
@@ -105,7 +102,7 @@ class Work:
         gathered = max(2 * part.largest_block_bytes + part.outside_bytes for part in self.transformers)  # one at a time
         return Need(own_bytes=shares + gathered + working)
 
-    def _activations(self, plan: ParallelPlan) -> int:
+    def activations(self, plan: ParallelPlan) -> int:
         """The tensors of a block, and what the plan's strategies hold beside them."""
         image, text = -(-self.tokens // plan.sequence), self.joint_text
         rows = image + (text if plan.text == "replicated" else -(-text // plan.sequence))
@@ -136,12 +133,16 @@ class Work:
 
     def _decode(self, plan: ParallelPlan) -> tuple[Need, bool]:
         """And whether all ranks share it."""
+        working, splits = self.decoding(plan)
+        return Need(own_bytes=self.vae.own_bytes + working, shared_bytes=self.vae.shared_bytes), splits
+
+    def decoding(self, plan: ParallelPlan) -> tuple[int, bool]:
+        """The tensors of a decoder and its pixels, and whether all ranks share them."""
         area = self.canvas.batch * self.canvas.width * self.canvas.height
         splits = plan.num_ranks > 1 and area * self.canvas.frames >= SPLIT_PIXELS
         widest = DECODED * area * self.decoded_frames * self.decoder_width * self.num_bits // 8
         pixels = area * self.canvas.frames * 3 * DTYPE_BITS["fp32"] // 8
-        working = widest // (plan.num_ranks if splits else 1) + pixels
-        return Need(own_bytes=self.vae.own_bytes + working, shared_bytes=self.vae.shared_bytes), splits
+        return widest // (plan.num_ranks if splits else 1) + pixels, splits
 
 
 def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: int = 0) -> Work:

@@ -10,6 +10,7 @@ import platform
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ...parallel.mesh import mesh_for
 from ...parallel.plan import ParallelPlan
@@ -51,6 +52,30 @@ def finish(device: str) -> None:
         import torch
 
         torch.cuda.current_stream(device).synchronize()
+
+
+class RunAhead:
+    """How far the host may be ahead of an accelerator: of a step that is to be asked for, the last but one is done.
+
+    So nothing waits between two steps, and what was asked for and is to be cancelled is two steps at most.
+    """
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._before: Any = None
+        """What is over once the step before the last is."""
+
+    def asked(self) -> None:
+        """A step was asked for; returns when the next one may be."""
+        if not self._device.startswith("cuda"):
+            return
+        import torch
+
+        event = torch.cuda.Event()
+        event.record()
+        if self._before is not None:
+            self._before.synchronize()
+        self._before = event
 
 
 def title_of(device: str) -> str:

@@ -1,5 +1,6 @@
 """The processes that a pool is made of, one by one."""
 
+import contextlib
 import errno
 import json
 import os
@@ -8,7 +9,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -28,17 +31,28 @@ from latentloom.parallel.ranks.messages import FROM_RANK, FROM_SERVER, TO_RANK, 
 from latentloom.parallel.ranks.rank_job import RankJob
 
 
-def test_each_lane_of_a_rank_takes_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[tuple[str, str]] = []
-    monkeypatch.setattr(
-        torch.cuda, "set_device", lambda device: taken.append((threading.current_thread().name, device))
-    )
+def test_each_lane_of_a_rank_takes_its_device_and_works_on_a_stream_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: dict[str, list[Any]] = {f"lane {name}": [] for name in rank.LANES}
+
+    def take(what: Any) -> None:
+        taken[threading.current_thread().name].append(what)
+
+    @contextlib.contextmanager
+    def on(stream: tuple[str, int]) -> Iterator[None]:
+        take(stream)
+        yield
+
+    monkeypatch.setattr(torch.cuda, "set_device", take)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device, *, priority: (device, priority))
+    monkeypatch.setattr(torch.cuda, "stream", on)
     mine, theirs = Channel.pair(TO_RANK)
-    rank.Rank(mine, Fork(rank=0, birth=1, device="cuda:3", num_threads=1, ping_s=1.0))
-    end = time.monotonic() + 10
-    while len(taken) < 2 and time.monotonic() < end:
-        time.sleep(0.01)
-    assert sorted(taken) == [("lane main", "cuda:3"), ("lane side", "cuda:3")]
+    started = rank.Rank(mine, Fork(rank=0, birth=1, device="cuda:3", num_threads=1, ping_s=1.0))
+    worked = [threading.Event() for _ in rank.LANES]
+    for orders, event in zip(started.lanes.values(), worked, strict=True):
+        orders.put(lambda event=event: (take("work"), event.set())[1])
+    assert all(event.wait(10) for event in worked)
+    assert taken["lane main"] == ["cuda:3", ("cuda:3", -1), "work"]
+    assert taken["lane side"] == ["cuda:3", ("cuda:3", 0), "work"]  # behind the steps: the lowest number is first
     mine.close()
     theirs.close()
 

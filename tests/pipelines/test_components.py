@@ -2,6 +2,7 @@ import dataclasses
 import json
 import logging
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -184,29 +185,54 @@ def test_a_budget_is_that_of_the_container(monkeypatch: pytest.MonkeyPatch) -> N
     default_budget.cache_clear()
 
 
-def test_offload_moves_off_the_accelerator_or_drops(flux: Model) -> None:
+def test_components_leave_an_accelerator_by_need_only_and_without_a_copy(flux: Model) -> None:
     """The meta device stands in for an accelerator: moving there is free, and back is an error that must not happen."""
-    on_device = dataclasses.replace(flux, device="meta")
-    components, progress = ComponentStore(budget_bytes=10**8), Phases()
-    encoder = components.load(on_device, ("text_encoder", "tokenizer"), progress)["text_encoder"]
-    assert encoder.device.type == "meta"
-    encoder.to = lambda place: moved.append(place) or encoder  # type: ignore[method-assign]
-    moved: list[str] = []
-    components.offload(on_device, ("text_encoder", "tokenizer", "vae?"))
-    assert moved == ["cpu"]
-    assert components.load(on_device, ("text_encoder",), progress)["text_encoder"] is encoder
-    assert moved == ["cpu", "meta"] and progress.names == ["loading text_encoder", "loading tokenizer"]
-    full = ComponentStore(budget_bytes=0)
-    full.load(on_device, ("text_encoder",))
-    full.offload(on_device, ("text_encoder",))
-    assert full.num_bytes == 0
+    on_device, progress = dataclasses.replace(flux, device="meta"), Phases()
+    names = ("text_encoder", "transformer", "vae")
+    sizes = {name: num_bytes(part) for name, part in ComponentStore().load(flux, names).items()}
+    components = ComponentStore(budget_bytes=sum(sizes.values()) + 1000)
+    prompts = [{name: components.load(on_device, (name,), progress)[name] for name in names} for _ in range(2)]
+    assert progress.names == [f"loading {name}" for name in names]
+    assert prompts[0]["transformer"] is prompts[1]["transformer"]
+    held = lambda: {each.component: each.device for each in components.held()}  # noqa: E731
+    components.load(on_device, ("transformer",), progress, working_bytes=1000)
+    assert held() == dict.fromkeys(names, "meta")
+    components.load(on_device, ("transformer",), progress, working_bytes=1001)  # the least recently used goes
+    assert held() == dict.fromkeys(("transformer", "vae"), "meta")
+    components.load(on_device, ("text_encoder",), progress)
+    assert progress.names[3:] == ["loading text_encoder"] and held() == dict.fromkeys(names, "meta")
 
 
-def test_offload_on_a_cpu_keeps_everything(flux: Model) -> None:
-    components = ComponentStore()
-    encoder = components.load(flux, ("text_encoder",))["text_encoder"]
-    components.offload(flux, ("text_encoder",))
-    assert components.load(flux, ("text_encoder",))["text_encoder"] is encoder
+def test_memory_goes_back_to_the_driver_when_no_other_thread_computes(
+    flux: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emptied: list[str] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(threading.current_thread().name))
+    components = ComponentStore(budget_bytes=0)
+
+    def drop() -> None:
+        components._entries[("x",)] = _Entry(torch.nn.Linear(9, 9), 400, "cuda:0", 0)
+        components._drop(("x",))
+
+    with components.lent(flux, ("vae",)):
+        drop()
+        beside = threading.Thread(target=drop, name="beside")
+        beside.start()
+        beside.join()
+    assert emptied == ["MainThread"]
+    drop()
+    assert emptied == ["MainThread"] * 2
+
+
+def test_what_a_stage_computes_with_is_kept_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latentloom.pipelines.components.store.default_budget", lambda place: 850)
+    monkeypatch.setattr("latentloom.pipelines.components.store.spare_bytes", lambda place: 50)
+    for working_bytes, kept in ((0, 2), (50, 2), (100, 2), (101, 1), (900, 0)):
+        components = ComponentStore()
+        for key in "ab":
+            components._entries[(key,)] = _Entry(torch.nn.Linear(9, 9), 400, "cuda:0", 0)
+        components._make_room("cuda:0", 0, set(), working_bytes)
+        assert len(components._entries) == kept
 
 
 def test_clear_forgets_everything(flux: Model) -> None:

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.components.memory import FLOAT_COPIES
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.planning.memory import CONTEXT_BYTES, LIVE, Need, Work, fits, whole_bytes, work_of
 from latentloom.pipelines.shape import empty_canvas
-from latentloom.pipelines.values import Lora, Model
+from latentloom.pipelines.stages import _working_bytes
+from latentloom.pipelines.values import Conditioning, Lora, Model
 from support.flux_folder import BLOCKS, OUTSIDE, TEXT_BYTES, TRANSFORMER_BYTES, write_flux, write_holes
 
 TOKENS, TEXT, WIDTH = 64 * 64, 512, 24 * 128
@@ -127,3 +129,14 @@ def test_a_damaged_model_is_a_sentence(tiny: Callable[[str], Path], tmp_path: Pa
     (copy / "vae" / "config.json").write_text("[]")
     with pytest.raises(ValueError, match="vae"):
         work(model)
+
+
+def test_what_a_stage_takes_beside_its_weights_is_that_of_the_plan(flux: Model) -> None:
+    conditioning = Conditioning(
+        family="flux", prompt="a", negative_prompt="", positive={"embeds": torch.zeros(1, TEXT, 8)}
+    )
+    canvas = empty_canvas(flux, width=0, height=0, frames=0, fps=0.0, batch=1)
+    found = _working_bytes(flux, canvas, ParallelPlan(), conditioning=conditioning)
+    assert found == LIVE * (TOKENS + TEXT) * WIDTH * 2
+    assert _working_bytes(flux, canvas, ParallelPlan()) == work(flux).decoding(ParallelPlan())[0] > 0
+    assert _working_bytes(dataclasses.replace(flux, device="cpu"), canvas, ParallelPlan()) == 0

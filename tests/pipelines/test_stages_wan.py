@@ -3,20 +3,24 @@
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import torch
 from PIL import Image as PilImage
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.denoising.noise import generators
+from latentloom.pipelines.families.wan_denoiser import ExpertDenoiser
 from latentloom.pipelines.models.describe import card_of, describe_model
 from latentloom.pipelines.shape import size_multiple
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model, Sampling, from_plain, to_plain
@@ -77,6 +81,27 @@ def test_each_step_asks_the_right_expert_and_is_reported_once(
     both = {"transformer": 2 * asked, "transformer_2": 2 * asked}  # of the 4 steps, 2 are above the boundary
     assert calls == (both if "22" in kind else {"transformer": STEPS * asked})
     assert progress.steps == [(done, STEPS) for done in range(1, STEPS + 1)]
+
+
+class NoLook(TorchDispatchMode):
+    """Refuses what would wait for a device: a look at a tensor's value."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func is not torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_later_step_looks_at_no_timestep_to_find_its_expert() -> None:
+    guider = MagicMock(side_effect=lambda branches: SimpleNamespace(pred=branches[0].noise_pred))
+    guider.prepare_inputs.side_effect = lambda inputs: [SimpleNamespace(text=None)]
+    parts = SimpleNamespace(transformer=lambda **_: ("high",), transformer_2=lambda **_: ("low",))
+    parts.guider = parts.guider_2 = guider
+    state = MagicMock(timesteps=torch.tensor([900.0, 500.0, 499.0]), latents=torch.zeros(2))
+    denoiser, found = ExpertDenoiser(boundary=500.0), []
+    for step, timestep in enumerate(state.timesteps):
+        with NoLook() if step else nullcontext():
+            found.append(denoiser(parts, state, step, timestep)[1].noise_pred)
+    assert found == ["high", "high", "low"]
 
 
 def test_each_expert_has_its_own_guidance(model: Any, film: Any) -> None:
