@@ -114,7 +114,11 @@ def _check(component: Any, wanted: Mapping[str, Tensor]) -> None:
         if wanted[name].shape != value.shape:
             shapes = f"{name[:100]} is {tuple(wanted[name].shape)}, not {tuple(value.shape)}"
             raise ValueError(f"its tensors are not those of this {kind} ({shapes}); use its own base")
-    if unused := sorted(wanted.keys() - state.keys()):
+    unused = sorted(wanted.keys() - state.keys())
+    if weights := [name for name in unused if name.endswith((".weight", ".bias"))]:
+        first = printable(weights[0][:100])
+        raise ValueError(f"the file has {len(weights)} weights that this {kind} lacks, first {first}; use its own base")
+    if unused:
         logger.warning(
             "%s: %d tensors of the file are not used, first %s", kind, len(unused), printable(unused[0][:100])
         )

@@ -352,6 +352,17 @@ def test_a_single_file_of_another_model_is_one_sentence(tiny: Callable[[str], Pa
         ComponentStore().load(model, ("transformer",))
 
 
+def test_a_weight_of_a_single_file_that_the_base_lacks_is_refused(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+    """Left out, it would paint another picture: the guidance of a dev model on the base of schnell."""
+    weights = load_file(tiny("wan") / "transformer" / WEIGHTS)
+    save_file({**weights, "guidance_in.weight": torch.ones(2)}, tmp_path / "one.safetensors")
+    model = describe_model(f"{tmp_path / 'one.safetensors'}@{tiny('wan')}", device="cpu")
+    with pytest.raises(
+        ValueError, match=r"has 1 weights that this WanTransformer3DModel lacks, first guidance_in\.weight"
+    ):
+        ComponentStore().load(model, ("transformer",))
+
+
 def test_a_tokenizer_cannot_bring_code(copy: Path) -> None:
     """Checked again when loading: a Model made by hand skips the description's checks."""
     config = copy / "tokenizer" / "tokenizer_config.json"
