@@ -143,7 +143,7 @@ FAULTS = (
     Fault(
         "lost lock: two threads change one component",
         "pipelines/components/store.py",
-        "with self._loans.of(self._wanted(model, names, mesh, alone=alone), progress.check):",
+        "with self._loans.of(self._wanted(model, names, mesh, condition), progress.check):",
         "with contextlib.nullcontext():",
         ("tests/pipelines/test_loans.py::test_loras_are_not_exchanged_under_a_denoise",),
     ),
