@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..parallel.errors import OutOfMemory, is_out_of_memory
 
@@ -20,6 +20,19 @@ def told_by(device: str, *, doing: str, remedy: str) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise OutOfMemory(f"{device} ran out of memory{shortage(error)} {doing}; {remedy}") from None
+
+
+@contextlib.contextmanager
+def refused_as(words: Callable[[Exception], str]) -> Iterator[None]:
+    """Within it, whatever a library raises becomes a `ValueError` in these words; not what means that memory ran out,
+    which is no mistake of the request's.
+    """
+    try:
+        yield
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        raise ValueError(words(error)) from error
 
 
 def shortage(error: BaseException) -> str:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...parallel.errors import is_out_of_memory
 from ..models.lora_file import check_lora
 from ..models.regular_file import sha256_of
 from ..models.tensor_file import read_tensor_file
+from ..out_of_memory import refused_as
 from ..values import Lora
 from .loading import offline, one_reason, quiet_libraries
 
@@ -126,17 +126,11 @@ def _load(component: Any, name: str, *, lora: Lora, mixin: Any) -> bool:
     return True
 
 
-@contextmanager
-def _one_sentence(lora: Lora) -> Iterator[None]:
+def _one_sentence(lora: Lora) -> AbstractContextManager[None]:
     """What a file that does not match raises depends on diffusers and peft."""
-    try:
-        yield
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise
-        raise ValueError(
-            f"LoRA {lora.path} does not fit this model ({one_reason(error)}); use one made for it"
-        ) from error
+    return refused_as(
+        lambda error: f"LoRA {lora.path} does not fit this model ({one_reason(error)}); use one made for it"
+    )
 
 
 def _shapes(component: Any) -> dict[str, tuple[int, ...]]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.errors import is_out_of_memory
+from ..out_of_memory import refused_as
 from ..values import Quantization
 
 if TYPE_CHECKING:
@@ -108,14 +108,8 @@ def _is_wide(layer: nn.Module, quantization: Quantization) -> bool:
     return quantization != "int4" or layer.in_features % GROUP_SIZE == 0
 
 
-@contextmanager
-def _one_sentence(quantization: Quantization, device: str) -> Iterator[None]:
+def _one_sentence(quantization: Quantization, device: str) -> AbstractContextManager[None]:
     """torchao raises AssertionError, ImportError and RuntimeError for what a device lacks."""
-    try:
-        yield
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise
-        raise ValueError(
-            f"quantization {quantization} does not work on {device} here: {error}; choose int8 or none"
-        ) from error
+    return refused_as(
+        lambda error: f"quantization {quantization} does not work on {device} here: {error}; choose int8 or none"
+    )
