@@ -18,6 +18,7 @@ verify: Does a plan give the user's own model what one process gives? A small ca
 bobbin/: bobbin: the built-in text-to-image model, tiny, in the FLUX architecture.
 cluster/: Several machines, by Ray: each gives replicas to jobs, or ranks to one job that reaches over all.
 components/: From files to modules: a store that loads, adapts, quantizes, keeps and lends them.
+costs/: What a run will cost, in closed forms: seconds, bytes and messages, before anything is loaded.
 denoising/: What the families' denoise functions share: diffusers' blocks run by hand, solvers, guidance, step caches.
 doctor/: What `latentloom doctor` finds out about a machine, one finding after another.
 families/: The families of models: literal data, one module each. Importing this imports neither torch nor diffusers.

@@ -1,0 +1,178 @@
+"""A machine to plan for: by name, from a file, or as its own ranks measured it.
+
+A name says how many of which device, and what joins them: `8xH100-nvlink`, `4x4090-pcie4`. A file is JSON: a name to
+begin with, and what is known better, with rates in the units that data sheets use.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...parallel.errors import did_you_mean
+from ..models.json_file import read_object
+from .chips import CHIPS, GIB, Chip
+from .step import Speeds
+from .wires import FABRICS, Fabric
+
+NAME = re.compile(r"([0-9]{1,2})x([A-Za-z0-9]+)(?:-([a-z0-9-]+))?")
+NVLINK = {"A100": "nvlink3", "H800": "nvlink-h800", "B200": "nvlink5"}
+NO_PEERS = ("4090", "5090")
+"""GPUs whose driver lets none read another's memory, so that all goes through the host."""
+LAUNCH_S = 15e-6
+"""A launch from a line of Python, on a server's processor of 2023."""
+DISK_BYTES_PER_S = 2.5e9
+UPLOAD_BYTES_PER_S = 6e9
+"""From memory to a device, out of a mapped file."""
+MAX_DEVICES = 64
+EXAMPLES = "8xH100-nvlink, 4x4090-pcie4, 2xL40S-pcie4"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """`at[n]` are its rates while n of its devices work together; the nearest count stands for one that is absent."""
+
+    name: str
+    title: str
+    num_devices: int
+    memory_bytes: int
+    """Of each device; on a CPU, of all ranks together."""
+    at: Mapping[int, Speeds]
+    kind: str = "cuda"
+    disk_bytes_per_s: float = DISK_BYTES_PER_S
+    upload_bytes_per_s: float = UPLOAD_BYTES_PER_S
+    is_measured: bool = False
+
+    def speeds(self, num_devices: int) -> Speeds:
+        found = self.at.get(num_devices)
+        return found or self.at[min(self.at, key=lambda count: (abs(count - num_devices), count))]
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        if self.kind == "cpu":
+            return ("cpu",) * self.num_devices
+        return tuple(f"{self.kind}:{index}" for index in range(self.num_devices))
+
+
+def read_machine(text: str) -> Machine:
+    """A machine by its name, or from a JSON file. Raises `ValueError`."""
+    if NAME.fullmatch(text):
+        return named_machine(text)
+    path = Path(text)
+    if path.suffix != ".json" and not path.is_file():
+        raise ValueError(f"--machine {text[:100]!r} is no machine; write it like {EXAMPLES}, or give a JSON file")
+    return _from_file(path)
+
+
+def named_machine(name: str) -> Machine:
+    """Raises `ValueError` for a device or a fabric that is not in the tables."""
+    found = NAME.fullmatch(name)
+    if found is None:
+        raise ValueError(f"--machine {name[:100]!r} is no machine; write it like {EXAMPLES}, or give a JSON file")
+    count, chip = int(found[1]), _chip(name, found[2])
+    if not 1 <= count <= MAX_DEVICES:
+        raise ValueError(f"--machine {name}: it has {count} devices; give 1 to {MAX_DEVICES}")
+    wire = found[3] or ""
+    if count > 1 and not wire:
+        raise ValueError(f"--machine {name}: what joins its {count} devices? write {name}-nvlink or {name}-pcie4")
+    return _machine(name, count, chip, _fabric(name, chip, wire) if wire else None)
+
+
+def _machine(name: str, count: int, chip: Chip, fabric: Fabric | None) -> Machine:
+    speeds = Speeds(chip=chip, wires=fabric, launch_s=LAUNCH_S)
+    alone = dataclasses.replace(speeds, wires=None)
+    joined = f", {fabric.name}" if fabric and count > 1 else ""
+    return Machine(
+        name=name,
+        title=f"{count} x {chip.name}{joined}",
+        num_devices=count,
+        memory_bytes=chip.memory_bytes,
+        at={each: alone if each == 1 else speeds for each in range(1, count + 1)},
+    )
+
+
+def _chip(name: str, wanted: str) -> Chip:
+    known = {each.lower(): chip for each, chip in CHIPS.items()}
+    short = wanted.lower().removeprefix("rtx")
+    if short not in known:
+        hint = did_you_mean(wanted, CHIPS)
+        raise ValueError(f"--machine {name}: {wanted!r} is no device known here; {hint}give one of {', '.join(CHIPS)}")
+    return known[short]
+
+
+def _fabric(name: str, chip: Chip, wire: str) -> Fabric:
+    wanted = wire
+    if wire == "nvlink":
+        wanted = NVLINK.get(chip.name, "nvlink4")
+    elif wire in ("pcie4", "pcie5"):
+        wanted = f"{wire}-{'host' if chip.name in NO_PEERS else 'p2p'}"
+    if wanted not in FABRICS:
+        names = ("nvlink", "pcie4", "pcie5", *FABRICS)
+        raise ValueError(
+            f"--machine {name}: {wire!r} is no fabric known here; {did_you_mean(wire, names)}give one of "
+            f"{', '.join(dict.fromkeys(names))}"
+        )
+    return FABRICS[wanted]
+
+
+FIELDS: Mapping[str, tuple[str, float]] = {
+    "half_tflops": ("chip.half_flops", 1e12),
+    "single_tflops": ("chip.single_flops", 1e12),
+    "gemm_share": ("chip.gemm_share", 1.0),
+    "attention_share": ("chip.attention_share", 1.0),
+    "memory_gb_per_s": ("chip.bytes_per_s", 1e9),
+    "memory_gib": ("chip.memory_bytes", GIB),
+    "link_gb_per_s": ("fabric.bytes_per_s", 1e9),
+    "links_total_gb_per_s": ("fabric.total_bytes_per_s", 1e9),
+    "start_us": ("fabric.start_s", 1e-6),
+    "hop_us": ("fabric.hop_s", 1e-6),
+    "launch_us": ("launch_s", 1e-6),
+    "disk_gb_per_s": ("disk_bytes_per_s", 1e9),
+    "upload_gb_per_s": ("upload_bytes_per_s", 1e9),
+}
+"""Keys of a machine's file, each a number above 0, and what it sets."""
+
+
+def _from_file(path: Path) -> Machine:
+    plain = read_object(path, what="machine", max_bytes=1 << 16)
+    like = plain.pop("like", None)
+    if not isinstance(like, str):
+        raise ValueError(f'{path}: "like" is missing; name a machine to begin with, such as "like": "8xH100-nvlink"')
+    title = plain.pop("name", path.stem)
+    chip, fabric, own = {}, {}, {}
+    for key, value in plain.items():
+        if key not in FIELDS:
+            hint = did_you_mean(key, FIELDS)
+            raise ValueError(f"{path} sets {key[:64]!r}, which no machine has; {hint}it may hold {', '.join(FIELDS)}")
+        if type(value) not in (int, float) or not 0 < value < 1e9:
+            raise ValueError(f"{path} sets {key} to {str(value)[:50]!r}; give a number above 0")
+        whole, unit = FIELDS[key]
+        kind, _, field = whole.rpartition(".")
+        {"chip": chip, "fabric": fabric, "": own}[kind][field] = value * unit
+    if "memory_bytes" in chip:
+        chip["memory_bytes"] = int(chip["memory_bytes"])
+    return _changed(named_machine(like), str(title)[:100], chip, fabric, own)
+
+
+def _changed(
+    machine: Machine, title: str, chip: Mapping[str, Any], fabric: Mapping[str, Any], own: Mapping[str, Any]
+) -> Machine:
+    launch_s = own.get("launch_s")
+    rest = {key: value for key, value in own.items() if key != "launch_s"}
+
+    def speeds(old: Speeds) -> Speeds:
+        assert old.wires is None or isinstance(old.wires, Fabric), "a machine by name"
+        return dataclasses.replace(
+            old,
+            chip=dataclasses.replace(old.chip, **chip),
+            wires=old.wires and dataclasses.replace(old.wires, **fabric),
+            launch_s=old.launch_s if launch_s is None else launch_s,
+        )
+
+    at = {count: speeds(old) for count, old in machine.at.items()}
+    memory = at[1].chip.memory_bytes
+    return dataclasses.replace(machine, title=title, memory_bytes=memory, at=at, **rest)

@@ -1,0 +1,85 @@
+"""A whole run: text, steps, decoding, and what loading takes before the first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...parallel.plan import ParallelPlan
+from .chips import CONVOLUTION_SHARE
+from .forward import Forward
+from .machine import Machine
+from .software import Software
+from .step import Speeds, Step, step
+
+OUTSIDE_LAUNCHES = 60
+"""A step's launches outside of the layers: embeddings, the last projection, the solver."""
+ENCODER_WIDTH = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What a run asks beside its plan."""
+
+    forward: Forward
+    steps: int
+    encode_flops: float = 0.0
+    """Of all text encoders, for all prompts."""
+    encode_tokens: int = 0
+    decode_flops: float = 0.0
+    load_bytes: int = 0
+    """All weights, as files hold them."""
+    transformer_bytes: int = 0
+    """Those of them that the denoise works with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Seconds of one run with warm ranks; `load_s` comes before the first."""
+
+    step: Step
+    steps: int
+    text_s: float
+    steps_s: float
+    decode_s: float
+    load_s: float
+
+    @property
+    def seconds(self) -> float:
+        return self.text_s + self.steps_s + self.decode_s
+
+
+def predict(
+    job: Job, plan: ParallelPlan, machine: Machine, software: Software, *, replicas: int = 1, decoders: int = 1
+) -> Run:
+    """One run by the plan, while `replicas` groups do the like. `decoders`: ranks that decode together."""
+    busy = min(plan.num_ranks * replicas, machine.num_devices)
+    speeds = machine.speeds(busy)
+    one = step(job.forward, plan, speeds, software, talking=busy)
+    outside = OUTSIDE_LAUNCHES * speeds.launch_s
+    return Run(
+        step=one,
+        steps=job.steps,
+        text_s=_encoding(job, speeds),
+        steps_s=job.steps * (one.seconds + outside),
+        decode_s=_decoding(job, speeds) / decoders,
+        load_s=_loading(job, plan, machine),
+    )
+
+
+def _encoding(job: Job, speeds: Speeds) -> float:
+    """Two for each weight and token, as in a transformer; on one rank."""
+    return speeds.chip.gemm_s(job.encode_flops, rows=job.encode_tokens, width=ENCODER_WIDTH, dtype=job.forward.dtype)
+
+
+def _decoding(job: Job, speeds: Speeds) -> float:
+    chip = speeds.chip
+    return job.decode_flops / (chip.flops(job.forward.dtype) * chip.gemm_share * CONVOLUTION_SHARE)
+
+
+def _loading(job: Job, plan: ParallelPlan, machine: Machine) -> float:
+    """Files are read once, into memory that all ranks map; each rank's share goes up to its device meanwhile."""
+    read = job.load_bytes / machine.disk_bytes_per_s
+    if machine.kind == "cpu":
+        return read
+    whole, shared = job.load_bytes - job.transformer_bytes, job.transformer_bytes / plan.weights
+    return max(read, (whole + shared) / machine.upload_bytes_per_s)

@@ -1,0 +1,55 @@
+"""How much a step asks of host and memory beside its arithmetic: ours, eager and compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Software:
+    """Counts, in units that a machine's rates turn into seconds. A *pass* reads or writes a tensor once."""
+
+    name: str
+    passes: float
+    """Over tokens x width, in each layer: norms, modulation, rotation, residuals."""
+    merge_passes: float
+    """Over a ring's fp32 answers, for each block that is merged."""
+    relay_passes: float
+    """Over what is exchanged, to pack it and to put it in order."""
+    hop_s: float
+    """What a device loses at each hop of a ring beside the transfer: start, waiting of one stream for the other, and
+    the launch of a merge."""
+    calls_in: int = 1
+    """Exchanges in which queries, keys and values travel; one more brings the answers back."""
+    launches: float
+    """Host work for one layer, in launches of a kernel by a line of Python."""
+    exchange_launches: float = 8.0
+    gather_launches: float = 7.0
+    hop_launches: float = 7.0
+    """What an attention call adds; counted by `tests/bench/exchange_cost.py`."""
+    overlap: float = 1.0
+    """Which part of a hop can hide under the attention to a block."""
+
+
+EAGER = Software(
+    name="eager",
+    passes=40,
+    merge_passes=8,
+    relay_passes=2,
+    hop_s=0.12e-3,
+    launches=107,  # FLUX: 3086 kernels in 57 layers, each with modules of Python around it: 1.6 ms at 15 us
+)
+COMPILED = Software(
+    name="compiled",
+    passes=14,
+    merge_passes=4,
+    relay_passes=2,
+    hop_s=0.1e-3,
+    launches=20,
+)
+"""Passes and a hop's cost are fitted on published figures (`tests/bench/published.py`): a ring's hop costs 0.12 ms on
+H100 in xDiT's table. Launches of a compiled block are an assumption."""
+
+
+def software_of(*, is_compiled: bool) -> Software:
+    return COMPILED if is_compiled else EAGER

@@ -1,0 +1,166 @@
+"""One step of a denoise under a plan: what computes, what travels, what hides under what.
+
+A layer takes the longer of what the device does and what the host takes to ask for it. On the device an exchange or a
+gather waits; a ring's hop hides under the attention to the block before it; the gather of shared weights hides under
+the block before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...parallel.plan import ParallelPlan
+from .chips import Chip
+from .forward import Forward
+from .software import Software
+from .traffic import Sent, gathered_weights, predictions, sent_by
+from .wires import Group, Wires
+
+FP32 = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speeds:
+    """A machine's rates while so many of its devices work together."""
+
+    chip: Chip
+    wires: Wires | None
+    """None where one device works alone."""
+    launch_s: float
+    """What one launch costs the host."""
+    is_async: bool = True
+    """Whether the host runs ahead of the device; on a CPU it is the device."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """Seconds of one step, by what they go to; all but `host` and `hidden` add up to the step."""
+
+    linear: float
+    attention: float
+    memory: float
+    """Norms, packing and merging: passes over memory, and what a ring loses at its hops."""
+    exposed: float
+    """Waiting for what travels."""
+    weights: float
+    """Waiting for shared weights."""
+    waiting: float
+    """Of the device for the host."""
+    host: float
+    hidden: float
+    """What travels while something else is computed."""
+    sent_bytes: float
+    """By each rank."""
+
+    @property
+    def seconds(self) -> float:
+        return self.linear + self.attention + self.memory + self.exposed + self.weights + self.waiting
+
+
+def step(forward: Forward, plan: ParallelPlan, speeds: Speeds, software: Software, *, talking: int = 0) -> Step:
+    """One step of the plan's slowest rank. `talking`: ranks that work at the same time, of other replicas too."""
+    talking = max(talking, plan.num_ranks)
+    sent = sent_by(plan, forward.attention(plan))
+    linear, attention = _linear(forward, plan, speeds.chip), _attention(forward, plan, speeds)
+    memory = _memory(forward, plan, speeds.chip, software)
+    exposed, hidden = _travel(sent, plan, speeds, software, attention, talking)
+    host = speeds.launch_s * _launches(sent, plan, software)
+    device = linear + attention + memory + exposed
+    waiting = max(0.0, host - device) if speeds.is_async else host
+    weights, hidden_weights = _weights(forward, plan, speeds, device + waiting, talking)
+    times = forward.layers * forward.branches / plan.cfg
+    cfg = _predictions(forward, plan, speeds, talking)
+    ahead = weights / forward.layers  # the first block's weights hide under nothing
+    return Step(
+        linear=times * linear,
+        attention=times * attention,
+        memory=times * memory,
+        exposed=times * exposed + cfg,
+        weights=times * (max(0.0, weights - device - waiting) + ahead),
+        waiting=times * waiting,
+        host=times * host,
+        hidden=times * (hidden + hidden_weights),
+        sent_bytes=times * (sent.num_bytes + gathered_weights(forward.block_bytes, plan.weights))
+        + predictions(forward.latent_bytes, plan.cfg),
+    )
+
+
+def _linear(forward: Forward, plan: ParallelPlan, chip: Chip) -> float:
+    rows = sum(forward.rows(plan)) * forward.batch
+    flops = forward.linear_flops(plan) / forward.layers
+    return chip.gemm_s(flops, rows=rows, width=forward.width, dtype=forward.dtype)
+
+
+def _attention(forward: Forward, plan: ParallelPlan, speeds: Speeds) -> float:
+    """All blocks of a ring together."""
+    heads, dtype = -(-forward.heads // plan.ulysses) * forward.batch, forward.dtype
+    queries, keys = -(-forward.tokens // plan.exchange), forward.tokens
+    chip, image = speeds.chip, forward.rows(plan)[0]
+    cross = chip.attention_s(image, forward.context, forward.heads * forward.batch, forward.head_dim, dtype)
+    if plan.ring == 1:
+        return chip.attention_s(queries, keys, heads, forward.head_dim, dtype) + cross
+    tax = speeds.wires.tax if speeds.wires else 0.0
+    block = chip.attention_s(queries, keys / plan.ring, heads, forward.head_dim, dtype) * (1 + tax)
+    return plan.ring * block + cross
+
+
+def _memory(forward: Forward, plan: ParallelPlan, chip: Chip, software: Software) -> float:
+    rows, item = sum(forward.rows(plan)) * forward.batch, forward.itemsize
+    seconds = chip.copy_s(software.passes * rows * forward.width * item)
+    share = forward.tokens * forward.batch * forward.head_dim / plan.sequence
+    if plan.ulysses > 1:
+        seconds += chip.copy_s(software.relay_passes * share * (2 * forward.heads + 2 * forward.kv_heads) * item)
+    if plan.allgather > 1:
+        seconds += chip.copy_s(software.relay_passes * share * plan.allgather * 2 * forward.kv_heads * item)
+    if plan.ring > 1:
+        answers = share * plan.ulysses * -(-forward.heads // plan.ulysses) * FP32
+        seconds += (plan.ring - 1) * (software.hop_s + chip.copy_s(software.merge_passes * answers))
+    return seconds
+
+
+def _travel(
+    sent: Sent, plan: ParallelPlan, speeds: Speeds, software: Software, attention: float, talking: int
+) -> tuple[float, float]:
+    """(seconds that the device waits, seconds that hide under its attention) in one layer."""
+    if speeds.wires is None:
+        return 0.0, 0.0
+    exposed = hidden = 0.0
+    if sent.num_exchanges:
+        speed = speeds.wires.speed("exchange", Group(plan.ulysses, 1, talking))
+        exposed += speed.seconds(sent.exchange_bytes) + software.calls_in * speed.start_s
+    around = Group(plan.exchange, plan.ulysses, talking)
+    if sent.num_gathers:
+        speed = speeds.wires.speed("gather", around)
+        exposed += speed.seconds(sent.gather_bytes) + (sent.num_gathers - 1) * speed.start_s
+    if sent.num_hops:
+        hop = speeds.wires.speed("hop", around).seconds(sent.hop_bytes / sent.num_hops)
+        covered = min(hop, software.overlap * attention / plan.ring) if speeds.is_async else 0.0
+        exposed += sent.num_hops * (hop - covered)
+        hidden += sent.num_hops * covered
+    return exposed, hidden
+
+
+def _launches(sent: Sent, plan: ParallelPlan, software: Software) -> float:
+    return (
+        software.launches
+        + software.exchange_launches * (plan.ulysses > 1)
+        + software.gather_launches * sent.num_gathers
+        + software.hop_launches * sent.num_hops
+    )
+
+
+def _weights(forward: Forward, plan: ParallelPlan, speeds: Speeds, layer_s: float, talking: int) -> tuple[float, float]:
+    """(seconds that a block's weights travel, those of them that hide under the block before)."""
+    if plan.weights == 1 or speeds.wires is None:
+        return 0.0, 0.0
+    speed = speeds.wires.speed("gather", Group(plan.weights, 1, talking))
+    seconds = speed.seconds(gathered_weights(forward.block_bytes, plan.weights))
+    return seconds, min(seconds, layer_s)
+
+
+def _predictions(forward: Forward, plan: ParallelPlan, speeds: Speeds, talking: int) -> float:
+    """Once a step."""
+    if plan.cfg == 1 or speeds.wires is None:
+        return 0.0
+    speed = speeds.wires.speed("gather", Group(plan.cfg, plan.sequence, talking))
+    return speed.seconds(predictions(forward.latent_bytes, plan.cfg))

@@ -1,0 +1,187 @@
+"""What a run asks of devices, from a model's configs and the headers of its weights, without reading any.
+
+A transformer's weights are told apart by their names, as diffusers calls them: matrices in blocks that tokens of the
+text pass (`add_q_proj`, `txt_mlp`, `ff_context`), those that keys and values of cross attention pass (`attn2.to_k`),
+those that one vector a step passes (modulations), and all others, which every token passes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..costs.forward import Forward
+from ..costs.run import Job
+from ..families import FAMILIES
+from ..models.folder import ComponentFiles, inspect_model, read_config
+from ..models.tensor_file import TensorEntry
+from ..shape import size_multiple
+from ..split_plans import SPLIT_PLANS
+from ..split_plans.heads import heads_of
+from ..values import Model
+from .memory import Work
+
+BLOCK = re.compile(r"(?:^|\.)[a-z_]*(?:blocks|layers)\.\d+")
+ONCE = re.compile(
+    r"(?:^|[._])(?:norm\w*|mod|modulation|adaln|ada_ln\w*|scale_shift_table|time\w*|embed\w*)(?=[._])", re.I
+)
+"""Passed by one vector a step, or by none."""
+OF_TEXT = re.compile(r"(?:^|[._])(?:context|txt|add)(?=[._])")
+OF_CONTEXT = re.compile(r"attn2\.(?:to_)?[kv](?:_proj)?\.")
+QUERIES = re.compile(r"(?:attn\d?|attention)\.(?:to_q|q_proj|q)\.weight$")
+KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads")
+EMBEDDINGS = ("embed", "shared", "lm_head", "wte", "wpe")
+UP_BLOCK = re.compile(r"decoder\.(?:up_blocks|up)\.(\d+)\.(.*)")
+LATENT_CHANNELS, LATENT_SCALE, LATENT_BYTES = 16, 8, 4
+"""What branches of guidance exchange: about 16 numbers for each 8 x 8 pixels."""
+
+
+@dataclass(frozen=True)
+class _Products:
+    """A transformer's matrices: how many of their weights a token passes, and what its width is."""
+
+    image: int
+    text: int
+    context: int
+    layers: int
+    width: int
+    queries: int
+    """Numbers in all heads' queries of a token."""
+
+
+def job_of(model: Model, work: Work, *, steps: int, branches: int, text_length: int, weight_bytes: int) -> Job:
+    """Raises `ValueError` for a model whose files cannot be read, or whose transformer has no blocks."""
+    components, family = inspect_model(Path(model.folder)).components, FAMILIES[model.family]
+    named = {stage: [name.rstrip("?") for name in names] for stage, names in family.components.items()}
+    transformer = next(components[name] for name in named["denoise"] if name in components)
+    encoders = [components[name] for name in named["encode_text"] if name in components]
+    decoder = next((components[name] for name in named["decode"] if name in components), None)
+    canvas = work.canvas
+    pixels = canvas.batch * canvas.frames * canvas.width * canvas.height
+    passed = sum(_passed(each) for each in encoders)
+    return Job(
+        forward=forward_of(model, transformer, work, branches=branches, text_length=text_length),
+        steps=steps,
+        encode_flops=2 * passed * text_length * branches,
+        encode_tokens=text_length,
+        decode_flops=_decoding(decoder, pixels) if decoder else 0.0,
+        load_bytes=weight_bytes,
+        transformer_bytes=sum(part.num_bytes for part in work.transformers),
+    )
+
+
+def forward_of(model: Model, transformer: ComponentFiles, work: Work, *, branches: int, text_length: int) -> Forward:
+    """One forward of a branch. Raises `ValueError` for a transformer without blocks of matrices."""
+    products, config = _products(transformer), read_config(Path(model.folder), transformer.name)
+    heads = heads_of(config)
+    keys = next((config[name] for name in KEY_HEADS if type(config.get(name)) is int), heads)
+    canvas = work.canvas
+    latent_pixels = canvas.batch * canvas.width * canvas.height // LATENT_SCALE**2
+    return Forward(
+        image=work.tokens,
+        text=work.joint_text,
+        context=0 if work.joint_text else text_length,
+        layers=products.layers,
+        width=products.width,
+        heads=heads,
+        kv_heads=keys if 0 < keys <= heads and heads % keys == 0 else heads,
+        head_dim=work.width or max(1, products.queries // heads),
+        image_weights=products.image,
+        text_weights=products.text,
+        context_weights=products.context,
+        block_bytes=work.transformers[0].largest_block_bytes,
+        branches=branches,
+        batch=canvas.batch,
+        latent_bytes=latent_pixels * LATENT_CHANNELS * LATENT_BYTES * _latent_frames(model, work),
+        dtype=model.dtype,
+    )
+
+
+def _latent_frames(model: Model, work: Work) -> int:
+    multiple = size_multiple(model)
+    return max(1, work.tokens * multiple**2 // max(1, work.canvas.width * work.canvas.height))
+
+
+def _products(transformer: ComponentFiles) -> _Products:
+    blocks = _blocks(transformer)
+    if not blocks:
+        raise ValueError(f"{transformer.class_name} has no blocks of weights by which its time could be predicted")
+    image = text = context = width = queries = 0
+    for tensors in blocks.values():
+        sizes = {name: entry.numel for name, entry in tensors.items() if not ONCE.search(name)}
+        of_text = sum(size for name, size in sizes.items() if OF_TEXT.search(name))
+        of_context = sum(size for name, size in sizes.items() if OF_CONTEXT.search(name))
+        rest = sum(sizes.values()) - of_text - of_context
+        image, context = image + rest, context + of_context
+        text += of_text or rest  # one set of weights is for both
+        asked = next((entry for name, entry in tensors.items() if QUERIES.search(name)), None)
+        if asked is not None and len(asked.shape) == 2 and not width:
+            queries, width = asked.shape
+    return _Products(image, text, context, len(blocks), width or _width(blocks), queries or _width(blocks))
+
+
+def _width(blocks: Mapping[str, Mapping[str, TensorEntry]]) -> int:
+    """The commonest number of columns."""
+    columns: dict[int, int] = defaultdict(int)
+    for tensors in blocks.values():
+        for entry in tensors.values():
+            columns[entry.shape[-1]] += 1
+    return max(columns, key=lambda each: columns[each])
+
+
+def _blocks(transformer: ComponentFiles) -> dict[str, dict[str, TensorEntry]]:
+    """{block: its matrices by their names in it}; vectors cost next to nothing."""
+    split = SPLIT_PLANS.get(transformer.class_name)
+    lists = split.blocks if split else ()
+    found: dict[str, dict[str, TensorEntry]] = defaultdict(dict)
+    for name, entry in _tensors(transformer):
+        block = _block(name, lists)
+        if block and len(entry.shape) >= 2:
+            found[block][name.removeprefix(block)] = entry
+    return dict(found)
+
+
+def _block(name: str, lists: Iterable[str]) -> str:
+    for path in lists:
+        if found := re.match(rf"{re.escape(path)}\.\d+", name):
+            return found[0]
+    if lists:
+        return ""
+    found = BLOCK.search(name)
+    return name[: found.end()] if found else ""
+
+
+def _tensors(component: ComponentFiles) -> Iterable[tuple[str, TensorEntry]]:
+    return (pair for file in component.weights for pair in file.tensors.items())
+
+
+def _passed(encoder: ComponentFiles) -> int:
+    """Weights that each token of a prompt passes."""
+    matrices = ((name, entry) for name, entry in _tensors(encoder) if len(entry.shape) >= 2)
+    return sum(entry.numel for name, entry in matrices if not any(part in name for part in EMBEDDINGS))
+
+
+def _decoding(decoder: ComponentFiles, pixels: int) -> float:
+    """Two for each weight of a convolution and position: the last of its blocks is at full size, the one before at half
+    of it each way.
+    """
+    sizes: dict[int, int] = defaultdict(int)
+    upsamplers: dict[int, int] = defaultdict(int)
+    before = 0
+    for name, entry in _tensors(decoder):
+        if len(entry.shape) < 2 or not name.startswith("decoder."):
+            continue
+        found = UP_BLOCK.match(name)
+        if found is None:
+            before += entry.numel if ".mid_block." in name or ".conv_in." in name else 0
+        elif "upsample" in found[2]:
+            upsamplers[int(found[1])] += entry.numel
+        else:
+            sizes[int(found[1])] += entry.numel
+    last = max(sizes, default=0)
+    at = {index: pixels / 4 ** (last - index) for index in range(last + 1)}
+    work = before * at[0] + sum(size * at[index] for index, size in sizes.items())
+    return 2 * (work + sum(size * at.get(index + 1, pixels) for index, size in upsamplers.items()))

@@ -1,0 +1,236 @@
+"""What a run costs: bytes against the strategies' own count, times against published ones, machines by name."""
+
+import dataclasses
+import json
+import random
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.published import predicted_only
+from latentloom.parallel.attention import compose_traffic
+from latentloom.parallel.attention.strategy import Shape, Traffic
+from latentloom.parallel.layout import Layout, Stream, shares_of
+from latentloom.parallel.mesh import planned_mesh
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines.costs.chips import CHIPS
+from latentloom.pipelines.costs.forward import Forward
+from latentloom.pipelines.costs.machine import Machine, named_machine, read_machine
+from latentloom.pipelines.costs.software import COMPILED, EAGER
+from latentloom.pipelines.costs.step import Step, step
+from latentloom.pipelines.costs.traffic import Attention, sent_by
+from latentloom.pipelines.costs.wires import Group, Measured, Speed
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.planning.asked import job_of
+from latentloom.pipelines.planning.memory import whole_bytes, work_of
+from latentloom.pipelines.shape import empty_canvas
+from support.hollow_models import write_hollow
+
+PLANS = ("ulysses=2", "ulysses=3", "ulysses=8", "ring=4", "allgather=4", "ulysses=2,ring=3", "ulysses=4,allgather=2")
+FLUX = Forward(
+    image=4096,
+    text=512,
+    layers=57,
+    width=3072,
+    heads=24,
+    kv_heads=24,
+    head_dim=128,
+    image_weights=6.46e9,
+    text_weights=6.46e9,
+    block_bytes=340_000_000,
+)
+GUIDED = dataclasses.replace(FLUX, branches=2, latent_bytes=1 << 20)
+
+
+def counted(plan: ParallelPlan, call: Attention, *, packs: bool) -> Traffic:
+    """What the strategies say that the first rank sends."""
+    count = plan.sequence
+    streams = [Stream(f"r{i}", length, None) for i, length in enumerate(call.replicated)]
+    streams += [Stream(f"s{i}", length, shares_of(length, count)) for i, length in enumerate(call.sharded)]
+    mesh = planned_mesh(plan, 0)
+    for group in mesh.groups.values():
+        group.packs = packs
+    shape = Shape(
+        batch=call.batch,
+        heads=call.heads,
+        kv_heads=call.kv_heads,
+        head_dim=call.head_dim,
+        itemsize=call.itemsize,
+    )
+    return compose_traffic(plan)(Layout(tuple(streams), count), mesh, shape=shape)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("packs", [False, True])
+def test_the_closed_forms_are_what_the_strategies_count(plan: str, packs: bool) -> None:
+    seeded = random.Random(plan)
+    for _ in range(40):
+        group = seeded.choice([1, 2, 4])
+        call = Attention(
+            sharded=tuple(seeded.randint(24, 400) for _ in range(seeded.choice([1, 2]))),
+            replicated=(seeded.randint(1, 60),) if seeded.random() < 0.5 else (),
+            heads=group * seeded.randint(2, 10),
+            kv_heads=1,
+            head_dim=8,
+            batch=seeded.choice([1, 3]),
+            itemsize=seeded.choice([2, 4]),
+        )
+        call = dataclasses.replace(call, kv_heads=call.heads // group)
+        found, reckoned = counted(ParallelPlan.parse(plan), call, packs=packs), sent_by(ParallelPlan.parse(plan), call)
+        assert (reckoned.num_bytes, reckoned.num_messages) == (found.sent_bytes, found.calls), call
+
+
+def test_published_step_times_are_predicted() -> None:
+    errors = [abs(each.error) for each in predicted_only()]
+    assert len(errors) == 33
+    assert statistics.median(errors) <= 0.07
+
+
+def predicted(plan: str, machine: str, forward: Forward = FLUX) -> Step:
+    found = ParallelPlan.parse(plan)
+    return step(forward, found, named_machine(machine).speeds(found.num_ranks), COMPILED)
+
+
+def test_more_devices_take_less_and_links_decide_how_much() -> None:
+    fast, slow = (
+        [predicted(plan, machine).seconds for plan in ("", "ulysses=2", "ulysses=4", "ulysses=8")]
+        for machine in ("8xH100-nvlink", "8xH100-pcie4")
+    )
+    assert fast == sorted(fast, reverse=True)
+    assert fast[0] == slow[0] and slow[3] > 1.5 * fast[3]
+
+
+def test_the_parts_of_a_step_add_up_and_what_hides_is_not_waited_for() -> None:
+    long = dataclasses.replace(FLUX, image=100_000)
+    ring, exposed = predicted("ring=4", "4xL40S-pcie4", long), predicted("ring=4", "4xL40S-pcie4")
+    assert ring.hidden > 0 and ring.exposed == pytest.approx(0, abs=1e-9)
+    assert exposed.exposed > 0
+    for each in (ring, exposed):
+        parts = ("linear", "attention", "memory", "exposed", "weights", "waiting")
+        assert each.seconds == pytest.approx(sum(getattr(each, part) for part in parts))
+
+
+def test_guidance_on_two_groups_halves_a_step() -> None:
+    one, two = predicted("", "2xH100-nvlink", GUIDED), predicted("cfg=2", "2xH100-nvlink", GUIDED)
+    assert two.seconds == pytest.approx(one.seconds / 2, rel=0.01)
+    assert two.sent_bytes == GUIDED.latent_bytes
+
+
+def test_gathered_weights_hide_under_long_sequences_only() -> None:
+    short, long = (
+        predicted("ulysses=4,weights=4", "4xL40S-pcie4", dataclasses.replace(FLUX, image=image)).weights
+        / predicted("ulysses=4", "4xL40S-pcie4", dataclasses.replace(FLUX, image=image)).seconds
+        for image in (4096, 200_000)
+    )
+    assert short > 0.5 > 0.01 > long
+
+
+def test_launches_bound_an_eager_step_of_many_devices() -> None:
+    plan = ParallelPlan.parse("ulysses=8")
+    speeds = named_machine("8xH100-nvlink").speeds(8)
+    eager, compiled = (step(FLUX, plan, speeds, software) for software in (EAGER, COMPILED))
+    assert eager.waiting > 0 and eager.seconds == pytest.approx(eager.host + eager.weights)
+    assert compiled.waiting == 0 and compiled.seconds < eager.seconds / 2
+
+
+@pytest.mark.parametrize("plan", ["ulysses=2", "ulysses=4", "ring=4", "allgather=4"])
+def test_a_faster_link_or_device_is_never_slower(plan: str) -> None:
+    slow, fast = predicted(plan, "4xL40S-pcie4"), predicted(plan, "4xL40S-pcie5")
+    assert fast.seconds <= slow.seconds
+    assert predicted(plan, "4xH200-nvlink").seconds <= predicted(plan, "4xH100-nvlink").seconds
+
+
+def test_what_was_measured_stands_for_the_nearest_groups() -> None:
+    pair, far = Speed(1e-5, 10e9), Speed(1e-5, 5e9)
+    wires = Measured(speeds={("gather", Group(2, 1, 4)): pair, ("gather", Group(2, 2, 4)): far})
+    assert wires.speed("gather", Group(2, 2, 4)) is far
+    assert wires.speed("gather", Group(2, 1, 8)) is pair
+    assert wires.speed("gather", Group(4, 1, 4)) is pair
+
+
+# ---- machines
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("8xH100-nvlink", "8 x H100, nvlink4"),
+        ("2xA100-nvlink", "2 x A100, nvlink3"),
+        ("8xB200-nvlink", "8 x B200, nvlink5"),
+        ("4x4090-pcie4", "4 x 4090, pcie4-host"),
+        ("2xL40S-pcie4", "2 x L40S, pcie4-p2p"),
+        ("8xrtx5090-pcie5", "8 x 5090, pcie5-host"),
+        ("1xH200", "1 x H200"),
+    ],
+)
+def test_a_machine_is_known_by_its_name(name: str, title: str) -> None:
+    assert read_machine(name).title == title
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("8xH1000-nvlink", "did you mean H100?"),
+        ("8xH100-nvlnk", "did you mean nvlink?"),
+        ("8xH100", "what joins its 8 devices?"),
+        ("0xH100-nvlink", "give 1 to 64"),
+        ("eight H100", "is no machine; write it like 8xH100-nvlink"),
+    ],
+)
+def test_what_is_no_machine_says_what_would_be(name: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words.replace("?", r"\?")):
+        read_machine(name)
+
+
+def machine_file(folder: Path, **plain: object) -> Machine:
+    path = folder / "ours.json"
+    path.write_text(json.dumps(plain))
+    return read_machine(str(path))
+
+
+def test_a_file_says_what_is_known_better(tmp_path: Path) -> None:
+    ours = machine_file(tmp_path, like="4x4090-pcie4", name="ours", memory_gib=48, link_gb_per_s=25, launch_us=20)
+    speeds = ours.speeds(4)
+    assert (ours.title, ours.memory_bytes, speeds.launch_s) == ("ours", 48 << 30, pytest.approx(20e-6))
+    assert speeds.wires.bytes_per_s == 25e9
+    assert ours.speeds(1).chip.half_flops == CHIPS["4090"].half_flops
+
+
+@pytest.mark.parametrize(
+    ("plain", "words"),
+    [
+        ({"memory_gib": 48}, '"like" is missing'),
+        ({"like": "4x4090-pcie4", "memory_gb": 48}, "did you mean memory_gib"),
+        ({"like": "4x4090-pcie4", "memory_gib": -1}, "give a number above 0"),
+        ({"like": "4x4090-pcie4", "memory_gib": "48"}, "give a number above 0"),
+    ],
+)
+def test_a_file_that_is_none_says_why(tmp_path: Path, plain: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        machine_file(tmp_path, **plain)
+
+
+# ---- what models ask, from their headers
+
+
+@pytest.mark.parametrize(
+    ("name", "teraflops", "of_text", "decoding"),
+    [
+        ("flux", 59.5, True, 9.7),  # 12 x 3072^2 weights for each of 4608 tokens, in 57 layers
+        ("qwen_image", 2 * 0.0068 * (83 * 83 + 1024), True, 22.4),
+        ("wan22", 2 * (0.01195 * 21 * 30 * 52 + 0.0021 * 512), False, 411),
+    ],
+)
+def test_headers_tell_what_a_forward_asks(
+    tiny: Callable[[str], Path], tmp_path: Path, name: str, teraflops: float, of_text: bool, decoding: float
+) -> None:
+    model = describe_model(str(write_hollow(tmp_path / name, tiny(name), name=name)), device="cuda:0", is_here=False)
+    size = {"width": 832, "height": 480, "frames": 81} if name == "wan22" else {"width": 0, "height": 0, "frames": 0}
+    length = {"flux": 512, "qwen_image": 1024, "wan22": 512}[name]
+    work = work_of(model, canvas=empty_canvas(model, **size, fps=0.0, batch=1), text_length=length)
+    job = job_of(model, work, steps=1, branches=1, text_length=length, weight_bytes=whole_bytes(model))
+    assert job.forward.linear_flops(ParallelPlan()) == pytest.approx(teraflops * 1e12, rel=0.01)
+    assert (job.forward.text > 0) == of_text and (job.forward.context > 0) != of_text
+    assert job.decode_flops == pytest.approx(decoding * 1e12, rel=0.01)
