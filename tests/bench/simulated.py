@@ -1,0 +1,349 @@
+"""A machine that is not our cost model: what a step would take there, layer by layer, and what measuring would tell.
+
+The truth of `simulated_sweep.py`. It adds what the closed forms of `pipelines/costs` leave out: a serial part of every
+step, the gap of each launch, the eager cost of a ring's hops, rates that fall off for small work and small messages,
+ranks that wait for the slowest, and interference of what travels with what computes. Each constant of a machine is
+drawn within 30 % of the one written here, by a seed. `measure` is all that a planner may know of it: one product, one
+attention, one copy, one launch, and exchange, gather and hop at three sizes in every kind of group.
+
+Written, and its constants fixed, before the planner was.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+SPREAD = 0.3
+"""How far each constant may be from what is written here."""
+PLAIN = ("name", "memory_bytes", "num_units", "joined", "switched")
+"""What is drawn for no machine."""
+HALF = 2
+SIZES = (64 << 10, 4 << 20, 64 << 20)
+"""Bytes that each rank sends while its links are measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Box:
+    """One machine's true constants."""
+
+    name: str
+    memory_bytes: int
+    num_units: int
+    joined: str
+    """By a "switch" that is none's limit, by a "tree" of switches, or by the "host", whose memory all share."""
+    gemm_flops: float
+    """What large products reach. The next one likewise."""
+    attention_flops: float
+    memory_rate: float
+    link_rate: float
+    """What one rank sends to one other while nobody else does."""
+    host_rate: float
+    """What all send together at most, where `joined` is "host"; beyond 4 ranks on a tree of switches too."""
+    exchange_fall: float
+    """How much of the rate an all-to-all loses with each doubling of its ranks."""
+    collective_s: float
+    hop_s: float
+    # what no measurement of single operations tells
+    gap_s: float
+    """Between two kernels on the device."""
+    eager_hop_s: float
+    """What a ring loses at each hop: start, one stream's wait for another, the merge's launches."""
+    serial_s: float
+    """Of each step, on every rank: embeddings, the solver, the guider."""
+    launch_s: float
+    """Of one kernel, on the host."""
+    small_rows: float
+    """Rows of a product at which half of its rate is lost to small tiles and waves. The next one likewise, of keys."""
+    small_keys: float
+    small_message: float
+    """Bytes at which half of a link's rate is lost."""
+    straggling: float
+    """How much longer the slowest rank takes than the mean, for each doubling of the ranks."""
+    tax: float
+    """How much longer attention takes while blocks travel."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """One branch's forward, and how many a step has."""
+
+    name: str
+    image: int
+    text: int
+    heads: int
+    head_dim: int
+    layers: int
+    width: int
+    weights: float
+    """That each token passes."""
+    weight_bytes: float
+    other_bytes: float
+    branches: int
+    latent_bytes: float = 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A plan as the simulator knows it, and whether the transformer is compiled."""
+
+    cfg: int = 1
+    ulysses: int = 1
+    ring: int = 1
+    gather: int = 1
+    weights: int = 1
+    replicated_text: bool = False
+    is_compiled: bool = True
+
+    @property
+    def sequence(self) -> int:
+        return self.ulysses * self.ring * self.gather
+
+    @property
+    def ranks(self) -> int:
+        return self.cfg * self.sequence
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a measurement says: seconds for bytes sent."""
+
+    sent_bytes: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurements:
+    """One count of ranks, all at work."""
+
+    gemm: tuple[int, int, int, float]
+    """Rows, inner size, columns, seconds. The next: queries (and keys), heads, head size, seconds; bytes, seconds."""
+    attention: tuple[int, int, int, float]
+    copy: tuple[float, float]
+    launch_s: float
+    wires: Mapping[tuple[str, int, int], tuple[Told, ...]]
+    """By operation, degree and stride."""
+
+
+def drawn(box: Box, seed: int) -> Box:
+    """The box with each of its constants within 30 %."""
+    seeded = random.Random(f"{box.name} {seed}")
+    names = [field.name for field in fields(Box) if field.name not in PLAIN]
+    return replace(box, **{name: getattr(box, name) * seeded.uniform(1 - SPREAD, 1 + SPREAD) for name in names})
+
+
+# ---- what single operations take
+
+
+def gemm_s(box: Box, rows: float, inner: float, columns: float) -> float:
+    waves = math.ceil(rows / 128) * math.ceil(columns / 256) / box.num_units
+    whole = math.ceil(waves) / waves if waves > 1 else 1.0
+    return 2 * rows * inner * columns / box.gemm_flops * (1 + box.small_rows / rows) * (1 + (whole - 1) / 2)
+
+
+def attention_s(box: Box, queries: float, keys: float, heads: float, head_dim: float) -> float:
+    tiles = math.ceil(queries / 128) * heads / box.num_units
+    whole = min(math.ceil(tiles) / tiles, 2.0)
+    return (
+        4
+        * queries
+        * keys
+        * heads
+        * head_dim
+        / box.attention_flops
+        * (1 + box.small_keys / keys)
+        * (1 + (whole - 1) / 2)
+    )
+
+
+def link_s(box: Box, operation: str, sent: float, *, degree: int, stride: int, ranks: int) -> float:
+    """One rank of a group sends so much, while all groups of the box do."""
+    if degree == 1:
+        return 0.0
+    rate = box.link_rate
+    if box.joined == "host":
+        rate = min(rate, box.host_rate / ranks)
+    elif box.joined == "tree" and (stride >= 4 or degree > 4):
+        rate = min(rate, box.host_rate / 2)
+    message = sent / (degree - 1) if operation == "exchange" else sent
+    if operation == "exchange":
+        rate *= 1 - box.exchange_fall * math.log2(degree)
+    start = box.hop_s if operation == "hop" else box.collective_s + box.hop_s * 0.3 * (degree - 2)
+    return start + sent / rate * (1 + box.small_message / max(message, 1.0))
+
+
+def measure(box: Box, ranks: int) -> Measurements:
+    """What ranks that measure would tell."""
+    wires = {
+        (operation, degree, stride): tuple(
+            Told(size, link_s(box, operation, size, degree=degree, stride=stride, ranks=ranks)) for size in SIZES
+        )
+        for operation in ("exchange", "gather", "hop")
+        for degree in (2, 4, 8)
+        for stride in (1, 2, 4)
+        if degree * stride <= ranks
+    }
+    return Measurements(
+        gemm=(4096, 4096, 4096, gemm_s(box, 4096, 4096, 4096)),
+        attention=(4096, 24, 128, attention_s(box, 4096, 4096, 24, 128)),
+        copy=(2.0 * (256 << 20), 2 * (256 << 20) / box.memory_rate),
+        launch_s=box.launch_s,
+        wires=wires,
+    )
+
+
+# ---- a step
+
+
+def step_s(box: Box, load: Load, way: Way) -> float:
+    """Host, device and link of the slowest rank, layer after layer."""
+    host = device = 0.0
+    gathering = weights_there = _gather_s(box, load, way)
+    layer = _Layer.of(box, load, way)
+    for _ in range(load.layers):
+        host += layer.launches * box.launch_s * (1.0 if way.is_compiled else 7.0)  # a module of Python around each
+        start = max(device, weights_there)
+        device = max(start + layer.device_s, host)
+        weights_there = start + gathering  # the next one's travel meanwhile
+    forwards = load.branches / way.cfg
+    crossing = link_s(box, "gather", load.latent_bytes, degree=way.cfg, stride=way.sequence, ranks=way.ranks)
+    waiting = 1 + box.straggling * math.log2(way.ranks)
+    return device * forwards * waiting + crossing + box.serial_s
+
+
+@dataclass(frozen=True)
+class _Layer:
+    device_s: float
+    launches: float
+
+    @classmethod
+    def of(cls, box: Box, load: Load, way: Way) -> _Layer:
+        text = load.text if way.replicated_text else load.text / way.sequence
+        rows, tokens = load.image / way.sequence + text, load.image + load.text
+        kernels = 18 if way.is_compiled else 54
+        passes = 13 if way.is_compiled else 38
+        inner = load.weights / load.layers / (load.width * 4)
+        seconds = gemm_s(box, rows, inner, load.width * 4)
+        seconds += passes * rows * load.width * HALF / box.memory_rate
+        heads = math.ceil(load.heads / way.ulysses)
+        kernels += 9 * (way.ulysses > 1)
+        if way.ulysses > 1:
+            travels = load.image if way.replicated_text else tokens
+            share = travels / way.sequence * load.heads * load.head_dim * HALF * (way.ulysses - 1) / way.ulysses
+            group = {"degree": way.ulysses, "stride": 1, "ranks": way.ranks}
+            back = share + (load.text * heads * load.head_dim * HALF * (way.ulysses - 1)) * way.replicated_text
+            seconds += link_s(box, "exchange", 3 * share, **group) + link_s(box, "exchange", back, **group)
+            seconds += 2.2 * 4 * tokens / way.sequence * load.heads * load.head_dim * HALF / box.memory_rate
+        queries = tokens / (way.ring * way.gather)
+        block = (
+            2 * (load.image if way.replicated_text else tokens) / (way.ring * way.gather) * heads * load.head_dim * HALF
+        )
+        around = {"degree": way.ring * way.gather, "stride": way.ulysses, "ranks": way.ranks}
+        if way.ring > 1:
+            part = attention_s(box, queries, tokens / way.ring, heads, load.head_dim)
+            hop = link_s(box, "hop", block, **around)
+            merge = 5 * queries * heads * load.head_dim * 4 / box.memory_rate
+            eager = box.eager_hop_s * (1.0 if way.is_compiled else 1.2)
+            seconds += part + (way.ring - 1) * (max(part * (1 + box.tax), hop) + merge + eager)
+            kernels += 7 * way.ring
+        else:
+            seconds += attention_s(box, queries, tokens, heads, load.head_dim)
+        if way.gather > 1:
+            seconds += link_s(box, "gather", block * (way.gather - 1), **around)
+            seconds += 2 * block * way.gather / box.memory_rate
+            kernels += 8
+        if way.replicated_text and way.ring * way.gather > 1:
+            answers = load.text * heads * load.head_dim * HALF
+            seconds += link_s(box, "gather", answers, **around)
+            kernels += 6
+        return cls(seconds + kernels * box.gap_s, kernels)
+
+
+def _gather_s(box: Box, load: Load, way: Way) -> float:
+    """Of one layer's weights, which way.weights ranks share."""
+    if way.weights == 1:
+        return 0.0
+    sent = load.weight_bytes / load.layers * (way.weights - 1) / way.weights
+    return link_s(box, "gather", sent, degree=way.weights, stride=1, ranks=way.ranks)
+
+
+def need_bytes(load: Load, way: Way) -> float:
+    """The most that a rank holds."""
+    shared = load.weight_bytes / way.weights + (2 * load.weight_bytes / load.layers if way.weights > 1 else 0)
+    text = load.text if way.replicated_text else load.text / way.sequence
+    alive = 13 * (load.image / way.sequence + text) * load.width * HALF
+    held = (load.image + load.text) * load.heads / way.ulysses * load.head_dim * HALF
+    held *= 4 if way.gather > 1 else 6 / way.ring if way.ring > 1 else 0
+    return max(shared + alive + held, load.other_bytes) + 1.2e9
+
+
+def _box(name: str, memory: float, units: int, joined: str, **rates: float) -> Box:
+    common = {
+        "gap_s": 2e-6,
+        "eager_hop_s": 0.11e-3,
+        "serial_s": 3e-3,
+        "launch_s": 5e-6,
+        "small_rows": 60.0,
+        "small_keys": 150.0,
+        "small_message": 0.3e6,
+        "straggling": 0.01,
+        "tax": 0.05,
+        "exchange_fall": 0.05,
+        "host_rate": 1e12,
+    }
+    return Box(name=name, memory_bytes=int(memory * 2**30), num_units=units, joined=joined, **{**common, **rates})
+
+
+NVLINK = {"link_rate": 360e9, "collective_s": 18e-6, "hop_s": 10e-6}
+BOXES = (
+    _box("H200", 139.7, 132, "switch", gemm_flops=670e12, attention_flops=590e12, memory_rate=4.4e12, **NVLINK),
+    _box("H100", 79.1, 132, "switch", gemm_flops=650e12, attention_flops=570e12, memory_rate=3.1e12, **NVLINK),
+    _box(
+        "A100",
+        *(79.1, 108, "switch"),
+        **{"gemm_flops": 250e12, "attention_flops": 190e12, "memory_rate": 1.8e12, "link_rate": 234e9},
+        **{"collective_s": 20e-6, "hop_s": 12e-6},
+    ),
+    _box(
+        "L40S",
+        *(44.4, 142, "tree"),
+        **{"gemm_flops": 200e12, "attention_flops": 165e12, "memory_rate": 0.8e12, "link_rate": 24e9},
+        **{"collective_s": 30e-6, "hop_s": 20e-6, "host_rate": 36e9, "exchange_fall": 0.15},
+    ),
+    _box(
+        "4090",
+        *(23.5, 128, "host"),
+        **{"gemm_flops": 145e12, "attention_flops": 132e12, "memory_rate": 0.95e12, "link_rate": 14e9},
+        **{"collective_s": 45e-6, "hop_s": 35e-6, "host_rate": 48e9},
+    ),
+    _box(
+        "5090",
+        *(31.3, 170, "host"),
+        **{"gemm_flops": 178e12, "attention_flops": 163e12, "memory_rate": 1.6e12, "link_rate": 26e9},
+        **{"collective_s": 45e-6, "hop_s": 35e-6, "host_rate": 90e9},
+    ),
+)
+"""The machines of the reference's predictions, and an A100."""
+FLUX = {"text": 512, "heads": 24, "head_dim": 128, "layers": 57, "width": 3072, "weights": 6.46e9, "branches": 1}
+LOADS = (
+    Load(name="FLUX.1 1024", image=4096, weight_bytes=23.8e9, other_bytes=9.9e9, **FLUX),
+    Load(name="FLUX.1 2048", image=16384, weight_bytes=23.8e9, other_bytes=9.9e9, **FLUX),
+    Load(name="FLUX.1 4096", image=65536, weight_bytes=23.8e9, other_bytes=9.9e9, **FLUX),
+    Load(
+        name="Qwen-Image 1328",
+        **{"image": 6889, "text": 256, "heads": 24, "head_dim": 128, "layers": 60, "width": 3072},
+        **{"weights": 6.79e9, "weight_bytes": 40.8e9, "other_bytes": 16.6e9, "branches": 2},
+    ),
+    Load(
+        name="Wan2.2 720p 81 frames",
+        **{"image": 75600, "text": 0, "heads": 40, "head_dim": 128, "layers": 40, "width": 5120},
+        **{"weights": 11.95e9, "weight_bytes": 56.2e9, "other_bytes": 11.4e9, "branches": 2, "latent_bytes": 2e7},
+    ),
+    Load(
+        name="HunyuanVideo 720p 129 frames",
+        **{"image": 118800, "text": 256, "heads": 24, "head_dim": 128, "layers": 60, "width": 3072},
+        **{"weights": 6.8e9, "weight_bytes": 25.6e9, "other_bytes": 17e9, "branches": 1, "latent_bytes": 3e7},
+    ),
+)
