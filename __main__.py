@@ -1,4 +1,4 @@
-"""The command line: `latentloom run | check | nodes | show | verify | models | doctor | ui`.
+"""The command line: `latentloom run | check | plan | nodes | show | verify | models | doctor | ui`.
 
 Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or arguments, 130 cancelled.
 """
@@ -117,6 +117,28 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models")
     _nodes_option(check)
     check.add_argument("--json", action="store_true")
+
+    plan = _command(commands, "plan", plan_command, "say how a model or workflow would run here, or on a machine to be")
+    plan.add_argument("what", metavar="MODEL|WORKFLOW", help="a folder, hub id or builtin:NAME, or a workflow's file")
+    plan.add_argument("--machine", default="here", help="8xH100-nvlink, 4x4090-pcie4, a JSON file (default: this one)")
+    plan.add_argument("--devices", type=int, default=0, metavar="N", help="how many of its devices (default: all)")
+    plan.add_argument("--size", default="", metavar="WxH", help="pixels (default: the model's own)")
+    for name, words in {"frames": "of a video", "steps": "of a denoise", "batch": "pictures at a time"}.items():
+        plan.add_argument(f"--{name}", type=int, default=0, metavar="N", help=words)
+    plan.add_argument("--guidance", type=float, default=0.0, metavar="SCALE", help="1 is off")
+    plan.add_argument("--runs", type=int, default=1, metavar="N", help="of a sweep: all together are to end soonest")
+    plan.add_argument("--dtype", default="auto", choices=["auto", "fp32", "bf16", "fp16"], help="of a model")
+    plan.add_argument("--quantization", default="none", choices=["none", "int8", "int4", "fp8"], help="of a model")
+    plan.add_argument("--compiled", action="store_true", help="as with `compiled` of Load Model")
+    plan.add_argument("--compare", action="store_true", help="all plans, with their time and memory")
+    plan.add_argument("--measure", action="store_true", help="measure this machine anew (about ten seconds)")
+    plan.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="of a workflow")
+    plan.add_argument(
+        "--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from"
+    )
+    plan.add_argument("--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models")
+    _nodes_option(plan)
+    plan.add_argument("--json", action="store_true")
 
     nodes = _command(commands, "nodes", nodes_command, "list the nodes, or describe one")
     nodes.add_argument("id", nargs="?", default="")
@@ -249,6 +271,46 @@ def check_command(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(map(str, problems)) or f"{arguments.file}: no problems")
     return BAD if problems else OK
+
+
+def plan_command(arguments: argparse.Namespace) -> int:
+    from .nodes.headless.plans import Asked, first_devices, is_workflow, plan_model, plan_workflow, read_size
+    from .nodes.headless.workflow_files import roots_of
+    from .pipelines.costs.machine import read_machine
+    from .pipelines.planning.explained import as_text, to_plain
+
+    width, height = read_size(arguments.size)
+    asked = Asked(
+        width=width,
+        height=height,
+        frames=arguments.frames,
+        batch=arguments.batch,
+        steps=arguments.steps,
+        guidance=arguments.guidance,
+        num_runs=arguments.runs,
+        dtype=arguments.dtype,
+        quantization=arguments.quantization,
+        is_compiled=arguments.compiled,
+    )
+    if arguments.machine == "here":
+        from .pipelines.planning.here import machine_here
+
+        folder = _default_cache_dir()
+        machine = machine_here(folder and folder / "machines", anew=arguments.measure)
+    else:
+        machine = read_machine(arguments.machine)
+    machine, allowed = first_devices(machine, arguments.devices), [*arguments.allow, *_models_dirs(arguments)]
+    if is_workflow(arguments.what):
+        found = plan_workflow(Path(arguments.what), machine, asked, settings=arguments.set, allowed=allowed)
+    else:
+        roots = roots_of(Path(arguments.what), [arguments.what], allowed)
+        found = [("", plan_model(arguments.what, machine, asked, roots=roots))]
+    if arguments.json:
+        print(json.dumps([{"node": node, **to_plain(answer)} for node, answer in found], indent=2))
+    else:
+        texts = [as_text(answer, compares=arguments.compare) for _, answer in found]
+        print("\n\n".join(f"{node}: {text}" if node else text for (node, _), text in zip(found, texts, strict=True)))
+    return OK if all(answer.chosen for _, answer in found) else FAILED
 
 
 def nodes_command(arguments: argparse.Namespace) -> int:

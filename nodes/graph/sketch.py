@@ -75,6 +75,8 @@ class Denoising:
     num_tokens: int = 0
     """Of the prompt, padded; 0 is the model's own."""
     num_references: int = 0
+    steps: int = 0
+    """0 is the model's own number."""
     guidance: float = 0.0
     guidance_2: float = 0.0
     doubt: str = ""

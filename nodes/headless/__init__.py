@@ -4,6 +4,7 @@ claim: A folder belongs to one process at a time; the system gives it free when 
 headless: Run a workflow file without a page: sweeps, one folder per run, resume, manifests.
 interrupts: What Ctrl-C and SIGTERM do: the first asks, the next one ends the process at once, and none shows a
     traceback.
+plans: What `latentloom plan` answers: how a model, or each denoise of a workflow, would run on a machine.
 reports: What became of each run of a sweep, and of all of them together.
 sweep: Values from the command line: `NAME=VALUE` for one run, `NAME=1..4` or `NAME=a,b,c` for a run each.
 terminal: What a headless run tells a terminal or a script: events as JSON, reports, and what became of a sweep.

@@ -153,9 +153,7 @@ def denoises(given: Given) -> Denoising:
     refusals = {
         "mask": why_no_mask(model) if given.has("mask") else "",
         "conditioning": text.refusal,
-        "steps": why_no_steps(model, steps)
-        if (steps := int(given.number("steps"))) and not given.has("sampling")
-        else "",
+        "steps": why_no_steps(model, steps) if steps and not given.has("sampling") else "",
         "latents": "",
     }
     if text.family and not text.refusal:
@@ -170,6 +168,7 @@ def denoises(given: Given) -> Denoising:
         latents=latents,
         num_tokens=text.num_tokens,
         num_references=text.num_references,
+        steps=steps,
         guidance=given.number("guidance"),
         guidance_2=given.number("guidance_2"),
         doubt=doubt,

@@ -77,7 +77,7 @@ class Machine:
 
 def read_machine(*, timeout_s: float, root: Path = Path("/")) -> Machine:
     """Try every accelerator in a process of its own, which may take seconds and never longer than `timeout_s`."""
-    driver, num_listed = _driver(root), _num_listed(root)
+    driver, num_listed = driver_version(root), _num_listed(root)
     try:
         output = output_of([sys.executable, "-P", str(PROBE)], timeout_s=timeout_s)
         found = json.loads(output.strip().splitlines()[-1])
@@ -110,7 +110,7 @@ def links_of(devices: tuple[Device, ...], peers: Any, wiring: Mapping[frozenset[
     )
 
 
-def _driver(root: Path) -> str:
+def driver_version(root: Path = Path("/")) -> str:
     """The GPU driver's version, of NVIDIA's or AMD's kernel module; "" without one."""
     try:
         text = (root / "proc/driver/nvidia/version").read_text()

@@ -5,6 +5,7 @@ folder: A pool's folder: logs and rendezvous files, locked by the host that live
     died.
 job: One job as the host sees it: what was asked, what came back, and how it ended.
 limits: How long the pool waits, for each thing that may not come.
+measuring: What this machine's ranks measure of it, in seconds.
 pool: The pool: warm ranks, one per device, that run named functions together or one by one, and survive their faults.
 processes: The crew: every rank's process, started, watched and replaced when it is lost, and the fork server they
     come from.

@@ -33,13 +33,15 @@ class Forward:
     text_weights: float
     context_weights: float = 0.0
     block_bytes: int = 0
-    """The largest block's weights."""
+    """A layer's weights."""
     branches: int = 1
     """Forwards a step."""
     batch: int = 1
     latent_bytes: int = 0
     """A prediction, which two branches of guidance exchange."""
     dtype: Dtype = "bf16"
+    shards_text: bool = True
+    """Whether the model's class lets text that is attended to jointly be spread over ranks."""
 
     @property
     def tokens(self) -> int:
@@ -50,8 +52,8 @@ class Forward:
         return ITEMSIZE[self.dtype]
 
     def is_text_sharded(self, plan: ParallelPlan) -> bool:
-        """`auto` shards it, as wherever a model offers that."""
-        return plan.text != "replicated"
+        """`auto` shards it wherever the model's class offers that."""
+        return self.shards_text and plan.text != "replicated"
 
     def rows(self, plan: ParallelPlan) -> tuple[int, int]:
         """Tokens of the image and of the text that the first rank, which has most, works on."""

@@ -23,8 +23,8 @@ NAME = re.compile(r"([0-9]{1,2})x([A-Za-z0-9]+)(?:-([a-z0-9-]+))?")
 NVLINK = {"A100": "nvlink3", "H800": "nvlink-h800", "B200": "nvlink5"}
 NO_PEERS = ("4090", "5090")
 """GPUs whose driver lets none read another's memory, so that all goes through the host."""
-LAUNCH_S = 15e-6
-"""A launch from a line of Python, on a server's processor of 2023."""
+LAUNCH_S = 5e-6
+"""A launch by a line of Python, on a server's processor of 2023."""
 DISK_BYTES_PER_S = 2.5e9
 UPLOAD_BYTES_PER_S = 6e9
 """From memory to a device, out of a mapped file."""

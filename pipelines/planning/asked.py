@@ -78,7 +78,7 @@ def forward_of(model: Model, transformer: ComponentFiles, work: Work, *, branche
     products, config = _products(transformer), read_config(Path(model.folder), transformer.name)
     heads = heads_of(config)
     keys = next((config[name] for name in KEY_HEADS if type(config.get(name)) is int), heads)
-    canvas = work.canvas
+    canvas, split = work.canvas, SPLIT_PLANS.get(transformer.class_name)
     latent_pixels = canvas.batch * canvas.width * canvas.height // LATENT_SCALE**2
     return Forward(
         image=work.tokens,
@@ -92,12 +92,19 @@ def forward_of(model: Model, transformer: ComponentFiles, work: Work, *, branche
         image_weights=products.image,
         text_weights=products.text,
         context_weights=products.context,
-        block_bytes=work.transformers[0].largest_block_bytes,
+        block_bytes=_block_bytes(work, products.layers),
         branches=branches,
         batch=canvas.batch,
         latent_bytes=latent_pixels * LATENT_CHANNELS * LATENT_BYTES * _latent_frames(model, work),
         dtype=model.dtype,
+        shards_text=split is None or "text" not in split.whole,
     )
+
+
+def _block_bytes(work: Work, layers: int) -> int:
+    """Of the mean block, as ranks that share weights gather them."""
+    first = work.transformers[0]
+    return max(0, first.num_bytes - first.outside_bytes) // layers
 
 
 def _latent_frames(model: Model, work: Work) -> int:

@@ -26,11 +26,11 @@ from latentloom.pipelines.costs.software import COMPILED, EAGER, Software
 from latentloom.pipelines.costs.step import Speeds, step
 from latentloom.pipelines.costs.wires import FABRICS, Fabric
 
-PEER = {"relay_passes": 4, "merge_passes": 8, "calls_in": 3, "exchange_launches": 40, "gather_launches": 10}
-THEIRS = replace(EAGER, **PEER, hop_launches=20)
-XDIT = replace(EAGER, **{**PEER, "exchange_launches": 21, "gather_launches": 5}, launches=153, hop_launches=20)
+PEER = {"relay_passes": 4, "merge_passes": 8, "calls_in": 3, "exchange_launches": 120, "gather_launches": 30}
+THEIRS = replace(EAGER, **PEER, hop_launches=60)
+XDIT = replace(EAGER, **{**PEER, "exchange_launches": 64, "gather_launches": 16}, launches=460, hop_launches=60)
 GRAPHED = replace(COMPILED, **PEER, passes=16, hop_s=0.12e-3, launches=0)
-LAUNCH_S = 15e-6
+LAUNCH_S = 5e-6
 SERIAL_PARTS = 1.05
 """How much longer the products of a tensor-parallel layer take than their share, being narrower."""
 
@@ -202,7 +202,7 @@ def _tensor_parallel(table: Table, chip: Chip, degree: int) -> float:
     whole = f.tokens * f.width * f.itemsize
     memory = chip.copy_s(software.passes * whole) * (0.5 + 0.5 / degree)
     reduced = 2 * (fabric.start_s * 1.4 + 2 * (degree - 1) / degree * whole / fabric.bytes_per_s)
-    host = LAUNCH_S * (software.launches + 20)
+    host = LAUNCH_S * (software.launches + 60)
     return f.layers * f.branches * max(linear + attention + memory + reduced, host)
 
 

@@ -492,3 +492,15 @@ def _corrupting(send: Callable[..., Any], name: str) -> Callable[..., Any]:
         return wait
 
     return corrupting
+
+
+# ---- measuring
+
+
+def measured(rank: int, count: int) -> dict[str, Any]:
+    """What a rank measures while all `count` do."""
+    from latentloom.parallel.pool.measuring import groups_of, on_rank
+    from latentloom.parallel.progress import SILENT
+    from latentloom.parallel.ranks.seat import Seat
+
+    return on_rank({"kinds": groups_of(count)}, SILENT, Seat(rank=rank, num_ranks=count, device="cpu"))

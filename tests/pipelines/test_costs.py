@@ -4,8 +4,9 @@ import dataclasses
 import json
 import random
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,11 +19,24 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.chips import CHIPS
 from latentloom.pipelines.costs.forward import Forward
 from latentloom.pipelines.costs.machine import Machine, named_machine, read_machine
+from latentloom.pipelines.costs.measured import (
+    Call,
+    Found,
+    Product,
+    Sample,
+    Seen,
+    fitted,
+    keep,
+    kept,
+    key_of,
+    machine_of,
+)
 from latentloom.pipelines.costs.software import COMPILED, EAGER
 from latentloom.pipelines.costs.step import Step, step
 from latentloom.pipelines.costs.traffic import Attention, sent_by
 from latentloom.pipelines.costs.wires import Group, Measured, Speed
 from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.planning import here
 from latentloom.pipelines.planning.asked import job_of
 from latentloom.pipelines.planning.memory import whole_bytes, work_of
 from latentloom.pipelines.shape import empty_canvas
@@ -234,3 +248,64 @@ def test_headers_tell_what_a_forward_asks(
     assert job.forward.linear_flops(ParallelPlan()) == pytest.approx(teraflops * 1e12, rel=0.01)
     assert (job.forward.text > 0) == of_text and (job.forward.context > 0) != of_text
     assert job.decode_flops == pytest.approx(decoding * 1e12, rel=0.01)
+
+
+# ---- machines that were measured
+
+SEEN = Seen(
+    single=Product(rows=512, inner=512, columns=512, seconds=0.01),
+    half=None,
+    attention=Call(tokens=512, heads=8, head_dim=64, seconds=0.02),
+    copied_bytes=1e7,
+    copy_s=1e-3,
+    launch_s=4e-6,
+    samples=(Sample(operation="hop", degree=2, stride=1, sent_bytes=1e6, seconds=1e-3),),
+)
+FOUND = Found(title="2 ranks", kind="cpu", memory_bytes=1 << 33, num_units=0, seen={1: SEEN, 2: SEEN})
+
+
+def test_a_start_and_a_rate_are_found_again() -> None:
+    points = [(size, 20e-6 + size / 25e9) for size in (1e5, 4e6, 6e7)]
+    found = fitted(points)
+    assert (found.start_s, found.bytes_per_s) == (pytest.approx(20e-6), pytest.approx(25e9))
+    noisy = fitted([(1e5, 2e-3), (1e6, 1e-3), (1e7, 1e-3)])
+    assert noisy.start_s > 0 and noisy.bytes_per_s > 0
+
+
+def test_what_was_measured_is_predicted_again() -> None:
+    speeds = machine_of(FOUND).speeds(2)
+    assert speeds.chip.gemm_s(2 * 512**3, rows=512, width=512, dtype="fp32") == pytest.approx(0.01)
+    assert speeds.chip.attention_s(512, 512, 8, 64, "fp32") == pytest.approx(0.02)
+    gpu = machine_of(dataclasses.replace(FOUND, kind="cuda", num_units=132)).speeds(2)
+    assert gpu.chip.attention_s(512, 512, 8, 64, "fp32") == pytest.approx(0.02)
+
+
+def test_what_was_measured_is_kept_and_what_is_damaged_is_measured_anew(tmp_path: Path) -> None:
+    key = key_of(["cpu", "cpu"], ["a processor"], "", "2.13")
+    assert kept(tmp_path, key) is None
+    keep(FOUND, tmp_path, key)
+    assert kept(tmp_path, key) == FOUND
+    assert key != key_of(["cpu", "cpu"], ["a processor"], "", "2.14")
+    for text in ("{", "{}", (tmp_path / f"{key}.json").read_text().replace("0.02", "-1")):
+        (tmp_path / f"{key}.json").write_text(text)
+        assert kept(tmp_path, key) is None
+
+
+def test_this_machine_is_measured_once_and_not_kept_while_it_is_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank = json.loads(json.dumps(dataclasses.asdict(SEEN)))
+    asked: list[Sequence[str]] = []
+
+    def measure(devices: Sequence[str]) -> dict[int, Any]:
+        asked.append(devices)
+        return {1: [rank], 2: [rank, rank]}
+
+    monkeypatch.setattr(here, "measure", measure)
+    monkeypatch.setattr(here, "is_busy", lambda devices: len(asked) < 2)
+    for _ in range(3):
+        machine = here.machine_here(tmp_path)
+    assert len(asked) == 2  # the first was not kept, the third was read
+    assert machine.is_measured and machine.speeds(2).launch_s == 4e-6
+    here.machine_here(tmp_path, anew=True)
+    assert len(asked) == 3

@@ -1,0 +1,158 @@
+"""What `latentloom plan` answers: how a model, or each denoise of a workflow, would run on a machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...pipelines.costs.machine import Machine
+from ...pipelines.models.describe import DtypeChoice, describe_model
+from ...pipelines.placement import is_guided
+from ...pipelines.planning.planned import Planned, planned
+from ...pipelines.shape import empty_canvas
+from ...pipelines.values import Latents, Model, Place, Quantization
+from ..files.workspace import Workspace
+from ..graph.sketch import Denoising
+from ..preview.walk import MAX_DENOISES, Walk
+from ..registry import SPECS
+from .sweep import parse_set
+from .workflow_files import PICTURES, SOUNDS, VIDEOS, read_workflow, roots_of
+
+SIZE = re.compile(r"([0-9]{1,5})[xX]([0-9]{1,5})")
+WORKFLOWS = (".json", *PICTURES, *VIDEOS, *SOUNDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the user wrote; zeros are the model's, or the workflow's, own."""
+
+    width: int = 0
+    height: int = 0
+    frames: int = 0
+    batch: int = 0
+    steps: int = 0
+    guidance: float = 0.0
+    num_runs: int = 1
+    dtype: DtypeChoice = "auto"
+    quantization: Quantization = "none"
+    is_compiled: bool = False
+
+    def __post_init__(self) -> None:
+        if self.num_runs < 1:
+            raise ValueError(f"--runs is {self.num_runs}; give 1 or more")
+        for name in ("frames", "batch", "steps", "guidance"):
+            if (value := getattr(self, name)) < 0:
+                raise ValueError(f"--{name} is {value:g}; give more, or 0 for the model's own")
+
+
+def read_size(text: str) -> tuple[int, int]:
+    """`1024x768`; "" is the model's own. Raises `ValueError`."""
+    if not text:
+        return 0, 0
+    found = SIZE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"--size {text[:50]!r} is no size; write it like 1024x768")
+    return int(found[1]), int(found[2])
+
+
+def first_devices(machine: Machine, count: int) -> Machine:
+    """The machine with fewer of its devices. Raises `ValueError` for more than there are."""
+    if not count:
+        return machine
+    if not 1 <= count <= machine.num_devices:
+        raise ValueError(f"--devices {count}: {machine.title} has {machine.num_devices}; give 1 to that")
+    at = {each: speeds for each, speeds in machine.at.items() if each <= count}
+    title = f"{count} of {machine.title}" if count < machine.num_devices else machine.title
+    return dataclasses.replace(machine, num_devices=count, at=at, title=title)
+
+
+def is_workflow(text: str) -> bool:
+    return text.lower().endswith(WORKFLOWS) and "@" not in text
+
+
+def plan_model(source: str, machine: Machine, asked: Asked, *, roots: Sequence[Path]) -> Planned:
+    """Raises `ValueError` for a model that is not here, and for what it cannot make."""
+    model = describe_model(
+        source,
+        dtype=asked.dtype,
+        device=machine.devices[0],
+        quantization=asked.quantization,
+        compiled=asked.is_compiled,
+        roots=tuple(roots),
+        is_here=False,
+    )
+    return _planned(model, _canvas(model, asked, None), machine, asked, guidance=asked.guidance)
+
+
+def plan_workflow(
+    file: Path, machine: Machine, asked: Asked, *, settings: Sequence[str], allowed: Sequence[Path]
+) -> list[tuple[str, Planned]]:
+    """Each denoise by its node, as it would run on all of the machine. Raises `ValueError` where one is not known."""
+    graph = read_workflow(file)
+    place = Place(devices=machine.devices, plan="auto")
+    named = [text.partition("=")[2] for text in settings]
+    workspace = Workspace(roots=roots_of(file, named, allowed), place=place, host="command line")
+    overrides = parse_set(graph, SPECS, settings, workspace=workspace)
+    walk = Walk(graph, SPECS, overrides, workspace=workspace, accelerators=machine.devices)
+    found = [(name, _denoise(walk.denoise(name), machine, asked)) for name in walk.denoising()[:MAX_DENOISES]]
+    if not found:
+        raise ValueError(f"{file} denoises nothing, so that there is nothing to plan; give a workflow with a Denoise")
+    return found
+
+
+def _denoise(told: tuple[Denoising, Sequence[str]], machine: Machine, asked: Asked) -> Planned:
+    denoising, problems = told
+    if problem := next(filter(None, [*problems, *denoising.refusals.values()]), ""):
+        raise ValueError(problem)
+    model = dataclasses.replace(denoising.model, compiled=denoising.model.compiled or asked.is_compiled)
+    if denoising.pipeline:
+        raise ValueError(f"{denoising.pipeline} is run whole, and how long its steps take is not known beforehand")
+    return _planned(
+        model,
+        _canvas(model, asked, denoising.latents),
+        machine,
+        dataclasses.replace(asked, steps=asked.steps or denoising.steps),
+        guidance=asked.guidance or denoising.guidance,
+        guidance_2=denoising.guidance_2,
+        text_length=denoising.num_tokens,
+        num_references=denoising.num_references,
+    )
+
+
+def _planned(
+    model: Model,
+    canvas: Latents,
+    machine: Machine,
+    asked: Asked,
+    *,
+    guidance: float,
+    guidance_2: float = 0.0,
+    **known: Any,
+) -> Planned:
+    if not model.family:
+        raise ValueError(f"{model.source} is run whole, and how long its steps take is not known beforehand")
+    return planned(
+        model,
+        canvas,
+        machine,
+        is_guided=is_guided(model, guidance=guidance, guidance_2=guidance_2),
+        steps=asked.steps,
+        num_runs=asked.num_runs,
+        **known,
+    )
+
+
+def _canvas(model: Model, asked: Asked, latents: Latents | None) -> Latents:
+    own = latents or Latents(family=model.family, width=0, height=0, frames=0, batch=1)
+    return empty_canvas(
+        model,
+        width=asked.width or own.width,
+        height=asked.height or own.height,
+        frames=asked.frames or own.frames,
+        fps=0.0,
+        batch=asked.batch or own.batch,
+    )

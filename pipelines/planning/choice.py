@@ -1,0 +1,181 @@
+"""The fastest plan among those that fit: every plan that the model and the machine allow, by its predicted time.
+
+What may be chosen cannot change a result's bits: plans that round alike are chosen from freely, one that rounds
+differently (a ring merges partial answers) only where it saves a tenth of the time. Devices stay idle where twice as
+many would save next to nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from ...parallel.plan import ParallelPlan
+from ..costs.machine import Machine
+from ..costs.run import Job, Run, predict
+from ..costs.software import Software
+from ..split_plans import SPLIT_PLANS
+from ..values import Model
+from .memory import Need, Work, fits
+from .plans import plans_for, transformers, why_not
+
+ROUNDING_GAIN = 0.1
+"""Which part of the time a plan that rounds differently must save."""
+IDLE_GAIN = 0.05
+"""Which part of the time more devices must save, or they stay idle."""
+AS_FAST = 0.01
+"""Of plans that differ by less, the plainest is taken."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One plan, how long a run takes by it, and what it holds of each device."""
+
+    plan: ParallelPlan
+    replicas: int
+    run: Run
+    seconds: float
+    """Of all runs that were asked for, by so many replicas."""
+    num_bytes: int
+    """On the device that holds most."""
+    lacking_bytes: int = 0
+    """What does not fit there."""
+
+    @property
+    def num_devices(self) -> int:
+        return self.plan.num_ranks * self.replicas
+
+    @property
+    def rounds_differently(self) -> bool:
+        return self.plan.ring > 1
+
+
+C = TypeVar("C")
+
+
+def candidates(
+    model: Model, work: Work, job: Job, machine: Machine, software: Software, *, is_guided: bool, num_runs: int = 1
+) -> list[Candidate]:
+    """Every plan for every count of devices, what does not fit included, in no order. Reads config files only."""
+    return [
+        _candidate(work, job, machine, software, plan, replicas, num_runs)
+        for plan in possible(model, machine.num_devices, is_guided=is_guided)
+        for replicas in _replicas(plan, machine.num_devices, num_runs)
+    ]
+
+
+def possible(model: Model, num_devices: int, *, is_guided: bool) -> list[ParallelPlan]:
+    """The plans that the model can run by on so many devices, or on fewer."""
+    texts = _texts(model)
+    found = [
+        dataclasses.replace(plan, text=text) if plan.sequence > 1 else plan
+        for count in counts(num_devices)
+        for plan in plans_for(model, count, is_guided=is_guided)
+        for text in (texts if plan.sequence > 1 else ("auto",))
+    ]
+    return [plan for plan in found if not why_not(plan, model)]
+
+
+def counts(num_devices: int) -> list[int]:
+    """Counts of devices worth a thought: what divides them all, and powers of two."""
+    divisors = [each for each in range(1, num_devices + 1) if num_devices % each == 0]
+    powers = [1 << power for power in range(num_devices.bit_length())]
+    return sorted({*divisors, *powers})
+
+
+def best(found: Sequence[Candidate]) -> Candidate | None:
+    """The one to take; None where nothing fits."""
+    fitting = [each for each in found if not each.lacking_bytes]
+    return settled(
+        fitting,
+        seconds=lambda each: each.seconds,
+        num_devices=lambda each: each.num_devices,
+        rounds_differently=lambda each: each.rounds_differently,
+        tie=lambda each: (*plainness(each.plan), each.num_bytes),
+    )
+
+
+def plainness(plan: ParallelPlan) -> tuple[float, ...]:
+    """Of plans that take as long the one with the lowest key: text where it is by itself, whole weights, one axis."""
+    return plan.text != "auto", plan.weights, len(plan.strategies) + (plan.cfg > 1)
+
+
+def settled(
+    found: Iterable[C],
+    *,
+    seconds: Callable[[C], float],
+    num_devices: Callable[[C], int],
+    rounds_differently: Callable[[C], bool],
+    tie: Callable[[C], tuple[float, ...]],
+) -> C | None:
+    """The fastest, but for what the rules of this module say about rounding and idle devices."""
+    by_count: dict[int, list[C]] = {}
+    for each in found:
+        by_count.setdefault(num_devices(each), []).append(each)
+    chosen: C | None = None
+    for count in sorted(by_count):
+        fastest = _alike(by_count[count], seconds, rounds_differently, tie)
+        if chosen is None or seconds(fastest) <= (1 - IDLE_GAIN) * seconds(chosen):
+            chosen = fastest
+    return chosen
+
+
+def _alike(
+    found: Sequence[C],
+    seconds: Callable[[C], float],
+    rounds_differently: Callable[[C], bool],
+    tie: Callable[[C], tuple[float, ...]],
+) -> C:
+    def first(among: Sequence[C]) -> C:
+        least = min(map(seconds, among))
+        return min((each for each in among if seconds(each) <= (1 + AS_FAST) * least), key=tie)
+
+    fastest, alike = first(found), [each for each in found if not rounds_differently(each)]
+    if not alike:
+        return fastest
+    exact = first(alike)
+    return fastest if seconds(fastest) <= (1 - ROUNDING_GAIN) * seconds(exact) else exact
+
+
+def lacking(needs: Sequence[Need], machine: Machine) -> int:
+    """By how many bytes the ranks of one or several groups do not fit on the machine; 0 where they do."""
+    devices = machine.devices[: len(needs)]
+    room = dict.fromkeys(devices, machine.memory_bytes)
+    if all(fits(needs, devices, room)):
+        return 0
+    low, high = machine.memory_bytes, 64 * machine.memory_bytes + sum(need.num_bytes for need in needs)
+    while high - low > 1 << 20:
+        middle = (low + high) // 2
+        enough = all(fits(needs, devices, dict.fromkeys(room, middle)))
+        low, high = (low, middle) if enough else (middle, high)
+    return high - machine.memory_bytes
+
+
+def _candidate(
+    work: Work, job: Job, machine: Machine, software: Software, plan: ParallelPlan, replicas: int, num_runs: int
+) -> Candidate:
+    needs = work.needs(plan)
+    decoders = plan.num_ranks if work.decoding(plan)[1] else 1
+    run = predict(job, plan, machine, software, replicas=replicas, decoders=decoders)
+    return Candidate(
+        plan=plan,
+        replicas=replicas,
+        run=run,
+        seconds=-(-num_runs // replicas) * run.seconds,
+        num_bytes=max(need.num_bytes for need in needs),
+        lacking_bytes=lacking(needs * replicas, machine),
+    )
+
+
+def _replicas(plan: ParallelPlan, num_devices: int, num_runs: int) -> list[int]:
+    most = min(num_devices // plan.num_ranks, num_runs)
+    return sorted({1, *(each for each in (most,) if each > 1)})
+
+
+def _texts(model: Model) -> tuple[str, ...]:
+    classes = transformers(Path(model.folder)).values()
+    either = all("text" in SPLIT_PLANS[name].either for name in classes if name in SPLIT_PLANS)
+    return ("auto", "replicated") if either and all(name in SPLIT_PLANS for name in classes) else ("auto",)

@@ -1,0 +1,167 @@
+"""A plan in words: one screen for people, and the same as plain data."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from .choice import Candidate
+from .planned import GIB, Planned, duration, of_each_kind, spelt, volume
+
+BAR, WIDTH = 24, 112
+
+
+def as_text(answer: Planned, *, compares: bool = False) -> str:
+    lines = [_headline(answer), ""]
+    lines += _chosen(answer, answer.chosen) if answer.chosen else _refused(answer)
+    if compares:
+        lines += ["", *_table(answer)]
+    return "\n".join([*lines, "", _source(answer)])
+
+
+def _headline(answer: Planned) -> str:
+    model, canvas, job = answer.model, answer.canvas, answer.job
+    size = f"{canvas.width} x {canvas.height}"
+    if canvas.frames > 1:
+        size += f" x {canvas.frames} frames"
+    kind = [model.dtype, *([model.quantization] if model.quantization != "none" else [])]
+    kind.append("compiled" if model.compiled else "eager")
+    guided = ", guided" if job.forward.branches > 1 else ""
+    times = f", {answer.num_runs} runs" if answer.num_runs > 1 else ""
+    return f"{answer.title}, {size}, {job.steps} steps{guided}{times}; {', '.join(kind)}; on {answer.machine.title}"
+
+
+def _chosen(answer: Planned, chosen: Candidate) -> list[str]:
+    run, step = chosen.run, chosen.run.step
+    made = "picture" if answer.canvas.frames == 1 else "video"
+    parts = [
+        (step.linear, "matrix products"),
+        (step.attention, "attention"),
+        (step.memory, "passes over memory"),
+        (step.exposed, "waiting for what travels"),
+        (step.weights, "waiting for weights"),
+        (step.waiting, "waiting for the host"),
+    ]
+    told = ", ".join(f"{name} {duration(seconds)}" for seconds, name in parts if seconds >= 0.005 * step.seconds)
+    room = answer.machine.memory_bytes / GIB
+    where = "all ranks together" if answer.machine.kind == "cpu" else "the fullest device"
+    rows = [
+        ("plan", f"{spelt(chosen)}, {_devices(answer, chosen)}"),
+        ("why", answer.why),
+        ("a step", f"{duration(step.seconds)}: {told}"),
+        (
+            "a run",
+            f"{duration(run.seconds)}: text {duration(run.text_s)}, {run.steps} steps {duration(run.steps_s)}, "
+            f"{made} {duration(run.decode_s)}",
+        ),
+    ]
+    if answer.num_runs > 1:
+        rows.append(("all", f"{duration(chosen.seconds)} for {answer.num_runs} runs"))
+    rows += [
+        ("first", f"{duration(run.load_s)} before it, to read {volume(answer.job.load_bytes)} of weights"),
+        ("memory", f"{chosen.num_bytes / GIB:.1f} of {room:.1f} GiB on {where}"),
+    ]
+    if answer.rejected:
+        width = max(len(spelt(each)) for each, _ in answer.rejected)
+        rows += [
+            ("not", f"{spelt(each):{width}}  {duration(each.run.step.seconds)} a step, {why}")
+            for each, why in answer.rejected
+        ]
+    return [line for name, text in rows for line in _wrapped(name, text)]
+
+
+def _wrapped(name: str, text: str) -> list[str]:
+    return textwrap.wrap(f"{name:8}{text}", WIDTH, subsequent_indent=" " * 8, break_long_words=False)
+
+
+def _refused(answer: Planned) -> list[str]:
+    closest = answer.closest
+    lines = [
+        f"no plan fits: {spelt(closest)} comes closest, and lacks {closest.lacking_bytes / GIB:.1f} GiB on a device "
+        f"(it needs {closest.num_bytes / GIB:.1f}, {answer.machine.memory_bytes / GIB:.1f} are there)"
+    ]
+    if answer.remedy:
+        lines.append(f"remedy: {answer.remedy}")
+    return lines
+
+
+def _table(answer: Planned) -> list[str]:
+    """Time and memory over all kinds of plans, the fastest first."""
+    shown = of_each_kind(answer)
+    slowest = max(each.seconds for each in shown)
+    most = max(each.num_bytes for each in shown)
+    width = max(len(spelt(each)) for each in shown)
+    lines = [f"{'plan':{width}}  {'time':>9}  {'':{BAR}}  {'memory':>9}  a device"]
+    for each in shown:
+        mark = f"lacks {each.lacking_bytes / GIB:.1f} GiB" if each.lacking_bytes else ""
+        lines.append(
+            f"{spelt(each):{width}}  {duration(each.seconds):>9}  {_bar(each.seconds, slowest)}  "
+            f"{each.num_bytes / GIB:>5.1f} GiB  {_bar(each.num_bytes, most)}  "
+            f"{'chosen' if each == answer.chosen else mark}"
+        )
+    return [line.rstrip() for line in lines]
+
+
+def _bar(value: float, most: float) -> str:
+    return f"{'#' * max(1, round(BAR * value / most)):{BAR}}"
+
+
+def _source(answer: Planned) -> str:
+    if answer.machine.is_measured:
+        return "predicted from what this machine's ranks measured"
+    return "predicted from data sheets and other systems' published times; a real machine measures itself"
+
+
+def _devices(answer: Planned, chosen: Candidate) -> str:
+    used, there = chosen.num_devices, answer.machine.num_devices
+    if there == 1:
+        return "on its one device"
+    return f"on all {there} devices" if used == there else f"on {used} of {there} devices"
+
+
+def to_plain(answer: Planned) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "model": answer.model.source,
+        "width": answer.canvas.width,
+        "height": answer.canvas.height,
+        "frames": answer.canvas.frames,
+        "steps": answer.job.steps,
+        "runs": answer.num_runs,
+        "machine": {
+            "name": answer.machine.name,
+            "title": answer.machine.title,
+            "devices": answer.machine.num_devices,
+            "memory_bytes": answer.machine.memory_bytes,
+            "is_measured": answer.machine.is_measured,
+        },
+        "chosen": None if answer.chosen is None else _plain(answer.chosen),
+        "why": answer.why,
+        "rejected": [{**_plain(each), "why": why} for each, why in answer.rejected],
+        "rule": answer.rule,
+        "remedy": answer.remedy,
+        "plans": _all(answer.found),
+    }
+
+
+def _all(found: Sequence[Candidate]) -> list[dict[str, Any]]:
+    return [_plain(each) for each in sorted(found, key=lambda each: (each.seconds, each.num_bytes))]
+
+
+def _plain(candidate: Candidate) -> dict[str, Any]:
+    run = candidate.run
+    return {
+        "plan": str(candidate.plan),
+        "replicas": candidate.replicas,
+        "devices": candidate.num_devices,
+        "seconds": candidate.seconds,
+        "step_s": run.step.seconds,
+        "text_s": run.text_s,
+        "decode_s": run.decode_s,
+        "load_s": run.load_s,
+        "sent_bytes": int(run.step.sent_bytes),
+        "bytes": candidate.num_bytes,
+        "lacking_bytes": candidate.lacking_bytes,
+        "rounds_differently": candidate.rounds_differently,
+    }

@@ -1,0 +1,96 @@
+"""This machine to plan for: what its ranks measured of it, once for its devices, driver and torch, kept for later."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...parallel.machine.container import num_cores
+from ...parallel.machine.machine import driver_version
+from ...parallel.machine.now import DeviceNow, devices_now
+from ...parallel.pool.measuring import measure
+from ..costs.chips import CHIPS
+from ..costs.machine import Machine
+from ..costs.measured import Call, Found, Product, Sample, Seen, keep, kept, key_of, machine_of
+
+BUSY = 0.2
+"""Load of a device, or of each core, from which on something else is at work."""
+
+logger = logging.getLogger("latentloom")
+
+
+def machine_here(folder: Path | None, *, anew: bool = False) -> Machine:
+    """As it was measured before, or is now, which takes about ten seconds; kept in the folder if nothing else works.
+
+    Raises `RankFailed`, or ValueError where no ranks can be started.
+    """
+    now = devices_now()
+    gpus = [device for device in now if device.name.startswith("cuda")]
+    devices = [gpu.name for gpu in gpus] or ["cpu"] * max(2, num_cores())
+    shown = gpus or [device for device in now if device.name == "cpu"]
+    key = key_of(devices, [device.title for device in shown], driver_version(), _torch_version())
+    found = None if anew or folder is None else kept(folder, key)
+    if found is None:
+        found = _measured(devices, shown)
+        if not is_busy(shown) and folder is not None:
+            keep(found, folder, key)
+        else:
+            logger.warning("something else works on this machine, so that what was measured is not kept for later")
+    return machine_of(found)
+
+
+def is_busy(devices: Sequence[DeviceNow]) -> bool:
+    """Whether something else works there now."""
+    if devices[0].name == "cpu":
+        return os.getloadavg()[0] > BUSY * num_cores()
+    return any((device.load or 0.0) > BUSY for device in devices)
+
+
+def _measured(devices: Sequence[str], shown: Sequence[DeviceNow]) -> Found:
+    told = measure(devices)
+    kind = devices[0].partition(":")[0]
+    title = f"{len(devices)} x {shown[0].title}" if kind == "cuda" else f"{len(devices)} ranks on {shown[0].title}"
+    return Found(
+        title=title,
+        kind=kind,
+        memory_bytes=min(device.total_bytes for device in shown),
+        num_units=_units(shown[0].title) if kind == "cuda" else 0,
+        seen={count: slowest(each) for count, each in told.items()},
+    )
+
+
+def slowest(ranks: Sequence[Mapping[str, Any]]) -> Seen:
+    """Of all that ranks measured at a time, the most that one of them took."""
+    first = ranks[0]
+
+    def longest(name: str) -> dict[str, Any]:
+        return max((rank[name] for rank in ranks), key=lambda each: each["seconds"])
+
+    return Seen(
+        single=Product(**longest("single")),
+        half=Product(**longest("half")) if first["half"] else None,
+        attention=Call(**longest("attention")),
+        copied_bytes=first["copied_bytes"],
+        copy_s=max(rank["copy_s"] for rank in ranks),
+        launch_s=max(rank["launch_s"] for rank in ranks),
+        samples=tuple(
+            Sample(**max(alike, key=lambda each: each["seconds"]))
+            for alike in zip(*(rank["samples"] for rank in ranks), strict=True)
+        ),
+    )
+
+
+def _units(title: str) -> int:
+    """Multiprocessors of a GPU that the tables know."""
+    return next((chip.num_units for name, chip in CHIPS.items() if name in title.replace(" ", "")), 0)
+
+
+def _torch_version() -> str:
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,234 @@
+"""A model's plan for a machine: all that there are, with time and memory, the one to take, and why not the others."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..costs.machine import Machine
+from ..costs.run import Job
+from ..costs.software import software_of
+from ..costs.step import Step
+from ..models.describe import card_of
+from ..shape import check_frames, check_size
+from ..values import Latents, Model
+from .asked import job_of
+from .choice import IDLE_GAIN, ROUNDING_GAIN, Candidate, best, candidates, plainness
+from .memory import whole_bytes, work_of
+from .plans import auto_plan, why_whole
+
+GIB = 1 << 30
+NUM_REJECTED = 3
+QUANTIZATIONS = ("int8", "int4")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """`chosen` is None where nothing fits; `closest` then lacks least."""
+
+    model: Model
+    title: str
+    canvas: Latents
+    machine: Machine
+    job: Job
+    num_runs: int
+    found: Sequence[Candidate]
+    chosen: Candidate | None
+    closest: Candidate
+    rule: str
+    """The plan that `auto` takes by its rule, without a prediction."""
+    why: str
+    rejected: Sequence[tuple[Candidate, str]]
+    remedy: str = ""
+
+
+def planned(
+    model: Model,
+    canvas: Latents,
+    machine: Machine,
+    *,
+    is_guided: bool,
+    steps: int = 0,
+    text_length: int = 0,
+    num_references: int = 0,
+    num_runs: int = 1,
+) -> Planned:
+    """Zeros are the model's own. Raises `ValueError` for files that cannot be read, or a size that cannot be made."""
+    check_size(model, canvas.width, canvas.height)
+    check_frames(model, canvas.frames)
+    card = card_of(model)
+    text_length = text_length or card.text_length
+    work = work_of(model, canvas=canvas, text_length=text_length, num_references=num_references)
+    job = job_of(
+        model,
+        work,
+        steps=steps or card.steps,
+        branches=2 if is_guided else 1,
+        text_length=text_length,
+        weight_bytes=whole_bytes(model),
+    )
+    software = software_of(is_compiled=model.compiled)
+    found = candidates(model, work, job, machine, software, is_guided=is_guided, num_runs=num_runs)
+    chosen, closest = best(found), min(found, key=lambda each: (each.lacking_bytes, each.seconds))
+    answer = Planned(
+        model=model,
+        title=card.name or model.source,
+        canvas=canvas,
+        machine=machine,
+        job=job,
+        num_runs=num_runs,
+        found=found,
+        chosen=chosen,
+        closest=closest,
+        rule=str(auto_plan(model, machine.num_devices, is_guided=is_guided)[0]),
+        why="",
+        rejected=(),
+    )
+    if chosen is None:
+        asked = {"is_guided": is_guided, "steps": steps, "text_length": text_length, "num_runs": num_runs}
+        return dataclasses.replace(answer, remedy=_remedy(model, canvas, machine, **asked))
+    return dataclasses.replace(answer, why=_why(answer, chosen), rejected=_rejected(answer, chosen))
+
+
+def _remedy(model: Model, canvas: Latents, machine: Machine, **asked: int | bool) -> str:
+    """The first quantization by which a plan fits."""
+    if model.quantization != "none":
+        return ""
+    for quantization in QUANTIZATIONS[: 2 if machine.kind == "cuda" else 1]:
+        smaller = dataclasses.replace(model, quantization=quantization)
+        answer = planned(smaller, canvas, machine, **asked)  # pyright: ignore[reportArgumentType]
+        if answer.chosen is not None:
+            return f"quantization {quantization}, with which {spelt(answer.chosen)} fits"
+    return ""
+
+
+def spelt(candidate: Candidate) -> str:
+    plan = "one device" if candidate.plan.num_ranks == 1 else str(candidate.plan)
+    return f"{candidate.replicas} replicas of {plan}" if candidate.replicas > 1 else plan
+
+
+def _why(answer: Planned, chosen: Candidate) -> str:
+    plan, reasons = chosen.plan, []
+    if whole := why_whole(Path(answer.model.folder)):
+        reasons.append(whole)
+    if chosen.replicas > 1:
+        reasons.append(f"{chosen.replicas} groups work on separate runs, since those wait for nobody")
+    if plan.cfg > 1:
+        reasons.append("each branch of guidance has a group of its own, and only predictions travel between them")
+    if plan.ulysses > 1:
+        reasons.append(f"{plan.ulysses} devices trade tokens for heads of attention, which sends least")
+    if plan.allgather > 1:
+        reasons.append(f"{plan.allgather} devices gather keys and values at once, with the fewest messages")
+    if plan.ring > 1:
+        reasons.append(
+            f"keys and values go round {plan.ring} devices while these attend, which saves over "
+            f"{ROUNDING_GAIN:.0%} of the time and rounds differently"
+        )
+    if plan.weights > 1:
+        reasons.append(f"{plan.weights} devices hold the weights between them, {_why_shared(answer, chosen)}")
+    if idle := answer.machine.num_devices - chosen.num_devices:
+        reasons.append(f"{idle} of {answer.machine.num_devices} devices stay idle{_why_idle(answer, chosen)}")
+    if not reasons:
+        reasons.append("it is the only device")
+    return "; ".join(reasons)
+
+
+def _why_shared(answer: Planned, chosen: Candidate) -> str:
+    whole = dataclasses.replace(chosen.plan, weights=1)
+    alike = next((each for each in answer.found if each.plan == whole and each.replicas == chosen.replicas), None)
+    return "because none has room for all" if alike is None or alike.lacking_bytes else "at no loss of time"
+
+
+def _why_idle(answer: Planned, chosen: Candidate) -> str:
+    more = [each for each in answer.found if each.num_devices > chosen.num_devices and not each.lacking_bytes]
+    if not more:
+        return ""
+    other = min(more, key=lambda each: each.seconds)
+    gain = 1 - other.seconds / chosen.seconds
+    if gain <= 0:
+        return f", because every plan for more takes longer, {_spelt_with(other)} by {-gain:.0%}"
+    return (
+        f", because {_spelt_with(other)}, the fastest plan for more, saves {gain:.0%}, and {IDLE_GAIN:.0%} is asked for"
+    )
+
+
+def _spelt_with(candidate: Candidate) -> str:
+    return f"{spelt(candidate)} on {candidate.num_devices}"
+
+
+def of_each_kind(answer: Planned) -> list[Candidate]:
+    """The fastest first, and of those that differ in text or weights alone the best that fits, or lacks least."""
+    found: dict[tuple[int, ...], Candidate] = {}
+    for each in answer.found:
+        known = found.get(_kind(each))
+        if known is None or each == answer.chosen or (known != answer.chosen and _ahead(each) < _ahead(known)):
+            found[_kind(each)] = each
+    return sorted(found.values(), key=lambda each: (each.seconds, each.num_bytes))
+
+
+def _ahead(candidate: Candidate) -> tuple[float, ...]:
+    return candidate.lacking_bytes, candidate.seconds
+
+
+def _rejected(answer: Planned, chosen: Candidate) -> list[tuple[Candidate, str]]:
+    """The fastest of other kinds; one that does not fit leads where it would be faster."""
+    ordered = sorted(answer.found, key=lambda each: (each.seconds, *plainness(each.plan)))
+    first = next((each for each in ordered if each.lacking_bytes and each.seconds < chosen.seconds), None)
+    found = {} if first is None else {_kind(first): first}
+    for each in ordered:
+        if not each.lacking_bytes and _kind(each) != _kind(chosen):
+            found.setdefault(_kind(each), each)
+    return [(each, _why_not(chosen, each)) for each in list(found.values())[:NUM_REJECTED]]
+
+
+def _kind(candidate: Candidate) -> tuple[int, ...]:
+    plan = candidate.plan
+    return plan.cfg, plan.ulysses, plan.ring, plan.allgather, candidate.replicas
+
+
+def _why_not(chosen: Candidate, other: Candidate) -> str:
+    if other.lacking_bytes:
+        return f"but does not fit: {other.lacking_bytes / GIB:.1f} GiB more are needed"
+    change = other.seconds / chosen.seconds - 1
+    if change >= 0.005:
+        return f"{change:.0%} slower: {_difference(chosen.run.step, other.run.step)}"
+    if change <= -0.005 and other.rounds_differently and not chosen.rounds_differently:
+        return f"{-change:.0%} faster, but it rounds differently; {ROUNDING_GAIN:.0%} is asked for"
+    if change <= -0.005 and other.num_devices > chosen.num_devices:
+        return f"{-change:.0%} faster with {other.num_devices} devices; {IDLE_GAIN:.0%} is asked for"
+    return f"as fast, with {other.num_bytes / GIB:.1f} GiB on a device"
+
+
+def _difference(chosen: Step, other: Step) -> str:
+    """What of a step takes so much longer."""
+    more = {part: getattr(other, part) - getattr(chosen, part) for part in PARTS}
+    part = max(more, key=lambda each: more[each])
+    took, was = (duration(getattr(step, part)) for step in (other, chosen))
+    return PARTS[part].format(took=took, was=was, sent=volume(other.sent_bytes))
+
+
+def volume(num_bytes: float) -> str:
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if num_bytes >= 0.9995 * unit:
+            return f"{num_bytes / unit:.3g} {name}"
+    return f"{num_bytes / 1e3:.3g} KB"
+
+
+def duration(seconds: float) -> str:
+    """Three digits, for people."""
+    for limit, unit, name in ((1e-3, 1e-6, "us"), (1, 1e-3, "ms"), (120, 1, "s"), (7200, 60, "min")):
+        if seconds < 0.9995 * limit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds / 3600:.3g} h"
+
+
+PARTS = {
+    "linear": "matrix products take {took} a step, not {was}, with more on each device",
+    "attention": "attention takes {took} a step, not {was}, with more on each device",
+    "memory": "packing and merging take {took} a step, not {was}",
+    "exposed": "each device waits {took} a step for what travels ({sent}), not {was}",
+    "weights": "each device waits {took} a step for shared weights, not {was}",
+    "waiting": "the host asks for more kernels, and devices wait {took} a step for it, not {was}",
+}

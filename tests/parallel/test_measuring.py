@@ -1,0 +1,25 @@
+"""What ranks measure of their machine, and the machine that is made of it."""
+
+from typing import Any
+
+from latentloom.pipelines.costs.measured import Found, machine_of
+from latentloom.pipelines.costs.wires import Group
+from latentloom.pipelines.planning.here import slowest
+
+GROUPS = {(2, 1), (2, 2), (4, 1)}
+
+
+def test_ranks_measure_each_operation_in_every_kind_of_group(ranks: Any) -> None:
+    told = ranks.run("bodies.rank:measured", 4)
+    found = {(each["operation"], each["degree"], each["stride"]) for each in told[0]["samples"]}
+    assert found == {(operation, *group) for operation in ("exchange", "gather", "hop") for group in GROUPS}
+    assert len(told[0]["samples"]) == 3 * len(found)
+    assert all(each["seconds"] > 0 and each["sent_bytes"] > 0 for each in told[0]["samples"])
+    seen = slowest(told)
+    assert seen.single.seconds == max(each["single"]["seconds"] for each in told)
+    assert seen.samples[4].seconds == max(each["samples"][4]["seconds"] for each in told)
+    machine = machine_of(Found(title="here", kind="cpu", memory_bytes=1 << 33, num_units=0, seen={4: seen}))
+    speeds = machine.speeds(4)
+    assert 1e8 < speeds.chip.single_flops < 1e13
+    assert speeds.wires is not None and not speeds.is_async
+    assert 1e6 < speeds.wires.speed("gather", Group(4, 1, 4)).bytes_per_s < 1e12

@@ -1,0 +1,212 @@
+"""The plan for a model and a machine: what is chosen, what is told, and how often it is the fastest.
+
+The texts in `plans/` are made by: python tests/pipelines/test_planned.py
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    import support.checkout  # noqa: F401 (makes the checkout importable)
+
+from bench.simulated_sweep import NEAR, Cell, cells, outcome
+from latentloom.__main__ import main
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines.costs.machine import named_machine
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.placement import is_guided
+from latentloom.pipelines.planning.choice import IDLE_GAIN, ROUNDING_GAIN, counts, settled
+from latentloom.pipelines.planning.explained import as_text
+from latentloom.pipelines.planning.planned import Planned, planned
+from latentloom.pipelines.shape import empty_canvas
+from support.hollow_models import write_hollow
+
+PLANS = Path(__file__).parent / "plans"
+TEXTS = {
+    "8xH100-nvlink": ("flux", {}, {}),
+    "4x4090-pcie4": ("flux", {"width": 2048, "height": 2048}, {"quantization": "int8"}),
+    "2xL40S-pcie4": ("qwen_image", {}, {}),
+    "8xH200-nvlink": ("wan22", {"width": 1280, "height": 720}, {}),
+    "8x5090-pcie5": ("wan22", {"width": 1280, "height": 720}, {}),
+    "2xA100-nvlink": ("qwen_image", {}, {"num_runs": 8}),
+    "1x4090": ("qwen_image", {}, {}),
+}
+"""Of each machine the model, its size, and what is asked beside."""
+
+Models = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def hollow(tiny: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Models:
+    """Folders of models of true size."""
+    base, made = tmp_path_factory.mktemp("hollow"), {}
+
+    def of(name: str) -> Path:
+        if name not in made:
+            made[name] = write_hollow(base / name, tiny(name), name=name)
+        return made[name]
+
+    return of
+
+
+def plan(folder: Path, machine: str, size: dict[str, int] | None = None, **asked: object) -> Planned:
+    quantization, num_runs = str(asked.get("quantization", "none")), int(str(asked.get("num_runs", 1)))
+    model = describe_model(str(folder), device="cuda:0", quantization=quantization, compiled=True, is_here=False)
+    canvas = empty_canvas(model, **{"width": 0, "height": 0, "frames": 0, "fps": 0.0, "batch": 1, **(size or {})})
+    return planned(model, canvas, named_machine(machine), is_guided=is_guided(model), num_runs=num_runs)
+
+
+def text(folder: Path, machine: str) -> str:
+    _, size, asked = TEXTS[machine]
+    return as_text(plan(folder, machine, size, **asked), compares=True) + "\n"
+
+
+@pytest.mark.parametrize("machine", TEXTS)
+def test_what_is_told_of_a_machine(hollow: Models, machine: str) -> None:
+    assert text(hollow(TEXTS[machine][0]), machine) == (PLANS / f"{machine}.txt").read_text()
+
+
+def test_what_fits_no_device_shares_weights_and_what_fits_nowhere_has_a_remedy(hollow: Models) -> None:
+    shared = plan(hollow("flux"), "4x4090-pcie4").chosen
+    assert shared is not None and shared.plan.weights > 1 and not shared.lacking_bytes
+    nothing = plan(hollow("qwen_image"), "1x4090")
+    assert nothing.chosen is None and nothing.closest.lacking_bytes > 15 << 30
+    assert nothing.remedy == "quantization int8, with which one device fits"
+
+
+def test_all_that_is_told_of_memory_is_the_need_that_is_checked(hollow: Models) -> None:
+    found = plan(hollow("flux"), "8xH100-nvlink")
+    for each in found.found:
+        fits = each.num_bytes <= 0.94 * found.machine.memory_bytes
+        assert fits == (each.lacking_bytes == 0)
+    assert {each.num_devices for each in found.found} == {1, 2, 4, 8}
+
+
+def test_many_runs_are_shared_out_to_groups(hollow: Models) -> None:
+    one, many = (plan(hollow("flux"), "8xH100-nvlink", num_runs=num).chosen for num in (1, 16))
+    assert one is not None and many is not None
+    assert (one.replicas, many.replicas, str(many.plan)) == (1, 8, "ulysses=1")
+    assert many.seconds < 16 * one.seconds
+
+
+# ---- the rules, with made-up times
+
+
+def chosen(seconds: dict[str, float]) -> str:
+    found = settled(
+        [ParallelPlan.parse(text) for text in seconds],
+        seconds=lambda plan: seconds[str(plan)],
+        num_devices=lambda plan: plan.num_ranks,
+        rounds_differently=lambda plan: plan.ring > 1,
+        tie=lambda plan: (plan.weights,),
+    )
+    return str(found)
+
+
+def test_a_ring_is_taken_only_where_it_saves_a_tenth() -> None:
+    assert chosen({"ulysses=2": 1.0, "ring=2": 1 - ROUNDING_GAIN + 0.01}) == "ulysses=2"
+    assert chosen({"ulysses=2": 1.0, "ring=2": 1 - ROUNDING_GAIN - 0.01}) == "ring=2"
+    assert chosen({"ring=2": 1.0}) == "ring=2"
+
+
+def test_devices_stay_idle_where_more_save_next_to_nothing() -> None:
+    assert chosen({"ulysses=1": 1.0, "ulysses=2": 1 - IDLE_GAIN + 0.01, "ulysses=4": 0.97}) == "ulysses=1"
+    assert chosen({"ulysses=1": 1.0, "ulysses=2": 0.96, "ulysses=4": 0.9}) == "ulysses=4"
+    assert chosen({"ulysses=2,weights=2": 1.0, "ulysses=4,weights=4": 0.99}) == "ulysses=2,weights=2"
+
+
+def test_of_plans_as_fast_the_plainest_is_taken() -> None:
+    assert chosen({"ulysses=2,weights=2": 0.995, "ulysses=2": 1.0}) == "ulysses=2"
+
+
+def test_counts_of_devices_divide_them_or_are_powers_of_two() -> None:
+    assert (counts(1), counts(6), counts(8)) == ([1], [1, 2, 3, 4, 6], [1, 2, 4, 8])
+
+
+def test_the_choice_is_the_fastest_on_machines_that_are_not_the_model() -> None:
+    """A part of what `tests/bench/simulated_sweep.py` asks."""
+    found = [outcome(cell) for cell in cells(1) if cell.load.name in ("FLUX.1 1024", "Wan2.2 720p 81 frames")]
+    regrets = [each.regret for each in found if each is not None]
+    assert len(regrets) > 60
+    assert sum(regret <= NEAR for regret in regrets) >= 0.95 * len(regrets)
+
+
+def test_the_truth_of_the_sweep_is_another_model() -> None:
+    """A planner that is right by definition would prove nothing."""
+    errors = [abs(each.error) for each in map(outcome, _few()) if each is not None]
+    assert max(errors) > 0.05
+
+
+def _few() -> list[Cell]:
+    return [cell for cell in cells(2) if cell.count == 8 and cell.load.name == "FLUX.1 1024"]
+
+
+# ---- the command
+
+
+def test_plan_of_a_model_as_text_and_as_json(hollow: Models, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [str(hollow("flux")), "--machine", "8xH100-nvlink", "--devices", "4", "--size", "2048x1024", "--compiled"]
+    assert main(["plan", *asked]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("FLUX.1 dev, 2048 x 1024, 28 steps; bf16, compiled; on 4 of 8 x H100, nvlink4\n\nplan    ")
+    assert main(["plan", *asked, "--json"]) == 0
+    (plain,) = json.loads(capsys.readouterr().out)
+    assert plain["chosen"]["plan"] == "ulysses=4" and plain["machine"]["devices"] == 4
+    assert plain["plans"][0]["seconds"] <= plain["chosen"]["seconds"] <= plain["plans"][-1]["seconds"]
+
+
+def test_plan_of_a_workflow_is_that_of_each_denoise(capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "first_picture.json"
+    asked = [str(file), "--machine", "2xH100-nvlink", "--set", "denoise.steps=7", "--compare"]
+    assert main(["plan", *asked]) == 0
+    told = capsys.readouterr().out
+    assert "denoise: bobbin, 128 x 128, 7 steps, guided; bf16, eager; on 2 x H100" in told
+    assert "chosen" in told
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (["--machine", "8xH100"], "what joins its 8 devices?"),
+        (["--machine", "2xH100-nvlink", "--devices", "3"], "2 x H100, nvlink4 has 2; give 1 to that"),
+        (["--machine", "2xH100-nvlink", "--size", "big"], "write it like 1024x768"),
+        (["--machine", "2xH100-nvlink", "--size", "100x77"], "77"),
+        (["--machine", "2xH100-nvlink", "--runs", "0"], "--runs is 0; give 1 or more"),
+    ],
+)
+def test_what_cannot_be_planned_says_why(capsys: pytest.CaptureFixture[str], asked: list[str], words: str) -> None:
+    assert main(["plan", "builtin:bobbin", *asked]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_plan_that_does_not_fit_is_exit_code_1(hollow: Models, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(hollow("qwen_image")), "--machine", "1x4090"]) == 1
+    assert "no plan fits" in capsys.readouterr().out
+
+
+def test_headers_of_a_large_model_are_enough_and_quick(hollow: Models) -> None:
+    folder = hollow("qwen_image")
+    start = time.process_time()
+    found = plan(folder, "8xH100-nvlink")
+    assert found.job.load_bytes > 50e9
+    assert time.process_time() - start < 1.0
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    from support.tiny_models import write_tiny
+
+    with tempfile.TemporaryDirectory() as base:
+        for name, (model, _, _) in TEXTS.items():
+            folder, tiny_folder = Path(base) / model, Path(base) / f"tiny_{model}"
+            if not folder.exists():
+                write_tiny(model, tiny_folder)
+                write_hollow(folder, tiny_folder, name=model)
+            (PLANS / f"{name}.txt").write_text(text(folder, name))
