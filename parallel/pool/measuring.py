@@ -59,7 +59,10 @@ def _counts(num_devices: int) -> list[int]:
 
 
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
-    """Collective: what this rank measures while all others do the same; seconds are medians."""
+    """Collective: what this rank measures while all others do the same.
+
+    Seconds are the least of a few: what else works here would disturb.
+    """
     import torch
 
     from ..group import Axis
@@ -90,19 +93,19 @@ def _alone(device: Any) -> dict[str, Any]:
 
     def product(kind: torch.dtype) -> dict[str, Any]:
         one, two = (torch.randn(size, size, device=device, dtype=kind) for _ in range(2))
-        seconds = _median(lambda: one @ two, device)
+        seconds = _least(lambda: one @ two, device)
         return {"rows": size, "inner": size, "columns": size, "seconds": seconds}
 
     q, k, v = (torch.randn(1, heads, tokens, width, device=device, dtype=dtype) for _ in range(3))  # B H S D
     source = torch.empty(COPIES[device.type] // 4, device=device)
     target, little = torch.empty_like(source), torch.zeros(64, device=device)
-    attention = _median(lambda: F.scaled_dot_product_attention(q, k, v), device)
+    attention = _least(lambda: F.scaled_dot_product_attention(q, k, v), device)
     return {
         "single": product(torch.float32),
         "half": product(dtype) if is_gpu else None,
         "attention": {"tokens": tokens, "heads": heads, "head_dim": width, "seconds": attention},
         "copied_bytes": 2 * source.nbytes,
-        "copy_s": _median(lambda: target.copy_(source), device),
+        "copy_s": _least(lambda: target.copy_(source), device),
         "launch_s": _launch(lambda: little.add_(1.0), device),
     }
 
@@ -113,7 +116,7 @@ def _links(group: Group, stride: int, device: Any) -> list[dict[str, Any]]:
     for operation, make in (("exchange", _exchange), ("gather", _gather), ("hop", _hop)):
         for num_bytes in SIZES[device.type]:
             sent, call = make(group, num_bytes, device)
-            seconds = _median(call, device)
+            seconds = _least(call, device)
             sample = {"operation": operation, "degree": group.size, "stride": stride}
             found.append({**sample, "sent_bytes": sent, "seconds": seconds})
     return found
@@ -156,7 +159,7 @@ def _hop(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[[], A
     return block.nbytes, lambda: start_hop(block, size_in=block.numel(), group=group)()
 
 
-def _median(call: Callable[[], Tensor | None], device: Any) -> float:
+def _least(call: Callable[[], Tensor | None], device: Any) -> float:
     """Seconds of a call on the device, the first one left out."""
     times = []
     for _ in range(REPEATS + 1):
@@ -165,7 +168,7 @@ def _median(call: Callable[[], Tensor | None], device: Any) -> float:
         call()
         _wait(device)
         times.append(time.perf_counter() - start)
-    return sorted(times[1:])[REPEATS // 2]
+    return min(times[1:])
 
 
 def _launch(call: Callable[[], Tensor], device: Any) -> float:

@@ -22,6 +22,8 @@ from .wires import OPERATIONS, Group, Measured, Operation, Speed
 FORMAT = 1
 MAX_BYTES = 1 << 20
 LEAST_RATE, LEAST_S = 1e3, 1e-7
+TAX = 0.05
+"""How much longer attention takes on a GPU while a ring's blocks travel; an assumption, nobody measures it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,13 +100,10 @@ def machine_of(found: Found) -> Machine:
 
 def _speeds(found: Found, count: int, seen: Seen) -> Speeds:
     chip = _chip(found, seen)
-    wires = Measured(speeds=_fits(seen.samples, count), tax=_tax(found)) if seen.samples else None
+    wires = (
+        Measured(speeds=_fits(seen.samples, count), tax=0.0 if found.kind == "cpu" else TAX) if seen.samples else None
+    )
     return Speeds(chip=chip, wires=wires, launch_s=seen.launch_s, is_async=found.kind != "cpu")
-
-
-def _tax(found: Found) -> float:
-    """Where each rank computes with the processor that sends, both take longer; on a GPU an assumption."""
-    return 0.0 if found.kind == "cpu" else 0.05
 
 
 def _chip(found: Found, seen: Seen) -> Chip:

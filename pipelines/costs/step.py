@@ -70,13 +70,13 @@ def step(forward: Forward, plan: ParallelPlan, speeds: Speeds, software: Softwar
     weights, hidden_weights = _weights(forward, plan, speeds, device + waiting, talking)
     times = forward.layers * forward.branches / plan.cfg
     cfg = _predictions(forward, plan, speeds, talking)
-    ahead = weights / forward.layers  # the first block's weights hide under nothing
+    ahead = hidden_weights / forward.layers  # the first block's hide under nothing
     return Step(
         linear=times * linear,
         attention=times * attention,
         memory=times * memory,
         exposed=times * exposed + cfg,
-        weights=times * (max(0.0, weights - device - waiting) + ahead),
+        weights=times * (weights - hidden_weights + ahead),
         waiting=times * waiting,
         host=times * host,
         hidden=times * (hidden + hidden_weights),
@@ -155,7 +155,7 @@ def _weights(forward: Forward, plan: ParallelPlan, speeds: Speeds, layer_s: floa
         return 0.0, 0.0
     speed = speeds.wires.speed("gather", Group(plan.weights, 1, talking))
     seconds = speed.seconds(gathered_weights(forward.block_bytes, plan.weights))
-    return seconds, min(seconds, layer_s)
+    return seconds, min(seconds, layer_s) if speeds.is_async else 0.0
 
 
 def _predictions(forward: Forward, plan: ParallelPlan, speeds: Speeds, talking: int) -> float:

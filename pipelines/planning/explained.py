@@ -45,7 +45,7 @@ def _chosen(answer: Planned, chosen: Candidate) -> list[str]:
     ]
     told = ", ".join(f"{name} {duration(seconds)}" for seconds, name in parts if seconds >= 0.005 * step.seconds)
     room = answer.machine.memory_bytes / GIB
-    where = "all ranks together" if answer.machine.kind == "cpu" else "the fullest device"
+    where = "the fullest rank, of the memory for all" if answer.machine.kind == "cpu" else "the fullest device"
     rows = [
         ("plan", f"{spelt(chosen)}, {_devices(answer, chosen)}"),
         ("why", answer.why),
@@ -60,7 +60,7 @@ def _chosen(answer: Planned, chosen: Candidate) -> list[str]:
         rows.append(("all", f"{duration(chosen.seconds)} for {answer.num_runs} runs"))
     rows += [
         ("first", f"{duration(run.load_s)} before it, to read {volume(answer.job.load_bytes)} of weights"),
-        ("memory", f"{chosen.num_bytes / GIB:.1f} of {room:.1f} GiB on {where}"),
+        ("memory", f"{chosen.num_bytes / GIB:.3g} of {room:.3g} GiB on {where}"),
     ]
     if answer.rejected:
         width = max(len(spelt(each)) for each, _ in answer.rejected)
@@ -68,6 +68,8 @@ def _chosen(answer: Planned, chosen: Candidate) -> list[str]:
             ("not", f"{spelt(each):{width}}  {duration(each.run.step.seconds)} a step, {why}")
             for each, why in answer.rejected
         ]
+    if answer.hint:
+        rows.append(("faster", answer.hint))
     return [line for name, text in rows for line in _wrapped(name, text)]
 
 
@@ -141,6 +143,7 @@ def to_plain(answer: Planned) -> dict[str, Any]:
         "rejected": [{**_plain(each), "why": why} for each, why in answer.rejected],
         "rule": answer.rule,
         "remedy": answer.remedy,
+        "hint": answer.hint,
         "plans": _all(answer.found),
     }
 

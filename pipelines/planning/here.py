@@ -17,6 +17,8 @@ from ..costs.chips import CHIPS
 from ..costs.machine import Machine
 from ..costs.measured import Call, Found, Product, Sample, Seen, keep, kept, key_of, machine_of
 
+MOST_RANKS = 8
+"""On a CPU, whose cores more ranks would only share out."""
 BUSY = 0.2
 """Load of a device, or of each core, from which on something else is at work."""
 
@@ -30,7 +32,7 @@ def machine_here(folder: Path | None, *, anew: bool = False) -> Machine:
     """
     now = devices_now()
     gpus = [device for device in now if device.name.startswith("cuda")]
-    devices = [gpu.name for gpu in gpus] or ["cpu"] * max(2, num_cores())
+    devices = [gpu.name for gpu in gpus] or ["cpu"] * min(MOST_RANKS, max(2, num_cores()))
     shown = gpus or [device for device in now if device.name == "cpu"]
     key = key_of(devices, [device.title for device in shown], driver_version(), _torch_version())
     found = None if anew or folder is None else kept(folder, key)

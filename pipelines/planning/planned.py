@@ -21,6 +21,8 @@ from .plans import auto_plan, why_whole
 
 GIB = 1 << 30
 NUM_REJECTED = 3
+HOST_BOUND = 0.1
+"""Which part of a step the devices wait for the host before compiled is worth a word."""
 QUANTIZATIONS = ("int8", "int4")
 
 
@@ -42,6 +44,9 @@ class Planned:
     why: str
     rejected: Sequence[tuple[Candidate, str]]
     remedy: str = ""
+    """What to change so that a plan fits."""
+    hint: str = ""
+    """What would make it faster."""
 
 
 def planned(
@@ -89,7 +94,13 @@ def planned(
     if chosen is None:
         asked = {"is_guided": is_guided, "steps": steps, "text_length": text_length, "num_runs": num_runs}
         return dataclasses.replace(answer, remedy=_remedy(model, canvas, machine, **asked))
-    return dataclasses.replace(answer, why=_why(answer, chosen), rejected=_rejected(answer, chosen))
+    hint = ""
+    if not model.compiled and machine.kind == "cuda" and chosen.run.step.waiting > HOST_BOUND * chosen.run.step.seconds:
+        swift = software_of(is_compiled=True)
+        other = best(candidates(model, work, job, machine, swift, is_guided=is_guided, num_runs=num_runs))
+        if other is not None and other.seconds < chosen.seconds:
+            hint = f"compiled: {spelt(other)} then takes {duration(other.run.step.seconds)} a step"
+    return dataclasses.replace(answer, why=_why(answer, chosen), rejected=_rejected(answer, chosen), hint=hint)
 
 
 def _remedy(model: Model, canvas: Latents, machine: Machine, **asked: int | bool) -> str:
@@ -116,11 +127,11 @@ def _why(answer: Planned, chosen: Candidate) -> str:
     if chosen.replicas > 1:
         reasons.append(f"{chosen.replicas} groups work on separate runs, since those wait for nobody")
     if plan.cfg > 1:
-        reasons.append("each branch of guidance has a group of its own, and only predictions travel between them")
+        reasons.append("each branch of guidance has a group of its own, and predictions travel between them")
     if plan.ulysses > 1:
-        reasons.append(f"{plan.ulysses} devices trade tokens for heads of attention, which sends least")
+        reasons.append(f"{plan.ulysses} devices trade tokens for heads of attention")
     if plan.allgather > 1:
-        reasons.append(f"{plan.allgather} devices gather keys and values at once, with the fewest messages")
+        reasons.append(f"{plan.allgather} devices gather keys and values at once")
     if plan.ring > 1:
         reasons.append(
             f"keys and values go round {plan.ring} devices while these attend, which saves over "
@@ -128,6 +139,8 @@ def _why(answer: Planned, chosen: Candidate) -> str:
         )
     if plan.weights > 1:
         reasons.append(f"{plan.weights} devices hold the weights between them, {_why_shared(answer, chosen)}")
+    if sent := chosen.run.step.sent_bytes:
+        reasons.append(f"each device sends {volume(sent)} a step")
     if idle := answer.machine.num_devices - chosen.num_devices:
         reasons.append(f"{idle} of {answer.machine.num_devices} devices stay idle{_why_idle(answer, chosen)}")
     if not reasons:

@@ -95,6 +95,15 @@ def test_many_runs_are_shared_out_to_groups(hollow: Models) -> None:
     assert many.seconds < 16 * one.seconds
 
 
+def test_a_step_that_waits_for_the_host_is_told_to_be_compiled(hollow: Models) -> None:
+    model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
+    canvas = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
+    eager = planned(model, canvas, named_machine("8xH100-nvlink"), is_guided=False)
+    assert eager.chosen is not None and eager.chosen.num_devices < 8
+    assert eager.hint.startswith("compiled: ulysses=8 then takes 2")
+    assert plan(hollow("flux"), "8xH100-nvlink").hint == ""
+
+
 # ---- the rules, with made-up times
 
 
