@@ -1,5 +1,5 @@
-"""What this machine's ranks measure of it, in seconds: a matrix product, an attention call, a copy, a launch, and what
-they send each other, on one device, two, and so on.
+"""What this machine's ranks measure of it, in seconds: a matrix product, an attention call, what is done number by
+number, a launch, and what they send each other, on one device, two, and so on.
 
 Nothing else should work meanwhile: whoever calls `measure` sees to that.
 """
@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 REPEATS = 5
 SIZES = {"cpu": (64 << 10, 1 << 20, 8 << 20), "cuda": (256 << 10, 4 << 20, 64 << 20)}
 """Bytes that each rank sends."""
-PRODUCTS = {"cpu": 512, "cuda": 4096}
-"""Rows, inner size and columns."""
-ATTENTIONS = {"cpu": (512, 8, 64), "cuda": (4096, 24, 128)}
+PRODUCTS = {"cpu": (512, 192, 768), "cuda": (4096, 4096, 4096)}
+"""Rows, inner size and columns; on a CPU those of the built-in model, the one that is computed there."""
+ATTENTIONS = {"cpu": (512, 8, 24), "cuda": (4096, 24, 128)}
 """S, H, D."""
-COPIES = {"cpu": 8 << 20, "cuda": 256 << 20}
+TOKENS = {"cpu": (512, 768), "cuda": (16384, 4096)}
+"""Rows and columns of what is done number by number."""
+PASSES = 12
+"""Times that it is read or written."""
 NUM_LAUNCHES = 300
 
 
@@ -88,24 +91,32 @@ def _alone(device: Any) -> dict[str, Any]:
     import torch.nn.functional as F
 
     is_gpu = device.type == "cuda"
-    size, (tokens, heads, width) = PRODUCTS[device.type], ATTENTIONS[device.type]
+    (rows, inner, columns), (tokens, heads, width) = PRODUCTS[device.type], ATTENTIONS[device.type]
     dtype = torch.bfloat16 if is_gpu else torch.float32
 
     def product(kind: torch.dtype) -> dict[str, Any]:
-        one, two = (torch.randn(size, size, device=device, dtype=kind) for _ in range(2))
-        seconds = _least(lambda: one @ two, device)
-        return {"rows": size, "inner": size, "columns": size, "seconds": seconds}
+        one, two = (torch.randn(shape, device=device, dtype=kind) for shape in ((rows, inner), (columns, inner)))
+        seconds = _least(lambda: F.linear(one, two), device)
+        return {"rows": rows, "inner": inner, "columns": columns, "seconds": seconds}
 
     q, k, v = (torch.randn(1, heads, tokens, width, device=device, dtype=dtype) for _ in range(3))  # B H S D
-    source = torch.empty(COPIES[device.type] // 4, device=device)
-    target, little = torch.empty_like(source), torch.zeros(64, device=device)
+    x, little = torch.randn(TOKENS[device.type], device=device), torch.zeros(64, device=device)  # S N
+
+    def by_number() -> None:
+        """As the norms, activations and modulations of a block do."""
+        y = F.layer_norm(x, x.shape[1:])  # 2 passes, as the next and the last
+        y = F.gelu(y, approximate="tanh")
+        y = x * y  # 3 passes, as the next
+        y = x + y
+        y.clone()
+
     attention = _least(lambda: F.scaled_dot_product_attention(q, k, v), device)
     return {
         "single": product(torch.float32),
         "half": product(dtype) if is_gpu else None,
         "attention": {"tokens": tokens, "heads": heads, "head_dim": width, "seconds": attention},
-        "copied_bytes": 2 * source.nbytes,
-        "copy_s": _least(lambda: target.copy_(source), device),
+        "passed_bytes": PASSES * x.nbytes,
+        "pass_s": _least(by_number, device),
         "launch_s": _launch(lambda: little.add_(1.0), device),
     }
 
@@ -159,7 +170,7 @@ def _hop(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[[], A
     return block.nbytes, lambda: start_hop(block, size_in=block.numel(), group=group)()
 
 
-def _least(call: Callable[[], Tensor | None], device: Any) -> float:
+def _least(call: Callable[[], Any], device: Any) -> float:
     """Seconds of a call on the device, the first one left out."""
     times = []
     for _ in range(REPEATS + 1):

@@ -66,9 +66,9 @@ class Seen:
     half: Product | None
     attention: Call
     """In bf16 where there is `half`, else in fp32."""
-    copied_bytes: float
-    """Read and written."""
-    copy_s: float
+    passed_bytes: float
+    """Read and written by what is done number by number."""
+    pass_s: float
     launch_s: float
     samples: tuple[Sample, ...] = ()
 
@@ -111,7 +111,7 @@ def _chip(found: Found, seen: Seen) -> Chip:
         name=found.title,
         half_flops=1.0,
         single_flops=1.0,
-        bytes_per_s=seen.copied_bytes / seen.copy_s,
+        bytes_per_s=seen.passed_bytes / seen.pass_s,
         memory_bytes=found.memory_bytes,
         num_units=found.num_units,
     )
@@ -204,12 +204,12 @@ def _seen_from(plain: Mapping[str, Any]) -> Seen:
         single=Product(**plain["single"]),
         half=Product(**plain["half"]) if plain["half"] else None,
         attention=Call(**plain["attention"]),
-        copied_bytes=float(plain["copied_bytes"]),
-        copy_s=float(plain["copy_s"]),
+        passed_bytes=float(plain["passed_bytes"]),
+        pass_s=float(plain["pass_s"]),
         launch_s=float(plain["launch_s"]),
         samples=samples,
     )
-    times = [seen.single.seconds, seen.attention.seconds, seen.copy_s, seen.launch_s, *(s.seconds for s in samples)]
+    times = [seen.single.seconds, seen.attention.seconds, seen.pass_s, seen.launch_s, *(s.seconds for s in samples)]
     if not all(type(each) in (int, float) and 0 < each < 1e6 for each in times):
         raise ValueError("times that are none")
     if any(each.operation not in OPERATIONS for each in samples):

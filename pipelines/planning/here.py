@@ -76,8 +76,8 @@ def slowest(ranks: Sequence[Mapping[str, Any]]) -> Seen:
         single=Product(**longest("single")),
         half=Product(**longest("half")) if first["half"] else None,
         attention=Call(**longest("attention")),
-        copied_bytes=first["copied_bytes"],
-        copy_s=max(rank["copy_s"] for rank in ranks),
+        passed_bytes=first["passed_bytes"],
+        pass_s=max(rank["pass_s"] for rank in ranks),
         launch_s=max(rank["launch_s"] for rank in ranks),
         samples=tuple(
             Sample(**max(alike, key=lambda each: each["seconds"]))

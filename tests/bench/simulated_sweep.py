@@ -186,8 +186,8 @@ def machine_as_measured(cell: Cell) -> Machine:
             single=replace(product, seconds=10 * gemm_s),
             half=product,
             attention=Call(tokens=tokens, heads=heads, head_dim=head_dim, seconds=attention_s),
-            copied_bytes=told.copy[0],
-            copy_s=told.copy[1],
+            passed_bytes=told.copy[0],
+            pass_s=told.copy[1],
             launch_s=told.launch_s,
             samples=tuple(
                 Sample(operation=name, degree=degree, stride=stride, sent_bytes=each.sent_bytes, seconds=each.seconds)

@@ -256,8 +256,8 @@ SEEN = Seen(
     single=Product(rows=512, inner=512, columns=512, seconds=0.01),
     half=None,
     attention=Call(tokens=512, heads=8, head_dim=64, seconds=0.02),
-    copied_bytes=1e7,
-    copy_s=1e-3,
+    passed_bytes=1e7,
+    pass_s=1e-3,
     launch_s=4e-6,
     samples=(Sample(operation="hop", degree=2, stride=1, sent_bytes=1e6, seconds=1e-3),),
 )
