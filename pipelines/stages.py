@@ -140,7 +140,7 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
     request = request.resolved(
         steps=len(sampling.sigmas) or request.steps or card.steps, guidance=request.guidance or card.guidance
     )
-    check_guidance(request, takes_distilled=bool(card.distilled_guidance))
+    check_guidance(request)
     check_denoise(request)
     check_step_cache(request)
     seeds = seeds_of(request.seed, latents.batch)

@@ -212,6 +212,12 @@ def load(picture: Pillow.Image, name: str) -> None:
         raise ValueError(f"{name} is damaged or cut short ({error}); export the picture again") from None
 
 
+def check_picture(path: Path, max_pixels: int, remedy: str) -> None:
+    """Refuse what is no picture, or too large a one, by its header. Raises `ValueError`."""
+    with opened(path, max_pixels=max_pixels, remedy=remedy):
+        pass
+
+
 def check_file_size(path: Path, *, max_pixels: int, remedy: str, name: str = "") -> None:
     """Refuse a file that is longer than any picture of so many pixels, before it is read. Raises `ValueError`."""
     name = name or str(path)

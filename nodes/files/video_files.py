@@ -81,6 +81,13 @@ def check_video_size(path: Path) -> None:
         raise ValueError(f"{path} has {num_bytes:,} bytes, and at most {MAX_BYTES:,} are read; cut it shorter")
 
 
+def check_video(path: Path) -> None:
+    """Refuse what is no video, or too long a file. Raises `ValueError`."""
+    check_video_size(path)
+    with opened_video(path) as container:
+        picture_stream(container, path)
+
+
 def read_video_metadata(path: Path) -> dict[str, str]:
     """The container's tags. Raises `ValueError` for what is no video."""
     with opened_video(path) as container:

@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal
 
 from ...pipelines.values import Lora, Model
 from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
-from ..graph.sketch import Given
+from ..graph.sketch import Given, Refusal
 from ..graph.spec import Socket
 from .arguments import checked
 from .planning import named_plan
+from .refusing import refused_by
 
 
 @checked
@@ -133,6 +134,37 @@ def model_sketch(given: Given) -> Model:
         is_here=False,
     )
     return placed(model, place)
+
+
+def model_refusals(given: Given) -> dict[str, str | Refusal]:
+    """A device that is none, and a model that is not here, may not be read or is damaged."""
+    from ...pipelines.models.describe import describe_model, pick_device
+
+    asked, here = str(given.value("device")), given.accelerators
+    looks_here = given.is_machine_known and not given.workspace.place.devices
+    if looks_here and (why := refused_by("no_device", lambda: pick_device(asked, accelerators=here))):
+        return {"device": why}
+    source, revision = str(given.value("source")), str(given.value("revision"))
+
+    def describe() -> None:
+        with remedies(given.workspace):
+            describe_model(source, revision=revision, device="cpu", roots=given.workspace.roots, is_here=False)
+
+    return {"source": refused_by("no_model", describe)}
+
+
+def lora_refusals(given: Given) -> dict[str, str | Refusal]:
+    """A file that is not there or no LoRA, or one of another model."""
+    from ...pipelines.models.lora_file import check_lora
+    from ...pipelines.models.lora_fit import why_of_another
+    from ...pipelines.models.tensor_file import read_tensor_file
+
+    path, workspace = given.value("path"), given.workspace
+    if why := refused_by("no_lora", lambda: check_lora(read_tensor_file(workspace.input_path(path, socket="path")))):
+        return {"path": why}
+    lora = read_tensor_file(workspace.input_path(path, socket="path"))
+    why = why_of_another(lora, given.value("model"))
+    return {"path": Refusal(code="other_lora", why=why) if why else ""}
 
 
 def lora_sketch(given: Given) -> Model:

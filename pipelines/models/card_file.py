@@ -22,6 +22,7 @@ TEXTS = {"name": 200, "about": 2000, "licence": 200, "negative_prompt": 5000}
 INTEGERS = {
     "width": (8, 16384),
     "height": (8, 16384),
+    "most_side": (0, 16384),
     "frames": (1, 10_000),
     "steps": (1, 1000),
     "text_length": (1, 8192),
