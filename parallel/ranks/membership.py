@@ -20,6 +20,7 @@ from torch.distributed.distributed_c10d import _abort_process_group, _world
 from ..collectives import highest
 from ..errors import PeerLost
 from ..group import Group
+from ..sharding.captured import forget_all
 from . import wires
 from .seat import World
 
@@ -80,6 +81,7 @@ class Membership:
         with self._lock:
             if self._is_joined:
                 self._is_joined, self._votes = False, None
+                forget_all()
                 _abort_process_group()
 
     def abort(self) -> None:
