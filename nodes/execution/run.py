@@ -20,7 +20,7 @@ from ..graph.graph import Graph
 from ..graph.resolve import Overrides
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.spec import NodeSpec, Saved, files_of
-from .cache import Cache
+from .cache import Cache, Share
 from .events import Sink
 from .failure import NodeFailed
 from .peak_memory import PeakMemory
@@ -55,7 +55,8 @@ def run(
     `targets` names outputs or nodes; without it, all declared outputs and all nodes that act are made. A workflow
     that only acts has no outputs; the files are in the records.
     """
-    watch = Watch(sink, cancel or threading.Event(), previews)
+    keeper = memory_cache.owner if isinstance(memory_cache, Share) else ""
+    watch = Watch(sink, cancel or threading.Event(), previews, keeper=keeper)
     try:
         needed = schedule(graph, specs, overrides=overrides or {}, workspace=workspace, targets=targets)
     except NodeFailed as failure:
