@@ -28,6 +28,7 @@ import torch
 import support.checkout
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS
 from latentloom.pipelines import stages
+from latentloom.pipelines.kept import KEPT
 from latentloom.pipelines.values import Image, Place, Video
 
 ROOT = support.checkout.ROOT
@@ -105,7 +106,7 @@ def by_sweep(prompts: list[str], folder: Path, *, num_ranks: int = 0) -> None:
         cache_dir=folder / "cache",
         place=Place(devices=("cpu",) * num_ranks),
     )
-    for report in run_headless(job, Tally(NUM)):
+    for report in run_headless(job, Tally(len(prompts))):
         assert report.state == "ok", report.error
 
 
@@ -139,10 +140,11 @@ WAYS: dict[str, Way] = {"Python": by_python, "ComfyUI": by_comfyui, "sweep": by_
 
 
 def ways(folder: Path) -> None:
-    by_python(["a red star"], _fresh(folder))  # what is loaded once
+    for way in WAYS.values():  # what is loaded once
+        way(["a red star"], _fresh(folder))
     for title, prompts in PROMPTS.items():
         for name, way in WAYS.items():
-            _forget()
+            KEPT.clear()
             spent, start = Spent(), time.perf_counter()
             with spent.watching():
                 way(prompts, _fresh(folder))
@@ -156,7 +158,7 @@ def ways(folder: Path) -> None:
 def on_ranks(folder: Path, num_ranks: int) -> None:
     for title, prompts in PROMPTS.items():
         by_sweep(prompts, _fresh(folder), num_ranks=num_ranks)  # its ranks are warm then
-        _forget()
+        KEPT.clear()
         start = time.perf_counter()
         by_sweep(prompts, _fresh(folder), num_ranks=num_ranks)
         print(
@@ -187,13 +189,6 @@ def files(folder: Path) -> None:
 
 def _fresh(folder: Path) -> Path:
     return Path(tempfile.mkdtemp(dir=folder))
-
-
-def _forget() -> None:
-    with contextlib.suppress(ImportError):
-        from latentloom.pipelines.kept import KEPT
-
-        KEPT.clear()
 
 
 def main() -> None:
