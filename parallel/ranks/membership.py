@@ -96,6 +96,7 @@ class Membership:
         """Not collective: the others may be gone, and whoever is not has stopped, so that nothing of it is in use."""
         with self._lock:
             if self._is_joined:
+                forget_all()
                 self._is_joined = False
                 _abort_process_group()
             free(self._revoked, self._device)
