@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ...parallel.errors import BadInput
 from ...pipelines.values import Latents, Model
 from ..files.workspace import Workspace
 from .problems import Kind
@@ -44,8 +45,10 @@ class Given(Protocol):
         ...
 
 
-class Unknown(ValueError):
+class Unknown(BadInput):
     """Nobody knows before the run, which is no fault of the workflow."""
+
+    code = "not-known"
 
 
 Sketch = Callable[[Given], Any]
@@ -117,8 +120,10 @@ class Refusal:
     """Values that it would take, each a set of them by socket, the nearest first."""
 
 
-class Refused(ValueError):
+class Refused(BadInput):
     """What stands at a socket cannot be, so that nothing more can be told of the node."""
+
+    code = "refused"
 
     def __init__(self, socket: str, refusal: Refusal) -> None:
         super().__init__(refusal.why)

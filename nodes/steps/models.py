@@ -160,8 +160,7 @@ def model_refusals(given: Given) -> dict[str, str | Refusal]:
 
 def lora_refusals(given: Given) -> dict[str, str | Refusal]:
     """A file that is not there or no LoRA, or one of another model."""
-    from ...pipelines.models.lora_file import check_lora
-    from ...pipelines.models.lora_fit import why_of_another
+    from ...pipelines.models.lora_file import check_lora, why_of_another
     from ...pipelines.models.tensor_file import read_tensor_file
 
     path, workspace = given.value("path"), given.workspace

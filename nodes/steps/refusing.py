@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from ..files.looked_at import why_unfit
 from ..files.workspace import numbered
 from ..graph.sketch import Given, Refusal, Unknown
 
@@ -27,7 +28,7 @@ def file_refusals(given: Given, check: Callable[..., None], *more: Any) -> dict[
     path = given.value("path")
 
     def look() -> None:
-        if why := why_unfit(check, given.workspace.input_path(path, socket="path"), *more):
+        if why := _why_unfit(check, given.workspace.input_path(path, socket="path"), *more):
             raise ValueError(why)
 
     return {"path": refused_by("no_file", look)}
@@ -50,3 +51,27 @@ def name_refusals(given: Given, made: str, ending: str) -> dict[str, str | Refus
             workspace.output_path(file, socket="name")
 
     return {"name": refused_by("bad_name", ask)}
+
+
+def _why_unfit(check: Callable[..., None], path: Path, *more: Any) -> str:
+    """The sentence by which `check(path, *more)` refuses a file with `ValueError`, "" where it takes it. It is asked
+    once for a file of this time and size."""
+    try:
+        found = path.stat()
+    except OSError:
+        return _why(check, path, more)
+    return _kept(check, path, (found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev), more)
+
+
+@functools.lru_cache(maxsize=512)
+def _kept(check: Callable[..., None], path: Path, mark: tuple[int, ...], more: tuple[Any, ...]) -> str:
+    del mark  # a part of the key
+    return _why(check, path, more)
+
+
+def _why(check: Callable[..., None], path: Path, more: tuple[Any, ...]) -> str:
+    try:
+        check(path, *more)
+    except ValueError as error:
+        return str(error)
+    return ""
