@@ -19,6 +19,7 @@ from .. import process_groups
 from ..collectives import highest
 from ..errors import PeerLost
 from ..group import Group
+from ..sharding.captured import forget_all
 from . import wires
 from .revoke import free, revoke
 from .seat import World
@@ -77,6 +78,7 @@ class Membership:
         """
         with self._lock:
             if self._is_joined:
+                forget_all()
                 connected = process_groups.connected()
                 if revoke(connected, self._device):
                     self._revoked = connected
@@ -94,6 +96,7 @@ class Membership:
         """Not collective: the others may be gone, and whoever is not has stopped, so that nothing of it is in use."""
         with self._lock:
             if self._is_joined:
+                forget_all()
                 self._is_joined = False
                 _abort_process_group()
             free(self._revoked, self._device)
