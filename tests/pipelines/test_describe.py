@@ -58,6 +58,10 @@ def test_auto_takes_the_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"device": "gpu"}, "choose auto, cpu, cuda"),
         ({"dtype": "fp8"}, "choose one of auto, fp32"),
         ({"quantization": "int2"}, "choose one of none, int8"),
+        (
+            {"device": "cpu", "cuda_graph": True},
+            "cuda_graph needs a GPU of CUDA or ROCm, and the device is cpu; turn cuda_graph off",
+        ),
     ],
 )
 def test_an_unknown_choice_lists_the_choices(choice: dict[str, Any], words: str) -> None:
