@@ -18,7 +18,8 @@ from latentloom.pipelines.values import Latents, Model, from_plain, to_plain
 def timed(
     rank: int, model: Mapping[str, Any], plan: str, times: int, is_profiled: bool
 ) -> tuple[list[float], list[float], str]:
-    """Milliseconds of each, on the clock and of the processor, and a profile of all but the first if asked."""
+    """Milliseconds of each, on the clock and of the processor, and a profile of all but the first if asked, in processor
+    time."""
     text = stages.encode_text({"model": model, "prompt": "a red circle", "text_length": 33})
     request = {
         "model": model,
