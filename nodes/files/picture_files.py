@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, get_args
 
+from ...parallel.machine.container import num_free_cores
 from ...pipelines.values import as_bytes
 from .atomic import replacing
 from .named_file import num_bytes_of, opened_file
@@ -38,7 +39,8 @@ FILE_BYTES_PER_PIXEL = 8
 """What the largest picture takes that is not packed at all: a longer file is not read into the memory."""
 LARGE_PIXELS = 8 << 20
 WRITERS = 4
-"""Pictures written at a time: packing one takes longer than a few steps on a GPU, and lets go of Python's lock."""
+"""Pictures written at a time, where there are so many cores: packing one takes longer than a few steps on a GPU, and
+lets go of Python's lock."""
 STRIP_PIXELS = 1 << 20
 """A large picture is converted strip by strip: as a whole, each step on the way would take its memory once more."""
 PACKING = 4
@@ -153,7 +155,7 @@ def write_pictures(pixels: Tensor, targets: Sequence[Path], metadata: Mapping[st
     """A PNG of each picture B H W 3, as `write_picture` makes them, several at a time; gives each file in their order,
     once it is whole. The first that cannot be written is raised, and no more are begun.
     """
-    with ThreadPoolExecutor(WRITERS, "pictures") as threads:
+    with ThreadPoolExecutor(min(WRITERS, num_free_cores()), "pictures") as threads:
         yield from threads.map(functools.partial(_written, metadata=metadata), pixels, targets)
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_FPS = 1000
-THREADS = 4
-"""Of x264, on any machine: the bytes depend on their number, and not on that of the cores."""
 MAX_BYTES = 16 << 30
 """The longest file that is read."""
 
@@ -63,8 +61,8 @@ def write_video(
         container.metadata.update(metadata)
         stream = container.add_stream("libx264", rate=rate)
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-        stream.options = {"crf": str(quality), "threads": str(THREADS)}
-        stream.codec_context.thread_count = THREADS
+        stream.options = {"crf": str(quality), "threads": "1"}
+        stream.codec_context.thread_count = 1  # the bytes must not depend on the number of cores
         track = Track(container, audio) if audio else None
         for index in range(num_frames):
             frame = as_bytes(pixels[index]).cpu().numpy()

@@ -150,6 +150,8 @@ class ComponentStore:
         """
         mesh = _mesh(model, plan)
         condition = _condition(model, plan, step_cache)
+        from ..denoising.schedulers import fresh
+
         with self._lock:
             self._drop_stale()
             kept = {self._key(model, name.rstrip("?"), mesh) for name in (*names, *keep)}
@@ -170,7 +172,7 @@ class ComponentStore:
                     if entry.prepared is not None and entry.prepared.handle is not None:
                         parts["handle"] = entry.prepared.handle
                     if files.kind == "scheduler":
-                        parts[files.name] = copy.deepcopy(entry.component)  # which nobody has used
+                        parts[files.name] = fresh(entry.component)
                 elif not name.endswith("?"):
                     raise ValueError(
                         f"model {model.source} has no {name}; it cannot do this step, choose another model"
