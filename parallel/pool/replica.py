@@ -13,6 +13,7 @@ from pathlib import Path
 from ..errors import RankFailed
 from ..ranks.messages import Join, Joined, Phase
 from ..ranks.seat import World
+from ..ranks.shortage import advice
 from .attempt import JobRun
 from .job import Job
 from .limits import Limits
@@ -79,8 +80,17 @@ class Replica:
         if not self.is_joined:
             self._join()
         elif self.job is not None:
-            self.run = JobRun(self.job, self.ranks[: self.size], self.limits)
-            self.run.dispatch()
+            self._start(self.job)
+
+    def _start(self, job: Job) -> None:
+        run = JobRun(job, self.ranks[: self.size], self.limits)
+        try:
+            run.dispatch()
+        except OSError as error:
+            self.job = None
+            job.end(RankFailed(f"the ranks cannot begin: {advice(error)}"))
+        else:
+            self.run = run
 
     def _join(self) -> None:
         wanted = self.job.work.world if self.job is not None else None

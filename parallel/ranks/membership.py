@@ -1,8 +1,7 @@
-"""A rank's membership in process groups that come and go: joining one, voting in it, leaving it without the others.
+"""A rank's membership in process groups that come and go: joining one, and leaving it without the others.
 
 A process group lasts until a job ends with its ranks out of step. It is aborted then and never destroyed together,
-which would wait for a rank that is gone; each has a store of its own, so that nothing of the last one is met. Votes go
-over a second group of gloo, on the CPU, which no kernel holds up.
+which would wait for a rank that is gone; each has a store of its own, so that nothing of the last one is met.
 """
 
 from __future__ import annotations
@@ -10,15 +9,12 @@ from __future__ import annotations
 import os
 import threading
 from datetime import timedelta
-from typing import cast
 
 import torch
 import torch.distributed as dist
 from torch.distributed import FileStore, Store, TCPStore  # pyright: ignore[reportPrivateImportUsage]
 from torch.distributed.distributed_c10d import _abort_process_group, _world
 
-from ..collectives import highest
-from ..errors import PeerLost
 from ..group import Group
 from . import wires
 from .seat import World
@@ -34,7 +30,6 @@ class Membership:
 
     def __init__(self, device: str) -> None:
         self._device = torch.device(device)
-        self._votes: dist.ProcessGroup | None = None
         self._is_joined = False
         self._lock = threading.Lock()
         self.was_aborted = False
@@ -60,7 +55,6 @@ class Membership:
                 device_id=self._device if is_cuda else None,
             )
             self._is_joined = True
-            self._votes = cast("dist.ProcessGroup", dist.new_group(backend="gloo", timeout=COLLECTIVE))
             if is_cuda:  # gloo's are sockets, which check what they carry
                 wires.prove(Group(range(world.size), rank, dist.group.WORLD), self._device)
         except BaseException:
@@ -68,18 +62,11 @@ class Membership:
             _world.group_count = 0  # torch names groups by it, and those who were not here have not counted
             raise
 
-    def vote(self, wish: int) -> int:
-        """Collective: the highest wish of all ranks, a small number; on the CPU, whatever the device."""
-        votes = self._votes
-        if votes is None:
-            raise PeerLost("the process group was aborted")
-        return highest(wish, votes)
-
     def leave(self) -> None:
         """Not collective: the others may be gone."""
         with self._lock:
             if self._is_joined:
-                self._is_joined, self._votes = False, None
+                self._is_joined = False
                 _abort_process_group()
 
     def abort(self) -> None:

@@ -56,7 +56,6 @@ def test_a_rank_on_an_accelerator_proves_its_wires_when_it_joins_and_leaves_if_t
         raise BadWires("it hangs")
 
     monkeypatch.setattr(membership.dist, "init_process_group", lambda backend, **_: done.append(backend))
-    monkeypatch.setattr(membership.dist, "new_group", lambda backend, **_: done.append(backend))
     monkeypatch.setattr(membership, "_store", lambda *_: None)
     monkeypatch.setattr(membership, "_abort_process_group", lambda: done.append("left"))
     monkeypatch.setattr(wires, "prove", prove)
@@ -65,7 +64,7 @@ def test_a_rank_on_an_accelerator_proves_its_wires_when_it_joins_and_leaves_if_t
     one.membership = membership.Membership("cuda:1")
     one.channel = SimpleNamespace(send=answers.append)  # type: ignore[assignment]
     one._join(Join(world=World(name="w", store="/w", size=2), rank=1))
-    assert done == ["nccl", "gloo", ((0, 1), 1, "cuda:1"), "left"]
+    assert done == ["nccl", ((0, 1), 1, "cuda:1"), "left"]
     assert answers == [Joined(world="w", problem="it hangs", are_wires_bad=True)]
 
 

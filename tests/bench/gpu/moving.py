@@ -12,6 +12,8 @@ import torch
 import torch.distributed as dist
 
 from bench.gpu.measuring import Bench, head, row, took
+from latentloom.parallel.collectives import highest
+from latentloom.parallel.mesh import ballot
 from latentloom.parallel.ranks.membership import Membership
 from latentloom.parallel.ranks.seat import World
 
@@ -68,6 +70,7 @@ def join(bench: Bench) -> bool:
             free = _free(bench)
             times = [time.perf_counter()]
             member.join(World(name=turn, store=f"{folder}/{turn}", size=1), 0)
+            voters = ballot()
             times.append(time.perf_counter())
             groups = [dist.new_group([0]) for _ in range(6)]
             times.append(time.perf_counter())
@@ -75,7 +78,7 @@ def join(bench: Bench) -> bool:
                 dist.all_reduce(torch.zeros(1, device=bench.device), group=group)
             bench.wait()
             times.append(time.perf_counter())
-            member.vote(0)
+            highest(0, voters)
             times.append(time.perf_counter())
             taken = free - _free(bench)
             times.append(time.perf_counter())
