@@ -53,8 +53,9 @@ class Grants:
 
     def hear_step(self, rank: int) -> None:
         """A rank, by its index in the job, has done one more step."""
-        self._num_done[rank] += 1
-        self._grant()
+        if rank in self._num_done:
+            self._num_done[rank] += 1
+            self._grant()
 
     def hear_end(self, rank: int) -> None:
         """A rank's part of the job is done, so the others do not wait for its steps."""
