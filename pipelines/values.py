@@ -75,6 +75,8 @@ class Model:
     dtype: Dtype = "fp32"
     quantization: Quantization = "none"
     compiled: bool = False
+    cuda_graph: bool = False
+    """Whether each forward of the transformer is replayed as one CUDA graph."""
     place: Place = field(default_factory=Place)
     loras: tuple[Lora, ...] = ()
 

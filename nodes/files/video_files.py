@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_FPS = 1000
+THREADS = 4
+"""Of x264, on any machine: the bytes depend on their number, and not on that of the cores."""
 MAX_BYTES = 16 << 30
 """The longest file that is read."""
 
@@ -54,7 +56,6 @@ def write_video(
     rate = Fraction(fps).limit_denominator(1001)
     if rate <= 0:
         raise ValueError(f"the video would show {fps:g} frames a second; give fps of 0.001 or more")
-    frames = as_bytes(pixels).cpu().numpy()
     options = {"movflags": "use_metadata_tags+faststart"}
     if audio is not None:  # in milliseconds, as without it, the sound would end some samples too early
         options["movie_timescale"] = str(track_rate(audio.rate))
@@ -62,11 +63,12 @@ def write_video(
         container.metadata.update(metadata)
         stream = container.add_stream("libx264", rate=rate)
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-        stream.options = {"crf": str(quality), "threads": "1"}
-        stream.codec_context.thread_count = 1  # the bytes must not depend on the number of cores
+        stream.options = {"crf": str(quality), "threads": str(THREADS)}
+        stream.codec_context.thread_count = THREADS
         track = Track(container, audio) if audio else None
         for index in range(num_frames):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(frames[index], format="rgb24")))
+            frame = as_bytes(pixels[index]).cpu().numpy()
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
             if track:
                 container.mux(track.until((index + 1) / rate))
         container.mux(stream.encode())

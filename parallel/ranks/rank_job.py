@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..collectives import highest
 from ..errors import Cancelled, Closed, LoomError, OutOfMemory, PeerLost, code_of
-from ..mesh import ballot
+from ..process_groups import ballot
 from ..progress import Preview, Progress, RankWork
 from . import messages
 from .channel import Channel, write_body

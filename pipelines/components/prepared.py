@@ -12,6 +12,7 @@ from ..values import Lora, StepCache
 
 if TYPE_CHECKING:
     from ...parallel.mesh import Mesh
+    from ...parallel.sharding.captured import Captured
     from ..spreading.transformer import Handle
 
 
@@ -22,18 +23,20 @@ class Condition:
     loras: tuple[Lora, ...] = ()
     plan: ParallelPlan = field(default_factory=ParallelPlan)
     is_compiled: bool = False
+    is_captured: bool = False
     step_cache: StepCache = "none"
 
     @property
     def is_alone(self) -> bool:
-        """Whether hooks hang on the transformer meanwhile, which know of one use only."""
-        return self.plan.num_ranks > 1 or self.step_cache != "none"
+        """Whether hooks hang on the transformer meanwhile, or buffers stand for its inputs: they know of one use."""
+        return self.plan.num_ranks > 1 or self.step_cache != "none" or self.is_captured
 
 
 class Prepared:
     """A transformer in a condition, until `end`. Not collective, but all ranks of the mesh do it alike.
 
-    With `share`, the handle by which its weights are shared for good, only what is compiled comes and goes. Raises
+    With `share`, the handle by which its weights are shared for good, only what is compiled comes and goes. Its calls
+    are replayed as CUDA graphs where the condition says so; `forget_graphs` may come from another thread. Raises
     ValueError if the plan does not fit; then nothing was changed.
     """
 
@@ -42,6 +45,7 @@ class Prepared:
 
         self.condition, self.mesh = condition, mesh
         self.handle = share
+        self._captured: Captured | None = None
         self._is_new = True
         with contextlib.ExitStack() as stack:
             if mesh is not None and share is None:
@@ -49,6 +53,11 @@ class Prepared:
                 stack.callback(self.handle.remove)
             if condition.is_compiled:
                 stack.callback(_compile(transformer, self.handle))
+            if condition.is_captured:
+                from ...parallel.sharding.captured import Captured
+
+                self._captured = Captured(transformer, mesh=mesh)
+                stack.callback(self._captured.restore)
             self._undo = stack.pop_all()
 
     def fits(self, condition: Condition, mesh: Mesh | None) -> bool:
@@ -67,7 +76,21 @@ class Prepared:
             assert self.mesh.voters is not None, f"the mesh of plan {self.mesh.plan} is of `mesh_for`"
             if highest(int(self._is_new), self.mesh.voters):
                 self.handle.compare_again()
-            self._is_new = False
+                self.forget_graphs()
+        self._is_new = False
+        if self._captured is not None:
+            self._captured.begin()
+
+    @property
+    def num_bytes(self) -> int:
+        """What graphs hold of the device."""
+        return 0 if self._captured is None else self._captured.num_bytes
+
+    def forget_graphs(self) -> None:
+        """They are captured again in the next use, by all ranks."""
+        if self._captured is not None:
+            self._captured.forget()
+            self._is_new = True
 
     def end(self) -> None:
         """The transformer as it was loaded; a second call does nothing."""

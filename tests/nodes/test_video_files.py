@@ -1,6 +1,8 @@
 """Clips as MP4: what goes in comes out, and the workflow with it; and clips of others, cut and bounded."""
 
+import os
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -57,10 +59,21 @@ def test_metadata_comes_back(tmp_path: Path) -> None:
     assert read_video_metadata(tmp_path / "a.mp4")["latentloom"] == text
 
 
-def test_same_frames_are_the_same_bytes(tmp_path: Path) -> None:
-    for name, pixels in (("a.mp4", clip()), ("b.mp4", as_bytes(clip()))):
+def test_same_frames_are_the_same_bytes_on_any_number_of_cores(tmp_path: Path) -> None:
+    pixels = torch.rand(24, 8, 8, 3, generator=torch.Generator().manual_seed(0))
+    pixels = pixels.repeat_interleave(32, 1).repeat_interleave(32, 2)  # tall enough for x264 to work by several threads
+
+    def write(name: str, pixels: torch.Tensor) -> bytes:
         write_video(pixels, tmp_path / name, fps=8, quality=18, metadata={"k": "v"})
-    assert (tmp_path / "a.mp4").read_bytes() == (tmp_path / "b.mp4").read_bytes()
+        return (tmp_path / name).read_bytes()
+
+    def on_one_core() -> bytes:
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])  # of this thread, and of those that it starts
+        return write("c.mp4", pixels)
+
+    with ThreadPoolExecutor(1) as alone:
+        assert write("a.mp4", pixels) == write("b.mp4", as_bytes(pixels)) == alone.submit(on_one_core).result()
 
 
 def test_odd_size_is_refused_by_name(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_a_job_for_which_there_is_no_descriptor_left_is_told_so(
     replica, job = Replica("group0", [*places], folder=tmp_path, limits=Limits()), job_of(2)
     replica.take(job)
     monkeypatch.setattr(os, "memfd_create", full)
-    replica._start(job)
+    replica._start(job, [*places])
     last = job.told.get_nowait()
     assert isinstance(last, Last) and "the ranks cannot begin: Too many open files; close" in str(last.error)
     assert replica.job is None and replica.run is None
