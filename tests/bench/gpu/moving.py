@@ -12,6 +12,8 @@ import torch
 import torch.distributed as dist
 
 from bench.gpu.measuring import Bench, head, row, took
+from latentloom.parallel.collectives import highest
+from latentloom.parallel.process_groups import ballot
 from latentloom.parallel.ranks.membership import Membership
 from latentloom.parallel.ranks.seat import World
 
@@ -70,6 +72,7 @@ def join(bench: Bench) -> bool:
             free = _free(bench)
             times = [time.perf_counter()]
             member.join(World(name=turn, store=f"{folder}/{turn}", size=1), 0)
+            voters = ballot()
             times.append(time.perf_counter())
             device, backend = (bench.device, "nccl") if bench.is_gpu else (None, "gloo")
             groups = [dist.new_group([0], device_id=device, backend=backend) for _ in range(6)]
@@ -78,7 +81,7 @@ def join(bench: Bench) -> bool:
                 dist.all_reduce(torch.zeros(1, device=bench.device), group=group)
             bench.wait()
             times.append(time.perf_counter())
-            member.vote(0)
+            highest(0, voters)
             times.append(time.perf_counter())
             taken = free - _free(bench)
             times.append(time.perf_counter())
