@@ -14,6 +14,7 @@ from pathlib import Path
 from ..errors import RankFailed
 from ..ranks.messages import Join, Joined, Phase
 from ..ranks.seat import World
+from ..ranks.shortage import advice
 from .attempt import JobRun
 from .job import Job
 from .limits import Limits
@@ -82,8 +83,17 @@ class Replica:
         if not self.is_joined:
             self._join(needed)
         elif self.job is not None:
-            self.run = JobRun(self.job, needed, self.limits)
-            self.run.dispatch()
+            self._start(self.job, needed)
+
+    def _start(self, job: Job, ranks: list[RankProcess]) -> None:
+        run = JobRun(job, ranks, self.limits)
+        try:
+            run.dispatch()
+        except OSError as error:
+            self.job = None
+            job.end(RankFailed(f"the ranks cannot begin: {advice(error)}"))
+        else:
+            self.run = run
 
     def _join(self, members: list[RankProcess]) -> None:
         wanted = self._wanted

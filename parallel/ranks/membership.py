@@ -1,4 +1,4 @@
-"""A rank's membership in process groups that come and go: joining one, voting in it, leaving it without the others.
+"""A rank's membership in process groups that come and go: joining one, and leaving it without the others.
 
 A process group lasts until a job ends with its ranks out of step, or a rank is lost. It is never destroyed together,
 which would wait for a rank that is gone; each has a store of its own, so that nothing of the last one is met. What the
@@ -16,8 +16,6 @@ from torch.distributed import FileStore, Store, TCPStore  # pyright: ignore[repo
 from torch.distributed.distributed_c10d import _abort_process_group, _world
 
 from .. import process_groups
-from ..collectives import highest
-from ..errors import PeerLost
 from ..group import Group
 from ..sharding.captured import forget_all
 from . import wires
@@ -65,12 +63,6 @@ class Membership:
             self.leave()
             _world.group_count = 0  # torch names groups by it, and those who were not here have not counted
             raise
-
-    def vote(self, wish: int) -> int:
-        """Collective: the highest wish of all ranks at work, a small number; on the CPU, whatever the device."""
-        if not self._is_joined:
-            raise PeerLost("the process group was aborted")
-        return highest(wish, process_groups.ballot())
 
     def stop(self) -> None:
         """Not collective: collectives under way end with an error here, or where they wait for this rank. Revoked where

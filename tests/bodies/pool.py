@@ -12,8 +12,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.process_groups import at_work
 from latentloom.parallel.ranks import guard
+from latentloom.parallel.ranks.channel import Channel
+from latentloom.parallel.ranks.messages import TO_RANK, Run
+from latentloom.parallel.ranks.rank_job import RankJob
 
 calls = 0
 """Of `remember`, in this process: what a warm rank still knows."""
@@ -115,6 +119,34 @@ def die_once(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, 
             os.kill(os.getppid() if request.get("parent") else os.getpid(), request["signal"])
             time.sleep(60 if request.get("parent") else 0)  # ended by then, as a child
     return {"tensor": value}
+
+
+def uneven(request: Mapping[str, Any], progress: Any, seat: Any) -> str:
+    """Steps that need no other rank; one rank ends as asked when the others wait for the host to grant them more."""
+    flag = Path(request["flag"])
+    for step in range(6):
+        if seat.rank == request["rank"] and not flag.exists():
+            flag.touch()
+            time.sleep(0.2)
+            if request["kind"] == "raises":
+                raise RuntimeError("broken")
+            os.kill(os.getpid(), signal.SIGKILL)
+        progress.step(step + 1, 6)
+    return "done"
+
+
+def voted(rank: int) -> int:
+    """How many steps a rank does whose job's other ranks are on other machines; rank 1 alone hears of a cancel."""
+    order = Run(job=1, function="", lane="main", rank=rank, num_ranks=4, previews=False, answers=False)
+    mine, theirs = Channel.pair(TO_RANK)
+    job, done = RankJob(order, mine), 0
+    with contextlib.suppress(Cancelled):
+        for done in range(1, 9):
+            job.is_cancelled = rank == 1 and done == 4
+            job.step(done, 8)
+    mine.close()
+    theirs.close()
+    return done
 
 
 def let_go(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
