@@ -90,9 +90,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--resume", action="store_true", help="skip runs that are complete already; those that failed come last"
     )
-    run.add_argument(
-        "--force", action="store_true", help="run what seems too large for the memory or the disk, which is an estimate"
-    )
+    run.add_argument("--force", action="store_true", help="run what seems too large, which is an estimate")
     run.add_argument("--stop-on-error", action="store_true", help="end a sweep at the first run that fails")
     run.add_argument("--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from")
     run.add_argument(

@@ -1,4 +1,4 @@
-"""Whether a workflow will run, found before it does: wiring and values, then files, models, plans, memory and disk.
+"""Whether a workflow will run, found before it does: wiring and values, then files, models, plans and memory.
 
 Torch is not imported and nothing is loaded. What headers and numbers can tell is an error, what is reckoned an estimate
 that may be off; what only a run knows is not told of.

@@ -49,7 +49,7 @@ class Headless:
     place: Place = field(default_factory=Place)
     max_pixels: int = MAX_PIXELS
     is_forced: bool = False
-    """Whether what is only reckoned (memory, disk) keeps nothing from running."""
+    """Whether what is only reckoned (memory) keeps nothing from running."""
 
 
 @dataclass(frozen=True, kw_only=True)
