@@ -7,6 +7,7 @@ do not know of the job.
 
 from __future__ import annotations
 
+import inspect
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,6 +45,8 @@ class _Within:
 
     device: torch.device | None = None
     """Of a pool's rank; None under torchrun."""
+    num_at_work: int = 0
+    """How many ranks have the job that this rank works on; 0 for all."""
     made: dict[Key, ProcessGroup] = field(default_factory=dict)
     """Those that this rank knows of; it need not be in them. Never the one within which they are: it would hold itself,
     and peers hear that a group of gloo was aborted when it is let go of."""
@@ -51,8 +54,6 @@ class _Within:
 
 _within: weakref.WeakKeyDictionary[Any, _Within] = weakref.WeakKeyDictionary()
 """By the process group that holds all ranks."""
-_num_at_work = 0
-"""How many ranks have the job that this rank works on; 0 for all."""
 _waiting: set[int] = set()
 """Threads in a rendezvous."""
 
@@ -79,13 +80,13 @@ def begin(device: torch.device) -> None:
 
 
 def work_among(num_ranks: int) -> None:
-    """From now on a job has the first `num_ranks` ranks of the process group; with 0 it has all."""
-    global _num_at_work
-    _num_at_work = num_ranks
+    """From now on a job has the first `num_ranks` ranks of the process group; that of one rank needs none."""
+    if dist.is_initialized():
+        _here().num_at_work = num_ranks
 
 
 def num_at_work() -> int:
-    return _num_at_work or dist.get_world_size()
+    return _here().num_at_work or dist.get_world_size()
 
 
 def at_work() -> ProcessGroup:
@@ -142,7 +143,9 @@ def _made(key: Key, device: torch.device | None) -> ProcessGroup:
     made: Any
     use, ranks = key
     if device is None:
-        return cast("ProcessGroup", dist.new_group(list(ranks), backend="gloo" if use is Use.VOTES else None))
+        is_sortable = "sort_ranks" in inspect.signature(dist.new_group).parameters  # from torch 2.13 on
+        order: dict[str, Any] = {"sort_ranks": False} if is_sortable and list(ranks) != sorted(ranks) else {}
+        return cast("ProcessGroup", dist.new_group(list(ranks), backend="gloo" if use is Use.VOTES else None, **order))
     own = dist.get_rank()
     if own not in ranks:
         return cast("ProcessGroup", dist.GroupMember.NON_GROUP_MEMBER)

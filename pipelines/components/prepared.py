@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -66,16 +67,20 @@ class Prepared:
 
     def begin(self) -> None:
         """Collective under a plan of several ranks, before each use: if it is a new one on any rank, all compare what
-        they are given.
+        they are given. Returns at once; the first forward waits for the answer.
 
         Each rank drops components by its own memory, and one that compared alone would wait for the others.
         """
         if self.mesh is not None and self.handle is not None:
-            from ...parallel.collectives import highest
+            import torch
+
+            from ...parallel.collectives import start_highest
 
             assert self.mesh.voters is not None, f"the mesh of plan {self.mesh.plan} is of `mesh_for`"
-            if highest(int(self._is_new), self.mesh.voters):
-                self.handle.compare_again()
+            wait = start_highest(torch.tensor([int(self._is_new)]), self.mesh.voters)
+            is_new = functools.cache(lambda: bool(wait()))
+            self.handle.compare_if(is_new)
+            if self._captured is not None and is_new():
                 self.forget_graphs()
         self._is_new = False
         if self._captured is not None:

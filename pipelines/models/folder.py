@@ -21,6 +21,7 @@ from .config import Limits, check_config, foreign_entry
 from .json_file import parse_object, read_bytes, read_object
 from .packed.packing import check_unpacked
 from .packed.torchao_files import PACKED, is_torchao, put_together
+from .regular_file import FromFile
 from .source import PICKLES, is_allowed
 from .tensor_file import (
     MAX_HEADER_BYTES,
@@ -183,18 +184,38 @@ def read_index(folder: Path, *, home: str = "") -> dict[str, Any]:
     path = index_path(folder)
     if path is None:
         raise ValueError(f"{folder} is no model: it has no {INDEX}; give a folder in diffusers format")
+    if path.name == INDEX:
+        return dict(_CLASSIC(path))
+    index = _of_modular(path, _MODULAR(path), home)
+    _check_entries(path, index)
+    return index
+
+
+def _read_named(path: Path) -> dict[str, Any]:
+    """An index that names its pipeline."""
     index = read_object(path, what="model index")
     pipeline = index.get("_class_name")
     if isinstance(pipeline, list):
         raise ValueError(f"{path}: pipeline {str(pipeline)[:100]} is code of the model's own, which is refused")
     if not isinstance(pipeline, str):
         raise ValueError(f"{path} does not name its pipeline (_class_name); copy the model again")
-    if path.name == MODULAR_INDEX:
-        index = _of_modular(path, index, home)
+    return index
+
+
+def _read_classic(path: Path) -> dict[str, Any]:
+    index = _read_named(path)
+    _check_entries(path, index)
+    return index
+
+
+_CLASSIC, _MODULAR = FromFile(_read_classic), FromFile(_read_named)
+"""Whether a modular index is right depends on the folder as well."""
+
+
+def _check_entries(path: Path, index: Mapping[str, Any]) -> None:
     for name, entry in index.items():
         if _is_component(entry):
             _check_entry(path, name, entry)
-    return index
 
 
 def index_path(folder: Path) -> Path | None:
@@ -299,7 +320,10 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     found = components_of(read_index(folder)).get(name)
     if found is None:
         return {}
-    return read_object(_config_path(folder / name, kind_of(found[1]), name), what=f"config of {name}")
+    return dict(_CONFIG(_config_path(folder / name, kind_of(found[1]), name)))
+
+
+_CONFIG = FromFile(lambda path: read_object(path, what=f"config of {path.parent.name}"))
 
 
 def kind_of(class_name: str) -> Kind:
