@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from latentloom import nodes
+from latentloom.nodes.execution.cache import MemoryCache, Share
 from latentloom.nodes.execution.run import run
 from latentloom.nodes.files import picture_files
 from latentloom.nodes.files.workspace import Workspace
@@ -152,6 +153,13 @@ def test_three_pictures_of_one_prompt_encode_it_once(way: Any, place: Place, fol
     assert toys.asked == {"encode_text": 1, "encode_image": 1, "denoise": 3, "decode": 3}
 
 
+def test_nobody_finds_what_others_have_encoded(folder: Path, toys: Toys) -> None:
+    for owner in ("ada", "bob", "ada"):
+        cache = Share(MemoryCache(1 << 20), owner)  # a new one, which has nothing yet
+        assert run(graph(TWO), SPECS, workspace=Workspace(output_dir=folder), memory_cache=cache).state == "ok"
+    assert toys.asked["encode_text"] == 2
+
+
 def seen_in_time(event: threading.Event) -> None:
     assert event.wait(DEADLINE_S / 4), "it waited for what need not be waited for"
 
@@ -194,10 +202,15 @@ def test_the_steps_of_the_next_run_begin_while_the_last_one_writes_its_picture(
 
 
 def test_one_workflow_decodes_on_ranks_beside_the_steps_of_its_next_picture(folder: Path, toys: Toys) -> None:
-    begun = threading.Event()
-    toys.before = lambda stage, number: (
-        begun.set() if (stage, number) == ("denoise", 2) else seen_in_time(begun) if stage == "decode" else None
-    )
+    decoding = threading.Event()
+
+    def before(stage: str, number: int) -> None:
+        if (stage, number) == ("denoise", 2):
+            seen_in_time(decoding)
+        elif stage == "decode":
+            decoding.set()
+
+    toys.before = before
     workspace = Workspace(output_dir=folder, place=Place(devices=("cpu",)))
     assert run(graph(TWO), SPECS, workspace=workspace).state == "ok"
     assert toys.asked == {"encode_text": 1, "denoise": 2, "decode": 2}

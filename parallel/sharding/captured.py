@@ -39,6 +39,8 @@ CHANGING = ("forward", "processor", "_diffusers_hook")
 """What a guider or a cache may put on a module between two calls of one kind."""
 
 _living: weakref.WeakSet[Captured] = weakref.WeakSet()
+_capturing = threading.Lock()
+"""Torch captures one graph of a process at a time."""
 
 
 def forget_all() -> None:
@@ -116,6 +118,7 @@ class _Kind:
     buffers: list[Tensor] = field(default_factory=list)
     graph: Graph | None = None
     answer: Any = None
+    num_bytes: int = 0
     sent: Sequence[Count] = ()
     kept: object = None
 
@@ -138,8 +141,6 @@ class Captured:
 
     def __init__(self, module: nn.Module, *, mesh: Mesh | None = None, recorder: Recorder | None = None) -> None:
         self.title = type(module).__name__
-        self.num_bytes = 0
-        """What graphs hold of the device beside the weights."""
         self._module = module
         self._modules = tuple(module.modules())
         self._recorder = recorder or Cuda(next(module.parameters()).device)
@@ -153,6 +154,11 @@ class Captured:
         self._is_off = False
         vars(module)["_compiled_call_impl"] = self  # as torch's own `Module.compile` has itself called
         _living.add(self)
+
+    @property
+    def num_bytes(self) -> int:
+        """What graphs hold of the device beside the weights."""
+        return sum(kind.num_bytes for kind in list(self._kinds.values()))
 
     def restore(self) -> None:
         """Calls run as before; a second time does nothing."""
@@ -173,7 +179,7 @@ class Captured:
         with self._lock:
             while self._kinds:
                 _drop(self._kinds.popitem()[1])
-            self.num_bytes, self._is_off = 0, False
+            self._is_off = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the module gives, in tensors that are the caller's."""
@@ -239,13 +245,14 @@ class Captured:
         """Collective among ranks that share tokens: whether all of them could."""
         reason, watch = "", _Watch(self._recorder.device)
         try:
-            with self._lock, self._counted(kind):
+            with _capturing, self._lock, self._counted(kind):
+                if kind not in self._kinds.values():
+                    raise RuntimeError("its graphs were dropped meanwhile")
                 beside = next((each.graph for each in self._kinds.values() if each.graph is not None), None)
                 with watch:
                     found = self._recorder.record(lambda: self._run(leaves, spec), beside=beside)
-                kind.graph, kind.answer, num_bytes = found
+                kind.graph, kind.answer, kind.num_bytes = found
                 kind.kept = watch.kept()
-                self.num_bytes += num_bytes
         except (RuntimeError, ValueError) as error:  # how torch, and the watch, say that it cannot be
             reason = str(error).strip().partition("\n")[0]
         if self._peers is not None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.mesh import Mesh, everyone, is_current, mesh_for
+from ...parallel.mesh import Mesh, is_current, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
 from ...parallel.together import Readers, who_reads
@@ -453,7 +453,8 @@ def _mesh(model: Model, plan: ParallelPlan) -> Mesh | None:
 def _reads_together(model: Model, mesh: Mesh) -> bool:
     """Whether ranks that lack the same weights gather them from each other: those of GPUs, between which bytes are
     quicker than from the host. Weights that are shared are read in shares anyway."""
-    return mesh.plan.weights == 1 and model.device.startswith("cuda") and everyone(mesh).packs
+    between = [group for group in mesh.groups.values() if group.size > 1]
+    return mesh.plan.weights == 1 and model.device.startswith("cuda") and all(group.packs for group in between)
 
 
 def _shares(mesh: Mesh | None) -> ParallelPlan | None:
