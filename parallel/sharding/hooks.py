@@ -18,6 +18,7 @@ from ..group import Axis
 from .cutting import meet, part_of, whole_of
 from .fingerprint import check_same
 from .halo import extended, trimmed
+from .padding import kept_in
 from .session import Session
 from .split_plan import Halo, Leading, Made, Spec
 
@@ -166,10 +167,11 @@ def _at_root(module: nn.Module, session: Session, follow: Callable[[], None]) ->
             raise ValueError(
                 f"{session.title}: it is sharded for inference, but gradients are on; call it under torch.no_grad()"
             )
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
         if not session.is_compared:
-            given = {**dict(zip(names, args, strict=False)), **kwargs}
             check_same(given, session.mesh[Axis.SEQUENCE], title=session.title, around=session.mesh[Axis.WEIGHTS])
             session.is_compared = True
+        session.kept = kept_in(given, session.split.paddings)
         follow()
         session.enter()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.agreement import ALONE
@@ -18,8 +19,10 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.sharding.shard import Handle as ShardedModule
 from ...parallel.sharding.shard import shard as shard_module
 from ...parallel.sharding.split_plan import SplitPlan
+from ...parallel.sharding.unsharded import leave_out
 from ..denoising.cache_decisions import forget_steps, share_decisions
 from ..split_plans import plan_named
+from ..split_plans.paddings import PADDINGS
 from .guidance import FirstCall, beside, lift_refusal, require_guider, split_guider
 
 if TYPE_CHECKING:
@@ -79,7 +82,14 @@ def shard(
     _check_caches(transformer, plan)
     handle = shard_module(transformer, split, mesh_over(plan, mesh), kernel=kernel, handle=Handle)
     attend_to(transformer, handle)
+    if handle.session is None:
+        handle.on_remove(leave_padding_out(transformer))
     return handle
+
+
+def leave_padding_out(transformer: nn.Module) -> Callable[[], None]:
+    """On one device, until what this gives is called, leave out the padding that its class is known to hide."""
+    return leave_out(transformer, PADDINGS.get(type(transformer).__name__.removeprefix("FSDP"), ()))
 
 
 def mesh_over(plan: ParallelPlan, given: DeviceMesh | Mesh | None) -> Mesh:
