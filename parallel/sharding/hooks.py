@@ -18,7 +18,6 @@ from ..group import Axis
 from .cutting import meet, part_of, whole_of
 from .fingerprint import check_same
 from .halo import extended, trimmed
-from .padding import kept_in
 from .session import Session
 from .split_plan import Halo, Leading, Made, Spec
 
@@ -171,7 +170,7 @@ def _at_root(module: nn.Module, session: Session, follow: Callable[[], None]) ->
         if not session.is_compared:
             check_same(given, session.mesh[Axis.SEQUENCE], title=session.title, around=session.mesh[Axis.WEIGHTS])
             session.is_compared = True
-        session.kept = kept_in(given, session.split.paddings)
+        session.kept = session.texts.kept_in(given)
         follow()
         session.enter()
 

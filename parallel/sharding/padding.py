@@ -28,10 +28,11 @@ from .split_plan import Padding, Place
 BUCKET = 16
 """Where rows hide different numbers of keys, and a mask stays, as many are kept as is a multiple of this: few prompts
 then have a layout, and index tensors, of their own."""
+MOST_READ = 8
+"""Forwards in a row whose masks are new. Whoever makes masks anew for each step would wait for the device each time:
+from then on only those are known that were read before."""
 
 _wanted: contextvars.ContextVar[bool | None] = contextvars.ContextVar("latentloom_padding", default=None)
-_read: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
-"""What was read of each mask, by the number of times that it had been written to."""
 
 
 @contextlib.contextmanager
@@ -68,28 +69,53 @@ class _Seen:
     ends: tuple[int, ...]
 
 
-def is_given(given: Mapping[str, Any], paddings: Sequence[Padding]) -> bool:
-    """Whether a transformer's arguments have a mask of which padding is left out, if there is any."""
-    masks = (given.get(name) for padding in paddings for name in padding.masks)
-    return any(isinstance(mask, Tensor) and _is_wanted(mask.device) for mask in masks)
+class Texts:
+    """What a transformer's masks say of its texts, each read once."""
 
+    def __init__(self, paddings: Sequence[Padding]) -> None:
+        self.paddings = tuple(paddings)
+        self._names = {name for padding in paddings for name in padding.masks}
+        self._read = WeakTensorKeyDictionary()
+        self._num_new = 0  # forwards in a row
 
-def kept_in(given: Mapping[str, Any], paddings: Sequence[Padding]) -> tuple[Kept, ...]:
-    """What is kept of the texts whose masks are among a transformer's arguments; nothing said of a text is: all.
+    def are_given(self, given: Mapping[str, Any]) -> bool:
+        """Whether the transformer's arguments have a mask whose padding is left out, if there is any."""
+        masks = (given.get(name) for name in self._names)
+        return any(isinstance(mask, Tensor) and _is_wanted(mask.device) for mask in masks)
 
-    Waits for the device that a mask is on, when it is met for the first time.
-    """
-    known = {name for padding in paddings for name in padding.masks}
-    if any(name.endswith("attention_mask") and x is not None and name not in known for name, x in given.items()):
-        return ()  # of other tokens, and as it may happen of as many
-    found: list[Kept] = []
-    for padding in paddings:
-        if masks := [given[name] for name in padding.masks if given.get(name) is not None]:
-            kept = _kept(padding, masks)
-            if kept is None:
-                return ()
-            found.append(kept)
-    return () if len({each.length for each in found}) < len(set(found)) else tuple(found)
+    def kept_in(self, given: Mapping[str, Any]) -> tuple[Kept, ...]:
+        """What is kept of the texts; nothing said of a text is: all, with the mask.
+
+        Waits for the device that a mask is on, when it is met for the first time.
+        """
+        masks = {name: given[name] for name in self._names if given.get(name) is not None}
+        if not masks or not all(map(_is_readable, masks.values())):
+            return ()
+        if any(name.endswith("attention_mask") and x is not None and name not in masks for name, x in given.items()):
+            return ()  # of other tokens, and as it may happen of as many
+        seen = {name: self._known(mask) for name, mask in masks.items()}
+        is_new = None in seen.values()
+        self._num_new = self._num_new + 1 if is_new else 0
+        if is_new and self._num_new > MOST_READ:
+            return ()
+        read = {name: self._look_at(masks[name]) if one is None else one for name, one in seen.items()}
+        asked = [(each, [read[name] for name in each.masks if name in read]) for each in self.paddings]
+        found = [_kept(padding, texts) for padding, texts in asked if texts]
+        kept = [each for each in found if each is not None]
+        is_plain = len(kept) == len(found) and len({each.length for each in kept}) == len(set(kept))
+        return tuple(kept) if is_plain else ()
+
+    def _known(self, mask: Tensor) -> _Seen | None:
+        """None if it was never read, or was written to since."""
+        version, seen = self._read.get(mask, (None, None))
+        return seen if version is not None and version == mask._version else None
+
+    def _look_at(self, mask: Tensor) -> _Seen:
+        shown = mask.detach().to("cpu").bool()
+        ends = (shown * torch.arange(1, mask.shape[1] + 1)).amax(1)
+        seen = _Seen(mask.shape[1], tuple(shown.sum(1).tolist()), tuple(ends.tolist()))
+        self._read[mask] = mask._version, seen
+        return seen
 
 
 def kept_among(kept: Sequence[Kept], num_keys: int, *, is_joint: bool) -> Kept | None:
@@ -107,39 +133,27 @@ def without(x: Tensor, ranges: Sequence[Range]) -> Tensor:
     return take(x.transpose(1, 2), 1, ranges).transpose(1, 2)
 
 
-def _kept(padding: Padding, masks: Sequence[Any]) -> Kept | None:
-    seen = [_looked_at(mask) for mask in masks]
-    if not seen or None in seen:
+def _kept(padding: Padding, texts: Sequence[_Seen]) -> Kept | None:
+    if len({len(text.counts) for text in texts}) > 1:
         return None
-    each = [one for one in seen if one is not None]
-    if len({len(one.counts) for one in each}) > 1:
-        return None
-    length = sum(one.length for one in each)
-    counts = [sum(row) for row in zip(*(one.counts for one in each), strict=True)]
-    # The model puts the valid tokens of several texts before the rest of them; those of one stay where they are.
-    ends = counts if len(each) > 1 else each[0].ends
+    length = sum(text.length for text in texts)
+    counts = tuple(map(sum, zip(*(text.counts for text in texts), strict=True)))
+    # The model puts what several texts show before the rest of them; the tokens of one stay where they are.
+    ends = counts if len(texts) > 1 else texts[0].ends
     if not min(counts):
         return None
-    hides = len(set(ends)) > 1 or counts != list(ends)
+    hides = len(set(ends)) > 1 or counts != ends
     count = min(length, -(-max(ends) // BUCKET) * BUCKET) if hides else max(ends)
     return None if hides and count == length else Kept(padding.place, length, count, hides)
 
 
-def _looked_at(mask: Any) -> _Seen | None:
-    """None of what is no mask of B texts whose numbers could be read here."""
-    if type(mask) is not Tensor or mask.ndim != 2 or not mask.numel() or mask.is_meta or not _is_wanted(mask.device):
-        return None
+def _is_readable(mask: Any) -> bool:
+    """Whether it is a mask of B texts whose numbers can be had here and now."""
+    if type(mask) is not Tensor or mask.ndim != 2 or not mask.numel() or mask.is_meta or mask.is_inference():
+        return False
     if mask.is_cuda and torch.cuda.is_current_stream_capturing():
-        return None  # what is replayed may be given another text
-    version = None if mask.is_inference() else mask._version
-    known = _read.get(mask)
-    if known is None or version is None or known[0] != version:
-        shown = mask.detach().to("cpu").bool()
-        places = torch.arange(1, mask.shape[1] + 1)
-        ends = (shown * places).amax(1)
-        known = version, _Seen(mask.shape[1], tuple(shown.sum(1).tolist()), tuple(ends.tolist()))
-        _read[mask] = known
-    return known[1]
+        return False  # what is replayed may be given another text
+    return _is_wanted(mask.device)
 
 
 def _is_wanted(device: torch.device) -> bool:

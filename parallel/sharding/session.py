@@ -38,7 +38,7 @@ from ..group import Axis
 from ..layout import Layout, Stream, shares_of
 from ..mesh import Mesh
 from . import operator
-from .padding import Kept, kept_among, without
+from .padding import Kept, Texts, kept_among, without
 from .split_plan import LOCAL, Along, Attend, SplitPlan
 
 
@@ -51,6 +51,7 @@ class Session(TorchFunctionMode):
         self.replicated = frozenset(split.whole if shards_text else (*split.whole, *split.either))
         self.unshown = split.unshown()
         self.kernel = kernel
+        self.texts = Texts(split.paddings)
         self.kinds = self._kinds()
         self._attend = compose(mesh.plan)
         self.compare_again()

@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from ..attention.rows import take
 from ..layout import Layout, Stream
 from . import operator
-from .padding import Kept, is_given, kept_among, kept_in, without
+from .padding import Kept, Texts, kept_among, without
 from .session import take_off
 from .split_plan import Padding
 
@@ -86,13 +86,13 @@ def leave_out(module: nn.Module, paddings: Sequence[Padding]) -> Remove:
     Several threads may use it meanwhile, each with texts of its own. Nothing is done where it is sharded too.
     """
     names = list(inspect.signature(type(module).forward).parameters)[1:]
-    at_work = _AtWork()
+    texts, at_work = Texts(paddings), _AtWork()
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         at_work.leave()  # Ctrl-C ends a forward without its always-called hooks
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        if is_given(given, paddings) and not operator.is_at_work():
-            at_work.enter(Unsharded(kept_in(given, paddings)))
+        if texts.are_given(given) and not operator.is_at_work():
+            at_work.enter(Unsharded(texts.kept_in(given)))
 
     def after(_: nn.Module, args: Any, output: Any) -> None:
         at_work.leave()

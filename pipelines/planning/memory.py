@@ -129,7 +129,8 @@ class Work:
             return INDEX_BYTES * tokens
         unit = self.heads // plan.ulysses if self.heads % plan.ulysses == 0 else 1  # heads to a row
         rows = 4 * (tokens // plan.sequence) * self.heads // max(1, unit)  # of q, k, v, and of the output
-        return INDEX_BYTES * (rows + 2 * tokens)
+        ordered = 4 if self.joint_text else 2  # where padding is left out, queries are ordered apart from keys
+        return INDEX_BYTES * (rows + ordered * tokens)
 
     def _decode(self, plan: ParallelPlan) -> tuple[Need, bool]:
         """And whether all ranks share it."""

@@ -16,7 +16,7 @@ from latentloom.parallel.attention import compose_traffic
 from latentloom.parallel.attention.rows import cut_along
 from latentloom.parallel.attention.strategy import Shape
 from latentloom.parallel.layout import Layout
-from latentloom.parallel.sharding.padding import kept_in, leaving_out
+from latentloom.parallel.sharding.padding import Texts, leaving_out
 from latentloom.parallel.sharding.split_plan import Padding, Place
 
 
@@ -51,7 +51,7 @@ def _answer(call: Call, packs: bool) -> dict[str, Any] | None:
     session.is_agreed = True
     layout = session.layout(session.split.order)
     shown = torch.arange(call.text) < torch.tensor(call.shown)[:, None]
-    session.kept = kept_in({"mask": shown}, (Padding(("mask",), call.place),))
+    session.kept = Texts((Padding(("mask",), call.place),)).kept_in({"mask": shown})
     all_shown = torch.ones(len(call.shown), call.image, dtype=torch.bool)
     joint = torch.cat([all_shown, shown] if call.place == "last" else [shown, all_shown], 1)
     mask = joint[:, None, None]

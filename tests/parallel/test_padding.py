@@ -18,7 +18,7 @@ from latentloom.parallel.attention.strategy import Kernel
 from latentloom.parallel.layout import Layout, Stream
 from latentloom.parallel.sharding import session as sessions
 from latentloom.parallel.sharding import unsharded
-from latentloom.parallel.sharding.padding import BUCKET, Kept, kept_in, leaving_out
+from latentloom.parallel.sharding.padding import BUCKET, MOST_READ, Kept, Texts, leaving_out
 from latentloom.parallel.sharding.shard import shard
 from latentloom.parallel.sharding.split_plan import Padding
 from latentloom.parallel.sharding.unsharded import Unsharded
@@ -61,37 +61,45 @@ def shows(*counts: int, of: int = 40) -> Tensor:
     ],
 )
 def test_what_all_rows_hide_is_left_out(wanted: None, mask: Tensor, kept: Kept | None) -> None:
-    assert kept_in({"mask": mask}, TEXT) == ((kept,) if kept else ())
+    assert Texts(TEXT).kept_in({"mask": mask}) == ((kept,) if kept else ())
 
 
 def test_texts_of_several_masks_have_what_is_shown_before_the_rest(wanted: None) -> None:
     both = (Padding(("second", "first"), "last"),)
     given = {"first": shows(6, 2, of=7), "second": shows(2, 3, of=18)}
-    assert kept_in(given, both) == (Kept("last", 25, BUCKET, hides=True),)
-    assert kept_in({**given, "second": None}, both) == ()
+    assert Texts(both).kept_in(given) == (Kept("last", 25, BUCKET, hides=True),)
+    assert Texts(both).kept_in({**given, "second": None}) == ()
     same = {"first": shows(6, 2, of=7), "second": shows(1, 5, of=18)}
-    assert kept_in(same, both) == (Kept("last", 25, 7, hides=False),)
+    assert Texts(both).kept_in(same) == (Kept("last", 25, 7, hides=False),)
 
 
 def test_nothing_is_left_out_on_a_cpu_unless_wanted_or_where_another_mask_is_given() -> None:
-    assert kept_in({"mask": shows(7)}, TEXT) == ()
+    assert Texts(TEXT).kept_in({"mask": shows(7)}) == ()
     with leaving_out(True):
-        assert kept_in({"mask": shows(7), "attention_mask": shows(7)}, TEXT) == ()
+        assert Texts(TEXT).kept_in({"mask": shows(7), "attention_mask": shows(7)}) == ()
         two = (*TEXT, Padding(("other",), "last"))
-        assert kept_in({"mask": shows(7), "other": shows(9)}, two) == ()
+        assert Texts(two).kept_in({"mask": shows(7), "other": shows(9)}) == ()
     with FakeTensorMode(), leaving_out(True):
-        assert kept_in({"mask": torch.ones(1, 9, device="cuda")}, TEXT) == ()
+        assert Texts(TEXT).kept_in({"mask": torch.ones(1, 9, device="cuda")}) == ()
 
 
 def test_a_mask_is_read_once_and_again_when_it_was_written_to(wanted: None) -> None:
-    mask = shows(7)
+    mask, texts = shows(7), Texts(TEXT)
     with Launches() as first:
-        kept_in({"mask": mask}, TEXT)
+        texts.kept_in({"mask": mask})
     with Launches() as later:
-        kept_in({"mask": mask}, TEXT)
+        texts.kept_in({"mask": mask})
     assert first.count and not later.count
     mask[:, 7] = True
-    assert kept_in({"mask": mask}, TEXT)[0].count == 8
+    assert texts.kept_in({"mask": mask})[0].count == 8
+
+
+def test_masks_that_are_made_for_each_step_are_not_read_for_ever(wanted: None) -> None:
+    texts, mask = Texts(TEXT), shows(5)
+    texts.kept_in({"mask": mask})
+    found = [texts.kept_in({"mask": shows(7)}) for _ in range(MOST_READ + 2)]
+    assert all(found[: MOST_READ - 1]) and not any(found[MOST_READ:])
+    assert texts.kept_in({"mask": mask}) and texts.kept_in({"mask": shows(9)})
 
 
 def test_ranks_hold_the_keys_that_are_left_of_their_tokens() -> None:
@@ -224,11 +232,11 @@ def test_on_one_gpu_too_and_other_masks_are_left_alone(monkeypatch: pytest.Monke
     with FakeTensorMode():
         q = torch.empty(2, 4, 21, 64, device="cuda")
         padding, each = (torch.empty(2, 1, rows, 21, device="cuda", dtype=torch.bool) for rows in (1, 21))
-        for mask in (padding, padding.expand(2, 1, 21, 21), each, padding[:, 0, 0], None):
+        for mask in (padding, padding.expand(2, 1, 21, 21), each, None):
             mode.attend(q, q, q, mask=mask, scale=None, causal=False, kind=0)
-        text = q[:, :, :9]
-        mode.attend(q, text, text, mask=padding[..., :9], scale=None, causal=False, kind=0)
-    assert given == [(14, False), (14, False), (21, True), (21, True), (21, False), (2, False)]
+        text = q.narrow(2, 0, 9)
+        mode.attend(q, text, text, mask=padding.narrow(3, 0, 9), scale=None, causal=False, kind=0)
+    assert given == [(14, False), (14, False), (21, True), (21, False), (2, False)]
 
 
 @pytest.mark.parametrize("plan", ["one", "ulysses=2"])
