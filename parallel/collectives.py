@@ -82,31 +82,18 @@ def start_hop(send: Tensor, *, size_in: int, group: Group) -> Callable[[], Tenso
     return wait
 
 
-def start_gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Callable[[], Tensor]:
-    """Collective: gather flat blocks of `sizes` elements, in the members' order, into one flat tensor.
-
-    Returns at once; the function it gives back waits.
-    """
+def gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Tensor:
+    """Collective: gather flat blocks of `sizes` elements, in the members' order, into one flat tensor."""
     if group.packs and group.size * max(sizes) <= 2 * sum(sizes):
-        return _start_padded_gather(block, sizes=sizes, group=group)
+        return _padded_gather(block, sizes=sizes, group=group)
     _count(group, block.numel() * block.element_size() * (group.size - 1))
     staged = _staged(block, group)
     gathered = staged.new_empty(sum(sizes))
     parts = gathered.split(list(sizes))
     parts[group.index].copy_(staged)
-    requests = _trade(staged, parts, group)
-
-    def wait() -> Tensor:
-        for request in requests:
-            request.wait()
-        return gathered.to(block.device)
-
-    return wait
-
-
-def gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Tensor:
-    """Collective: `start_gather`, waited for."""
-    return start_gather(block, sizes=sizes, group=group)()
+    for request in _trade(staged, parts, group):
+        request.wait()
+    return gathered.to(block.device)
 
 
 def gather_into(out: Tensor, block: Tensor, *, group: Group, is_async: bool) -> dist.Work | None:
@@ -196,22 +183,16 @@ def _trade(block: Tensor, parts: Sequence[Tensor], group: Group) -> list[dist.Wo
     )
 
 
-def _start_padded_gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Callable[[], Tensor]:
-    """Collective: `start_gather` in one buffer, with as much room for each as one needs."""
+def _padded_gather(block: Tensor, *, sizes: Sequence[int], group: Group) -> Tensor:
+    """Collective: `gather` in one buffer, with as much room for each as one needs."""
     most = max(sizes)
     buffer = block.new_empty(group.size * most)
     slot = buffer[group.index * most :][:most]
     slot[: block.numel()].copy_(block)
-    work = gather_into(buffer, slot, group=group, is_async=True)
-
-    def wait() -> Tensor:
-        if work is not None:
-            work.wait()
-        if min(sizes) == most:
-            return buffer
-        return torch.cat([part[:size] for part, size in zip(buffer.split(most), sizes, strict=True)])
-
-    return wait
+    gather_into(buffer, slot, group=group, is_async=False)
+    if min(sizes) == most:
+        return buffer
+    return torch.cat([part[:size] for part, size in zip(buffer.split(most), sizes, strict=True)])
 
 
 def _landing(tensor: Tensor, group: Group) -> Tensor:

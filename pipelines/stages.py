@@ -67,7 +67,7 @@ def encode_text(
     )
     check_text(model, request.prompt, request.text_length, saw_frame=saw_frame)
     with _stage(model, f"encoding the text of {len(request.prompt)} characters"):
-        references = _encoded(request.references, model, progress)
+        references = request.before.references if request.before else _encoded(request.references, model, progress)
         with _loaded(model, "encode_text", progress) as parts, measured(ONE_RANK, progress, device=model.device):
             progress.phase("encoding text")
             positive, negative = family_module(model.family).encode_text(parts, request)

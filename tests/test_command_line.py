@@ -503,8 +503,10 @@ def test_other_versions_do_not_share_a_cache(
     run = ["run", FIRST, "--set", "denoise.steps=1", "--cache", "kept", "--json"]
     assert main(run) == 0
     capsys.readouterr()
+    manifest.versions.cache_clear()
     monkeypatch.setattr(manifest, "installed_version", lambda package: "9.9")
     assert main(run) == 0
+    manifest.versions.cache_clear()
     assert '"kind": "cached"' not in capsys.readouterr().out
 
 

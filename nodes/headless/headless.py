@@ -22,7 +22,7 @@ from ..execution.attempt import Caches, attempt, baked, open_caches, workspace_o
 from ..execution.events import Sink
 from ..execution.failure import NodeFailed
 from ..execution.manifest import as_made, has_failed, is_complete
-from ..execution.overlap import overlapped, width_of
+from ..execution.overlap import next_on, overlapped, width_of
 from ..execution.schedule import schedule
 from ..execution.watch import Token
 from ..files.picture_files import MAX_PIXELS
@@ -77,7 +77,8 @@ def run_headless(
 
     def made(points: Sequence[_Point]) -> Iterator[tuple[_Point, Report]]:
         attempts = (partial(_attempt, job, point, caches) for point in points)
-        return zip(points, overlapped(attempts, width=width, sink=sink, cancel=cancel), strict=True)
+        runs = overlapped(attempts, width=width, sink=sink, cancel=cancel, starts=next_on(job.place))
+        return zip(points, runs, strict=True)
 
     if job.resume:
         points = sorted(points, key=lambda point: has_failed(point.folder, as_made(point.folder, point.graph)))

@@ -55,4 +55,5 @@ def save_audio(
     with workspace.output_files(name, len(audio.waveform), format, socket="name") as targets:
         for waveform, target in zip(audio.waveform, targets, strict=True):
             write_audio(waveform, target, rate=audio.rate, metadata=workspace.metadata)
+            workspace.on_file(target)
     return Saved(files=tuple(map(str, targets)))

@@ -40,6 +40,9 @@ def load_model(
     compiled: Annotated[
         bool, Socket(help="torch.compile the transformer; the first step is slow", advanced=True)
     ] = False,
+    cuda_graph: Annotated[
+        bool, Socket(help="Replay each step as one CUDA graph, from the third on; takes memory", advanced=True)
+    ] = False,
     workspace: Workspace = HERE,
 ) -> Model:
     """A model by name, described: family, number format, device. Nothing is downloaded and no weights are read yet."""
@@ -55,6 +58,7 @@ def load_model(
             device=place.devices[0] if place.devices else device,
             quantization=quantization,
             compiled=compiled,
+            cuda_graph=cuda_graph,
             roots=workspace.roots,
             is_here=not place.cluster,
         )
@@ -129,6 +133,7 @@ def model_sketch(given: Given) -> Model:
         device=place.devices[0] if place.devices else pick_device(device, accelerators=given.accelerators),
         quantization=given.value("quantization"),
         compiled=given.value("compiled"),
+        cuda_graph=given.value("cuda_graph"),
         roots=given.workspace.roots,
         is_here=False,
     )

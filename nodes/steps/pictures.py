@@ -48,11 +48,11 @@ def save_image(
 
     In ComfyUI every file gets the next number, as its own nodes give: picture_00001_.png.
     """
-    from ..files.picture_files import write_picture
+    from ..files.picture_files import write_pictures
 
     with workspace.output_files(name, len(image.pixels), "png", socket="name") as targets:
-        for pixels, target in zip(image.pixels, targets, strict=True):
-            write_picture(pixels, target, workspace.metadata)
+        for target in write_pictures(image.pixels, targets, workspace.metadata):
+            workspace.on_file(target)
     return Saved(files=tuple(map(str, targets)))
 
 

@@ -73,6 +73,7 @@ def save_video(
     with workspace.output_files(name, len(video.pixels), "mp4", socket="name") as targets:
         for pixels, sound, target in zip(video.pixels, sounds, targets, strict=True):
             write_video(pixels, target, fps=fps or video.fps, quality=quality, metadata=workspace.metadata, audio=sound)
+            workspace.on_file(target)
     return Saved(files=tuple(map(str, targets)))
 
 

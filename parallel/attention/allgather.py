@@ -13,12 +13,12 @@ from functools import partial
 
 from torch import Tensor
 
-from ..collectives import start_gather
+from ..collectives import start_exchange
 from ..group import Axis, Group
 from ..layout import Layout
 from ..mesh import Mesh
 from . import rows
-from .exchange import answers_traffic, authored, replicated_ranges, sharded_ranges, share_answers
+from .exchange import answers_traffic, authored, share_answers
 from .packed import gathering, num_padded
 from .strategy import Attend, Kernel, Shape, Traffic
 
@@ -74,16 +74,18 @@ def _start_packed(k: Tensor, v: Tensor, *, layout: Layout, group: Group) -> Call
 
 
 def _start_pieces(k: Tensor, v: Tensor, *, layout: Layout, group: Group) -> Callable[[], Tensor]:
-    """Collective: the same, uneven parts as they are; what is given back waits."""
+    """Collective: the same, each piece where it belongs among the joint rows; what is given back waits."""
     batch, kv_heads, _, width = k.shape
-    packed = rows.pack((k, v), sharded_ranges(layout, group.index))  # S B 2K D
-    row = batch * 2 * kv_heads * width
-    sizes = [layout.num_sharded(rank) * row for rank in range(group.size)]
-    gathered = start_gather(packed.flatten(), sizes=sizes, group=group)
+    joint = k.new_empty(layout.length, batch, 2 * kv_heads, width)
+    for local, place in zip(layout.local_ranges(group.index), layout.positions(group.index), strict=True):
+        rows.pack((k, v), [local], out=joint[slice(*place)])
+    held = [
+        [joint[slice(*place)] for place in layout.positions(member, replicated=False)] for member in range(group.size)
+    ]
+    wait = start_exchange([held[group.index]] * group.size, held, group=group)
 
     def arrived() -> Tensor:
-        own = [rows.pack((k, v), [part]) for part in replicated_ranges(layout, group.index)]
-        others = gathered().view(-1, batch, 2 * kv_heads, width)
-        return rows.in_order(others, layout=layout, ranks=range(group.size), replicated=own)
+        wait()
+        return joint
 
     return arrived

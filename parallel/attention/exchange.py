@@ -48,12 +48,8 @@ def authored(layout: Layout, rank: int) -> Authored:
 @functools.lru_cache(maxsize=64)
 def sharded_ranges(layout: Layout, rank: int) -> tuple[Range, ...]:
     """Where a rank's sharded tokens are in its own sequence."""
-    return _of_kind(layout, rank, sharded=True)
-
-
-@functools.lru_cache(maxsize=64)
-def replicated_ranges(layout: Layout, rank: int) -> tuple[Range, ...]:
-    return _of_kind(layout, rank, sharded=False)
+    parts = zip(layout.local_ranges(rank), layout.streams, strict=True)
+    return tuple(part for part, stream in parts if stream.is_sharded)
 
 
 def share_answers(out: Tensor, *, layout: Layout, mesh: Mesh) -> Tensor:
@@ -113,8 +109,3 @@ def answers_of(layout: Layout, rank: int) -> Layout:
         for stream in layout.streams
     )
     return Layout(tuple(streams), count)
-
-
-def _of_kind(layout: Layout, rank: int, *, sharded: bool) -> tuple[Range, ...]:
-    parts = zip(layout.local_ranges(rank), layout.streams, strict=True)
-    return tuple(part for part, stream in parts if stream.is_sharded == sharded)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import math
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -36,6 +37,14 @@ KEPT = 8
 """Layouts and shapes whose index tensors are kept; those of a long video take a few megabytes each."""
 
 
+_held: weakref.WeakSet[Way | Gathering] = weakref.WeakSet()
+
+
+def held() -> list[Way | Gathering]:
+    """Whose index tensors there are; for who keeps addresses of them."""
+    return list(_held)
+
+
 @dataclass(frozen=True, eq=False)
 class Way:
     """One exchange: the rows picked for each member, and the order of those that come."""
@@ -46,6 +55,9 @@ class Way:
     sizes_in: list[int]
     order: Tensor | None
     width_in: int  # numbers in an ordered row
+
+    def __post_init__(self) -> None:
+        _held.add(self)
 
     def exchange(self, parts: list[Tensor], *, group: Group, dim: int = 2) -> Tensor:
         """Collective: from parts side by side along `dim`, what all members send, in order."""
@@ -234,6 +246,9 @@ class Gathering:
     first: int  # which of them is the first to be sent
     pick: Tensor | None  # this rank's tokens, those that are sent first; None if these are neighbours as they are
     order: Tensor | None
+
+    def __post_init__(self) -> None:
+        _held.add(self)
 
     def gather(self, parts: list[Tensor], *, group: Group) -> Tensor:
         """Collective: T B h D, from B S h D parts side by side along their heads."""

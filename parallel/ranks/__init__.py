@@ -12,6 +12,8 @@ messages: The protocol of a pool: what host, fork server and ranks say to each o
 rank: A rank: a forked process that holds one device, joins process groups and runs named functions, until it is
     ended.
 rank_job: One job as a rank sees it: what its work reports to, and how it ends.
+revoke: Revoking groups of NCCL: what they have under way ends in an error, and their memory stays until they are
+    aborted.
 seat: A rank's seat in one job: which of how many ranks it is, and its device.
 shortage: What to tell a user whose system has run out of something.
 wires: Whether the wires between ranks carry what is sent: tried when ranks join, before anything depends on them.

@@ -58,6 +58,8 @@ class Fork:
     num_threads: int
     ping_s: float
     """It is never silent for longer, whatever it computes."""
+    interface: str = "lo"
+    """The network interface over which it meets others. NCCL reads it once, when it makes its first group."""
     has_p2p: bool = True
     """Whether accelerators may read each other's memory; otherwise what they send goes by way of the host's."""
 
@@ -142,8 +144,9 @@ class Run:
     function: str
     lane: Literal["main", "side"]
     rank: int
-    """In the job's process group."""
+    """Among the job's ranks, as in their process group."""
     num_ranks: int
+    """How many the job has, which are the first of that group."""
     previews: bool
     answers: bool
     """Whether this rank's answer is wanted; of the others only a mark, to see that they agree."""

@@ -22,7 +22,7 @@ import torch
 
 from ..attention.choice import prefer
 from ..errors import BadWires, Closed
-from ..mesh import is_in_rendezvous
+from ..process_groups import is_in_rendezvous, work_among
 from . import guard
 from .channel import Channel, Received, read_body
 from .membership import Membership
@@ -44,6 +44,8 @@ lent.
 def main(channel: Channel[ToRank], host_pidfd: int, order: Fork, *, server_pidfd: int) -> None:
     """Serve `channel` until the host ends it or is gone; does not return."""
     torch.set_num_threads(order.num_threads)
+    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        os.environ[name] = order.interface
     if not order.has_p2p:
         os.environ["NCCL_P2P_DISABLE"] = "1"  # NCCL reads it once, when it makes its first group
     _take(order.device)  # what this thread aborts is there too
@@ -139,6 +141,8 @@ class Rank:
             if not fds:
                 raise OSError(errno.EMFILE, "the request did not arrive, too many open files; raise ulimit -n")
             request = read_body(fds[0])
+            if job.order.lane == "main":
+                work_among(job.order.num_ranks)
             with torch.no_grad():
                 return _function(job.order.function)(request, job, seat)
         finally:
@@ -147,7 +151,7 @@ class Rank:
     def _fail(self, job: RankJob, error: BaseException) -> None:
         is_late = job.order.num_ranks > 1 and self.membership.was_aborted
         if job.order.num_ranks > 1 and not job.was_voted:
-            self.membership.leave()  # so that those who wait for this rank in a collective hear of it at once
+            self.membership.stop()  # so that those who wait for this rank in a collective hear of it at once
         if not job.is_cancelled:
             traceback.print_exception(error)  # into this rank's log
         job.fail(error, is_late=is_late)

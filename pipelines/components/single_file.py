@@ -43,6 +43,7 @@ def load(
     Raises `ValueError` for a file that is not this component's, or is packed in a way that is not known.
     """
     from ...parallel.sharding import weights
+    from ...parallel.staging import moving
 
     file = read_checkpoint(checkpoint)
     packing = read_packing(file)
@@ -50,13 +51,14 @@ def load(
     wanted = _in_our_names(kind, component, file, packing)
     _check(component, wanted)
     dtypes, place, maker = skeleton.dtypes_of(component, dtype), torch.device(device), Maker(wanted)
+    move = moving(place)
     with _opened(file) as get:
 
         def read(name: str, rows: slice | None) -> Tensor:
             def make(source: str) -> Tensor:
                 each = packing[source]
                 scale = _scale(get, each.scale).to(place) if each.scale else None  # unpacked where it will live
-                part = get(source).to(place)
+                part = move(get(source))
                 return unpack(part, scale, packing=each, entry=file.tensors[source], dtype=dtypes[name])
 
             assert rows is None, "weights of a single file are not shared out"

@@ -93,12 +93,14 @@ def _reading(files: ComponentFiles, dtypes: Mapping[str, torch.dtype], device: t
     """What `weights.fill` reads by, while the files are open."""
     from safetensors import safe_open
 
+    from ...parallel.staging import moving
     from .unpacking.formulas import from_scaled
 
     held = {name: entry for file in files.weights for name, entry in file.tensors.items()}
     homes = {name: file.path for file in files.weights for name in read_tensor_file(file.path).tensors}
     with contextlib.ExitStack() as stack:
         opened = {path: stack.enter_context(safe_open(str(path), framework="pt")) for path in set(homes.values())}
+        move = moving(device)
 
         def get(name: str, rows: slice | None) -> Tensor:
             file = opened[homes[name]]
@@ -111,7 +113,7 @@ def _reading(files: ComponentFiles, dtypes: Mapping[str, torch.dtype], device: t
                 return from_scaled(numbers, scale, zero_point=zero_point, dtype=dtypes[name])
             part = get(name, rows)
             dtype = dtypes[name] if part.is_floating_point() else part.dtype
-            moved = part.to(device)  # before the cast, which then is the device's work and not the host's
+            moved = move(part)  # before the cast, which then is the device's work and not the host's
             return moved.to(dtype, copy=moved is part)
 
         def _part(name: str, part: str, rows: slice | None) -> Tensor | None:
@@ -120,7 +122,7 @@ def _reading(files: ComponentFiles, dtypes: Mapping[str, torch.dtype], device: t
             if place not in homes:
                 return None
             found = get(place, None)
-            return (found if rows is None or found.numel() == 1 else found[rows]).to(device)
+            return move(found if rows is None or found.numel() == 1 else found[rows])
 
         yield read
 

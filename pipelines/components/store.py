@@ -150,6 +150,8 @@ class ComponentStore:
         """
         mesh = _mesh(model, plan)
         condition = _condition(model, plan, step_cache)
+        from ..denoising.schedulers import fresh
+
         with self._lock:
             self._drop_stale()
             kept = {self._key(model, name.rstrip("?"), mesh) for name in (*names, *keep)}
@@ -170,7 +172,7 @@ class ComponentStore:
                     if entry.prepared is not None and entry.prepared.handle is not None:
                         parts["handle"] = entry.prepared.handle
                     if files.kind == "scheduler":
-                        parts[files.name] = copy.deepcopy(entry.component)  # which nobody has used
+                        parts[files.name] = fresh(entry.component)
                 elif not name.endswith("?"):
                     raise ValueError(
                         f"model {model.source} has no {name}; it cannot do this step, choose another model"
@@ -259,7 +261,11 @@ class ComponentStore:
             self._make_room(place, num_bytes, keep, working_bytes if place == model.device else 0)
             entry = self._entries[key] = self._new_entry(model, files, place, mesh)
             finish(place)  # who uses it next may do so on another stream
-        if _is_transformer(files.name) and entry.prepared is None and (mesh is not None or condition.is_compiled):
+        if (
+            _is_transformer(files.name)
+            and entry.prepared is None
+            and (mesh is not None or condition.is_compiled or condition.is_captured)
+        ):
             share = entry.share[1] if entry.share else None
             entry.prepared = Prepared(entry.component, condition, mesh, share=share)
         self._num_uses += 1
@@ -332,10 +338,12 @@ class ComponentStore:
             for key, entry in self._entries.items()
             if entry.place == place and key not in keep and not entry.share and not self._loans.is_lent(key)
         ]
-        for key in sorted(candidates, key=lambda key: self._entries[key].last_use):
-            if self._used_bytes(place) + num_bytes <= budget:
-                return
-            self._drop(key)
+        candidates.sort(key=lambda key: self._entries[key].last_use)
+        for let_go in (self._forget_graphs, self._drop):
+            for key in candidates:
+                if self._used_bytes(place) + num_bytes <= budget:
+                    return
+                let_go(key)
         if num_bytes and self._used_bytes(place) + num_bytes > budget:
             needed = (self._used_bytes(place) + num_bytes) / 2**30
             logger.warning(
@@ -348,7 +356,13 @@ class ComponentStore:
         return default_budget(place) / (1 if place.startswith("cuda") else self._num_ranks_here)
 
     def _used_bytes(self, place: str) -> int:
-        return sum(entry.num_bytes for entry in self._entries.values() if entry.place == place)
+        held = [entry for entry in self._entries.values() if entry.place == place]
+        return sum(entry.num_bytes + (entry.prepared.num_bytes if entry.prepared else 0) for entry in held)
+
+    def _forget_graphs(self, key: tuple[Any, ...]) -> None:
+        prepared = self._entries[key].prepared
+        if prepared is not None:
+            prepared.forget_graphs()
 
     def _drop(self, key: tuple[Any, ...]) -> None:
         entry = self._entries.pop(key)
@@ -399,7 +413,9 @@ def _is_transformer(name: str) -> bool:
 
 def _condition(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Condition:
     """In which condition this use wants a transformer."""
-    return Condition(loras=model.loras, plan=plan, is_compiled=model.compiled, step_cache=step_cache)
+    return Condition(
+        loras=model.loras, plan=plan, is_compiled=model.compiled, is_captured=model.cuda_graph, step_cache=step_cache
+    )
 
 
 def _mesh(model: Model, plan: ParallelPlan) -> Mesh | None:

@@ -117,7 +117,7 @@ class Work:
         # By pieces q, k, v and the output are received; else q, k, v are there twice, and the output comes later.
         numbers = (6 if self.packs else 4) * share if plan.ulysses > 1 else 0
         if plan.ring > 1:
-            return numbers + 6 * held // plan.ring  # two pairs of keys and values, the output in fp32
+            return numbers + 8 * held // plan.ring  # two pairs of keys and values, the output in fp32, two that wait
         return numbers + ((4 if self.packs else 2) * held if plan.allgather > 1 else 0)  # all keys and values
 
     def _index_bytes(self, plan: ParallelPlan) -> int:
@@ -129,8 +129,7 @@ class Work:
             return INDEX_BYTES * tokens
         unit = self.heads // plan.ulysses if self.heads % plan.ulysses == 0 else 1  # heads to a row
         rows = 4 * (tokens // plan.sequence) * self.heads // max(1, unit)  # of q, k, v, and of the output
-        ordered = 4 if self.joint_text else 2  # where padding is left out, queries are ordered apart from keys
-        return INDEX_BYTES * (rows + ordered * tokens)
+        return INDEX_BYTES * (rows + 2 * tokens)
 
     def _decode(self, plan: ParallelPlan) -> tuple[Need, bool]:
         """And whether all ranks share it."""

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from latentloom.parallel.process_groups import at_work
 from latentloom.parallel.progress import Progress
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import placement
@@ -51,7 +52,7 @@ def swallow(request: Mapping[str, Any], progress: Any, seat: Seat) -> None:
     held = []
     while seat.rank == request["rank"] and len(held) * CHUNK < request["num_bytes"]:
         held.append(bytes([1]) * CHUNK)
-    dist.barrier()
+    dist.barrier(at_work())
 
 
 def nothing(request: Mapping[str, Any], progress: Any, seat: Seat) -> None:

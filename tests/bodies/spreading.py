@@ -17,8 +17,9 @@ from torch.utils import _pytree as pytree
 import latentloom
 from latentloom.parallel.collectives import highest
 from latentloom.parallel.errors import Cancelled
-from latentloom.parallel.mesh import ballot, mesh_for
+from latentloom.parallel.mesh import mesh_for
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.process_groups import ballot
 from latentloom.parallel.progress import SILENT, Progress
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines.doors import order

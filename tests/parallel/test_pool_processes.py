@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,6 +72,13 @@ def test_a_lane_that_nobody_hears_leaves_the_end_of_the_process_to_the_first_thr
     alone._run(job, [write_body({})])
     assert not ended and not alone.jobs
     mine.close()
+
+
+def test_a_rank_is_told_its_interface_before_it_makes_a_group(tmp_path: Path) -> None:
+    orders: list[Fork] = []
+    server: Any = SimpleNamespace(fork=lambda order, log: orders.append(order))
+    RankProcess(0, "cpu", num_threads=1, folder=tmp_path, interface="eth7").start(server, ping_s=1.0)
+    assert [order.interface for order in orders] == ["eth7"]
 
 
 def test_a_function_that_is_not_there_keeps_no_request() -> None:

@@ -58,7 +58,7 @@ def _from_file(host: torch.Tensor, bench: Bench) -> float:
 
 
 def join(bench: Bench) -> bool:
-    """A process group of one rank, three times: to join it, to split six groups off, to vote, to abort."""
+    """A process group of one rank, three times: to join it, to make six groups within it, to vote, to abort."""
     head("", "join s", "six groups s", "their first sum s", "vote ms", "abort s", "MiB taken", "MiB kept")
     if bench.is_gpu:
         torch.cuda.set_device(bench.device)
@@ -69,7 +69,8 @@ def join(bench: Bench) -> bool:
             times = [time.perf_counter()]
             member.join(World(name=turn, store=f"{folder}/{turn}", size=1), 0)
             times.append(time.perf_counter())
-            groups = [dist.new_group([0]) for _ in range(6)]
+            device, backend = (bench.device, "nccl") if bench.is_gpu else (None, "gloo")
+            groups = [dist.new_group([0], device_id=device, backend=backend) for _ in range(6)]
             times.append(time.perf_counter())
             for group in groups:
                 dist.all_reduce(torch.zeros(1, device=bench.device), group=group)
