@@ -12,6 +12,7 @@ process_groups: The process groups within the process group of all ranks: what e
 staging: The way between an accelerator and the host's memory: piece by piece through two pinned buffers, so that no
     whole copy waits between the two.
 progress: The step border: where running work reports progress and learns that it was cancelled.
+together: Weights that several ranks of a machine need alike, read once: each reads a share, and all gather the rest.
 attention/: Attention over a sequence that is spread over ranks: the strategies, and how a plan composes them.
 machine/: What this machine is: its devices, memory, links and limits, asked with deadlines and without torch.
 pool/: The host's side of a pool: processes that outlive jobs, watched by deadlines, replaced when they die.

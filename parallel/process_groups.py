@@ -144,7 +144,7 @@ def _made(key: Key, device: torch.device | None) -> ProcessGroup:
     use, ranks = key
     if device is None:
         is_sortable = "sort_ranks" in inspect.signature(dist.new_group).parameters  # from torch 2.13 on
-        order = {"sort_ranks": False} if is_sortable and list(ranks) != sorted(ranks) else {}
+        order: dict[str, Any] = {"sort_ranks": False} if is_sortable and list(ranks) != sorted(ranks) else {}
         return cast("ProcessGroup", dist.new_group(list(ranks), backend="gloo" if use is Use.VOTES else None, **order))
     own = dist.get_rank()
     if own not in ranks:

@@ -11,8 +11,8 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more threads than cores only wait
 
-ON_RANKS = """loaded masked modular placement pooled prepared rank_work requests rows shared_pages split_vae spread
-step_cache stored_shares verified verify waiting"""
+ON_RANKS = """loaded masked modular placement pooled prepared rank_work read_together requests rows shared_pages
+split_vae spread step_cache stored_shares verified verify waiting"""
 GROUPS = {
     "waits": [
         *(f"tests/parallel/test_pool_{name}.py" for name in ("faults", "host")),

@@ -304,8 +304,7 @@ class _Watch(TorchDispatchMode):
             places.add(torch.device(kwargs["device"]).type)
         if self._device.type in places and len(places) > 1:
             raise ValueError(f"its {name} copies between {' and '.join(sorted(places))}")
-        is_here = any(x.device.type == self._device.type for x in given)
-        if is_here and {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags):
+        if any(x.device.type == self._device.type for x in given) and _waits(func, given):
             raise ValueError(f"its {name} waits for the device")
         for x in given:
             if type(x) not in (Tensor, nn.Parameter):  # a weight in small, whose parts its module keeps
@@ -313,6 +312,13 @@ class _Watch(TorchDispatchMode):
             storage = x.untyped_storage()
             self._read.setdefault(storage._cdata, weakref.ref(storage))
         return func(*args, **kwargs)
+
+
+def _waits(func: Any, given: Sequence[Tensor]) -> bool:
+    """Whether the numbers in tensors decide what comes out, in which shape: somebody has to look at them."""
+    if func.overloadpacket is torch.ops.aten.index:
+        return any(index.dtype in (torch.bool, torch.uint8) for index in given[1:])
+    return bool({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags))
 
 
 def _in_place_of(leaves: Sequence[Any], buffers: Sequence[Tensor]) -> list[Any]:

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...parallel.mesh import Mesh, is_current, mesh_for
+from ...parallel.mesh import Mesh, everyone, is_current, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
+from ...parallel.together import Readers, who_reads
 from ..models.checks import check_compiler
 from ..models.describe import fingerprint_of
 from ..models.folder import ComponentFiles, ModelFiles, inspect_model
@@ -118,7 +119,15 @@ class ComponentStore:
         keys = [self._key(model, name.rstrip("?"), mesh) for name in names]
         with self._loans.of(self._wanted(model, names, mesh, condition), progress.check):
             try:
-                parts = self.load(model, names, progress, plan=plan, step_cache=step_cache, working_bytes=working_bytes)
+                parts = self.load(
+                    model,
+                    names,
+                    progress,
+                    plan=plan,
+                    step_cache=step_cache,
+                    working_bytes=working_bytes,
+                    readers=self._readers(model, names, mesh),
+                )
                 for prepared in [self._entries[key].prepared for key in keys if key in self._entries]:
                     if prepared is not None:
                         prepared.begin()
@@ -138,6 +147,7 @@ class ComponentStore:
         step_cache: StepCache = "none",
         keep: Sequence[str] = (),
         working_bytes: int = 0,
+        readers: Readers | None = None,
     ) -> dict[str, Any]:
         """Components by name, on the model's device; a name ending in `?` may be absent. A scheduler is always
         new: it holds the state of one denoise. So is a VAE, but for its weights: it keeps frames between its steps.
@@ -167,6 +177,7 @@ class ComponentStore:
                         mesh=mesh,
                         condition=condition,
                         working_bytes=working_bytes,
+                        readers=readers,
                     )
                     parts[files.name] = copy.copy(entry.component) if files.name == "vae" else entry.component
                     if entry.prepared is not None and entry.prepared.handle is not None:
@@ -241,6 +252,7 @@ class ComponentStore:
         mesh: Mesh | None,
         condition: Condition,
         working_bytes: int,
+        readers: Readers | None,
     ) -> _Entry:
         key = self._key(model, files.name, mesh)
         entry = self._entries.get(key)
@@ -259,7 +271,7 @@ class ComponentStore:
                 self._drop_shares(keep)
             num_bytes = expected_bytes(files, model, weights=mesh.plan.weights if mesh else 1)
             self._make_room(place, num_bytes, keep, working_bytes if place == model.device else 0)
-            entry = self._entries[key] = self._new_entry(model, files, place, mesh)
+            entry = self._entries[key] = self._new_entry(model, files, place, mesh, readers)
             finish(place)  # who uses it next may do so on another stream
         if (
             _is_transformer(files.name)
@@ -272,7 +284,18 @@ class ComponentStore:
         entry.last_use = self._num_uses
         return entry
 
-    def _new_entry(self, model: Model, files: ComponentFiles, place: str, mesh: Mesh | None) -> _Entry:
+    def _readers(self, model: Model, names: Sequence[str], mesh: Mesh | None) -> Readers | None:
+        """Collective if this may be: with whom this rank reads the transformers that it lacks."""
+        if mesh is None or not _reads_together(model, mesh):
+            return None
+        held = self._files_of(model).components
+        wanted = [name.rstrip("?") for name in names if _is_transformer(name) and name.rstrip("?") in held]
+        lacking = [name for name in wanted if self._key(model, name, mesh) not in self._entries]
+        return who_reads([(model.fingerprint, model.dtype, model.quantization, *lacking)] if lacking else [], mesh)
+
+    def _new_entry(
+        self, model: Model, files: ComponentFiles, place: str, mesh: Mesh | None, readers: Readers | None
+    ) -> _Entry:
         from ..spreading.transformer import leave_padding_out
         from . import lora
 
@@ -285,6 +308,7 @@ class ComponentStore:
             device=place,
             checkpoint=single_files(model, self._files_of(model).components).get(files.name),
             quantization=model.quantization if is_quantized(files.name) else "none",
+            readers=readers if is_transformer else None,
         )
         if files.kind != "model":
             return _Entry(component, SMALL_BYTES, "cpu", 0)
@@ -427,6 +451,12 @@ def _mesh(model: Model, plan: ParallelPlan) -> Mesh | None:
 
         check_shareable(model, plan)
     return mesh_for(plan)
+
+
+def _reads_together(model: Model, mesh: Mesh) -> bool:
+    """Whether ranks that lack the same weights gather them from each other: those of GPUs, between which bytes are
+    quicker than from the host. Weights that are shared are read in shares anyway."""
+    return mesh.plan.weights == 1 and model.device.startswith("cuda") and everyone(mesh).packs
 
 
 def _shares(mesh: Mesh | None) -> ParallelPlan | None:

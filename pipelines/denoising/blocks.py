@@ -137,9 +137,11 @@ class StepBorder(ModularPipelineBlocks):
         return [InputParam("on_step"), InputParam("unpack")]
 
     def __call__(self, components: Any, state: Any, i: int, t: Tensor, **_: Any) -> tuple[Any, Any]:
+        if state.on_step is None:
+            return components, state
         turns, order = len(state.timesteps), components.scheduler.order
         is_last = i == turns - 1
-        if state.on_step is not None and (is_last or (i + 1) % order == 0):
+        if is_last or (i + 1) % order == 0:
             total, unpack = -(-turns // order), state.unpack or _as_it_is
             estimate = _estimate(components.scheduler, state)
             state.on_step(total if is_last else (i + 1) // order, total, lambda: unpack(estimate()))

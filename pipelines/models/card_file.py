@@ -14,7 +14,7 @@ from ..families.card import Card
 from ..families.family import Family
 from .facts import family_card
 from .json_file import read_object
-from .kept import Kept
+from .regular_file import FromFile
 
 FILE_NAME = "latentloom.json"
 MAX_BYTES = 1 << 20
@@ -53,7 +53,7 @@ def read_card(folder: Path, family: Family) -> Card:
     return dataclasses.replace(card, **{name: _check(path, name, value) for name, value in overrides.items()})
 
 
-_PLAIN = Kept(lambda path: read_object(path, what="model card", max_bytes=MAX_BYTES))
+_PLAIN = FromFile(lambda path: read_object(path, what="model card", max_bytes=MAX_BYTES))
 
 
 def _check(path: Path, name: str, value: Any) -> Any:

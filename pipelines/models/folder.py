@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .config import Limits, check_config, foreign_entry
 from .json_file import parse_object, read_bytes, read_object
-from .kept import Kept
 from .packed.packing import check_unpacked
 from .packed.torchao_files import PACKED, is_torchao, put_together
+from .regular_file import FromFile
 from .source import PICKLES, is_allowed
 from .tensor_file import (
     MAX_HEADER_BYTES,
@@ -208,7 +208,7 @@ def _read_classic(path: Path) -> dict[str, Any]:
     return index
 
 
-_CLASSIC, _MODULAR = Kept(_read_classic), Kept(_read_named)
+_CLASSIC, _MODULAR = FromFile(_read_classic), FromFile(_read_named)
 """Whether a modular index is right depends on the folder as well."""
 
 
@@ -323,7 +323,7 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     return dict(_CONFIG(_config_path(folder / name, kind_of(found[1]), name)))
 
 
-_CONFIG = Kept(lambda path: read_object(path, what=f"config of {path.parent.name}"))
+_CONFIG = FromFile(lambda path: read_object(path, what=f"config of {path.parent.name}"))
 
 
 def kind_of(class_name: str) -> Kind:

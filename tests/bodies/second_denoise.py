@@ -18,7 +18,7 @@ from latentloom.pipelines.values import Latents, Model, from_plain, to_plain
 def timed(
     rank: int, model: Mapping[str, Any], plan: str, times: int, is_profiled: bool
 ) -> tuple[list[float], list[float], str]:
-    """Milliseconds of each, on the clock and of the processor, and a profile of all but the first if asked."""
+    """Milliseconds of each, on the clock and of the processor; if asked, where the latter goes in all but the first."""
     text = stages.encode_text({"model": model, "prompt": "a red circle", "text_length": 33})
     request = {
         "model": model,
@@ -49,5 +49,5 @@ def timed(
         stages.denoise(request)
     told = io.StringIO()
     if is_profiled and rank == 0:
-        pstats.Stats(profile, stream=told).sort_stats("cumulative").print_stats(130)
+        pstats.Stats(profile, stream=told).sort_stats("cumulative").print_stats(60)
     return clock, processor, told.getvalue()

@@ -42,7 +42,7 @@ def denoised(request: Mapping[str, Any], plan: str = "") -> tuple[list[Waits], L
     given = {**request, "model": {**request["model"], "device": str(GPU)}}
     load, own = components.load_component, ComponentStore()
 
-    def loaded(files: Any, *, device: str = "cpu", **options: Any) -> Any:
+    def loaded(files: Any, *, device: str = "cpu", readers: Any = None, **options: Any) -> Any:
         component = load(files, **options)
         return moved(component) if device == str(GPU) else component
 

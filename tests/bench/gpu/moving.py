@@ -58,8 +58,10 @@ def _from_file(host: torch.Tensor, bench: Bench) -> float:
 
 
 def join(bench: Bench) -> bool:
-    """A process group of one rank, three times: to join it, to make six groups within it, to vote, to abort."""
-    head("", "join s", "six groups s", "their first sum s", "vote ms", "abort s", "MiB taken", "MiB kept")
+    """A process group of one rank, three times: to join it, to make six groups within it, to vote, to stop it (by
+    revoking its groups or by aborting them) and to leave it.
+    """
+    head("", "join s", "six groups s", "their first sum s", "vote ms", "stop s", "leave s", "MiB taken", "MiB kept")
     if bench.is_gpu:
         torch.cuda.set_device(bench.device)
     member = Membership(str(bench.device))
@@ -83,9 +85,13 @@ def join(bench: Bench) -> bool:
             aborting = threading.Thread(target=member.abort)
             aborting.start()
             aborting.join()
+            how = "revoked" if member._revoked else "aborted"
             times.append(time.perf_counter())
-            joined, split, summed, voted, _, aborted = (b - a for a, b in itertools.pairwise(times))
-            row(turn, joined, split, summed, 1000 * voted, aborted, round(taken), round(free - _free(bench)))
+            member.leave()
+            times.append(time.perf_counter())
+            joined, made, summed, voted, _, stopped, left = (b - a for a, b in itertools.pairwise(times))
+            kept = round(free - _free(bench))
+            row(f"{turn}, {how}", joined, made, summed, 1000 * voted, stopped, left, round(taken), kept)
     return True
 
 
