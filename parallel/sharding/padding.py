@@ -107,8 +107,8 @@ class Texts:
 
     def _known(self, mask: Tensor) -> _Seen | None:
         """None if it was never read, or was written to since."""
-        version, seen = self._read.get(mask, (None, None))
-        return seen if version is not None and version == mask._version else None
+        found: tuple[int, _Seen] | None = self._read.get(mask, None)
+        return found[1] if found is not None and found[0] == mask._version else None
 
     def _look_at(self, mask: Tensor) -> _Seen:
         shown = mask.detach().to("cpu").bool()
