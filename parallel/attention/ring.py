@@ -63,11 +63,11 @@ def attend(
         queries, mask = _settled(queries, rows.take(mask, 2, mine.joint) if mask.shape[2] > 1 else mask)
     queries, mask = _folded(queries, mask, kv_heads)
     packed = torch.cat([x.permute(2, 0, 1, 3) for x in (k, v)], 2)
-    block = rows.take(packed, 0, sharded_ranges(layout, group.index))  # S B 2K D
+    block = rows.take(packed, 0, sharded_ranges(layout.keys, group.index))  # S B 2K D
     keys, values = k, v  # at first my own sequence, in which replicated streams are whole
     row = batch * 2 * kv_heads * width
     parts: list[Part] = []
-    sources = sources_of(layout, group.index)
+    sources = sources_of(layout.keys, group.index)
     for (_, columns), (num_next, _) in zip(sources, (*sources[1:], (None, ())), strict=True):
         coming = None if num_next is None else start_hop(block.reshape(-1), size_in=num_next * row, group=group)
         if not parts or keys.shape[2]:
@@ -89,7 +89,7 @@ def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Tr
     if not shape.heads:
         return Traffic()
     row = shape.batch * 2 * shape.kv_heads * shape.head_dim * shape.itemsize
-    sent = [num_sharded for num_sharded, _ in sources_of(layout, group.index)[:-1]]
+    sent = [num_sharded for num_sharded, _ in sources_of(layout.keys, group.index)[:-1]]
     return Traffic(sum(sent) * row, len(sent)) + answers_traffic(layout, mesh, shape=shape)
 
 

@@ -166,7 +166,9 @@ def _at_root(module: nn.Module, session: Session, follow: Callable[[], None]) ->
             raise ValueError(
                 f"{session.title}: it is sharded for inference, but gradients are on; call it under torch.no_grad()"
             )
-        session.compare({**dict(zip(names, args, strict=False)), **kwargs})
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        session.compare(given)
+        session.kept = session.texts.kept_in(given)
         follow()
         session.enter()
 

@@ -296,6 +296,7 @@ class ComponentStore:
     def _new_entry(
         self, model: Model, files: ComponentFiles, place: str, mesh: Mesh | None, readers: Readers | None
     ) -> _Entry:
+        from ..spreading.transformer import leave_padding_out
         from . import lora
 
         is_transformer = _is_transformer(files.name)
@@ -315,6 +316,8 @@ class ComponentStore:
             lora.fit(component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
         with one_sentence(files, None):
             component.to(place)
+        if is_transformer:
+            leave_padding_out(component)
         return _Entry(component, bytes_of(component), place, 0, model.loras)
 
     def _fit_loras(self, model: Model, files: ComponentFiles, entry: _Entry) -> bool:

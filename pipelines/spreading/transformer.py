@@ -20,8 +20,10 @@ from ...parallel.sharding.fingerprint import Due
 from ...parallel.sharding.shard import Handle as ShardedModule
 from ...parallel.sharding.shard import shard as shard_module
 from ...parallel.sharding.split_plan import SplitPlan
+from ...parallel.sharding.unsharded import leave_out
 from ..denoising.cache_decisions import forget_steps, share_decisions
 from ..split_plans import plan_named
+from ..split_plans.paddings import PADDINGS
 from .guidance import beside, lift_refusal, require_guider, split_guider
 
 if TYPE_CHECKING:
@@ -82,7 +84,15 @@ def shard(
     _check_caches(transformer, plan)
     handle = shard_module(transformer, split, mesh_over(plan, mesh), kernel=kernel, handle=Handle)
     attend_to(transformer, handle)
+    if handle.session is None:
+        handle.on_remove(leave_padding_out(transformer))
     return handle
+
+
+def leave_padding_out(transformer: nn.Module) -> Callable[[], None]:
+    """On one device, until what this gives is called, leave out the padding that its class is known to hide."""
+    paddings = PADDINGS.get(type(transformer).__name__.removeprefix("FSDP"), ())
+    return leave_out(transformer, paddings) if paddings else lambda: None
 
 
 def mesh_over(plan: ParallelPlan, given: DeviceMesh | Mesh | None) -> Mesh:
