@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from .parallel.errors import BadInput, Cancelled, LoomError, code_of, kind_of
 
 if TYPE_CHECKING:
     from .nodes.files.workspace import Workspace
+    from .nodes.graph.problems import Problem
     from .parallel.pool.trial import Tried
     from .pipelines.values import Place
 
@@ -89,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--resume", action="store_true", help="skip runs that are complete already; those that failed come last"
     )
+    run.add_argument("--force", action="store_true", help="run what seems too large, which is an estimate")
     run.add_argument("--stop-on-error", action="store_true", help="end a sweep at the first run that fails")
     run.add_argument("--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from")
     run.add_argument(
@@ -111,6 +113,7 @@ def parser() -> argparse.ArgumentParser:
     check = _command(commands, "check", check_command, "say everything that is wrong with a workflow file")
     check.add_argument("file", type=Path)
     check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    check.add_argument("--sweep", action="append", default=[], metavar="NAME=1..4")
     check.add_argument(
         "--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from"
     )
@@ -210,6 +213,7 @@ def run_command(arguments: argparse.Namespace) -> int:
         resume=arguments.resume,
         place=_place(arguments),
         max_pixels=pixel_limit(arguments.max_pixels),
+        is_forced=arguments.force,
     )
     titles = {name: node.title or name for name, node in graph.nodes.items()}
     bars = None if arguments.json else ProgressBars(titles)
@@ -247,11 +251,11 @@ def _place(arguments: argparse.Namespace) -> Place:
 
 
 def check_command(arguments: argparse.Namespace) -> int:
-    from .nodes.graph.check import check
+    from .nodes.execution.attempt import baked
     from .nodes.graph.problems import GraphError
-    from .nodes.headless.sweep import check_apart, parse_set
+    from .nodes.headless.foretold import foretold
+    from .nodes.headless.sweep import check_apart, parse_set, parse_sweep
     from .nodes.headless.workflow_files import read_workflow
-    from .nodes.preview.walk import refused
     from .nodes.registry import SPECS
 
     try:
@@ -259,18 +263,27 @@ def check_command(arguments: argparse.Namespace) -> int:
         allowed = [*arguments.allow, *_models_dirs(arguments)]
         workspace = _workspace(arguments.file, arguments.set, allowed)
         overrides = parse_set(graph, SPECS, arguments.set, workspace=workspace)
-        check_apart(graph, overrides, [{}])
-        problems = check(graph, SPECS, overrides, workspace=workspace) or list(
-            refused(graph, SPECS, overrides, workspace)
-        )
+        sweep = parse_sweep(graph, SPECS, arguments.sweep, given=overrides, workspace=workspace)
+        check_apart(graph, overrides, sweep)
+        graphs = [baked(graph, {**overrides, **varied}) for varied in sweep]
+        points = list(zip(sweep, foretold(graphs, SPECS, workspace=workspace), strict=True))
     except GraphError as error:
-        problems = list(error.problems)
+        points = [({}, error.problems)]
     if arguments.json:
-        keys = ("node", "socket", "code", "message")
-        print(json.dumps([{key: getattr(problem, key) for key in keys} for problem in problems], indent=2))
+        found = [{**vars(problem), "point": varied} for varied, problems in points for problem in problems]
+        print(json.dumps(found, indent=2))
     else:
-        print("\n".join(map(str, problems)) or f"{arguments.file}: no problems")
-    return BAD if problems else OK
+        print("\n".join(_told(points)) or f"{arguments.file}: no problems")
+    return BAD if any(problems for _, problems in points) else OK
+
+
+def _told(points: Sequence[tuple[Mapping[str, Any], Sequence[Problem]]]) -> Iterator[str]:
+    """A line for each problem, with the values of the sweep's points that have it."""
+    for varied, problems in points:
+        where = ",".join(f"{name}={value}" for name, value in varied.items())
+        for problem in problems:
+            estimate = " (this is an estimate; --force runs it all the same)" if problem.kind == "estimate" else ""
+            yield f"{where}: {problem}{estimate}" if where else f"{problem}{estimate}"
 
 
 def plan_command(arguments: argparse.Namespace) -> int:

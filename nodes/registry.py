@@ -6,13 +6,20 @@ import dataclasses
 
 from .graph.spec import NodeSpec, read_spec
 from .hosts.comfyui import comfy_title, node_class
-from .steps.audio import audio_fingerprint, load_audio, save_audio
-from .steps.canvas import canvas_refusals, empty_latents, empty_sketch, upscale_latents, upscale_sketch
+from .steps.audio import (
+    audio_file_refusals,
+    audio_fingerprint,
+    audio_name_refusals,
+    load_audio,
+    save_audio,
+)
+from .steps.canvas import empty_latents, empty_refusals, empty_sketch, upscale_latents, upscale_sketch
 from .steps.decoding import (
     audio_refusals,
     decode,
     decode_audio,
     decode_video,
+    decoded_sketch,
     image_refusals,
     video_frames,
     video_refusals,
@@ -29,11 +36,37 @@ from .steps.encoding import (
     text_sketch,
 )
 from .steps.masks import blur_mask, load_mask, outpaint
-from .steps.models import load_lora, load_model, lora_fingerprint, lora_sketch, model_fingerprint, model_sketch
-from .steps.pictures import image_fingerprint, image_grid, load_image, resize_image, save_image
+from .steps.models import (
+    load_lora,
+    load_model,
+    lora_fingerprint,
+    lora_refusals,
+    lora_sketch,
+    model_fingerprint,
+    model_refusals,
+    model_sketch,
+)
+from .steps.pictures import (
+    image_fingerprint,
+    image_grid,
+    load_image,
+    one_sketch,
+    picture_file_refusals,
+    picture_name_refusals,
+    resize_image,
+    same_sketch,
+    save_image,
+)
 from .steps.planning import parallel_plan, plan_fingerprint, plan_refusals, plan_sketch
 from .steps.text import choose_text, join_text, layout_prompt, note, seed
-from .steps.videos import load_video, save_video, video_fingerprint
+from .steps.videos import (
+    clip_sketch,
+    load_video,
+    save_video,
+    video_file_refusals,
+    video_fingerprint,
+    video_name_refusals,
+)
 from .steps.whole.node import base_spec
 
 NODE_CLASS_MAPPINGS = {
@@ -45,6 +78,7 @@ NODE_CLASS_MAPPINGS = {
             is_kept=False,
             fingerprint=model_fingerprint,
             sketch=model_sketch,
+            refuses=model_refusals,
         )
     ),
     "LoomLoadLora": node_class(
@@ -55,6 +89,7 @@ NODE_CLASS_MAPPINGS = {
             is_kept=False,
             fingerprint=lora_fingerprint,
             sketch=lora_sketch,
+            refuses=lora_refusals,
         )
     ),
     "LoomParallelPlan": node_class(
@@ -93,9 +128,7 @@ NODE_CLASS_MAPPINGS = {
         )
     ),
     "LoomEmptyLatents": node_class(
-        read_spec(
-            empty_latents, title="Empty Latents", category="latents", sketch=empty_sketch, refuses=canvas_refusals
-        )
+        read_spec(empty_latents, title="Empty Latents", category="latents", sketch=empty_sketch, refuses=empty_refusals)
     ),
     "LoomUpscaleLatents": node_class(
         read_spec(upscale_latents, title="Upscale Latents", category="latents", sketch=upscale_sketch)
@@ -107,32 +140,81 @@ NODE_CLASS_MAPPINGS = {
     ),
     "LoomSamplerOptions": node_class(read_spec(sampler_options, title="Sampler Options", category="denoise")),
     "LoomDecode": node_class(
-        read_spec(decode, title="Decode", category="decode", uses_device=True, refuses=image_refusals)
+        read_spec(
+            decode, title="Decode", category="decode", uses_device=True, sketch=decoded_sketch, refuses=image_refusals
+        )
     ),
     "LoomDecodeVideo": node_class(
-        read_spec(decode_video, title="Decode Video", category="decode", uses_device=True, refuses=video_refusals)
+        read_spec(
+            decode_video,
+            title="Decode Video",
+            category="decode",
+            uses_device=True,
+            sketch=decoded_sketch,
+            refuses=video_refusals,
+        )
     ),
     "LoomDecodeAudio": node_class(
-        read_spec(decode_audio, title="Decode Audio", category="decode", uses_device=True, refuses=audio_refusals)
+        read_spec(
+            decode_audio,
+            title="Decode Audio",
+            category="decode",
+            uses_device=True,
+            sketch=decoded_sketch,
+            refuses=audio_refusals,
+        )
     ),
     "LoomVideoFrames": node_class(read_spec(video_frames, title="Video Frames", category="picture")),
     "LoomLoadImage": node_class(
-        read_spec(load_image, title="Load Image", category="picture", fingerprint=image_fingerprint)
+        read_spec(
+            load_image,
+            title="Load Image",
+            category="picture",
+            fingerprint=image_fingerprint,
+            sketch=one_sketch,
+            refuses=picture_file_refusals,
+        )
     ),
-    "LoomSaveImage": node_class(read_spec(save_image, title="Save Image", category="picture", is_output=True)),
-    "LoomResizeImage": node_class(read_spec(resize_image, title="Resize Image", category="picture")),
-    "LoomImageGrid": node_class(read_spec(image_grid, title="Image Grid", category="picture")),
-    "LoomLoadMask": node_class(read_spec(load_mask, title="Load Mask", category="mask", fingerprint=image_fingerprint)),
+    "LoomSaveImage": node_class(
+        read_spec(save_image, title="Save Image", category="picture", is_output=True, refuses=picture_name_refusals)
+    ),
+    "LoomResizeImage": node_class(
+        read_spec(resize_image, title="Resize Image", category="picture", sketch=same_sketch)
+    ),
+    "LoomImageGrid": node_class(read_spec(image_grid, title="Image Grid", category="picture", sketch=one_sketch)),
+    "LoomLoadMask": node_class(
+        read_spec(
+            load_mask, title="Load Mask", category="mask", fingerprint=image_fingerprint, refuses=picture_file_refusals
+        )
+    ),
     "LoomBlurMask": node_class(read_spec(blur_mask, title="Grow and Blur Mask", category="mask")),
     "LoomOutpaint": node_class(read_spec(outpaint, title="Outpaint", category="mask")),
     "LoomLoadVideo": node_class(
-        read_spec(load_video, title="Load Video", category="picture", fingerprint=video_fingerprint)
+        read_spec(
+            load_video,
+            title="Load Video",
+            category="picture",
+            fingerprint=video_fingerprint,
+            sketch=clip_sketch,
+            refuses=video_file_refusals,
+        )
     ),
-    "LoomSaveVideo": node_class(read_spec(save_video, title="Save Video", category="picture", is_output=True)),
+    "LoomSaveVideo": node_class(
+        read_spec(save_video, title="Save Video", category="picture", is_output=True, refuses=video_name_refusals)
+    ),
     "LoomLoadAudio": node_class(
-        read_spec(load_audio, title="Load Audio", category="sound", fingerprint=audio_fingerprint)
+        read_spec(
+            load_audio,
+            title="Load Audio",
+            category="sound",
+            fingerprint=audio_fingerprint,
+            sketch=one_sketch,
+            refuses=audio_file_refusals,
+        )
     ),
-    "LoomSaveAudio": node_class(read_spec(save_audio, title="Save Audio", category="sound", is_output=True)),
+    "LoomSaveAudio": node_class(
+        read_spec(save_audio, title="Save Audio", category="sound", is_output=True, refuses=audio_name_refusals)
+    ),
     "LoomJoinText": node_class(read_spec(join_text, title="Join Text", category="text")),
     "LoomChooseText": node_class(read_spec(choose_text, title="Choose Text", category="text")),
     "LoomLayoutPrompt": node_class(read_spec(layout_prompt, title="Layout Prompt", category="text")),

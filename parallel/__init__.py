@@ -8,9 +8,11 @@ group: A group: the ranks that work together along one axis of a plan, and what 
 layout: A layout: the token streams of one forward, and which rank holds which tokens of each.
 mesh: The mesh: which ranks work together along which axis of a plan.
 plan: A parallel plan: how one denoise uses the devices, written `cfg=2,ulysses=2,ring=2`.
-staging: What an accelerator holds, in the host's memory: piece by piece through pinned buffers, so that no whole copy
-    waits between the two.
+process_groups: The process groups within the process group of all ranks: what each is for, and that each is made once.
+staging: The way between an accelerator and the host's memory: piece by piece through two pinned buffers, so that no
+    whole copy waits between the two.
 progress: The step border: where running work reports progress and learns that it was cancelled.
+together: Weights that several ranks of a machine need alike, read once: each reads a share, and all gather the rest.
 attention/: Attention over a sequence that is spread over ranks: the strategies, and how a plan composes them.
 machine/: What this machine is: its devices, memory, links and limits, asked with deadlines and without torch.
 pool/: The host's side of a pool: processes that outlive jobs, watched by deadlines, replaced when they die.

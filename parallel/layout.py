@@ -5,6 +5,7 @@ Every rank derives every share from the global lengths: lengths are never sent.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -49,6 +50,38 @@ class Layout:
 
     streams: tuple[Stream, ...]
     num_ranks: int
+    left_out: Range | None = None
+    """Positions of the joint sequence that no query asks: they have no keys and values, only queries."""
+
+    @functools.cached_property
+    def keys(self) -> Layout:
+        """The layout of the keys and values, shorter by those that are left out."""
+        if self.left_out is None:
+            return self
+        streams = []
+        for stream, begin in zip(self.streams, self.starts(), strict=True):
+            each = [stream.held(rank) for rank in range(self.num_ranks if stream.shares is not None else 1)]
+            sizes = tuple(sum(b - a for a, b in self._asked(begin + first, begin + last)) for first, last in each)
+            streams.append(Stream(stream.name, sum(sizes), None if stream.shares is None else sizes))
+        return Layout(tuple(streams), self.num_ranks)
+
+    def asked(self) -> list[Range]:
+        """Where in the joint sequence the keys are."""
+        return self._asked(0, self.length)
+
+    def asked_of(self, rank: int) -> list[Range]:
+        """Where in the rank's own sequence the keys are."""
+        parts = zip(self.positions(rank), self.local_ranges(rank), strict=True)
+        return [
+            (a + here - start, b + here - start)
+            for (start, end), (here, _) in parts
+            for a, b in self._asked(start, end)
+        ]
+
+    def _asked(self, start: int, end: int) -> list[Range]:
+        """What is left of some positions of the joint sequence."""
+        first, last = self.left_out or (end, end)
+        return [(start, max(start, min(end, first))), (min(end, max(start, last)), end)]
 
     @property
     def length(self) -> int:
@@ -74,7 +107,7 @@ class Layout:
             )
             for stream in self.streams
         )
-        return Layout(streams, self.num_ranks // size)
+        return Layout(streams, self.num_ranks // size, self.left_out)
 
     def num_held(self, rank: int) -> int:
         """Tokens of the sequence on a rank."""

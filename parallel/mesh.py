@@ -8,7 +8,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from .group import Axis, Count, Group
 from .plan import ParallelPlan
@@ -17,37 +17,8 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
     from torch.distributed.device_mesh import DeviceMesh
 
+    from .process_groups import Use
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-_waiting: set[int] = set()
-"""Threads within."""
-
-
-@contextmanager
-def rendezvous() -> Iterator[None]:
-    """Around what makes a group within the process group; aborting that does not reach a group which is not yet."""
-    thread = threading.get_ident()
-    _waiting.add(thread)
-    try:
-        yield
-    finally:
-        _waiting.discard(thread)
-
-
-def is_in_rendezvous() -> bool:
-    """Whether a thread of this process waits in one."""
-    return bool(_waiting)
-
-
-Key = tuple[bool, tuple[int, ...]]
-"""Of a group: whether weights are gathered on it, and its ranks."""
-_made: weakref.WeakKeyDictionary[Any, dict[Key, ProcessGroup]] = weakref.WeakKeyDictionary()
-"""The groups made so far, of each process group that holds all ranks; every rank has made the same ones."""
-_ballots: weakref.WeakKeyDictionary[Any, ProcessGroup] = weakref.WeakKeyDictionary()
-"""What `ballot` has given, likewise."""
 _kept: weakref.WeakKeyDictionary[Any, dict[ParallelPlan, Mesh]] = weakref.WeakKeyDictionary()
 """What `mesh_for` has given, of each process group that holds all ranks."""
 
@@ -92,7 +63,7 @@ def planned_mesh(plan: ParallelPlan, rank: int) -> Mesh:
 
 
 def make_mesh(plan: ParallelPlan) -> Mesh:
-    """Collective: make the plan's groups over the initialised process group; every rank calls this."""
+    """Collective: make the plan's groups over all ranks at work; under torchrun those are all there are."""
     mesh = make_mesh_among(range(_world_size(plan)), plan)
     assert mesh is not None, "every rank is among all ranks"
     return mesh
@@ -104,6 +75,8 @@ def mesh_for(plan: ParallelPlan) -> Mesh:
 
     if _world_size(plan) == 1 and not dist.is_initialized():
         return make_mesh(plan)
+    from .process_groups import ballot
+
     kept = _kept.setdefault(dist.group.WORLD, {})
     if plan not in kept:
         kept[plan] = replace(make_mesh(plan), voters=ballot())
@@ -118,25 +91,16 @@ def is_current(mesh: Mesh) -> bool:
 
 
 def everyone(mesh: Mesh) -> Group:
-    """All ranks of a mesh over the whole process group."""
-    import torch.distributed as dist
+    """Collective the first time: all ranks of a mesh that `mesh_for` gave."""
+    if mesh.plan.num_ranks == 1:
+        return Group((0,), 0)
+    from .process_groups import at_work
 
-    return Group(range(mesh.plan.num_ranks), mesh.rank, dist.group.WORLD if mesh.plan.num_ranks > 1 else None)
-
-
-def ballot() -> ProcessGroup:
-    """Collective the first time: a group on the CPU, on which all ranks of the process group vote."""
-    import torch.distributed as dist
-
-    world = dist.group.WORLD
-    if world not in _ballots:
-        with rendezvous():
-            _ballots[world] = cast("ProcessGroup", dist.new_group(backend="gloo"))
-    return _ballots[world]
+    return Group(range(mesh.plan.num_ranks), mesh.rank, at_work())
 
 
 def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
-    """Collective: the same over some of the ranks; every rank of the process group calls this, the others get None."""
+    """Collective: the same over some of the ranks; under torchrun every rank calls this, and the others get None."""
     import torch.distributed as dist
 
     if len(ranks) != plan.num_ranks:
@@ -146,30 +110,25 @@ def make_mesh_among(ranks: Sequence[int], plan: ParallelPlan) -> Mesh | None:
         )
     if plan.num_ranks == 1 and not dist.is_initialized():
         return planned_mesh(plan, 0)
-    made = _made.setdefault(dist.group.WORLD, {})  # sharding again and again makes no more groups
-    with rendezvous():
-        for number in range(plan.num_ranks):  # torch asks every rank to make every group, in the same order
-            for axis, numbers in members(plan, number).items():
-                key = _key(axis, ranks, numbers)
-                if len(numbers) > 1 and key not in made:
-                    made[key] = cast("ProcessGroup", dist.new_group(list(key[1])))
-        if dist.get_rank() in ranks and dist.get_backend() == "nccl":
-            from .collectives import set_up
+    from . import process_groups
 
-            set_up([group for (_, key), group in made.items() if dist.get_rank() in key])
+    keys = [_key(axis, ranks, each) for number in range(plan.num_ranks) for axis, each in members(plan, number).items()]
+    process_groups.make(key for key in keys if len(key[1]) > 1)
     if dist.get_rank() not in ranks:
         return None
     own = list(ranks).index(dist.get_rank())
-    groups: dict[Axis, Group] = {}
+    found: dict[Axis, Group] = {}
     for axis, numbers in members(plan, own).items():
-        key = _key(axis, ranks, numbers)
-        groups[axis] = Group(key[1], numbers.index(own), made.get(key))
-    return Mesh(plan, own, groups)
+        use, among = _key(axis, ranks, numbers)
+        found[axis] = Group(among, numbers.index(own), process_groups.group_of(among, use) if len(among) > 1 else None)
+    return Mesh(plan, own, found)
 
 
-def _key(axis: Axis, ranks: Sequence[int], numbers: Sequence[int]) -> Key:
+def _key(axis: Axis, ranks: Sequence[int], numbers: Sequence[int]) -> tuple[Use, tuple[int, ...]]:
     """Axes of the same ranks share a group, but weights have their own: a gather would wait behind an exchange."""
-    return axis == Axis.WEIGHTS, tuple(ranks[each] for each in numbers)
+    from .process_groups import Use
+
+    return Use.WEIGHTS if axis == Axis.WEIGHTS else Use.WORK, tuple(ranks[each] for each in numbers)
 
 
 def mesh_of(plan: ParallelPlan, device_mesh: DeviceMesh) -> Mesh:
@@ -201,7 +160,9 @@ def _world_size(plan: ParallelPlan) -> int:
     import torch.distributed as dist
 
     if dist.is_available() and dist.is_initialized():
-        return dist.get_world_size()
+        from .process_groups import num_at_work
+
+        return num_at_work()
     if plan.num_ranks == 1:
         return 1
     raise ValueError(

@@ -45,6 +45,8 @@ class Progress:
 
     owner: str = ""
     """Whose work it is: in a queue, owners take turns."""
+    keeper: str = ""
+    """For whom this process keeps what may be asked for again: nobody finds what others keep."""
     wants_previews: bool = False
     rank: int = 0
     """Who works, where one rank does the job alone: its number among those that could have."""

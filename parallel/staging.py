@@ -1,16 +1,23 @@
-"""What an accelerator holds, in the host's memory: piece by piece through pinned buffers, so that no whole copy waits
-between the two.
+"""The way between an accelerator and the host's memory: piece by piece through two pinned buffers, so that no whole
+copy waits between the two.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 PIECE_BYTES = 16 << 20
+"""Of each of two buffers by which tensors leave an accelerator."""
+UPLOAD_BYTES = 32 << 20
+"""Of each of two buffers by which tensors get there: all that the host's memory holds of weights on their way."""
+Mark = Callable[[], Callable[[], None]]
+"""Gives what waits for the copies asked for so far."""
 
 
 def in_host_memory(tensor: Tensor) -> Iterator[memoryview]:
@@ -33,10 +40,8 @@ def in_host_memory(tensor: Tensor) -> Iterator[memoryview]:
         yield from by_turns(flat.split(size), buffers, _marked)
 
 
-def by_turns(
-    pieces: Sequence[Tensor], buffers: Sequence[Tensor], mark: Callable[[], Callable[[], None]]
-) -> Iterator[memoryview]:
-    """Each piece, copied into the buffer whose turn it is. `mark` gives what waits for the copies asked for so far."""
+def by_turns(pieces: Sequence[Tensor], buffers: Sequence[Tensor], mark: Mark) -> Iterator[memoryview]:
+    """Each piece, copied into the buffer whose turn it is."""
 
     def copied(index: int) -> tuple[Tensor, Callable[[], None]]:
         buffer = buffers[index % len(buffers)][: len(pieces[index])]
@@ -52,9 +57,72 @@ def by_turns(
         yield buffer.numpy().data
 
 
-def _marked() -> Callable[[], None]:
+class Upload:
+    """Many tensors on their way to a device, one after the other by one thread: `copy` fills a buffer with the next
+    piece while the other is under way, and waits only for a buffer that it needs again.
+
+    On the thread's stream, so that what is then done to a tensor there comes after its bytes.
+    """
+
+    def __init__(self, buffers: Sequence[Tensor], mark: Mark) -> None:
+        self._buffers = buffers
+        self._mark = mark
+        self._done: list[Callable[[], None] | None] = [None] * len(buffers)
+        """Waits until a buffer may be written again."""
+        self._turn = 0
+        self._filled = 0
+
+    def copy(self, target: Tensor, source: Tensor) -> None:
+        """Into a contiguous tensor of the device; returns before its bytes are there."""
+        import torch
+
+        into, whole = (each.view(-1).view(torch.uint8) for each in (target, source.contiguous()))
+        start = 0
+        while start < len(whole):
+            room = self._room()
+            end = min(start + len(room), len(whole))
+            piece = room[: end - start]
+            piece.copy_(whole[start:end])
+            self._send(into[start:end], piece)
+            self._filled += end - start
+            start = end
+
+    def _send(self, target: Tensor, piece: Tensor) -> None:
+        target.copy_(piece, non_blocking=True)
+
+    def _room(self) -> Tensor:
+        """What is free of the buffer whose turn it is; of the next one where nothing is."""
+        buffer = self._buffers[self._turn]
+        if self._filled == len(buffer):
+            self._done[self._turn] = self._mark()
+            self._turn, self._filled = (self._turn + 1) % len(self._buffers), 0
+            buffer = self._buffers[self._turn]
+            if (wait := self._done[self._turn]) is not None:
+                wait()
+        return buffer[self._filled :]
+
+
+def moving(device: torch.device) -> Callable[[Tensor], Tensor]:
+    """What gives tensors of the host on `device`, one after the other, by this thread: on a GPU by way of two pinned
+    buffers, elsewhere as torch does."""
+    import torch
+
+    if device.type != "cuda":
+        return lambda tensor: tensor.to(device)
+    buffers = [torch.empty(UPLOAD_BYTES, dtype=torch.uint8, pin_memory=True) for _ in range(2)]
+    upload = Upload(buffers, functools.partial(_marked, device))
+
+    def moved(tensor: Tensor) -> Tensor:
+        there = torch.empty(tensor.shape, dtype=tensor.dtype, device=device)
+        upload.copy(there, tensor)
+        return there
+
+    return moved
+
+
+def _marked(device: torch.device | None = None) -> Callable[[], None]:
     import torch
 
     event = torch.cuda.Event()
-    event.record()
+    event.record(torch.cuda.current_stream(device))
     return event.synchronize

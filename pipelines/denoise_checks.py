@@ -20,7 +20,9 @@ from .shape import (
     check_frames,
     check_mask,
     check_size,
+    why_no_distilled,
     why_no_frame,
+    why_no_guidance_2,
     why_no_prompt,
     why_no_references,
     why_no_steps,
@@ -82,17 +84,11 @@ def check_text(model: Model, prompt: str, length: int, *, saw_frame: bool) -> No
         raise ValueError(why)
 
 
-def check_guidance(request: Denoise, *, takes_distilled: bool) -> None:
+def check_guidance(request: Denoise) -> None:
     """Refuse a number that the model would ignore, and tell of one that does nothing."""
     model, guidance_2, distilled_guidance = request.model, request.guidance_2, request.distilled_guidance
-    if guidance_2 and read_index(Path(model.folder)).get("boundary_ratio") is None:
-        raise ValueError(
-            f"guidance_2 is {guidance_2:g}, but {model.source} has no second expert to guide; set guidance_2 to 0"
-        )
-    if distilled_guidance and not takes_distilled:
-        raise ValueError(
-            f"distilled_guidance is {distilled_guidance:g}, but {model.source} takes none; set distilled_guidance to 0"
-        )
+    if why := why_no_guidance_2(model, guidance_2) or why_no_distilled(model, distilled_guidance):
+        raise ValueError(why)
     for name, value in (("guidance", request.guidance), ("guidance_2", guidance_2)):
         if 0 < value < 1:
             logger.warning("%s is %g: below 1 there is no guidance, as at 1; set it above 1 to guide", name, value)

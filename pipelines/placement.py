@@ -2,7 +2,7 @@
 
 With ranks, every stage runs in them, and this process computes nothing and opens no accelerator: a denoise takes all
 ranks by its plan, text is encoded on the first and pictures on the last, beside the denoise of another job, and what is
-large to decode is decoded by all.
+large to decode is decoded by all. What was encoded before is not encoded again (kept.py).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..parallel.progress import SILENT, Progress
 from ..parallel.ranks.seat import Seat
 from .doors import follow, order
 from .families import FAMILIES
+from .kept import KEPT, key_of
 from .models.describe import card_of
 from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
@@ -54,13 +55,21 @@ def encode_text(request: EncodeText, progress: Progress = SILENT) -> Conditionin
     check_references(request.model, request.references)  # before ranks are started, as those of the next two
     if request.first_frame is not None and (why := why_no_frame(request.model)):
         raise ValueError(why)
-    return _run(request, Conditioning, progress, lane="side")
+    if request.references is None:
+        return _once(request, Conditioning, progress)
+    pictures = key_of(request.model, {"references": to_plain(request.references)}, keeper=progress.keeper)
+    if (known := KEPT.get(pictures)) is not None:
+        nothing = Conditioning(family=request.model.family, prompt="", negative_prompt="", positive={})
+        request = request.resolved(before=dataclasses.replace(nothing, references=known))
+    found = _once(request, Conditioning, progress)
+    KEPT.put(pictures, dict(found.references))
+    return found
 
 
 def encode_image(request: EncodeImage, progress: Progress = SILENT) -> Latents:
     check_takes_image(request.model)
     check_num_frames(request.model, len(request.image.pixels))
-    return _run(request, Latents, progress, lane="side", rank=-1)
+    return _once(request, Latents, progress, rank=-1)
 
 
 def denoise(request: Denoise, progress: Progress = SILENT) -> Latents:
@@ -168,6 +177,18 @@ def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[
     if base.startswith("builtin:"):  # another machine may have it elsewhere
         model["folder"] = str(resolve_source(base).folder)
     return to_plain(STAGES[request["stage"]]({**asked, "model": model}, progress))
+
+
+def _once(request: EncodeText | EncodeImage, answer: type[V], progress: Progress, *, rank: int = 0) -> V:
+    """The stage's answer to what was asked before, or its new one, which is kept."""
+    asked = {name: value for name, value in to_plain(request).items() if name not in ("model", "before")}
+    key = key_of(request.model, {"stage": request.stage, **asked}, keeper=progress.keeper)
+    if (found := KEPT.get(key)) is not None:
+        progress.phase("encoded before")
+        return from_plain(answer, found)
+    made = _run(request, answer, progress, lane="side", rank=rank)
+    KEPT.put(key, to_plain(made))
+    return made
 
 
 def _run(

@@ -73,6 +73,8 @@ class EncodeText(Request):
     """Pictures that the model looks at beside the prompt."""
     first_frame: Latents | None = None
     """What encode_image made of a video's first frame, for a model whose text encoder looks at it."""
+    before: Conditioning | None = None
+    """What was made of the same references with another prompt: their latents are taken from it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -27,13 +27,18 @@ def size_multiple(model: Model) -> int:
 
 def check_size(model: Model, width: int, height: int) -> None:
     """Raises `ValueError` naming the nearest sizes that fit."""
-    multiple = size_multiple(model)
-    if width < multiple or height < multiple or width % multiple or height % multiple:
-        near = [max(multiple, round(side / multiple) * multiple) for side in (width, height)]
+    if (near := nearest_size(model, width, height)) != (width, height):
         raise ValueError(
             f"{width} x {height} is no size that {model.source} can paint; "
-            f"width and height must be multiples of {multiple}, such as {near[0]} x {near[1]}"
+            f"width and height must be multiples of {size_multiple(model)}, such as {near[0]} x {near[1]}"
         )
+
+
+def nearest_size(model: Model, width: int, height: int) -> tuple[int, int]:
+    """The size nearest to this one that the model can paint."""
+    multiple = size_multiple(model)
+    across, down = (max(multiple, round(side / multiple) * multiple) for side in (width, height))
+    return across, down
 
 
 def check_frames(model: Model, frames: int) -> None:
@@ -45,13 +50,36 @@ def check_frames(model: Model, frames: int) -> None:
             raise ValueError(f"frames is {frames}, but {model.source} makes pictures; set frames to 0 or 1")
         return
     if not least <= frames <= (most or math.inf) or (frames - rest) % multiple:
-        near = min(max(frames, least), most - multiple) if most else max(frames, least)
-        low = (near - rest) // multiple * multiple + rest
+        low, high = nearest_frames(model, frames)
         span = f", from {least} to {most}" if most else ""
         raise ValueError(
             f"frames is {frames}; {model.source} makes videos of {multiple}k + {rest} frames{span}, "
-            f"such as {low} or {low + multiple}"
+            f"such as {low} or {high}"
         )
+
+
+def nearest_frames(model: Model, frames: int) -> tuple[int, ...]:
+    """The lengths nearest to this one that the model can make."""
+    family = FAMILIES[model.family]
+    multiple, rest, least, most = family.frame_multiple, family.frame_rest, family.least_frames, family.most_frames
+    if not multiple:
+        return (1,)
+    near = min(max(frames, least), most - multiple) if most else max(frames, least)
+    low = (near - rest) // multiple * multiple + rest
+    return low, low + multiple
+
+
+def why_too_large(model: Model, width: int, height: int) -> str:
+    """Why a size that the model can paint shows nothing sensible, as a sentence; empty where nobody says so."""
+    from .models.describe import card_of
+
+    card = card_of(model)
+    if not card.most_side or max(width, height) <= card.most_side:
+        return ""
+    return (
+        f"{model.source} was trained on pictures of up to {card.most_side} pixels a side, and paints nothing sensible "
+        f"at {width} x {height}; take {card.width} x {card.height}, or another model"
+    )
 
 
 def check_fps(model: Model, fps: float) -> None:
@@ -93,6 +121,22 @@ def check_mask(model: Model, latents: Latents, mask: Mask | None) -> None:
         raise ValueError(
             f"the mask is {got}, but the pictures are {right}; give it their size, and one or one for each"
         )
+
+
+def why_no_guidance_2(model: Model, guidance_2: float) -> str:
+    """Why the model would ignore a guidance of its second expert, as a sentence; empty where it would not."""
+    if not guidance_2 or read_index(Path(model.folder)).get("boundary_ratio") is not None:
+        return ""
+    return f"guidance_2 is {guidance_2:g}, but {model.source} has no second expert to guide; set guidance_2 to 0"
+
+
+def why_no_distilled(model: Model, guidance: float) -> str:
+    """Why the model would ignore a number for guidance-distilled models, as a sentence; empty where it would not."""
+    from .models.describe import card_of
+
+    if not guidance or card_of(model).distilled_guidance:
+        return ""
+    return f"distilled_guidance is {guidance:g}, but {model.source} takes none; set distilled_guidance to 0"
 
 
 def why_no_image(model: Model) -> str:

@@ -67,7 +67,7 @@ def encode_text(
     )
     check_text(model, request.prompt, request.text_length, saw_frame=saw_frame)
     with _stage(model, f"encoding the text of {len(request.prompt)} characters"):
-        references = _encoded(request.references, model, progress)
+        references = request.before.references if request.before else _encoded(request.references, model, progress)
         with _loaded(model, "encode_text", progress) as parts, measured(ONE_RANK, progress, device=model.device):
             progress.phase("encoding text")
             positive, negative = family_module(model.family).encode_text(parts, request)
@@ -140,7 +140,7 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
     request = request.resolved(
         steps=len(sampling.sigmas) or request.steps or card.steps, guidance=request.guidance or card.guidance
     )
-    check_guidance(request, takes_distilled=bool(card.distilled_guidance))
+    check_guidance(request)
     check_denoise(request)
     check_step_cache(request)
     seeds = seeds_of(request.seed, latents.batch)

@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -75,6 +75,8 @@ class Model:
     dtype: Dtype = "fp32"
     quantization: Quantization = "none"
     compiled: bool = False
+    cuda_graph: bool = False
+    """Whether each forward of the transformer is replayed as one CUDA graph."""
     place: Place = field(default_factory=Place)
     loras: tuple[Lora, ...] = ()
 
@@ -212,17 +214,17 @@ def from_plain(kind: type[V], plain: Mapping[str, Any]) -> V:
     What is a value already, rather than plain, is taken as it is.
     """
     check_names(kind, plain)
-    types_of = field_types(kind)
+    readers = _readers(kind)
     try:
-        return kind(**{name: _read(types_of[name], item) for name, item in plain.items()})
+        return kind(**{name: readers[name](item) for name, item in plain.items()})
     except TypeError as error:
         raise ValueError(f"{kind.__name__} cannot be read from {sorted(plain)}: {error}") from None
 
 
 def check_names(kind: type, given: Iterable[str]) -> None:
     """Raise `ValueError` for a name that is no field of `kind`, with the nearest that is one."""
-    names = [f.name for f in dataclasses.fields(typing.cast(Any, kind))]
-    for unknown in sorted(set(given) - set(names)):
+    names = field_types(kind)
+    for unknown in sorted(set(given) - names.keys()):
         hint = did_you_mean(unknown, names)
         raise ValueError(f"{kind.__name__} has no {unknown}; {hint}{'It' if hint else 'it'} has {', '.join(names)}")
 
@@ -234,16 +236,30 @@ def field_types(kind: type) -> Mapping[str, Any]:
     return {f.name: hints[f.name] for f in dataclasses.fields(typing.cast(Any, kind))}
 
 
-def _read(hint: Any, plain: Any) -> Any:
+@functools.cache
+def _readers(kind: type) -> Mapping[str, Callable[[Any], Any]]:
+    """What reads each field of a value, by its name."""
+    return {name: _reader(hint) for name, hint in field_types(kind).items()}
+
+
+def _reader(hint: Any) -> Callable[[Any], Any]:
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        return None if plain is None else _read(next(a for a in args if a is not type(None)), plain)
+        inner = _reader(next(a for a in args if a is not type(None)))
+        return lambda plain: None if plain is None else inner(plain)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return from_plain(hint, plain) if isinstance(plain, Mapping) else plain
+        return lambda plain: from_plain(hint, plain) if isinstance(plain, Mapping) else plain
     if origin is tuple:
-        return tuple(_read(args[0], item) for item in plain)
+        each = _reader(args[0])
+        return lambda plain: tuple(map(each, plain))
     if origin in (list, Sequence):
-        return [_read(args[0], item) for item in plain]
+        each = _reader(args[0])
+        return lambda plain: list(map(each, plain))
     if origin in (dict, Mapping):
-        return {key: _read(args[1], item) for key, item in plain.items()}
+        each = _reader(args[1])
+        return lambda plain: {key: each(item) for key, item in plain.items()}
+    return _as_it_is
+
+
+def _as_it_is(plain: Any) -> Any:
     return plain

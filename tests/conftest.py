@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more threads than cores only wait
 
-ON_RANKS = """loaded masked modular placement pooled prepared rank_work requests rows shared_pages split_vae spread
-step_cache stored_shares verified verify waiting"""
+ON_RANKS = """loaded masked modular placement pooled prepared rank_work read_together requests rows shared_pages
+split_vae spread step_cache stored_shares verified verify waiting"""
 GROUPS = {
     "waits": [
         *(f"tests/parallel/test_pool_{name}.py" for name in ("faults", "host")),
@@ -66,6 +67,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def _group(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     return next((group for group, paths in GROUPS.items() if file.startswith(tuple(paths))), file)
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> None:
+    """What one test has encoded, the next encodes again."""
+    if (module := sys.modules.get("latentloom.pipelines.kept")) is not None:
+        module.KEPT.clear()
 
 
 @pytest.fixture(scope="session")

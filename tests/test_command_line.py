@@ -150,24 +150,24 @@ def test_mistake_on_the_command_line_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    ("node", "inputs", "words"),
+    ("node", "inputs", "words", "code"),
     [
-        ("load_model", {"source": "builtin:bobin"}, "bobbin"),
-        ("load_model", {"source": "no/such-model"}, "models pull no/such-model"),
-        ("load_model", {"source": "./nowhere"}, "nowhere"),
-        ("load_model", {"device": "cuda:99"}, "auto"),
-        ("empty_latents", {"width": 65}, "multiples of"),
-        ("empty_latents", {"frames": 9}, "makes pictures"),
-        ("denoise", {"strength": 0.5}, "Encode Image"),
+        ("load_model", {"source": "builtin:bobin"}, "bobbin", 2),
+        ("load_model", {"source": "no/such-model"}, "models pull no/such-model", 2),
+        ("load_model", {"source": "./nowhere"}, "nowhere", 2),
+        ("load_model", {"device": "cuda:99"}, "auto", 2),
+        ("empty_latents", {"width": 65}, "multiples of", 2),
+        ("empty_latents", {"frames": 9}, "makes pictures", 2),
+        ("denoise", {"strength": 0.5}, "Encode Image", 1),
     ],
 )
-def test_mistake_that_only_a_node_can_see_is_one_sentence_and_code_1(
-    node: str, inputs: dict[str, Any], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_mistake_of_a_value_is_one_sentence_and_code_2_where_numbers_and_files_tell_it(
+    node: str, inputs: dict[str, Any], words: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain = json.loads(Path(FIRST).read_text())
     plain["nodes"][node]["inputs"] |= inputs
     (tmp_path / "w.json").write_text(json.dumps(plain))
-    assert main(["run", "w.json"]) == 1
+    assert main(["run", "w.json"]) == code
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert words in error
     assert node in error
@@ -185,7 +185,7 @@ def test_a_model_of_one_s_own_is_used_once_its_folder_is_allowed(
         plain["nodes"]["load_model"]["inputs"]["source"] = source
         Path("saved.json").write_text(json.dumps({"$schema": "x.json", **plain, "meta": {"shot": "010"}}))
         run = ["run", "saved.json", "--set", "denoise.steps=1"]
-        assert main(run) == 1
+        assert main(run) == 2
         assert "with --allow" in capsys.readouterr().err or source == "./own"
         for option in ("--allow", "--models-dir"):
             assert main([*run, option, str(tmp_path / "models")]) == 0
@@ -252,7 +252,7 @@ def test_picture_that_is_none_is_one_sentence(
 ) -> None:
     (tmp_path / "bad.png").write_bytes(content)
     image_to_image = str(ROOT / "workflows" / "bobbin" / "image_to_image.json")
-    assert main(["run", image_to_image, "--set", "image=bad.png"]) == 1
+    assert main(["run", image_to_image, "--set", "image=bad.png"]) == 2
     assert "bad.png" in capsys.readouterr().err
 
 
@@ -264,9 +264,9 @@ def test_a_pipe_as_picture_and_one_of_too_many_pixels_end_the_run_in_one_sentenc
 
     Image.new("RGB", (30, 20)).save(tmp_path / "large.png")
     again = ["run", str(ROOT / "workflows" / "bobbin" / "image_to_image.json"), "--set"]
-    assert main([*again, f"image={tmp_path / 'pipe.png'}"]) == 1
+    assert main([*again, f"image={tmp_path / 'pipe.png'}"]) == 2
     assert "is a pipe or a device, which is not read" in capsys.readouterr().err
-    assert main([*again, f"image={tmp_path / 'large.png'}", "--max-pixels", "599"]) == 1
+    assert main([*again, f"image={tmp_path / 'large.png'}", "--max-pixels", "599"]) == 2
     assert (
         "30 x 20 pixels, and at most 599 are taken; make it smaller, or raise the limit with --max-pixels"
         in capsys.readouterr().err
@@ -343,7 +343,7 @@ def test_running_never_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     plain = json.loads(Path(FIRST).read_text())
     plain["nodes"]["load_model"]["inputs"]["source"] = "black-forest-labs/FLUX.1-dev"
     (tmp_path / "w.json").write_text(json.dumps(plain))
-    assert main(["run", "w.json"]) == 1
+    assert main(["run", "w.json"]) == 2
 
 
 def test_telemetry_is_off_however_latentloom_is_used() -> None:
@@ -402,7 +402,7 @@ def test_a_sweep_goes_on_past_a_bad_point_and_ends_with_one_report(capsys: pytes
     for more in ([], ["--resume"]):
         assert main([*sweep, *more]) == 1
         told = capsys.readouterr()
-        assert "latentloom: 1 of 3 runs failed:\n  output/empty_latents.width=100: node " in told.err
+        assert "latentloom: 1 of 3 runs failed:\n  output/empty_latents.width=100: empty_latents.width: " in told.err
         assert [Path(line).parent.name for line in told.out.splitlines() if "picture" in line or more] == (
             ["output", "output"] if more else ["empty_latents.width=96", "empty_latents.width=128"]
         )
@@ -431,7 +431,7 @@ def test_two_nodes_never_write_the_same_file(tmp_path: Path, capsys: pytest.Capt
     plain = json.loads(Path(FIRST).read_text())
     plain["nodes"]["save_2"] = plain["nodes"]["save"]
     (tmp_path / "w.json").write_text(json.dumps(plain))
-    assert main(["run", "w.json", "--set", "denoise.steps=1"]) == 1
+    assert main(["run", "w.json", "--set", "denoise.steps=1"]) == 2
     assert "written by another node" in capsys.readouterr().err
 
 
@@ -446,7 +446,7 @@ def test_run_never_writes_over_its_own_input(tmp_path: Path, capsys: pytest.Capt
         "--out",
         ".",
     ]
-    assert main([*again, "--set", "denoise.steps=2"]) == 1
+    assert main([*again, "--set", "denoise.steps=2"]) == 2
     assert "is read by this run" in capsys.readouterr().err
     assert (tmp_path / "picture.png").read_bytes() == before
 
@@ -503,8 +503,10 @@ def test_other_versions_do_not_share_a_cache(
     run = ["run", FIRST, "--set", "denoise.steps=1", "--cache", "kept", "--json"]
     assert main(run) == 0
     capsys.readouterr()
+    manifest.versions.cache_clear()
     monkeypatch.setattr(manifest, "installed_version", lambda package: "9.9")
     assert main(run) == 0
+    manifest.versions.cache_clear()
     assert '"kind": "cached"' not in capsys.readouterr().out
 
 

@@ -21,6 +21,7 @@ CHAMBERS = {
     "parallel/machine/topology.py": "reads one program's output",
     "pipelines/bobbin/training/latents.py": "what a data loader's processes run",
     "pipelines/components/shell.py": "asks loading, which asks skeleton",
+    "pipelines/denoising/unwaiting.py": "how torch is asked, whatever the solver",
     "ui/access/intake.py": "counts requests, whatever the server is",
     "ui/api/router.py": "the list of all routes",
     "ui/canvas.py": "the only Gradio component",

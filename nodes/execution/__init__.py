@@ -8,9 +8,10 @@ events: What a run tells its watchers: one small frozen event per change, the sa
     host.
 failure: How a node's failure is told: one sentence for the user, the cause kept for whoever debugs.
 manifest: `manifest.json`: what a run was given, what it made, and with which versions.
-overlap: Runs one after the other, or a little into each other: the next one prepares while the last one's steps are
+overlap: Runs a little into each other: the next one prepares, and the last one finishes, while the steps of one are
     going.
 peak_memory: How much memory a node needed at its peak: of the GPU where one is in use, else of this process.
+preflight: Whether a workflow will run, found before it does: wiring and values, then files, models, plans and memory.
 records: What became of a run and of each of its nodes.
 run: The executor: calls the nodes a result needs, in order, each at most once, and tells what happens.
 schedule: What a run will do, known before it starts: which nodes its results need, in which order, and their keys.

@@ -22,6 +22,7 @@ Kind = Literal[
     "progress",
     "preview",
     "spread",
+    "saved",
     "cached",
     "finished",
     "failed",
@@ -42,11 +43,13 @@ class Event:
     done: int = 0
     total: int = 0
     message: str = ""
-    """A phase's name, a failure's sentence, or why a node was skipped or taken from the cache."""
+    """A phase's name, a failure's sentence, why a node was skipped or taken from the cache, or the path of a file."""
     is_loading: bool = False
     """With a phase: it waits for a disk, also where what was lost is loaded again."""
     code: str = ""
     """What a failure is, for programs (parallel/errors.py)."""
+    frees_device: bool = False
+    """With a node's end: no other one of the run is going to use the device."""
     seconds: float = 0.0
     """How long a finished node took, or the step that is done."""
     left_s: float | None = None

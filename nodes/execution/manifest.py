@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import platform
@@ -108,8 +109,12 @@ def versions_of(folder: Path) -> dict[str, str | None]:
         return {}
 
 
-def versions() -> dict[str, str | None]:
-    """The versions of Python and of the packages that results depend on; None for one that is not installed."""
+@functools.cache
+def versions() -> Mapping[str, str | None]:
+    """The versions of Python and of the packages that results depend on; None for one that is not installed.
+
+    Asked once: what this process has imported stays as it is.
+    """
     return {"python": platform.python_version(), **{name: installed_version(name) for name in PACKAGES}}
 
 

@@ -1,7 +1,8 @@
-"""Runs one after the other, or a little into each other: the next one prepares while the last one's steps are going.
+"""Runs a little into each other: the next one prepares, and the last one finishes, while the steps of one are going.
 
 With ranks the process that runs a workflow only waits: the next run's text can be encoded, and the last one's picture
-decoded, while the steps of the present one are going.
+decoded, while the steps of the present one are going. Without, the next run starts when the device is free, and what is
+left of the last one, such as packing and writing its pictures, is done beside it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from .watch import Token
 R = TypeVar("R")
 Attempt = Callable[[Sink, Token], R]
 """One run, told where its events go and what ends it."""
+NextOn = Callable[[Event], bool]
+"""Whether with this event of a run the next one starts."""
 
 
 class EitherToken:
@@ -31,20 +34,41 @@ class EitherToken:
         return any(token.is_set() for token in self._tokens)
 
 
+BESIDE = 3
+"""Runs that prepare or finish beside those whose steps are going: to pack a picture or a video takes longer than a few
+steps do. Each holds its pixels."""
+
+
 def width_of(place: Place) -> int:
-    """Runs under way at a time: with ranks, one for each group of them, and one that prepares or finishes beside."""
+    """Runs under way at a time: one for each group of ranks, or for this process, and `BESIDE`."""
     if not place.devices:
-        return 1
+        return 1 + BESIDE
     from ...pipelines.placement import num_groups
 
-    return num_groups(place) + 1
+    return num_groups(place) + BESIDE
 
 
-def overlapped(attempts: Iterable[Attempt[R]], *, width: int, sink: Sink, cancel: Token | None) -> Iterator[R]:
+def steps_began(event: Event) -> bool:
+    return event.kind == "progress"
+
+
+def device_is_free(event: Event) -> bool:
+    return event.frees_device
+
+
+def next_on(place: Place) -> NextOn:
+    """With which event of a run the next one starts: ranks take its work among their own, this process takes turns."""
+    return steps_began if place.devices else device_is_free
+
+
+def overlapped(
+    attempts: Iterable[Attempt[R]], *, width: int, sink: Sink, cancel: Token | None, starts: NextOn = steps_began
+) -> Iterator[R]:
     """The results in order, at most `width` runs under way at a time.
 
-    A run starts when the steps of the one before have begun, so that what they share is made once, and what comes
-    before the steps of one and after those of another happens beside them. Whoever stops taking results ends the rest.
+    A run starts with the event of the one before that `starts` it, and when that has ended: late enough that what they
+    share is made once, early enough that what comes before the steps of one and after those of another happens beside
+    them. Whoever stops taking results ends the rest.
     """
     ended = threading.Event()
     token = EitherToken(cancel, ended)
@@ -55,7 +79,7 @@ def overlapped(attempts: Iterable[Attempt[R]], *, width: int, sink: Sink, cancel
                 while len(waiting) >= width:
                     yield waiting.popleft().result()
                 under_way = threading.Event()
-                future = threads.submit(attempt, _telling(sink, under_way), token)
+                future = threads.submit(attempt, _telling(sink, under_way, starts), token)
                 future.add_done_callback(lambda _, under_way=under_way: under_way.set())
                 waiting.append(future)
                 if width > 1:
@@ -66,9 +90,9 @@ def overlapped(attempts: Iterable[Attempt[R]], *, width: int, sink: Sink, cancel
             ended.set()
 
 
-def _telling(sink: Sink, under_way: threading.Event) -> Sink:
+def _telling(sink: Sink, under_way: threading.Event, starts: NextOn) -> Sink:
     def tell(event: Event) -> None:
-        if event.kind == "progress":
+        if starts(event):
             under_way.set()
         sink(event)
 

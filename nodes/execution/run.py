@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import queue
 import threading
@@ -15,12 +16,13 @@ from typing import Any, Literal
 
 from ...parallel.errors import Cancelled
 from ...parallel.progress import RankWork
+from ...pipelines.values import Model
 from ..files.workspace import HERE, Workspace
-from ..graph.graph import Graph
+from ..graph.graph import Graph, Link
 from ..graph.resolve import Overrides
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.spec import NodeSpec, Saved, files_of
-from .cache import Cache
+from .cache import Cache, Share
 from .events import Sink
 from .failure import NodeFailed
 from .peak_memory import PeakMemory
@@ -55,7 +57,8 @@ def run(
     `targets` names outputs or nodes; without it, all declared outputs and all nodes that act are made. A workflow
     that only acts has no outputs; the files are in the records.
     """
-    watch = Watch(sink, cancel or threading.Event(), previews)
+    keeper = memory_cache.owner if isinstance(memory_cache, Share) else ""
+    watch = Watch(sink, cancel or threading.Event(), previews, keeper=keeper)
     try:
         needed = schedule(graph, specs, overrides=overrides or {}, workspace=workspace, targets=targets)
     except NodeFailed as failure:
@@ -106,6 +109,7 @@ class _Session:
         self.watch.tell("run_started", total=len(self.schedule.order))
         todo = self._take_cached()
         self.consumers = Counter(source for name in todo for source in self.schedule.sources[name])
+        self.num_for_device = sum(self.schedule.nodes[name].spec.uses_device for name in todo)
         self.kept = frozenset(node for node, _ in self.schedule.results.values())
         self._execute({name: [s for s in self.schedule.sources[name] if s in todo] for name in todo})
         self._skip_rest(todo)
@@ -144,13 +148,18 @@ class _Session:
     def _execute(self, sources: Mapping[str, Collection[str]]) -> None:
         sorter = TopologicalSorter(sources)
         sorter.prepare()
-        with ThreadPoolExecutor(1, "device") as device, ThreadPoolExecutor(CPU_THREADS, "cpu") as cpu:
+        with (
+            ThreadPoolExecutor(1, "keeping") as self.keeping,
+            ThreadPoolExecutor(1, "device") as device,
+            ThreadPoolExecutor(1, "beside") as beside,
+            ThreadPoolExecutor(CPU_THREADS, "cpu") as cpu,
+        ):
+            lanes = {"device": device, "beside": beside, "cpu": cpu}
             num_running = 0
             try:
                 while sorter.is_active():
                     for name in () if self._is_ending() else sorter.get_ready():
-                        lane = device if self.schedule.nodes[name].spec.uses_device else cpu
-                        lane.submit(self._work, name)
+                        lanes[self._lane(name)].submit(self._work, name)
                         num_running += 1
                     if not num_running:
                         break
@@ -161,6 +170,20 @@ class _Session:
             except BaseException:
                 self.watch.interrupted = True  # Ctrl-C: running nodes stop at their next border
                 raise
+
+    def _lane(self, name: str) -> Literal["device", "beside", "cpu"]:
+        """Where a node works: one at a time of those that use the device. Ranks order their work themselves, and encode
+        and decode beside the steps of another denoise.
+        """
+        node = self.schedule.nodes[name]
+        if not node.spec.uses_device:
+            return "cpu"
+        given = (self._linked(link) for link in node.links.values())
+        has_ranks = any(isinstance(value, Model) and value.place.devices for value in given)
+        return "beside" if has_ranks and node.spec.denoises is None else "device"
+
+    def _linked(self, link: Link) -> Any:
+        return self.schedule.nodes[link.node].spec.part(self.live[link.node], link.socket)
 
     def _is_ending(self) -> bool:
         return self.failure is not None or self.watch.is_cancelled()
@@ -179,7 +202,7 @@ class _Session:
             progress = NodeProgress(name, self.watch)
             with PeakMemory(measure=spec.uses_device) as memory:
                 depth = self.schedule.depths.get(name, "floats")
-                value = spec.make(self._inputs(name), progress=progress, workspace=self.workspace, depth=depth)
+                value = spec.make(self._inputs(name), progress=progress, workspace=self._workspace(name), depth=depth)
             seconds = time.perf_counter() - start
             self._store(name, value)
             peak_bytes = max((rank.peak_memory_bytes for rank in progress.ranks), default=0) or memory.peak_bytes
@@ -189,11 +212,16 @@ class _Session:
         except BaseException as error:
             return _Outcome("failed", seconds=time.perf_counter() - start, error=error)
 
+    def _workspace(self, name: str) -> Workspace:
+        return dataclasses.replace(
+            self.workspace, on_file=lambda file: self.watch.tell("saved", name, message=str(file))
+        )
+
     def _inputs(self, name: str) -> dict[str, Any]:
         node = self.schedule.nodes[name]
         arguments = dict(node.values)
         for socket_name, link in node.links.items():
-            value = self.schedule.nodes[link.node].spec.part(self.live[link.node], link.socket)
+            value = self._linked(link)
             socket = node.spec.input(socket_name)
             assert socket is not None, f"{name} is resolved, so {socket_name} exists"
             if socket.type in PLAIN_TYPES:
@@ -210,11 +238,17 @@ class _Session:
         acts = spec.is_output and not any(isinstance(part, Saved) for part in parts)
         if value is None or acts or name in self.schedule.uncached or not spec.is_kept:
             return
-        for level, cache in self.caches.items():
-            try:
-                cache.put(self.schedule.keys[name], value)
-            except Exception as error:  # a cache never costs the run
-                logger.warning("the result of %s was not kept in the %s cache: %s", name, level, error)
+        for level in self.caches:
+            if level == "disk":  # beside the nodes that follow; the run waits for it at its end
+                self.keeping.submit(self._put, level, name, value)
+            else:
+                self._put(level, name, value)
+
+    def _put(self, level: Cached, name: str, value: Any) -> None:
+        try:
+            self.caches[level].put(self.schedule.keys[name], value)
+        except Exception as error:  # a cache never costs the run
+            logger.warning("the result of %s was not kept in the %s cache: %s", name, level, error)
 
     def _collect(self) -> str | None:
         """Wait a little for one node to end and record it; its name, or None."""
@@ -227,7 +261,10 @@ class _Session:
             failure = self._fail(name, outcome.error)
             message, code = failure.sentence, failure.code
         elif outcome.state == "ok":
-            self.watch.tell("finished", name, seconds=outcome.seconds)
+            uses_device = self.schedule.nodes[name].spec.uses_device
+            self.num_for_device -= uses_device
+            is_free = uses_device and not self.num_for_device
+            self.watch.tell("finished", name, seconds=outcome.seconds, frees_device=is_free)
             self._release(name, outcome.value)
         elif outcome.state == "cancelled":
             self.watch.tell("cancelled", name, seconds=outcome.seconds)

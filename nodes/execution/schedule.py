@@ -21,7 +21,7 @@ from ..graph.order import in_order
 from ..graph.problems import Names, refuse
 from ..graph.resolve import Overrides, Resolved, resolve, upgrade, with_overrides
 from ..graph.spec import NodeSpec
-from ..preview.walk import refused
+from ..preview.walk import Walk, refused
 from .failure import NodeFailed
 
 
@@ -86,8 +86,8 @@ def schedule(
     the node asks its model for what that does not take.
     """
     needs = needs_of(graph, specs, overrides=overrides, workspace=workspace, targets=targets)
-    for problem in refused(graph, specs, overrides, workspace):
-        if node := needs.nodes.get(problem.node):
+    for problem in refused(Walk(graph, specs, overrides, workspace=workspace)):
+        if problem.kind == "error" and (node := needs.nodes.get(problem.node)):
             raise NodeFailed(problem.node, node.spec, node.node.title, ValueError(problem.message))
     fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
     depths = depths_of(needs)

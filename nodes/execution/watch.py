@@ -31,9 +31,10 @@ class Token(Protocol):
 class Watch:
     """The run's clock, its event sink and its cancel token."""
 
-    def __init__(self, sink: Sink, cancel: Token, previews: bool) -> None:
+    def __init__(self, sink: Sink, cancel: Token, previews: bool, *, keeper: str = "") -> None:
         self.run = uuid.uuid4().hex[:12]
         self.previews = previews
+        self.keeper = keeper
         self.interrupted = False
         self._sink = sink
         self._sink_failed = False
@@ -62,6 +63,7 @@ class NodeProgress(Progress):
 
     def __init__(self, node: str, watch: Watch) -> None:
         self.owner = watch.run
+        self.keeper = watch.keeper
         self.wants_previews = watch.previews
         self.plan = ""
         self.ranks: tuple[RankWork, ...] = ()

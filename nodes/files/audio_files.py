@@ -161,6 +161,13 @@ def read_audio_metadata(path: Path) -> dict[str, str]:
     return tags
 
 
+def check_audio(path: Path) -> None:
+    """Refuse what holds no sound, or too long a file. Raises `ValueError`."""
+    check_audio_file(path)
+    with opened_container(path, what="sound") as container:
+        _stream(container, str(path))
+
+
 def check_audio_file(path: Path) -> None:
     """Refuse a file that is too long to be read through. Raises `ValueError`."""
     num_bytes = num_bytes_of(path, "sound")

@@ -54,7 +54,6 @@ def write_video(
     rate = Fraction(fps).limit_denominator(1001)
     if rate <= 0:
         raise ValueError(f"the video would show {fps:g} frames a second; give fps of 0.001 or more")
-    frames = as_bytes(pixels).cpu().numpy()
     options = {"movflags": "use_metadata_tags+faststart"}
     if audio is not None:  # in milliseconds, as without it, the sound would end some samples too early
         options["movie_timescale"] = str(track_rate(audio.rate))
@@ -66,7 +65,8 @@ def write_video(
         stream.codec_context.thread_count = 1  # the bytes must not depend on the number of cores
         track = Track(container, audio) if audio else None
         for index in range(num_frames):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(frames[index], format="rgb24")))
+            frame = as_bytes(pixels[index]).cpu().numpy()
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
             if track:
                 container.mux(track.until((index + 1) / rate))
         container.mux(stream.encode())
@@ -79,6 +79,13 @@ def check_video_size(path: Path) -> None:
     num_bytes = num_bytes_of(path, "video")
     if num_bytes > MAX_BYTES:
         raise ValueError(f"{path} has {num_bytes:,} bytes, and at most {MAX_BYTES:,} are read; cut it shorter")
+
+
+def check_video(path: Path) -> None:
+    """Refuse what is no video, or too long a file. Raises `ValueError`."""
+    check_video_size(path)
+    with opened_video(path) as container:
+        picture_stream(container, path)
 
 
 def read_video_metadata(path: Path) -> dict[str, str]:

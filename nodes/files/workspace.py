@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -65,6 +65,8 @@ class Workspace:
     max_pixels: int = MAX_PIXELS
     """The most pixels of a picture that is read from a file or made by resizing."""
     host: Host = "python"
+    on_file: Callable[[Path], None] = field(default=lambda file: None, compare=False)
+    """Told of each file that a node writes, once it is whole and others may still follow."""
     counts_up: bool = False
     """Each saved file is a new one, name_00001_.png and on, as ComfyUI's own; without it, a file of that name gives
     way to the new one."""

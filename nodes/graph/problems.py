@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from ...parallel.errors import BadInput
 
@@ -22,6 +23,11 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
 _SHORT.maxlevel = 2
 
 
+Kind = Literal["error", "estimate", "unknown"]
+"""A fact that keeps the workflow from running; a reckoned need that may be off, which `--force` passes; or what nobody
+knows before the run."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """One fault. `node` and `socket` are empty where the fault belongs to the whole file."""
@@ -30,6 +36,9 @@ class Problem:
     socket: str
     code: str
     message: str
+    kind: Kind = "error"
+    mends: tuple[Mapping[str, Any], ...] = ()
+    """Values that mend it, each a set of them by node.socket, the nearest first."""
 
     def __str__(self) -> str:
         where = ".".join(part for part in (self.node, self.socket) if part)

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ...parallel.errors import BadInput
 from ...pipelines.values import Latents, Model
 from ..files.workspace import Workspace
+from .problems import Kind
 
 
 class Given(Protocol):
@@ -18,11 +20,16 @@ class Given(Protocol):
 
     @property
     def accelerators(self) -> Sequence[str]:
-        """This machine's, without the CPU."""
+        """This machine's, without the CPU; none where nobody has looked."""
+        ...
+
+    @property
+    def is_machine_known(self) -> bool:
+        """Whether somebody has looked for them."""
         ...
 
     def value(self, socket: str) -> Any:
-        """What stands at a socket, or what the node before it would make. Raises `ValueError` where nobody knows."""
+        """What stands at a socket, or what the node before it would make. Raises `Unknown` where nobody knows."""
         ...
 
     def has(self, socket: str) -> bool:
@@ -38,10 +45,16 @@ class Given(Protocol):
         ...
 
 
+class Unknown(BadInput):
+    """Nobody knows before the run, which is no fault of the workflow."""
+
+    code = "not-known"
+
+
 Sketch = Callable[[Given], Any]
 """What the node would give for these inputs, in the node's own form (a tuple for several outputs). A `Latents` has its
-size and no tensor; for a `Conditioning` stands a `Text`, for a `References` a `Seen`. Raises `ValueError` where it
-cannot say. Torch-free."""
+size and no tensor; for a `Conditioning` stands a `Text`, for a `References` a `Seen`, for an `Image`, a `Video` or an
+`Audio` a `Made`. Raises `ValueError` where it cannot say. Torch-free."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +77,13 @@ class Seen:
     """What stands for a `References`: how many pictures there are at least."""
 
     num_pictures: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What stands for an `Image`, a `Video` or an `Audio`: how many there are in the batch."""
+
+    count: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +110,28 @@ class Denoising:
 Denoises = Callable[[Given], Denoising]
 """Of a node that denoises: what it would do, so that its plan and its need can be shown."""
 
-Refuses = Callable[[Given], Mapping[str, str]]
-"""What of a node's inputs its model does not take, in a sentence for each, by socket; "" where it does. Raises
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """Why a node cannot take what stands at a socket."""
+
+    code: str
+    why: str
+    kind: Kind = "error"
+    mends: tuple[Mapping[str, Any], ...] = ()
+    """Values that it would take, each a set of them by socket, the nearest first."""
+
+
+class Refused(BadInput):
+    """What stands at a socket cannot be, so that nothing more can be told of the node."""
+
+    code = "refused"
+
+    def __init__(self, socket: str, refusal: Refusal) -> None:
+        super().__init__(refusal.why)
+        self.socket, self.refusal = socket, refusal
+
+
+Refuses = Callable[[Given], Mapping[str, str | Refusal]]
+"""What of a node's inputs cannot be, by socket: a sentence for what its model does not take, "" where it does. Raises
 `ValueError` where nobody knows. Torch-free."""

@@ -22,15 +22,16 @@ from ..execution.attempt import Caches, attempt, baked, open_caches, workspace_o
 from ..execution.events import Sink
 from ..execution.failure import NodeFailed
 from ..execution.manifest import as_made, has_failed, is_complete
-from ..execution.overlap import overlapped, width_of
+from ..execution.overlap import next_on, overlapped, width_of
 from ..execution.schedule import schedule
 from ..execution.watch import Token
 from ..files.picture_files import MAX_PIXELS
 from ..files.workspace import Workspace, folder_name
-from ..graph.check import ensure
 from ..graph.graph import Graph
+from ..graph.problems import GraphError
 from ..registry import SPECS
 from .claim import LOCK_FILE, InUse, claimed
+from .foretold import foretold
 from .reports import Report, Tally
 
 
@@ -47,6 +48,8 @@ class Headless:
     resume: bool = False
     place: Place = field(default_factory=Place)
     max_pixels: int = MAX_PIXELS
+    is_forced: bool = False
+    """Whether what is only reckoned (memory) keeps nothing from running."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +69,12 @@ def run_headless(
     or another process writes there. With `resume`, runs that have failed before come last, and those that another
     process is making are left to it.
     """
-    points = _points(job)
-    for point in points:
-        ensure(point.graph, SPECS, workspace=Workspace(roots=job.roots, host="command line"))
+    points, bad = _foretold(job, _points(job))
+    for report in bad:
+        tally.add(report)
+        yield report
+        if tally.why_ended:
+            return
     if not (job.resume and job.out.is_dir()):
         Workspace(output_dir=job.out).check_writable()
     if not job.resume or len(points) == 1:
@@ -77,7 +83,8 @@ def run_headless(
 
     def made(points: Sequence[_Point]) -> Iterator[tuple[_Point, Report]]:
         attempts = (partial(_attempt, job, point, caches) for point in points)
-        return zip(points, overlapped(attempts, width=width, sink=sink, cancel=cancel), strict=True)
+        runs = overlapped(attempts, width=width, sink=sink, cancel=cancel, starts=next_on(job.place))
+        return zip(points, runs, strict=True)
 
     if job.resume:
         points = sorted(points, key=lambda point: has_failed(point.folder, as_made(point.folder, point.graph)))
@@ -86,6 +93,32 @@ def run_headless(
         yield report
         if report.state == "cancelled" or tally.why_ended:
             return
+
+
+def _foretold(job: Headless, points: Sequence[_Point]) -> tuple[list[_Point], list[Report]]:
+    """The points that may be begun, and what is wrong with the others. Raises `GraphError` where none may."""
+    workspace = Workspace(
+        output_dir=job.out, roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels
+    )
+    found = foretold([point.graph for point in points], SPECS, workspace=workspace, is_forced=job.is_forced)
+    good = [point for point, problems in zip(points, found, strict=True) if not problems]
+    if not good:
+        raise GraphError(found[0])
+    bad: list[Report] = []
+    for point, problems in zip(points, found, strict=True):
+        if not problems:
+            continue
+        error = GraphError(problems)
+        bad.append(
+            Report(
+                folder=point.folder,
+                overrides=point.overrides,
+                problem=str(error),
+                problem_code=error.code,
+                is_foretold=True,
+            )
+        )
+    return good, bad
 
 
 def _points(job: Headless) -> list[_Point]:

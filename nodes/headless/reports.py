@@ -40,6 +40,8 @@ class Report:
     problem_code: str = ""
     is_busy: bool = False
     """Another process is making it now."""
+    is_foretold: bool = False
+    """It was not begun, because `problem` was found before the first run."""
 
     @property
     def state(self) -> RunState:
@@ -103,6 +105,9 @@ class Tally:
         self.failures.append(
             Report(folder=report.folder, overrides=report.overrides, problem=report.error, problem_code=report.code)
         )
+        if report.is_foretold:  # it says nothing of the runs that are begun
+            self.why_ended = "it was asked to stop at the first error" if self._stops_on_error else ""
+            return
         reason, most = _reason(report)
         self._num_alike = self._num_alike + 1 if reason == self._reason else 1
         self._reason = reason

@@ -50,6 +50,9 @@ class NodePlan:
     """{rank, device, bytes, fits} of each."""
     need_bytes: int = 0
     problem: str = ""
+    problem_code: str = ""
+    """`not_taken` of what the workflow asks for, `plan` of what the plan cannot be, `memory` of what does not fit; ""
+    where the node's own inputs are not known."""
 
 
 def preview(
@@ -57,7 +60,11 @@ def preview(
 ) -> tuple[list[NodePlan], list[Choice]]:
     """Each denoise as it would run, and the plans that there are for all of them together."""
     accelerators = [device.name for device in machine if device.name != "cpu"]
-    walk = Walk(graph, SPECS, overrides, workspace=workspace, accelerators=accelerators)
+    return planned(Walk(graph, SPECS, overrides, workspace=workspace, accelerators=accelerators), machine)
+
+
+def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], list[Choice]]:
+    """What `preview` gives, of a workflow that is walked already."""
     nodes, found = [], []
     names = walk.denoising()
     for name in names[:MAX_DENOISES]:
@@ -110,8 +117,12 @@ def _whole(name: str, asked: Denoising, problems: Sequence[str], *, machine: Seq
     devices, needs = _devices(model, plan), whole_needs(model, plan.num_ranks)
     memories = {} if model.place.cluster else memories_of(machine)
     room = fits(needs, devices, memories)
-    problem = next(filter(None, [*problems, *asked.refusals.values(), why_not(plan, model)]), "")
+    problem = next(filter(None, [*problems, *asked.refusals.values()]), "")
+    code = "not_taken" if problem else ""
+    if not problem and (problem := why_not(plan, model)):
+        code = "plan"
     if not problem and False in room:
+        code = "memory"
         short = room.index(False)
         held, device = needs[short].num_bytes, devices[short]
         problem = (
@@ -131,6 +142,7 @@ def _whole(name: str, asked: Denoising, problems: Sequence[str], *, machine: Seq
         ranks=_ranks(devices, needs, [None if each else each for each in room]),
         need_bytes=whole_bytes(model),
         problem=problem,
+        problem_code=code,
     )
 
 
@@ -165,9 +177,11 @@ def _node_plan(
     model, memories = denoise.model, memories_of(machine)
     devices, needs = _devices(model, plan), denoise.work.needs(plan)
     fit = denoise.fits(needs, devices, memories)
-    problem = problem or why_not(plan, model)
+    code = "not_taken" if problem else ""
+    if not problem and (problem := why_not(plan, model)):
+        code = "plan"
     if not problem and False in fit:
-        short = fit.index(False)
+        short, code = fit.index(False), "memory"
         problem = _too_large(devices[short], needs[short].num_bytes, memories[devices[short]], listed)
     return NodePlan(
         node=name,
@@ -181,6 +195,7 @@ def _node_plan(
         ranks=_ranks(devices, needs, fit),
         need_bytes=whole_bytes(model),
         problem=problem,
+        problem_code=code,
     )
 
 

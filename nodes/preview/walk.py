@@ -5,12 +5,13 @@ Each node answers by the sketch on its spec, without torch: nothing is loaded, c
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...pipelines.values import Conditioning, References
+from ...pipelines.values import Audio, Conditioning, Image, References, Video
 from ..files.workspace import Workspace
 from ..graph.choosing import settled, specs_of
 from ..graph.graph import Graph, Link
@@ -18,7 +19,7 @@ from ..graph.modes import effective
 from ..graph.problems import Problem
 from ..graph.resolve import Overrides, param_values, plain_value, upgrade, with_overrides
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
-from ..graph.sketch import Denoising, Given, Seen, Text
+from ..graph.sketch import Denoising, Given, Made, Refusal, Refused, Seen, Text, Unknown
 from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
 
 MAX_DENOISES = 100
@@ -27,7 +28,11 @@ MAX_REFUSALS = 500
 """How many nodes are asked what their models do not take."""
 LONGEST_WALK = 100
 """Nodes in a row; a longer way is not followed."""
-STAND_INS: Mapping[str, type] = {Conditioning.__name__: Text, References.__name__: Seen}
+STAND_INS: Mapping[str, type] = {
+    Conditioning.__name__: Text,
+    References.__name__: Seen,
+    **{kind.__name__: Made for kind in (Image, Video, Audio)},
+}
 """Of types whose values hold what only a run makes."""
 
 logger = logging.getLogger("latentloom")
@@ -43,7 +48,7 @@ class _Sketched:
 
 
 class Walk:
-    """Asks each node at most once, and only where somebody wants to know. What is not known raises `ValueError`."""
+    """Asks each node at most once, and only where somebody wants to know. What is not known raises `Unknown`."""
 
     def __init__(
         self,
@@ -52,11 +57,11 @@ class Walk:
         overrides: Overrides,
         *,
         workspace: Workspace,
-        accelerators: Sequence[str],
+        accelerators: Sequence[str] | None = None,
     ) -> None:
         whole, overrides, _ = settled(upgrade(graph, specs)[0], specs, overrides, workspace)
         graph = effective(whole, specs, overrides)
-        self.workspace, self.accelerators = workspace, accelerators
+        self.workspace, self.accelerators = dataclasses.replace(workspace, claims={}), accelerators
         self._inputs = with_overrides(graph, overrides)
         self.specs = specs_of(graph, specs, overrides, self._inputs)
         self._params = param_values(graph, overrides)
@@ -74,10 +79,10 @@ class Walk:
         given = _Given(self, name, spec)
         found = self._answer(spec.denoises, given, name)
         if not isinstance(found, Denoising):
-            raise ValueError(f"{name} does not say what it would do (it gave a {type(found).__name__})")
+            raise Unknown(f"{name} does not say what it would do (it gave a {type(found).__name__})")
         return found, given.problems
 
-    def refusals(self, name: str) -> Mapping[str, str]:
+    def refusals(self, name: str) -> Mapping[str, str | Refusal]:
         """What of its inputs the model of a node that denoises, or `refuses`, does not take."""
         spec = self.specs[name]
         if spec.refuses is None:
@@ -94,26 +99,26 @@ class Walk:
         if isinstance(entry, Link):
             value, problems = self._linked(name, socket, entry)
         elif socket.type not in PLAIN_TYPES:
-            raise ValueError(f"{socket.name} of {name} is not linked; wire a {socket.type} to it")
+            raise Unknown(f"{socket.name} of {name} is not linked; wire a {socket.type} to it")
         else:
             try:
                 value = plain_value(entry, self._params)
             except KeyError as missing:
-                raise ValueError(
+                raise Unknown(
                     f"{socket.name} of {name} is set by the param {missing}, which the workflow lacks"
                 ) from None
         if socket.type in PLAIN_TYPES and (found := fault(socket, value)):
-            raise ValueError(f"{name}: {found[1]}")
+            raise Unknown(f"{name}: {found[1]}")
         return as_type(socket.type, value), problems
 
     def _linked(self, name: str, socket: InputSpec, link: Link) -> tuple[Any, Sequence[str]]:
         """The value at a link; one of another type than the socket's counts as not known."""
         source = self._sketched(link.node)
         if source.fault:
-            raise ValueError(source.fault)
+            raise Unknown(source.fault)
         value, wanted = source.values.get(link.socket), stand_in(socket.type)
         if value is None or (wanted is not None and not isinstance(value, wanted)):
-            raise ValueError(f"{socket.name} of {name} comes from {link.node}, so it is not known before the run")
+            raise Unknown(f"{socket.name} of {name} comes from {link.node}, so it is not known before the run")
         return value, source.problems
 
     def _sketched(self, name: str) -> _Sketched:
@@ -148,20 +153,26 @@ class Walk:
         except Exception as error:  # of a node from outside, which may run well all the same
             logger.warning("%s failed to say what it would do", name, exc_info=True)
             reason = f"{type(error).__name__}: {error}"
-            raise ValueError(f"{name} does not say what it would do ({reason})") from None
+            raise Unknown(f"{name} does not say what it would do ({reason})") from None
 
 
-def refused(
-    graph: Graph, specs: Mapping[str, NodeSpec], overrides: Overrides, workspace: Workspace
-) -> Iterator[Problem]:
-    """What the models of a workflow without other problems do not take. One that is not here refuses nothing."""
-    walk = Walk(graph, specs, overrides, workspace=workspace, accelerators=())
+def refused(walk: Walk) -> Iterator[Problem]:
+    """What the nodes of a workflow without other problems cannot take: their models do not, or files are not there."""
     for name in [name for name, spec in walk.specs.items() if spec.refuses or spec.denoises][:MAX_REFUSALS]:
         try:
             refusals = walk.refusals(name)
+        except Refused as error:
+            refusals = {error.socket: error.refusal}
         except ValueError:
             continue
-        yield from (Problem(name, socket, "not_taken", why) for socket, why in refusals.items() if why)
+        yield from (_problem(name, socket, why) for socket, why in refusals.items() if why)
+
+
+def _problem(name: str, socket: str, why: str | Refusal) -> Problem:
+    if isinstance(why, str):
+        return Problem(name, socket, "not_taken", why)
+    mends = tuple({f"{name}.{each}": value for each, value in mend.items()} for mend in why.mends)
+    return Problem(name, socket, why.code, why.why, kind=why.kind, mends=mends)
 
 
 def stand_in(kind: str) -> type | None:
@@ -174,7 +185,8 @@ class _Given:
 
     def __init__(self, walk: Walk, name: str, spec: NodeSpec) -> None:
         self._walk, self._name, self._spec = walk, name, spec
-        self.workspace, self.accelerators = walk.workspace, walk.accelerators
+        self.workspace = walk.workspace
+        self.accelerators, self.is_machine_known = walk.accelerators or (), walk.accelerators is not None
         self.problems: tuple[str, ...] = ()
 
     def value(self, socket: str) -> Any:

@@ -10,6 +10,8 @@ masks: Mask steps: Load Mask, Grow and Blur Mask, and Outpaint.
 models: Load Model and Load LoRA: say which weights to use; the weights themselves are read when a stage needs them.
 pictures: Picture steps: Load Image, Save Image, Resize Image and Image Grid.
 planning: Parallel Plan: on which devices a model works, and how a denoise uses them together.
+refusing: What nodes that read or write files refuse before a run: a path that leads nowhere, a name that is not
+    allowed.
 text: Text and number steps: Join Text, Choose Text, Layout Prompt, Seed and Note.
 videos: Load Video and Save Video: clips from files, and as MP4 files, with sound.
 whole/: Run Pipeline: any pipeline class of diffusers as one node, whose sockets are those of the class.

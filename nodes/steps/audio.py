@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal
 
 from ...pipelines.values import Audio
 from ..files.workspace import HERE, Workspace, content_hash
+from ..graph.sketch import Given, Refusal
 from ..graph.spec import Saved, Socket
 from .arguments import checked
+from .refusing import file_refusals, name_refusals
 
 MAX_SECONDS = 86400
 
@@ -36,6 +38,13 @@ def audio_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     return content_hash(file, socket="path")
 
 
+def audio_file_refusals(given: Given) -> dict[str, str | Refusal]:
+    """A sound that is not here, is none, or is too long."""
+    from ..files.audio_files import check_audio
+
+    return file_refusals(given, check_audio)
+
+
 @checked
 def save_audio(
     audio: Audio,
@@ -55,4 +64,9 @@ def save_audio(
     with workspace.output_files(name, len(audio.waveform), format, socket="name") as targets:
         for waveform, target in zip(audio.waveform, targets, strict=True):
             write_audio(waveform, target, rate=audio.rate, metadata=workspace.metadata)
+            workspace.on_file(target)
     return Saved(files=tuple(map(str, targets)))
+
+
+def audio_name_refusals(given: Given) -> dict[str, str | Refusal]:
+    return name_refusals(given, "audio", str(given.value("format")))

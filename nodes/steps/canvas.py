@@ -7,7 +7,7 @@ from typing import Annotated
 
 from ...pipelines.values import Image, Latents, Model
 from ..files.resize import Method, interpolate, size_like
-from ..graph.sketch import Given
+from ..graph.sketch import Given, Refusal
 from ..graph.spec import Socket
 from .arguments import checked
 
@@ -59,12 +59,32 @@ def upscale_latents(
     return dataclasses.replace(latents, width=width, height=height, tensor=large)
 
 
-def canvas_refusals(given: Given) -> dict[str, str]:
-    """By the sockets that `canvas_sketch` asks."""
-    from ...pipelines.shape import why_no_canvas
+def empty_refusals(given: Given) -> dict[str, str | Refusal]:
+    from ...pipelines.models.describe import card_of
+
+    card = card_of(given.value("model"))
+    return canvas_refusals(given) if given.has("like") else canvas_refusals(given, own=(card.width, card.height))
+
+
+def canvas_refusals(given: Given, *, own: tuple[int, int] = (0, 0)) -> dict[str, str | Refusal]:
+    """By the sockets that `canvas_sketch` asks; `own` stands for a width and a height of zero."""
+    from ...pipelines.shape import nearest_frames, nearest_size, why_no_canvas, why_too_large
 
     width, height, frames = (int(given.number(name)) for name in ("width", "height", "frames"))
-    return why_no_canvas(given.value("model"), width=width, height=height, frames=frames, fps=given.number("fps"))
+    width, height = width or own[0], height or own[1]
+    model = given.value("model")
+    found = why_no_canvas(model, width=width, height=height, frames=frames, fps=given.number("fps"))
+    mends: dict[str, tuple[dict[str, int], ...]] = {
+        "width": (dict(zip(("width", "height"), nearest_size(model, width, height), strict=True)),),
+        "frames": tuple({"frames": each} for each in nearest_frames(model, frames)),
+        "fps": ({"fps": 0},),
+    }
+    refusals: dict[str, str | Refusal] = {
+        name: Refusal(code="not_taken", why=why, mends=mends[name]) for name, why in found.items()
+    }
+    if "width" not in found and (why := why_too_large(model, width, height)):
+        refusals["width"] = Refusal(code="too_large", why=why, kind="estimate", mends=({"width": 0, "height": 0},))
+    return refusals
 
 
 def empty_sketch(given: Given) -> Latents:

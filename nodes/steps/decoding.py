@@ -7,7 +7,7 @@ from typing import Literal, cast
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
 from ...pipelines.values import Audio, Depth, Image, Latents, Model, Video
-from ..graph.sketch import Given
+from ..graph.sketch import Given, Made
 from .arguments import checked
 
 
@@ -35,6 +35,11 @@ def decode_audio(model: Model, latents: Latents, *, progress: Progress = SILENT)
 def video_frames(video: Video) -> Image:
     """Every frame of every clip, as a batch of pictures."""
     return Image(pixels=video.pixels.flatten(0, 1))  # B*F H W C
+
+
+def decoded_sketch(given: Given) -> Made:
+    """As many pictures, clips or sounds as latents."""
+    return Made(count=given.value("latents").batch)
 
 
 def image_refusals(given: Given) -> dict[str, str]:

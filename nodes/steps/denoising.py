@@ -139,7 +139,14 @@ def denoise_sketch(given: Given) -> Latents:
 
 def denoises(given: Given) -> Denoising:
     """The denoise that the node would do; a prompt that is not known counts as one of the model's own length."""
-    from ...pipelines.shape import why_no_mask, why_no_steps, why_one_frame, why_other_family
+    from ...pipelines.shape import (
+        why_no_distilled,
+        why_no_guidance_2,
+        why_no_mask,
+        why_no_steps,
+        why_one_frame,
+        why_other_family,
+    )
 
     try:
         latents, doubt = given.value("latents"), ""
@@ -155,6 +162,8 @@ def denoises(given: Given) -> Denoising:
         "conditioning": text.refusal,
         "steps": why_no_steps(model, steps) if steps and not given.has("sampling") else "",
         "latents": "",
+        "guidance_2": why_no_guidance_2(model, given.number("guidance_2")),
+        "distilled_guidance": why_no_distilled(model, given.number("distilled_guidance")),
     }
     if text.family and not text.refusal:
         refusals["conditioning"] = why_other_family(model, text.family, what="text was encoded")

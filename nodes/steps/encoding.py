@@ -11,7 +11,7 @@ from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
 from ...pipelines.values import Conditioning, Image, Latents, Model, References
 from ..files.workspace import HERE, SMALLER, Workspace
-from ..graph.sketch import Given, Seen, Text
+from ..graph.sketch import Given, Refusal, Seen, Text
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
 from .canvas import canvas_refusals, canvas_sketch
@@ -157,7 +157,7 @@ def image_sketch(given: Given) -> Latents:
     return dataclasses.replace(canvas, extras={"first_frame": None} if family.reads_frame else {})
 
 
-def picture_refusals(given: Given) -> dict[str, str]:
+def picture_refusals(given: Given) -> dict[str, str | Refusal]:
     from ...pipelines.shape import why_no_image
 
     return {"model": why_no_image(given.value("model")), **canvas_refusals(given)}

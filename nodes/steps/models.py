@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal
 
 from ...pipelines.values import Lora, Model
 from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
-from ..graph.sketch import Given
+from ..graph.sketch import Given, Refusal
 from ..graph.spec import Socket
 from .arguments import checked
 from .planning import named_plan
+from .refusing import refused_by
 
 
 @checked
@@ -40,6 +41,9 @@ def load_model(
     compiled: Annotated[
         bool, Socket(help="torch.compile the transformer; the first step is slow", advanced=True)
     ] = False,
+    cuda_graph: Annotated[
+        bool, Socket(help="Replay each step as one CUDA graph, from the third on; takes memory", advanced=True)
+    ] = False,
     workspace: Workspace = HERE,
 ) -> Model:
     """A model by name, described: family, number format, device. Nothing is downloaded and no weights are read yet."""
@@ -55,6 +59,7 @@ def load_model(
             device=place.devices[0] if place.devices else device,
             quantization=quantization,
             compiled=compiled,
+            cuda_graph=cuda_graph,
             roots=workspace.roots,
             is_here=not place.cluster,
         )
@@ -129,10 +134,41 @@ def model_sketch(given: Given) -> Model:
         device=place.devices[0] if place.devices else pick_device(device, accelerators=given.accelerators),
         quantization=given.value("quantization"),
         compiled=given.value("compiled"),
+        cuda_graph=given.value("cuda_graph"),
         roots=given.workspace.roots,
         is_here=False,
     )
     return placed(model, place)
+
+
+def model_refusals(given: Given) -> dict[str, str | Refusal]:
+    """A device that is none, and a model that is not here, may not be read or is damaged."""
+    from ...pipelines.models.describe import describe_model, pick_device
+
+    asked, here = str(given.value("device")), given.accelerators
+    looks_here = given.is_machine_known and not given.workspace.place.devices
+    if looks_here and (why := refused_by("no_device", lambda: pick_device(asked, accelerators=here))):
+        return {"device": why}
+    source, revision = str(given.value("source")), str(given.value("revision"))
+
+    def describe() -> None:
+        with remedies(given.workspace):
+            describe_model(source, revision=revision, device="cpu", roots=given.workspace.roots, is_here=False)
+
+    return {"source": refused_by("no_model", describe)}
+
+
+def lora_refusals(given: Given) -> dict[str, str | Refusal]:
+    """A file that is not there or no LoRA, or one of another model."""
+    from ...pipelines.models.lora_file import check_lora, why_of_another
+    from ...pipelines.models.tensor_file import read_tensor_file
+
+    path, workspace = given.value("path"), given.workspace
+    if why := refused_by("no_lora", lambda: check_lora(read_tensor_file(workspace.input_path(path, socket="path")))):
+        return {"path": why}
+    lora = read_tensor_file(workspace.input_path(path, socket="path"))
+    why = why_of_another(lora, given.value("model"))
+    return {"path": Refusal(code="other_lora", why=why) if why else ""}
 
 
 def lora_sketch(given: Given) -> Model:

@@ -11,8 +11,10 @@ from typing import Annotated, Any, Literal
 
 from ...pipelines.values import Image
 from ..files.workspace import HERE, SMALLER, Workspace, content_hash
+from ..graph.sketch import Given, Made, Refusal
 from ..graph.spec import Saved, Socket
 from .arguments import checked
+from .refusing import file_refusals, name_refusals
 
 MAX_SIDE = 16384
 
@@ -37,6 +39,23 @@ def image_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     return content_hash(file, socket="path")
 
 
+def picture_file_refusals(given: Given) -> dict[str, str | Refusal]:
+    """A picture that is not here, is none, or is too large."""
+    from ..files.picture_files import check_picture
+
+    return file_refusals(given, check_picture, given.workspace.max_pixels, SMALLER[given.workspace.host])
+
+
+def one_sketch(given: Given) -> Made:
+    """Of what makes one picture, mask apart, or sound, whatever it is given."""
+    return Made(count=1)
+
+
+def same_sketch(given: Given) -> Made:
+    """Of what makes a picture of each that it is given."""
+    return given.value("image")
+
+
 @checked
 def save_image(
     image: Annotated[Image, Socket(takes_bytes=True)],
@@ -48,12 +67,16 @@ def save_image(
 
     In ComfyUI every file gets the next number, as its own nodes give: picture_00001_.png.
     """
-    from ..files.picture_files import write_picture
+    from ..files.picture_files import write_pictures
 
     with workspace.output_files(name, len(image.pixels), "png", socket="name") as targets:
-        for pixels, target in zip(image.pixels, targets, strict=True):
-            write_picture(pixels, target, workspace.metadata)
+        for target in write_pictures(image.pixels, targets, workspace.metadata):
+            workspace.on_file(target)
     return Saved(files=tuple(map(str, targets)))
+
+
+def picture_name_refusals(given: Given) -> dict[str, str | Refusal]:
+    return name_refusals(given, "image", "png")
 
 
 @checked

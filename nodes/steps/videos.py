@@ -8,8 +8,10 @@ from typing import Annotated, Any
 from ...parallel.progress import SILENT, Progress
 from ...pipelines.values import Audio, Video
 from ..files.workspace import HERE, SMALLER, Workspace, content_hash
+from ..graph.sketch import Given, Made, Refusal
 from ..graph.spec import Saved, Socket
 from .arguments import checked
+from .refusing import file_refusals, name_refusals
 
 FRAME_NUMBERS = 10**6
 PICTURES = 4
@@ -49,6 +51,18 @@ def video_fingerprint(inputs: Mapping[str, Any], workspace: Workspace) -> str:
     return content_hash(file, socket="path")
 
 
+def video_file_refusals(given: Given) -> dict[str, str | Refusal]:
+    """A video that is not here, is none, or is too long."""
+    from ..files.video_files import check_video
+
+    return file_refusals(given, check_video)
+
+
+def clip_sketch(given: Given) -> tuple[Made]:
+    """One clip, whose rate is in the file."""
+    return (Made(count=1),)
+
+
 @checked
 def save_video(
     video: Annotated[Video, Socket(takes_bytes=True)],
@@ -73,7 +87,12 @@ def save_video(
     with workspace.output_files(name, len(video.pixels), "mp4", socket="name") as targets:
         for pixels, sound, target in zip(video.pixels, sounds, targets, strict=True):
             write_video(pixels, target, fps=fps or video.fps, quality=quality, metadata=workspace.metadata, audio=sound)
+            workspace.on_file(target)
     return Saved(files=tuple(map(str, targets)))
+
+
+def video_name_refusals(given: Given) -> dict[str, str | Refusal]:
+    return name_refusals(given, "video", "mp4")
 
 
 def _sounds(audio: Audio, count: int) -> list[Audio]:

@@ -46,7 +46,7 @@ def attend(
         return q
     group = mesh[Axis.EXCHANGE]
     start = _start_packed if group.packs else _start_pieces
-    arrived = start(k, v, layout=layout, group=group)
+    arrived = start(k, v, layout=layout.keys, group=group)
     mine = authored(layout, group.index)  # what needs no keys is done while they travel
     queries = rows.take(q, 2, mine.local)
     if mask is not None and mask.shape[2] > 1:
@@ -62,7 +62,7 @@ def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Tr
     if not shape.heads:
         return Traffic()
     row = shape.batch * 2 * shape.kv_heads * shape.head_dim * shape.itemsize
-    num_sent = num_padded(layout) if group.packs else layout.num_sharded(group.index)
+    num_sent = num_padded(layout.keys) if group.packs else layout.keys.num_sharded(group.index)
     gathered = Traffic(num_sent * row * (group.size - 1), 1)
     return gathered + answers_traffic(layout, mesh, shape=shape)
 

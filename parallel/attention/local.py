@@ -53,20 +53,19 @@ def attend_plain(
 def attend_with_lse(
     q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, kernel: Kernel
 ) -> tuple[Tensor, Tensor]:
-    """fp32 B H S D, and fp32 B H S log-sum-exp: -inf in rows that attend to nothing."""
+    """B H S D in the kernel's own format, and fp32 B H S log-sum-exp: -inf in rows that attend to nothing."""
     if not q.numel() or not k.numel():
-        return q.new_zeros(*q.shape[:3], v.shape[3], dtype=torch.float32), _nothing(q)
+        return q.new_zeros(*q.shape[:3], v.shape[3]), _nothing(q)
     if k.shape[1] != q.shape[1]:
         k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for t in (k, v))
     # The kernels below read wrong memory, and say nothing, if neighbours in the last dim are not neighbours there.
     q, k, v = (t if t.stride(-1) == 1 else t.contiguous() for t in (q, k, v))
     if mask is None:
-        out, lse = kernel.with_lse(q, k, v, None, scale)
-        return out.float(), lse
+        return kernel.with_lse(q, k, v, None, scale)
     bias = additive(mask, q.dtype)
     out, lse = kernel.with_lse(q, k, v, bias, scale)
     dead = (bias == -torch.inf).all(-1).expand(lse.shape)  # B H S; kernels disagree on what such a row gives
-    return out.float().masked_fill(dead.unsqueeze(3), 0.0), lse.masked_fill(dead, -torch.inf)
+    return out.masked_fill(dead.unsqueeze(3), 0.0), lse.masked_fill(dead, -torch.inf)
 
 
 def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:

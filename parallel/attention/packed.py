@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import math
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -36,6 +37,14 @@ KEPT = 8
 """Layouts and shapes whose index tensors are kept; those of a long video take a few megabytes each."""
 
 
+_held: weakref.WeakSet[Way | Gathering] = weakref.WeakSet()
+
+
+def held() -> list[Way | Gathering]:
+    """Whose index tensors there are; for who keeps addresses of them."""
+    return list(_held)
+
+
 @dataclass(frozen=True, eq=False)
 class Way:
     """One exchange: the rows picked for each member, and the order of those that come."""
@@ -47,9 +56,12 @@ class Way:
     order: Tensor | None
     width_in: int  # numbers in an ordered row
 
-    def exchange(self, parts: list[Tensor], *, group: Group) -> Tensor:
-        """Collective: from B S h D parts, side by side along their heads, what all members send, in order."""
-        whole = torch.cat(parts, 2) if len(parts) > 1 else parts[0]
+    def __post_init__(self) -> None:
+        _held.add(self)
+
+    def exchange(self, parts: list[Tensor], *, group: Group, dim: int = 2) -> Tensor:
+        """Collective: from parts side by side along `dim`, what all members send, in order."""
+        whole = torch.cat(parts, dim) if len(parts) > 1 else parts[0]
         packed = _rows(whole.contiguous(), self.pick, self.width)  # cat may take strides for those of channels last
         del whole
         arrived = packed.new_empty(sum(self.sizes_in))
@@ -65,14 +77,21 @@ class Trade:
     within: Layout  # of the ulysses groups, each taken as one rank
     way_in: Way
     joint: tuple[int, int, int, int]  # G B h D, the h being my heads of q, k and v
-    split: tuple[int, int, int]  # of h
+    asked: tuple[int, int, int, int] | None  # G B h D of k and v where keys are left out; then those above are of q
+    split: tuple[int, ...]  # of the last h
     way_out: Way
     here: tuple[int, int, int, int]  # B S H D
 
     def to_heads(self, q: Tensor, k: Tensor, v: Tensor, *, group: Group) -> tuple[Tensor, ...]:
         """Collective: B H S D blocks with all heads -> B h G D with mine, as a kernel takes them."""
-        joint = self.way_in.exchange([x.transpose(1, 2) for x in (q, k, v)], group=group)
-        return joint.view(self.joint).permute(1, 2, 0, 3).split(self.split, 1)
+        parts = [x.transpose(1, 2) for x in (q, k, v)]
+        if self.asked is None:
+            joint = self.way_in.exchange(parts, group=group)
+            return joint.view(self.joint).permute(1, 2, 0, 3).split(self.split, 1)
+        arrived = self.way_in.exchange([x.flatten() for x in parts], group=group, dim=0).view(-1)
+        queries, asked = arrived.split([math.prod(self.joint), math.prod(self.asked)])
+        keys, values = asked.view(self.asked).permute(1, 2, 0, 3).split(self.split, 1)
+        return queries.view(self.joint).permute(1, 2, 0, 3), keys, values
 
     def to_tokens(self, out: Tensor, *, group: Group) -> Tensor:
         """Collective: B h G D with my heads -> B H S D blocks with all."""
@@ -84,12 +103,14 @@ def trade(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, 
     """The trade of member `index` of a ulysses group; `shape` is B, H, K, D."""
     batch, num_queries, num_keys, width = shape
     mine, within = heads_of(num_queries, num_keys, len(ranks))[index], layout.merged(len(ranks))
-    split = (mine.num_queries, len(mine.looked_at), len(mine.looked_at))
+    group, counts = ranks[0] // len(ranks), (mine.num_queries, len(mine.looked_at), len(mine.looked_at))
+    is_apart = layout.left_out is not None
     return Trade(
         within=within,
-        way_in=_way_in(layout, ranks, index, shape, device),
-        joint=(within.num_held(ranks[0] // len(ranks)), batch, sum(split), width),
-        split=split,
+        way_in=(_way_in_apart if is_apart else _way_in)(layout, ranks, index, shape, device),
+        joint=(within.num_held(group), batch, counts[0] if is_apart else sum(counts), width),
+        asked=(within.keys.num_held(group), batch, sum(counts[1:]), width) if is_apart else None,
+        split=counts[1:] if is_apart else counts,
         way_out=_way_out(layout, ranks, index, shape, device),
         here=(batch, layout.num_held(ranks[index]), num_queries, width),
     )
@@ -100,24 +121,19 @@ def _way_in(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int
     batch, num_queries, num_keys, width = shape
     heads, num_here = heads_of(num_queries, num_keys, len(ranks)), layout.num_held(ranks[index])
     mine, packed = heads[index], num_queries + 2 * num_keys
-
-    def tokens(member: int, places: Sequence[Range]) -> Positions:
-        parts = zip(places, layout.streams, strict=True)
-        return _range(place for place, stream in parts if stream.is_sharded or member == index)
-
     columns = [
         [each.queries, *((at + each.keys[0], at + each.keys[1]) for at in (num_queries, num_queries + num_keys))]
         for each in heads
     ]
     unit = math.gcd(packed, *(place for held in columns for part in held for place in part))
     local = layout.local_ranges(ranks[index])
-    sent = [tokens(member, local) for member in range(len(ranks))]
+    sent = [_tokens(layout, local, is_own=member == index) for member in range(len(ranks))]
     item = np.arange(batch)[:, None] * num_here
     picks = [
         ((each[:, None, None] + item) * packed + _range(held)[::unit]) // unit
         for each, held in zip(sent, columns, strict=True)
     ]  # S B units of h
-    arrived = [tokens(member, places) for member, places in enumerate(among(layout, ranks))]
+    arrived = [_tokens(layout, places, is_own=member == index) for member, places in enumerate(among(layout, ranks))]
     order, width_in = np.concatenate(arrived).argsort(), batch * mine.num_packed * width  # G
     if mine.is_spread:
         keys = np.array(mine.looked_at) + mine.num_queries
@@ -132,6 +148,64 @@ def _way_in(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int
         order=_index([order], sum(map(len, arrived)), device) if width_in else None,
         width_in=width_in,
     )
+
+
+def _way_in_apart(
+    layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device
+) -> Way:
+    """The same where keys are left out: of q, k and v one behind the other, to each member the queries before the keys
+    and values, and so they are ordered."""
+    batch, num_queries, num_keys, width = shape
+    heads, rank, item = heads_of(num_queries, num_keys, len(ranks)), ranks[index], np.arange(batch)
+    mine = heads[index]
+    unit = math.gcd(num_queries, num_keys, *(end for each in heads for end in (*each.queries, *each.keys)))
+
+    def picked(spread: Layout, member: int, count: int, held: Range) -> Positions:
+        tokens = _tokens(spread, spread.local_ranges(rank), is_own=member == index)
+        rows = tokens[:, None, None] + item[:, None] * spread.num_held(rank)
+        return (rows * count + _range([held])[::unit]) // unit  # S B units of h
+
+    first_key = batch * layout.num_held(rank) * num_queries // unit
+    first_value = first_key + batch * layout.keys.num_held(rank) * num_keys // unit
+    picks, sizes_out = list[Positions](), list[int]()
+    for member, each in enumerate(heads):
+        keys = picked(layout.keys, member, num_keys, each.keys)
+        pick = [picked(layout, member, num_queries, each.queries).ravel()]
+        pick.append(np.concatenate([keys + first_key, keys + first_value], 2).ravel())
+        sizes_out.append(sum(map(len, pick)) * unit * width)
+        picks += pick
+    # Where in the buffer, counted in heads, what arrives for each token of the group is.
+    kinds = ((layout, mine.num_queries), (layout.keys, 2 * mine.num_keys))
+    arrived = [np.zeros(spread.merged(len(ranks)).num_held(ranks[0] // len(ranks)), np.int64) for spread, _ in kinds]
+    end, sizes_in = 0, list[int]()
+    for member in range(len(ranks)):
+        start = end
+        for (spread, count), at in zip(kinds, arrived, strict=True):
+            tokens = _tokens(spread, among(spread, ranks)[member], is_own=member == index)
+            at[tokens] = end + np.arange(len(tokens)) * batch * count
+            end += len(tokens) * batch * count
+        sizes_in.append((end - start) * width)
+    unit_in = 1 if mine.is_spread else math.gcd(mine.num_queries, mine.num_keys) or 1
+    keys = np.array([key + shift for shift in (0, mine.num_keys) for key in mine.looked_at], np.int64)
+    columns = (np.arange(mine.num_queries), keys)
+    order = [
+        (at[:, None, None] + item[:, None] * count + held[::unit_in]) // unit_in
+        for at, (_, count), held in zip(arrived, kinds, columns, strict=True)
+    ]  # G B units of h
+    return Way(
+        pick=_index(picks, 2 * first_value - first_key, device),
+        width=unit * width,
+        sizes_out=sizes_out,
+        sizes_in=sizes_in,
+        order=_index(order, end // unit_in, device) if mine.num_queries else None,
+        width_in=unit_in * width,
+    )
+
+
+def _tokens(layout: Layout, places: Sequence[Range], *, is_own: bool) -> Positions:
+    """Of one rank's tokens those that travel: of sharded streams, and all that it has for itself."""
+    parts = zip(places, layout.streams, strict=True)
+    return _range(place for place, stream in parts if stream.is_sharded or is_own)
 
 
 def _way_out(layout: Layout, ranks: range, index: int, shape: tuple[int, int, int, int], device: torch.device) -> Way:
@@ -172,6 +246,9 @@ class Gathering:
     first: int  # which of them is the first to be sent
     pick: Tensor | None  # this rank's tokens, those that are sent first; None if these are neighbours as they are
     order: Tensor | None
+
+    def __post_init__(self) -> None:
+        _held.add(self)
 
     def gather(self, parts: list[Tensor], *, group: Group) -> Tensor:
         """Collective: T B h D, from B S h D parts side by side along their heads."""

@@ -1,7 +1,8 @@
 """Ring attention: keys and values go round, and each rank merges what it attends to, block by block.
 
-Liu, Zaharia and Abbeel, 2023 (arXiv:2310.01889); the blocks' answers are merged by their log-sum-exp in fp32. The next
-block travels while the present one is attended to, and no rank ever holds more than two.
+Liu, Zaharia and Abbeel, 2023 (arXiv:2310.01889); the blocks' answers are merged by their log-sum-exp in fp32, a few at
+once, because each merge is a handful of launches. The next block travels while the present one is attended to, and no
+rank ever holds more than two.
 """
 
 # B batch, H heads of q, K heads of k and v, S tokens here, D head width
@@ -9,7 +10,7 @@ block travels while the present one is attended to, and no rank ever holds more 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -23,6 +24,10 @@ from .exchange import answers_traffic, authored, sharded_ranges, share_answers
 from .local import additive, attend_with_lse
 from .strategy import Attend, Kernel, Shape, Traffic
 
+AT_ONCE = 3
+"""Answers that are merged together, what was merged before among them; until then they wait in the model's format."""
+Part = tuple[Tensor, Tensor]
+"""The answers to some keys, B H S D, and their fp32 log-sum-exp, B H S."""
 LOW = -1e3  # added to a number this low the log-sum-exp of a block has too few digits left to merge by
 NOTHING = -1e30  # the log-sum-exp of no keys: it weighs nothing, and unlike -inf can be subtracted from itself
 ABSORBING = -1e9  # nothing is left of a score
@@ -58,22 +63,22 @@ def attend(
         queries, mask = _settled(queries, rows.take(mask, 2, mine.joint) if mask.shape[2] > 1 else mask)
     queries, mask = _folded(queries, mask, kv_heads)
     packed = torch.cat([x.permute(2, 0, 1, 3) for x in (k, v)], 2)
-    block = rows.take(packed, 0, sharded_ranges(layout, group.index))  # S B 2K D
+    block = rows.take(packed, 0, sharded_ranges(layout.keys, group.index))  # S B 2K D
     keys, values = k, v  # at first my own sequence, in which replicated streams are whole
     row = batch * 2 * kv_heads * width
-    merged: tuple[Tensor, Tensor] | None = None
-    sources = sources_of(layout, group.index)
+    parts: list[Part] = []
+    sources = sources_of(layout.keys, group.index)
     for (_, columns), (num_next, _) in zip(sources, (*sources[1:], (None, ())), strict=True):
         coming = None if num_next is None else start_hop(block.reshape(-1), size_in=num_next * row, group=group)
-        if merged is None or keys.shape[2]:
+        if not parts or keys.shape[2]:
             bias = rows.take(mask, 3, columns) if mask is not None and mask.shape[3] > 1 else mask
-            part = attend_to_block(queries, keys, values, mask=bias, scale=scale, kernel=kernel)
-            merged = part if merged is None else merge(merged, part)
+            parts.append(attend_to_block(queries, keys, values, mask=bias, scale=scale, kernel=kernel))
+            if len(parts) == AT_ONCE:
+                parts = [merge(parts)]
         if coming is not None:
             block = coming().view(-1, batch, 2 * kv_heads, width)
             keys, values = block.permute(1, 2, 0, 3).split(kv_heads, 1)  # B K S D
-    assert merged is not None
-    out = merged[0].to(q.dtype)
+    out = weighed(parts).to(q.dtype)
     if q.shape[1] != kv_heads:
         out = out.unflatten(2, (q.shape[1] // kv_heads, num_queries)).flatten(1, 2)
     return share_answers(out, layout=layout, mesh=mesh)
@@ -84,7 +89,7 @@ def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Tr
     if not shape.heads:
         return Traffic()
     row = shape.batch * 2 * shape.kv_heads * shape.head_dim * shape.itemsize
-    sent = [num_sharded for num_sharded, _ in sources_of(layout, group.index)[:-1]]
+    sent = [num_sharded for num_sharded, _ in sources_of(layout.keys, group.index)[:-1]]
     return Traffic(sum(sent) * row, len(sent)) + answers_traffic(layout, mesh, shape=shape)
 
 
@@ -102,17 +107,31 @@ def sources_of(layout: Layout, rank: int) -> tuple[tuple[int, tuple[Range, ...]]
 
 def attend_to_block(
     q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, kernel: Kernel
-) -> tuple[Tensor, Tensor]:
-    """fp32 B H S D, and fp32 B H S log-sum-exp that is finite in rows that attend to nothing too."""
+) -> Part:
+    """What `attend_with_lse` gives, but with a log-sum-exp that is finite in rows that attend to nothing too."""
     out, lse = attend_with_lse(q, k, v, mask=mask, scale=scale, kernel=kernel)
     return out, lse if mask is None and k.shape[2] else lse.clamp(min=NOTHING)
 
 
-def merge(one: tuple[Tensor, Tensor], two: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """The attention to both of two sets of keys, from the attention to each, of which the first is written over."""
-    (out, lse), (other, other_lse) = one, two
-    share = torch.sigmoid(other_lse - lse)
-    return out.lerp_(other, share[..., None]), torch.logaddexp(lse, other_lse)
+def merge(parts: Sequence[Part]) -> Part:
+    """The attention to all of several sets of keys, from that to each; see `weighed`."""
+    return weighed(parts), functools.reduce(torch.logaddexp, [lse for _, lse in parts])
+
+
+def weighed(parts: Sequence[Part]) -> Tensor:
+    """The answers to several sets of keys as those to all, in fp32, or one alone as it is.
+
+    The first is written over where it is fp32. Those in half precision are made fp32 as they are read, by the operators
+    that weigh and add them.
+    """
+    if len(parts) == 1:
+        return parts[0][0]
+    (first, _), *others = parts
+    weight, *weights = torch.stack([lse for _, lse in parts]).softmax(0).unsqueeze(-1)
+    out = first.mul_(weight) if first.dtype == weight.dtype else first * weight
+    for (other, _), each in zip(others, weights, strict=True):
+        out.addcmul_(other, each)
+    return out
 
 
 def _folded(q: Tensor, mask: Tensor | None, num_keys: int) -> tuple[Tensor, Tensor | None]:

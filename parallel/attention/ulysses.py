@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..collectives import start_exchange
 from ..group import Axis
-from ..layout import Layout
+from ..layout import Layout, Range
 from ..mesh import Mesh
 from . import rows
 from .heads import Heads, among, heads_of, members
@@ -75,7 +75,9 @@ def traffic(layout: Layout, mesh: Mesh, *, shape: Shape, inner: Callable[..., Tr
     ranks = members(mesh)
     others = [i for i in range(group.size) if i != group.index]
     head_bytes = shape.batch * shape.head_dim * shape.itemsize
-    sent_in = layout.num_sharded(ranks[group.index]) * sum(heads[i].num_packed for i in others)
+    rank = ranks[group.index]
+    sent_in = layout.num_sharded(rank) * sum(heads[i].num_queries for i in others)
+    sent_in += layout.keys.num_sharded(rank) * sum(2 * heads[i].num_keys for i in others)
     sent_out = sum(layout.num_held(ranks[i]) for i in others) * mine.num_queries
     within = Shape(
         batch=shape.batch,
@@ -92,26 +94,36 @@ def _to_heads(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """B H S D blocks with all heads -> B h G D with mine, G in the order of the joint sequence; by pieces."""
     group, ranks = mesh[Axis.ULYSSES], members(mesh)
-    batch, _, _, width = q.shape
     mine, rank = heads[group.index], ranks[group.index]
-    local, held = layout.local_ranges(rank), among(layout, ranks)
-    joint = q.new_empty(layout.merged(group.size).num_held(ranks[0] // group.size), batch, mine.num_packed, width)
-    sharded = [i for i, stream in enumerate(layout.streams) if stream.is_sharded]
-    sends = [
-        [rows.pack(_of_heads(q, k, v, each), [local[i]]) for i in sharded] if member != group.index else []
-        for member, each in enumerate(heads)
-    ]
-    receives = [[joint[slice(*places[i])] for i in sharded] for places in held]
+    asking = [[q[:, slice(*each.queries)]] for each in heads]
+    asked = [[x[:, slice(*each.keys)] for x in (k, v)] for each in heads]
+    # What a token asks and is asked by goes side by side, but where keys are left out.
+    kinds = [(layout, asking), (layout.keys, asked)]
+    if layout.left_out is None:
+        kinds = [(layout, [[*a, *b] for a, b in zip(asking, asked, strict=True)])]
+    sends: list[list[Tensor]] = [[] for _ in heads]
+    receives: list[list[Tensor]] = [[] for _ in heads]
+    own: list[tuple[list[Tensor], Range, Tensor]] = []
+    arrived: list[Tensor] = []
+    for spread, parts in kinds:
+        local, held = spread.local_ranges(rank), among(spread, ranks)
+        counts = [x.shape[1] for x in parts[group.index]]
+        num_joint = spread.merged(group.size).num_held(ranks[0] // group.size)
+        joint = q.new_empty(num_joint, q.shape[0], sum(counts), q.shape[3])  # G B h D
+        sharded = [i for i, stream in enumerate(spread.streams) if stream.is_sharded]
+        for member in range(group.size):
+            if member != group.index:
+                sends[member] += [rows.pack(parts[member], [local[i]]) for i in sharded]
+            receives[member] += [joint[slice(*held[member][i])] for i in sharded]
+        places = zip(local, held[group.index], strict=True)
+        own += [(parts[group.index], part, joint[slice(*target)]) for part, target in places]
+        arrived += rows.unpack(joint, counts)
     wait = start_exchange(sends, receives, group=group)
-    for part, target in zip(local, held[group.index], strict=True):  # while the others' travel
-        rows.pack(_of_heads(q, k, v, mine), [part], out=joint[slice(*target)])
+    for tensors, part, target in own:  # while the others' travel
+        rows.pack(tensors, [part], out=target)
     wait()
-    qh, kh, vh = rows.unpack(joint, (mine.num_queries, mine.num_keys, mine.num_keys))
+    qh, kh, vh = arrived
     return (qh, kh[:, mine.looked_at], vh[:, mine.looked_at]) if mine.is_spread else (qh, kh, vh)
-
-
-def _of_heads(q: Tensor, k: Tensor, v: Tensor, heads: Heads) -> tuple[Tensor, Tensor, Tensor]:
-    return q[:, slice(*heads.queries)], k[:, slice(*heads.keys)], v[:, slice(*heads.keys)]
 
 
 def _to_tokens(out: Tensor, *, heads: tuple[Heads, ...], layout: Layout, mesh: Mesh) -> Tensor:

@@ -7,7 +7,7 @@ collective they may wait in. Whoever has not left in time is killed, the others 
     dispatch -> steps ... -> all done                                  the answers are compared and delivered
                           -> one fails or dies -(grace_s)-> abort      -(leaving)-> whoever is left is killed
                           -> silent for too long ---------> abort      -(leaving)-> whoever is left is killed
-             cancel ----> the next border, by a vote                   -(leaving)-> abort, then killed
+             cancel ----> after the last step granted                  -(leaving)-> abort, then killed
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ..errors import Cancelled, RankFailed
 from ..ranks.channel import read_body
+from ..ranks.grants import AHEAD, Grants
 from ..ranks.messages import Abort, Cancel, Ended, OfJob, Phase, Preview, Run, Spread, Step, Stuck
 from .folder import keep_logs
 from .job import End, Job, Picture, failure, first_cause
@@ -49,14 +50,21 @@ class JobRun:
         """What was waited for too long, where that is why it was aborted."""
         self.sign_time = self.start_time = time.monotonic()
         self._step_time: float | None = None
+        self._grants: Grants | None = None
+        """Of ranks that share memory, once they are asked; those of several machines vote, and one alone is told."""
 
     @property
     def is_over(self) -> bool:
         return len(self.ends) == len(self.ranks)
 
     def dispatch(self) -> None:
+        """Ask the ranks. Raises `OSError` where none was, for want of memory or descriptors."""
         work = self.job.work
         first = 0 if work.world is None else work.world.first
+        fds = [self.job.body]
+        if 1 < self.size == len(self.ranks):
+            self._grants = Grants(self.size)
+            fds.append(self._grants.fd)
         for index, rank in enumerate(self.ranks):
             order = Run(
                 job=self.job.number,
@@ -67,10 +75,12 @@ class JobRun:
                 previews=work.previews and index == 0,
                 answers=work.every or index == 0,
             )
-            rank.send(order, [self.job.body])
+            rank.send(order, fds)
 
     def cancel(self) -> None:
         self.cancel_time = self.cancel_time or time.monotonic()
+        if self._grants is not None:
+            self._grants.stop()
         for index, rank in enumerate(self.ranks):
             if index not in self.ends:
                 rank.send(Cancel(self.job.number))
@@ -90,6 +100,8 @@ class JobRun:
                 self._step_time, self.longest_step_s = None, 0.0  # it may compile, and the steps after it be others
             case Step():
                 self.steps[index] = message.done
+                if self._grants is not None:
+                    self._grants.hear_step(index)
                 if index == 0:
                     if self._step_time is not None:
                         self.longest_step_s = max(self.longest_step_s, now - self._step_time)
@@ -157,12 +169,13 @@ class JobRun:
         return index in self.phases and self.phases[index].is_loading
 
     def _ignores_cancel(self, now: float) -> bool:
-        """Whether a rank should have come to a step border by now, at which it hears of the cancel.
+        """Whether a rank should have come to the last step granted by now, after which it ends.
 
-        Ranks vote at a border, so the slowest decides: the step under way, and one more that a rank may have begun
-        before it heard. Loading has no borders, so a rank that loads is waited for.
+        On an accelerator the step that was told last may be under way, too. Loading has no steps, so a rank that loads
+        is waited for.
         """
-        if self.cancel_time is None or now - self.cancel_time <= self.limits.leaving(2 * self.longest_step_s):
+        time_s = self.limits.leaving((AHEAD + 1) * self.longest_step_s)
+        if self.cancel_time is None or now - self.cancel_time <= time_s:
             return False
         return any(index not in self.ends and not self._is_loading(index) for index in range(len(self.ranks)))
 
@@ -184,6 +197,8 @@ class JobRun:
 
     def _end(self, index: int, end: End) -> None:
         self.ends[index] = end
+        if end.state == "done" and self._grants is not None:
+            self._grants.hear_end(index)
         if end.state != "done" and self.broken_time is None and not self.is_over:
             self.broken_time = time.monotonic()
 
@@ -198,6 +213,8 @@ class JobRun:
     def settle(self) -> bool:
         """Tell the caller how it ended; False where it is to be tried again."""
         job, ends = self.job, self.ends
+        if self._grants is not None:
+            self._grants.close()
         if job.is_cancelled:
             job.end(Cancelled())
         elif all(end.state == "done" for end in ends.values()):

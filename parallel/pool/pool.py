@@ -53,7 +53,8 @@ class Pool:
     Functions are named, ".pipelines.placement:on_rank" (the dot is our package), and called as
     function(request, progress, seat) with plain data; what they give back is plain data too. Close the pool, or use it
     as
-    a context: its processes end then, and in any case when this process does.
+    a context: its processes end then, and in any case when this process does. Ranks meet over the network `interface`;
+    but for the loopback it is one by which other machines reach this one.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Pool:
         replicas: int = 1,
         preload: Sequence[str] = (),
         limits: Limits | None = None,
+        interface: str = "lo",
     ) -> None:
         check_platform()
         if not devices or replicas < 1 or len(devices) % replicas:
@@ -78,7 +80,10 @@ class Pool:
             raise ValueError(f"no folder can be made for ranks: {advice(error)}") from None
         self.folder = folder.path
         num_threads = max(1, num_free_cores() // len(devices))
-        ranks = [RankProcess(i, d, num_threads=num_threads, folder=self.folder) for i, d in enumerate(devices)]
+        ranks = [
+            RankProcess(i, d, num_threads=num_threads, folder=self.folder, interface=interface)
+            for i, d in enumerate(devices)
+        ]
         groups = [ranks[start : start + self.size] for start in range(0, len(ranks), self.size)]
         self._replicas = [
             Replica(f"group{i}", group, folder=self.folder, limits=limits) for i, group in enumerate(groups)

@@ -21,10 +21,11 @@ from .server_process import ServerProcess, how_it_ended, is_stopped, reap
 class RankProcess:
     """One place in a replica, and the process that fills it at present. `number` counts over the whole pool."""
 
-    def __init__(self, number: int, device: str, *, num_threads: int, folder: Path) -> None:
+    def __init__(self, number: int, device: str, *, num_threads: int, folder: Path, interface: str = "lo") -> None:
         self.number = number
         self.device = device
         self.num_threads = num_threads
+        self.interface = interface
         self.log = folder / f"rank{number}.log"
         self.channel: Channel[FromRank] | None = None
         self.has_p2p = True
@@ -59,6 +60,7 @@ class RankProcess:
             device=self.device,
             num_threads=self.num_threads,
             ping_s=ping_s,
+            interface=self.interface,
             has_p2p=self.has_p2p,
         )
         self.channel = server.fork(order, log=self.log)

@@ -1,7 +1,8 @@
 """A replica: the ranks that do one main job at a time, together, and the process group that they have joined.
 
-A pool's ranks are divided into replicas of equal size, which work on different jobs. A main job may take several ranks,
-which then form a process group; the group is kept for the next job while all of it is in step.
+A pool's ranks are divided into replicas of equal size, which work on different jobs. All ranks of a replica join one
+process group when they are there, and stay in it while they are in step: a job on some of them makes groups within it
+(`parallel/process_groups.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from ..errors import RankFailed
 from ..ranks.messages import Join, Joined, Phase
 from ..ranks.seat import World
+from ..ranks.shortage import advice
 from .attempt import JobRun
 from .job import Job
 from .limits import Limits
@@ -36,7 +38,7 @@ class Replica:
         self.run: JobRun | None = None
         self.side: dict[RankProcess, JobRun] = {}
         self.size = len(ranks)
-        """How many ranks the present or next process group has."""
+        """How many ranks the present or last job takes."""
         self.world: World | None = None
         self.members: list[RankProcess] = []
         """The ranks in the process group `world`, in the order of their numbers there."""
@@ -53,20 +55,19 @@ class Replica:
         return all(rank.is_ready for rank in self.ranks)
 
     @property
-    def is_ready(self) -> bool:
-        return all(rank.is_ready for rank in self.ranks[: self.size])
+    def is_joined(self) -> bool:
+        if self._wanted is None and self.size == 1:
+            return True
+        return self.world is not None and (self._is_own if self._wanted is None else self.world == self._wanted)
 
     @property
-    def is_joined(self) -> bool:
-        wanted = self.job.work.world if self.job is not None else None
-        if wanted is None and self.size == 1:
-            return True
-        if self.world is None or self.joining:
-            return False
-        return self.world == wanted if wanted is not None else self.world.first == 0 and self._is_own(self.size)
+    def _wanted(self) -> World | None:
+        """The process group that the job names."""
+        return None if self.job is None else self.job.work.world
 
-    def _is_own(self, size: int) -> bool:
-        return self.world is not None and self.world.size == size and self.world.store.startswith(str(self.folder))
+    @property
+    def _is_own(self) -> bool:
+        return self.world is not None and self.world.store.startswith(str(self.folder))
 
     def take(self, job: Job) -> None:
         self.job = job
@@ -74,23 +75,35 @@ class Replica:
 
     def advance(self) -> None:
         """Join or start what can be started now."""
-        if self.run is not None or self.joining or not self.is_ready:
+        if self.run is not None or self.joining:
+            return
+        needed = self.ranks[: self.size] if self.is_joined or self._wanted is not None else self.ranks
+        if not all(rank.is_ready for rank in needed):
             return
         if not self.is_joined:
-            self._join()
+            self._join(needed)
         elif self.job is not None:
-            self.run = JobRun(self.job, self.ranks[: self.size], self.limits)
-            self.run.dispatch()
+            self._start(self.job, needed)
 
-    def _join(self) -> None:
-        wanted = self.job.work.world if self.job is not None else None
+    def _start(self, job: Job, ranks: list[RankProcess]) -> None:
+        run = JobRun(job, ranks, self.limits)
+        try:
+            run.dispatch()
+        except OSError as error:
+            self.job = None
+            job.end(RankFailed(f"the ranks cannot begin: {advice(error)}"))
+        else:
+            self.run = run
+
+    def _join(self, members: list[RankProcess]) -> None:
+        wanted = self._wanted
         if wanted is None:
             (self.folder / f"{self.name}-{self._generation}").unlink(missing_ok=True)
             self._generation += 1
             name = f"{self.name}-{self._generation}"
-            wanted = World(name=name, store=str(self.folder / name), size=self.size)
+            wanted = World(name=name, store=str(self.folder / name), size=len(members))
         self.world = wanted
-        self.members = self.ranks[: self.size]
+        self.members = members
         self._join_time = time.monotonic()
         self._problem, self._are_wires_bad = "", False
         for index, rank in enumerate(self.members):
@@ -112,7 +125,7 @@ class Replica:
                 logger.info("%s: %d ranks have joined", self.world.name, len(self.members))
 
     def _fail_join(self) -> None:
-        is_own, self.world = self._is_own(self.size), None
+        is_own, self.world = self._is_own, None
         if self._are_wires_bad and is_own and all(rank.has_p2p for rank in self.ranks):
             self._give_up_p2p()
             return

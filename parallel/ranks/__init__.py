@@ -3,15 +3,18 @@
 channel: A connection: messages as small pieces of JSON, beside them bodies of plain data with tensors in memfds; no
     pickle.
 fork_server: The fork server: a small process that has imported what ranks need, and forks one when it is asked to.
+grants: Grants: how far the ranks of a job may go, in memory that they share with the host, so that all stop after one
+    step.
 guard: No process outlives the one it works for: what a child does so that the kernel ends it with its parent, on
     Linux.
-membership: A rank's membership in process groups that come and go: joining one, voting in it, leaving it without the
-    others.
+membership: A rank's membership in process groups that come and go: joining one, and leaving it without the others.
 messages: The protocol of a pool: what host, fork server and ranks say to each other, and how it becomes plain data
     and back.
 rank: A rank: a forked process that holds one device, joins process groups and runs named functions, until it is
     ended.
 rank_job: One job as a rank sees it: what its work reports to, and how it ends.
+revoke: Revoking groups of NCCL: what they have under way ends in an error, and their memory stays until they are
+    aborted.
 seat: A rank's seat in one job: which of how many ranks it is, and its device.
 shortage: What to tell a user whose system has run out of something.
 wires: Whether the wires between ranks carry what is sent: tried when ranks join, before anything depends on them.

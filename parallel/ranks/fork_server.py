@@ -32,8 +32,6 @@ from .channel import Channel
 from .messages import TO_RANK, TO_SERVER, Exited, Fork, Forked, NoSpare, NotForked, Ready, ToServer
 
 ENVIRONMENT = {
-    "GLOO_SOCKET_IFNAME": "lo",  # nothing listens on the network
-    "NCCL_SOCKET_IFNAME": "lo",
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # a look for devices does not start CUDA, which would not survive a fork
     "TOKENIZERS_PARALLELISM": "false",  # its threads do not survive a fork
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",  # we abort groups, and torch asks for it then

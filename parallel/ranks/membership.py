@@ -1,30 +1,26 @@
-"""A rank's membership in process groups that come and go: joining one, voting in it, leaving it without the others.
+"""A rank's membership in process groups that come and go: joining one, and leaving it without the others.
 
-A process group lasts until a job ends with its ranks out of step. It is aborted then and never destroyed together,
-which would wait for a rank that is gone; each has a store of its own, so that nothing of the last one is met. Votes go
-over a second group of gloo, on the CPU, which no kernel holds up.
+A process group lasts until a job ends with its ranks out of step, or a rank is lost. It is never destroyed together,
+which would wait for a rank that is gone; each has a store of its own, so that nothing of the last one is met. What the
+group is of is sockets; accelerators are connected in groups within it, first of all in one of all ranks.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 from datetime import timedelta
-from typing import cast
 
 import torch
 import torch.distributed as dist
 from torch.distributed import FileStore, Store, TCPStore  # pyright: ignore[reportPrivateImportUsage]
 from torch.distributed.distributed_c10d import _abort_process_group, _world
 
-from ..collectives import highest
-from ..errors import PeerLost
+from .. import process_groups
 from ..group import Group
+from ..sharding.captured import forget_all
 from . import wires
+from .revoke import free, revoke
 from .seat import World
-
-COLLECTIVE = timedelta(hours=6)
-"""Longer than any wait that the pool allows: it knows more than a rank, and ends waits by aborting."""
 
 
 class Membership:
@@ -34,8 +30,9 @@ class Membership:
 
     def __init__(self, device: str) -> None:
         self._device = torch.device(device)
-        self._votes: dist.ProcessGroup | None = None
         self._is_joined = False
+        self._revoked: list[dist.ProcessGroup] = []
+        """What NCCL holds of the group that was stopped."""
         self._lock = threading.Lock()
         self.was_aborted = False
         """Since the last `join`: whatever then goes wrong in the group's work, the cause lies with another rank."""
@@ -47,45 +44,55 @@ class Membership:
         """
         self.leave()
         self.was_aborted = False
-        for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-            os.environ[name] = world.interface
         is_cuda = self._device.type == "cuda"
         try:
             dist.init_process_group(
-                "nccl" if is_cuda else "gloo",
+                "cpu:gloo,cuda:nccl" if is_cuda else "gloo",  # NCCL connects groups within it, and never all of it
                 store=_store(world, rank),
                 rank=rank,
                 world_size=world.size,
-                timeout=COLLECTIVE,
-                device_id=self._device if is_cuda else None,
+                timeout=process_groups.COLLECTIVE,
             )
             self._is_joined = True
-            self._votes = cast("dist.ProcessGroup", dist.new_group(backend="gloo", timeout=COLLECTIVE))
+            process_groups.begin(self._device)
+            everyone = range(world.size)
+            process_groups.group_of(everyone, process_groups.Use.VOTES)
             if is_cuda:  # gloo's are sockets, which check what they carry
-                wires.prove(Group(range(world.size), rank, dist.group.WORLD), self._device)
+                wires.prove(Group(everyone, rank, process_groups.group_of(everyone)), self._device)
         except BaseException:
             self.leave()
             _world.group_count = 0  # torch names groups by it, and those who were not here have not counted
             raise
 
-    def vote(self, wish: int) -> int:
-        """Collective: the highest wish of all ranks, a small number; on the CPU, whatever the device."""
-        votes = self._votes
-        if votes is None:
-            raise PeerLost("the process group was aborted")
-        return highest(wish, votes)
-
-    def leave(self) -> None:
-        """Not collective: the others may be gone."""
+    def stop(self) -> None:
+        """Not collective: collectives under way end with an error here, or where they wait for this rank. Revoked where
+        NCCL can, which keeps what other ranks' kernels may still read until `leave`; otherwise aborted.
+        """
         with self._lock:
             if self._is_joined:
-                self._is_joined, self._votes = False, None
+                forget_all()
+                connected = process_groups.connected()
+                if revoke(connected, self._device):
+                    self._revoked = connected
+                    for group in connected:
+                        del _world.pg_names[group]  # those in it are aborted
+                self._is_joined = False
                 _abort_process_group()
 
     def abort(self) -> None:
-        """From another thread: collectives under way end with an error here, or where they wait for this rank."""
+        """`stop`, from another thread."""
         self.was_aborted = True
-        self.leave()
+        self.stop()
+
+    def leave(self) -> None:
+        """Not collective: the others may be gone, and whoever is not has stopped, so that nothing of it is in use."""
+        with self._lock:
+            if self._is_joined:
+                forget_all()
+                self._is_joined = False
+                _abort_process_group()
+            free(self._revoked, self._device)
+            self._revoked = []
 
 
 def _store(world: World, rank: int) -> Store:

@@ -15,7 +15,7 @@ office; each message may bring descriptors, and numbers in brackets say who is m
     Ping        rank    host                     nothing was heard for Fork.ping_s
     Join        host    rank                     ranks are to work together                  Joined
     Joined      rank    host                     it is in the process group, or cannot be
-    Run         host    rank    the request      a job begins                                Ended, by and by
+    Run         host    rank    request, grants  a job begins                                Ended, by and by
     Phase       rank    host                     a part of a job begins [job]
     Step        rank    host                     a step of a job is done [job]
     Preview     rank    host    the picture      a step of a job can be seen [job]
@@ -27,6 +27,9 @@ office; each message may bring descriptors, and numbers in brackets say who is m
 On the wire a message is a JSON object: its kind and its fields, no more and no fewer. What is large, the request, a
 picture, an answer, goes beside it as a body (channel.py). A text is for people; what decides something is a field of
 its own, such as `Phase.is_loading`, or a code (errors.py).
+
+That a step may begin is no message: the host writes it into memory that comes with the job of several of its ranks, by
+what `Step` tells (grants.py), and a cancel is there before `Cancel` is.
 """
 
 from __future__ import annotations
@@ -58,6 +61,8 @@ class Fork:
     num_threads: int
     ping_s: float
     """It is never silent for longer, whatever it computes."""
+    interface: str = "lo"
+    """The network interface over which it meets others. NCCL reads it once, when it makes its first group."""
     has_p2p: bool = True
     """Whether accelerators may read each other's memory; otherwise what they send goes by way of the host's."""
 
@@ -136,14 +141,15 @@ class Joined:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Do a job; the request comes with this."""
+    """Do a job; the request comes with this, and where several ranks of one host do it, what grants them steps."""
 
     job: int
     function: str
     lane: Literal["main", "side"]
     rank: int
-    """In the job's process group."""
+    """Among the job's ranks, as in their process group."""
     num_ranks: int
+    """How many the job has, which are the first of that group."""
     previews: bool
     answers: bool
     """Whether this rank's answer is wanted; of the others only a mark, to see that they agree."""

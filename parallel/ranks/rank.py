@@ -22,9 +22,10 @@ import torch
 
 from ..attention.choice import prefer
 from ..errors import BadWires, Closed
-from ..mesh import is_in_rendezvous
+from ..process_groups import is_in_rendezvous, work_among
 from . import guard
 from .channel import Channel, Received, read_body
+from .grants import Granted
 from .membership import Membership
 from .messages import Abort, Cancel, Fork, Hello, Join, Joined, Ping, Run, Stuck, ToRank
 from .rank_job import RankJob, loses_device
@@ -44,6 +45,8 @@ lent.
 def main(channel: Channel[ToRank], host_pidfd: int, order: Fork, *, server_pidfd: int) -> None:
     """Serve `channel` until the host ends it or is gone; does not return."""
     torch.set_num_threads(order.num_threads)
+    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        os.environ[name] = order.interface
     if not order.has_p2p:
         os.environ["NCCL_P2P_DISABLE"] = "1"  # NCCL reads it once, when it makes its first group
     _take(order.device)  # what this thread aborts is there too
@@ -91,8 +94,7 @@ class Rank:
             case Join() as order:  # into the lane: the others are waited for
                 self.lanes["main"].put(lambda: self._join(order))
             case Run() as order:
-                job = RankJob(order, self.channel, vote=self.membership.vote if order.num_ranks > 1 else None)
-                self.jobs[order.job] = job
+                job = self.jobs[order.job] = RankJob(order, self.channel)
                 self.lanes[order.lane].put(lambda: self._run(job, received.fds))
             case Cancel(number):
                 self._cancel(number)
@@ -106,6 +108,7 @@ class Rank:
 
     def _abort(self, number: int) -> None:
         if (job := self.jobs.get(number)) and job.order.num_ranks > 1:
+            job.aborted.set()
             self.membership.abort()
             if is_in_rendezvous():
                 self.channel.send(Stuck(number))
@@ -138,16 +141,20 @@ class Rank:
         try:
             if not fds:
                 raise OSError(errno.EMFILE, "the request did not arrive, too many open files; raise ulimit -n")
-            request = read_body(fds[0])
+            request, job.granted = _opened(*fds)
+            if job.order.lane == "main":
+                work_among(job.order.num_ranks)
             with torch.no_grad():
                 return _function(job.order.function)(request, job, seat)
         finally:
             del self.jobs[job.order.job]  # before its end is told: the host may send it again at once
+            if job.granted is not None:
+                job.granted.close()
 
     def _fail(self, job: RankJob, error: BaseException) -> None:
         is_late = job.order.num_ranks > 1 and self.membership.was_aborted
-        if job.order.num_ranks > 1 and not job.was_voted:
-            self.membership.leave()  # so that those who wait for this rank in a collective hear of it at once
+        if job.order.num_ranks > 1 and not job.is_in_step:
+            self.membership.stop()  # so that those who wait for this rank in a collective hear of it at once
         if not job.is_cancelled:
             traceback.print_exception(error)  # into this rank's log
         job.fail(error, is_late=is_late)
@@ -173,6 +180,15 @@ def _take(device: str) -> None:
     """CUDA's current device, which each thread has of its own."""
     if device.startswith("cuda"):
         torch.cuda.set_device(device)
+
+
+def _opened(body: int, grants: int = -1) -> tuple[Any, Granted | None]:
+    """What came with a job; the descriptors are closed, whatever is wrong with one of them."""
+    try:
+        granted = Granted(grants) if grants >= 0 else None
+    finally:
+        request = read_body(body)
+    return request, granted
 
 
 def _function(name: str) -> Callable[[Any, RankJob, Seat], Any]:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 import traceback
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from ..collectives import highest
 from ..errors import Cancelled, Closed, LoomError, OutOfMemory, PeerLost, code_of
+from ..process_groups import ballot
 from ..progress import Preview, Progress, RankWork
 from . import messages
 from .channel import Channel, write_body
+from .grants import Granted
 from .messages import Ended, Failure, Phase, Run, Spread, Step, ToRank
 
 logger = logging.getLogger("latentloom")
@@ -32,18 +36,22 @@ WEIGHT, FACTOR = 7046029254386353131, 6364136223846793005
 class RankJob(Progress):
     """The progress of a rank's work. Every rank tells of its steps, the one whose answer is wanted also of phases.
 
-    A cancel takes effect at a step border, by a vote: all ranks of the job stop at the same step, or none does. Between
-    phases there is nothing to agree on, and the host ends the job on the others.
+    A cancel takes effect at a step border: all ranks of the job stop after the same step, or none does. The host grants
+    them their steps; ranks of several machines, which share no memory, vote. Between phases there is nothing to agree
+    on, and the host ends the job on the others.
     """
 
-    def __init__(self, order: Run, channel: Channel[ToRank], *, vote: Callable[[int], int] | None) -> None:
+    def __init__(self, order: Run, channel: Channel[ToRank]) -> None:
         self.order = order
         self.wants_previews = order.previews
         self.is_cancelled = False
-        self.was_voted = False
-        """Whether all ranks have agreed to stop."""
+        self.aborted = threading.Event()
+        self.granted: Granted | None = None
+        """Where the host grants steps; there before the work begins."""
+        self.is_in_step = False
+        """Whether all ranks stop after the same step as this one, so that their process group stays whole."""
         self._channel = channel
-        self._vote = vote
+        self._num_steps = 0
         self._preview_time = -PREVIEW_S
         self._spread: Spread | None = None
 
@@ -52,16 +60,23 @@ class RankJob(Progress):
         self._channel.send(Phase(job=self.order.job, text=text, is_loading=is_loading))
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
-        if self._vote is None:
-            self.check()
-        elif self._vote(self.is_cancelled):
-            self.was_voted = True
-            raise Cancelled
         now = time.monotonic()
         if preview is not None and self.wants_previews and now - self._preview_time >= PREVIEW_S:
             self._preview_time = now
             self._send_preview(preview)
         self._channel.send(Step(job=self.order.job, done=done, total=total))
+        self._num_steps += 1
+        if not self._may_begin(self._num_steps + 1):
+            self.is_in_step = True
+            raise Cancelled
+
+    def _may_begin(self, step: int) -> bool:
+        """The same on every rank, which all come here as often."""
+        if self.granted is not None:
+            return self.granted.may_begin(step, self.aborted)
+        if self.order.num_ranks > 1:
+            return not highest(int(self.is_cancelled), ballot())
+        return not self.is_cancelled
 
     def _send_preview(self, preview: Preview) -> None:
         """Nothing that goes wrong with a picture on the way is worth the result."""
@@ -94,7 +109,8 @@ class RankJob(Progress):
         state, failure = _state(error), failure_of(error)
         if is_late and state != "cancelled":
             state, failure = "failed", replace(failure, code=PeerLost.code)
-        ended = Ended(job=self.order.job, state=state, is_whole=self.was_voted, is_last=loses_device(error))
+        is_whole = self.is_in_step and not is_late
+        ended = Ended(job=self.order.job, state=state, is_whole=is_whole, is_last=loses_device(error))
         self._send(ended, asdict(failure))
 
     def _send(self, message: Ended | messages.Preview, body: Any) -> None:

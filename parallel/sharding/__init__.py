@@ -1,5 +1,6 @@
 """How a module is cut: hooks on its blocks spread the tokens, and a session answers the attention calls between.
 
+captured: Forwards replayed as CUDA graphs: one launch for all the kernels of a forward, collectives included.
 compiled: Compiling the blocks of a transformer: their forwards, each in a graph that all blocks of its kind share.
 cutting: Following a split plan's specs: what they say of an argument or output is cut to this rank's part, or
     gathered.
@@ -9,11 +10,13 @@ halo: Halo exchange: the edges of the neighbours' parts, for convolutions along 
 hooks: The hooks by which a split plan is followed: they cut arguments, gather outputs, and tell the session where it
     is.
 operator: Sharded attention as one opaque operator, so that `torch.compile` takes a block in one graph.
+padding: Padding: the keys of a text that every row of a batch hides, and so are left out of attention.
 session: A session: one sharded transformer at work. It knows the streams of the forward under way, and answers
     attention.
 shard: Sharding a transformer from outside, and taking it back: the module itself is not changed.
 split_plan: A split plan: how one transformer class is cut along its token sequence, as data.
 turns: Compiling in turn: of the ranks that want the same graph one compiles it, and the others read it from the disk.
+unsharded: Leaving padding out of a transformer that is on one device whole: hooks on it alone, none on its blocks.
 weights: Weight sharding: the ranks of a group hold a transformer's weights between them, and gather each block as it
     runs.
 """

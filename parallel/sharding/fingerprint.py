@@ -50,6 +50,29 @@ def check_same(given: Mapping[str, Any], group: Group, *, title: str, around: Gr
         raise ValueError(f"{title}: ranks of another branch of guidance were given different inputs; see their errors")
 
 
+class Due:
+    """Whether ranks compare what they are given in the coming forward: in the first, and in the first after one of them
+    began anew."""
+
+    def __init__(self) -> None:
+        self._is_due = True
+        self._answer: Callable[[], bool] | None = None
+
+    def ask(self, answer: Callable[[], bool]) -> None:
+        """It is if it was, or if this says so on all ranks alike, which the coming forward waits for."""
+        self.is_now()  # what was asked before, and no forward has waited for
+        self._answer = answer
+
+    def is_now(self) -> bool:
+        if self._answer is not None:
+            self._is_due |= self._answer()
+            self._answer = None
+        return self._is_due
+
+    def is_done(self) -> None:
+        self._is_due = False
+
+
 class Comparison:
     """Whether all ranks of a mesh are asked for the same: begun beside their work, and ended before any result of it
     leaves. All of them call both alike."""

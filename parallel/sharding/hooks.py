@@ -16,12 +16,13 @@ from torch import Tensor, nn
 
 from ..group import Axis
 from .cutting import meet, part_of, whole_of
-from .fingerprint import check_same
 from .halo import extended, trimmed
 from .session import Session
 from .split_plan import Halo, Leading, Made, Spec
 
 Remove = Callable[[], None]
+Place = tuple[Mapping[str, nn.Module | None], str, nn.Module]
+"""Where a hooked module hangs: its parent's modules, its name among them, and itself."""
 
 
 def install(module: nn.Module, session: Session) -> list[Remove]:
@@ -38,7 +39,7 @@ def install(module: nn.Module, session: Session) -> list[Remove]:
 
 def _install(module: nn.Module, session: Session, undo: list[Remove]) -> None:
     below: list[Remove] = []
-    places: list[tuple[nn.Module, str, nn.Module]] = []  # where each hooked module hangs: parent, name, module
+    places: list[Place] = []
     processors = dict[nn.Module, Any]()  # those that are ours
 
     def detach() -> None:
@@ -49,10 +50,11 @@ def _install(module: nn.Module, session: Session, undo: list[Remove]) -> None:
     def follow() -> None:
         """Move the hooks if modules were exchanged since, as adapters do that wrap a layer or give it back."""
         _check_processors(module, processors, session.title)
-        if all(parent._modules.get(name) is each for parent, name, each in places):
-            return
-        detach()
-        places[:] = _attach(module, session, below, processors)
+        for siblings, name, each in places:
+            if siblings.get(name) is not each:
+                detach()
+                places[:] = _attach(module, session, below, processors)
+                return
 
     # Undone last to first. At the root the order of hooks matters: `_at_root` is prepended and so begins the forward
     # before the root's own arguments are cut; `_leaving` is the last and so sees the output that was gathered.
@@ -79,9 +81,7 @@ def _check_processors(module: nn.Module, processors: Mapping[nn.Module, Any], ti
             )
 
 
-def _attach(
-    module: nn.Module, session: Session, undo: list[Remove], processors: dict[nn.Module, Any]
-) -> list[tuple[nn.Module, str, nn.Module]]:
+def _attach(module: nn.Module, session: Session, undo: list[Remove], processors: dict[nn.Module, Any]) -> list[Place]:
     """Hook what is below the root; where each hooked module hangs. `processors` is told which are ours."""
     split = session.split
     found = {path: modules_at(module, path, session.title) for path in {*split.inputs, *split.outputs, *split.blocks}}
@@ -110,7 +110,7 @@ def _attach(
     ends = (*split.attention, *split.halos, *split.processors)
     hooked |= {each for name, each in inside.items() if any(_ends(name, end) for end in ends)}
     return [
-        (parent, name, each)
+        (parent._modules, name, each)
         for parent in module.modules()
         for name, each in parent._modules.items()
         if each is not None and each in hooked
@@ -166,10 +166,9 @@ def _at_root(module: nn.Module, session: Session, follow: Callable[[], None]) ->
             raise ValueError(
                 f"{session.title}: it is sharded for inference, but gradients are on; call it under torch.no_grad()"
             )
-        if not session.is_compared:
-            given = {**dict(zip(names, args, strict=False)), **kwargs}
-            check_same(given, session.mesh[Axis.SEQUENCE], title=session.title, around=session.mesh[Axis.WEIGHTS])
-            session.is_compared = True
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        session.compare(given)
+        session.kept = session.texts.kept_in(given)
         follow()
         session.enter()
 
@@ -198,12 +197,11 @@ def _leaving(module: nn.Module, session: Session) -> Remove:
 def _around_block(block: nn.Module, session: Session) -> list[Remove]:
     def before(_: nn.Module, args: Any) -> None:
         if session.is_entered:
-            session.depth += 1
-            session.calls = (0,)
+            session.enter_block()
 
     def after(_: nn.Module, args: Any, output: Any) -> None:
         if session.is_entered:
-            session.depth -= 1
+            session.leave_block()
 
     return [
         block.register_forward_pre_hook(before).remove,

@@ -8,13 +8,20 @@ thread.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from .session import Session
+
+class Session(Protocol):
+    """Who answers the attention calls of a forward: `session.Session`, or `unsharded.Unsharded` on one device."""
+
+    num_calls: int
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, causal: bool, kind: int
+    ) -> Tensor: ...
 
 
 class _AtWork(threading.local):
@@ -36,6 +43,11 @@ def leave(session: Session) -> None:
     """It does so no more; what was entered within and never left, as an interrupt may have it, goes too."""
     if session in _at_work.sessions:
         del _at_work.sessions[_at_work.sessions.index(session) :]
+
+
+def is_at_work() -> bool:
+    """Whether a forward in this thread has somebody who answers its attention."""
+    return bool(_at_work.sessions)
 
 
 # No CUDA graph may hold it: replayed, its Python would not run.

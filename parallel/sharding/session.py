@@ -1,6 +1,6 @@
 """A session: one sharded transformer at work. It knows the streams of the forward under way, and answers attention.
 
-A session is a `TorchFunctionMode`, entered for each forward of its transformer: it sees calls of
+A session is a `TorchFunctionMode`, entered for each block of its transformer: it sees calls of
 `F.scaled_dot_product_attention` in this thread only, and nothing of torch is patched. A patch would catch the model of
 another thread, and would outlive an exception.
 
@@ -8,8 +8,8 @@ A *stream* is a sequence of tokens that the transformer carries; each rank holds
 replicated one. What an attention call does is its *kind*: a number, because it goes into a compiled graph, that stands
 for the `Attend` of the split plan. Hooks say the kinds of the coming calls before a module runs:
 
-    root pre-hook     begin, enter               streams are forgotten, attention is seen
-    block pre-hook    depth + 1                  calls outside a block are left to torch
+    root pre-hook     begin, enter               streams are forgotten
+    block pre-hook    depth + 1                  attention is seen; calls outside a block are left to torch
     attention module  calls = its kinds          ... and (0,), joint self attention, after it
     F.sdpa            __torch_function__ -> _intercepted -> attend -> the plan's strategies
     root hook         leave                      always called, after an exception too
@@ -19,7 +19,7 @@ for the `Attend` of the split plan. Hooks say the kinds of the coming calls befo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,12 +32,14 @@ from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 from ..attention import compose
 from ..attention.choice import choose
 from ..attention.mask import collapsed, global_mask, outer_mask
-from ..attention.rows import answers_of, cut_along, filled, gather_along
+from ..attention.rows import answers_of, cut_along, filled, gather_along, take
 from ..collectives import add
 from ..group import Axis
 from ..layout import Layout, Stream, shares_of
 from ..mesh import Mesh
 from . import operator
+from .fingerprint import Due, check_same
+from .padding import Kept, Texts, kept_among, without
 from .split_plan import LOCAL, Along, Attend, SplitPlan
 
 
@@ -50,12 +52,15 @@ class Session(TorchFunctionMode):
         self.replicated = frozenset(split.whole if shards_text else (*split.whole, *split.either))
         self.unshown = split.unshown()
         self.kernel = kernel
+        self.texts = Texts(split.paddings)
         self.kinds = self._kinds()
         self._attend = compose(mesh.plan)
-        self.compare_again()
+        self.comparing = Due()
+        self.is_agreed = self.mesh[Axis.SEQUENCE].size == 1
         self.is_cached = False  # a step cache may leave out every block
         self.is_entered = False
         """The transformer's own forward runs: another model may share its modules, as Z-Image's ControlNet does."""
+        self._is_watching = False
         self.begin()
 
     def _kinds(self) -> tuple[Attend, ...]:
@@ -65,10 +70,12 @@ class Session(TorchFunctionMode):
             kinds += [call for call in calls if call not in kinds]
         return tuple(kinds)
 
-    def compare_again(self) -> None:
-        """The next forward is a first one: ranks compare what they are given, and agree on what each attention is."""
-        self.is_compared = False
-        self.is_agreed = self.mesh[Axis.SEQUENCE].size == 1
+    def compare(self, given: Mapping[str, Any]) -> None:
+        """Collective in a first forward: ranks compare what they are given, and agree on what each attention is."""
+        if self.comparing.is_now():
+            self.is_agreed = self.mesh[Axis.SEQUENCE].size == 1
+            check_same(given, self.mesh[Axis.SEQUENCE], title=self.title, around=self.mesh[Axis.WEIGHTS])
+            self.comparing.is_done()
 
     def begin(self) -> None:
         """Forget the forward before."""
@@ -76,22 +83,40 @@ class Session(TorchFunctionMode):
         self.layouts: dict[tuple[str, ...], Layout] = {}
         self.depth = 0  # of blocks entered and not left
         self.calls: tuple[int, ...] = (0,)  # the kinds of the coming attention calls, the last for all further ones
+        self.kept: tuple[Kept, ...] = ()  # of texts that have padding
         self.num_calls = 0
         self.num_gathered = 0
 
     def enter(self) -> None:
-        """See the attention calls of this thread from now on."""
+        """The forward runs, in this thread."""
         self.leave()  # Ctrl-C ends a forward without its always-called hooks
-        self.__enter__()
         operator.enter(self)
         self.is_entered = True
 
     def leave(self) -> None:
-        """See them no more; nothing happens if a forward failed before it was entered."""
+        """It has ended; nothing happens if it failed before it was entered."""
         if self.is_entered:
             self.is_entered = False
             operator.leave(self)
-            _take_off(self)
+            self._look_away()
+
+    def enter_block(self) -> None:
+        """See the attention calls of this thread from now on. Outside of blocks every call of torch would cost more."""
+        self.depth += 1
+        self.calls = (0,)
+        if not self._is_watching:
+            self.__enter__()
+            self._is_watching = True
+
+    def leave_block(self) -> None:
+        self.depth -= 1
+        if not self.depth:
+            self._look_away()
+
+    def _look_away(self) -> None:
+        if self._is_watching:
+            self._is_watching = False
+            take_off(self)
 
     @property
     def rank(self) -> int:
@@ -239,14 +264,28 @@ class Session(TorchFunctionMode):
             )
         if causal:  # over the joint sequence; no kernel knows where in it this rank's tokens are
             mask = torch.ones(1, 1, layout.length, layout.length, dtype=torch.bool, device=q.device).tril()
+        kept = None if mask is None or causal else kept_among(self.kept, layout.length, is_joint=True)
+        if kept is not None and not kept.hides:
+            mask = None
         # Strategies restore the order of the joint sequence, so they need the mask of all of it.
         if mask is not None:
             if mask.ndim == 2 and mask.shape[0] == q.shape[0]:  # B T, as diffusers passes on what has global keys
                 mask = mask[:, None, None]
             whole = outer_mask if call.mask == "outer" else global_mask
             mask = whole(mask, layout=layout, rank=self.rank, group=self.mesh[Axis.SEQUENCE])
+        if kept is not None and kept.count < kept.length:
+            layout = self._without_padding(call.keys, kept)
+            k, v = (without(x, layout.asked_of(self.rank)) for x in (k, v))
+            mask = mask if mask is None or mask.shape[3] == 1 else take(mask, 3, layout.asked())
         out = self._attend(q, k, v, layout=layout, mesh=self.mesh, mask=mask, scale=scale, kernel=kernel)
         return out if asking == call.queries else answers_of(asking, out, layout=layout, rank=self.rank)
+
+    def _without_padding(self, names: tuple[str, ...], kept: Kept) -> Layout:
+        """The layout of these streams without the keys of a text's padding."""
+        layout, key = self.layout(names), ("without padding", *names)
+        if key not in self.layouts:
+            self.layouts[key] = Layout(layout.streams, layout.num_ranks, kept.left_out(layout.length))
+        return self.layouts[key]
 
     def _asks_in_part(self, call: Attend, mask: Tensor | None) -> bool:
         """Whether all streams that ask are asked too, and beside them only streams that may be sharded, as a text may.
@@ -303,6 +342,9 @@ class Session(TorchFunctionMode):
             layout = self.layout(call.queries)
             if mask.ndim >= 2 and mask.shape[-2] == layout.length:
                 mask = cut_along(mask, mask.ndim - 2, layout=layout, rank=self.rank)
+        kept = None if call.keys or mask is None else kept_among(self.kept, k.shape[2], is_joint=False)
+        if kept is not None and mask is not None and not causal:
+            k, v, mask = k[:, :, : kept.count], v[:, :, : kept.count], mask[..., : kept.count] if kept.hides else None
         if not q.numel() or not k.numel():
             return q.new_zeros(*q.shape[:3], v.shape[3])
         return F.scaled_dot_product_attention(
@@ -334,7 +376,7 @@ class Session(TorchFunctionMode):
         )
 
 
-def _take_off(mode: TorchFunctionMode) -> None:
+def take_off(mode: TorchFunctionMode) -> None:
     """Leave a mode, be it below others: what was entered inside a forward may outlive an interrupt of it."""
     above: list[TorchFunctionMode] = []
     while _len_torch_function_stack() and (top := _pop_mode()) is not mode:

@@ -7,6 +7,7 @@ changed. The *handle* that `shard` gives is the way back.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import nn
@@ -71,10 +72,13 @@ class Handle:
         """Whether tokens or weights are spread; else guidance alone may be."""
         return self._forwards is not None
 
-    def compare_again(self) -> None:
-        """All ranks alike: they compare what they are given in the next forward, as in the first."""
+    def compare_if(self, answer: Callable[[], bool]) -> None:
+        """All ranks alike: if this says so, they compare what they are given in the next forward, as in the first.
+
+        It is asked then, perhaps twice.
+        """
         if self.session is not None:
-            self.session.compare_again()
+            self.session.comparing.ask(answer)
 
     def on_remove(self, undo: Remove) -> None:
         """Do this too when the handle is removed."""

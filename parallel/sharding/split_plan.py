@@ -103,6 +103,20 @@ class Halo:
     reach: int
 
 
+Place = Literal["first", "last", "alone"]
+"""Where the keys of a text are in attention: before or behind all others, or in calls of their own."""
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Arguments of the transformer that are masks of B texts, and of nothing else: each row shows a text and hides the
+    rest, in all attention that is masked. The texts of several masks are put together, what is shown before the rest.
+    """
+
+    masks: tuple[str, ...]
+    place: Place
+
+
 @dataclass(frozen=True, kw_only=True)
 class SplitPlan:
     """Everything needed to shard one transformer class from outside; paths are module paths, `*` one path part."""
@@ -153,6 +167,9 @@ class SplitPlan:
     lent: tuple[str, ...] = ()
     """{end of a module path}: what the transformer also calls outside its block, so that shared weights are gathered
     for it by itself."""
+
+    paddings: tuple[Padding, ...] = ()
+    """Masks by which keys may be left out; keys that others hide are attended to with the mask, as the model does."""
 
     adapt: Callable[[SplitPlan, Any], SplitPlan] | None = None
     """What a transformer's config changes of the plan of its class."""

@@ -6,6 +6,7 @@ Ray's own envelope is a pickle; ours never is.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -45,7 +46,10 @@ class Agent:
     def __init__(self, devices: Sequence[str], replicas: int, preload: Sequence[str], address: str) -> None:
         self._address = address
         self._start_time = time.monotonic()
-        self._pool = Pool(devices, replicas=replicas, preload=preload)
+        interface = "lo"
+        with contextlib.suppress(ValueError):  # `_work` tells of it, where a job needs other machines
+            interface = interface_of(address)
+        self._pool = Pool(devices, replicas=replicas, preload=preload, interface=interface)
         unpack(pack(None))  # imports what else would keep the first job's host waiting
         self._progress_of: dict[str, AgentProgress] = {}
         self._lock = threading.Lock()
@@ -114,7 +118,8 @@ class Agent:
     def _work(self, order: Mapping[str, Any], request: Mapping[str, Any], progress: Progress) -> Any:
         world = order["world"]
         if world is not None:
-            world = World(**world, interface=interface_of(self._address))
+            interface_of(self._address)
+            world = World(**world)
         return self._pool.call(
             order["function"],
             request,

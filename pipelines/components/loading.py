@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import torch
 
     from ...parallel.sharding.weights import Settle
+    from ...parallel.together import Readers
 
 logger = logging.getLogger("latentloom")
 
@@ -38,6 +39,7 @@ def load_component(
     device: str = "cpu",
     checkpoint: Path | None = None,
     quantization: Quantization = "none",
+    readers: Readers | None = None,
 ) -> Any:
     """A component on `device` in `dtype`. Runs no code of the model's own and never downloads.
 
@@ -45,7 +47,8 @@ def load_component(
     long as nobody writes to a weight in place. Who truncates a file meanwhile kills them all (SIGBUS): a model is
     replaced by new files, never by writing into the old ones. On an accelerator weights go there one by one, so that
     the host holds no copy of them. `checkpoint` is a single file that gives them instead of the component's folder.
-    Quantized weights are made one by one, as they are read: no other is in whole precision meanwhile.
+    Quantized weights are made one by one, as they are read: no other is in whole precision meanwhile. Collective with
+    `readers`, the ranks of a machine that read it together, each a share.
     """
     from .default_dtype import kept_to_this_thread
 
@@ -55,7 +58,9 @@ def load_component(
             component = _load_settings(cls, files)
             return one_call_at_a_time(component) if files.kind == "tokenizer" else component
         with contextlib.nullcontext() if quantization == "none" else quantizing.nothing_left_behind(device):
-            component = _load_weights(cls, files, checkpoint, dtype=dtype, device=device, quantization=quantization)
+            component = _load_weights(
+                cls, files, checkpoint, dtype=dtype, device=device, quantization=quantization, readers=readers
+            )
         component.to(device)  # what the libraries leave behind
     return component.requires_grad_(False).eval()
 
@@ -124,10 +129,18 @@ def without_video(cls: Any) -> Any:
     return type(cls.__name__, (cls,), {"get_attributes": classmethod(lambda _: parts), "__module__": cls.__module__})
 
 
-def _load_folder(cls: Any, files: ComponentFiles, *, dtype: Dtype, device: str, quantization: Quantization) -> Any:
+def _load_folder(
+    cls: Any,
+    files: ComponentFiles,
+    *,
+    dtype: Dtype,
+    device: str,
+    quantization: Quantization,
+    readers: Readers | None,
+) -> Any:
     if files.library == "diffusers" and (device != "cpu" or quantization != "none" or files.is_packed):
         settle = _settler(quantization, device)
-        component = skeleton.load(cls, files, dtype=torch_dtype(dtype), device=device, settle=settle)
+        component = skeleton.load(cls, files, dtype=torch_dtype(dtype), device=device, settle=settle, readers=readers)
         if component is not None:
             return component
         if files.is_packed:
@@ -166,13 +179,16 @@ def _load_weights(
     dtype: Dtype,
     device: str,
     quantization: Quantization,
+    readers: Readers | None,
 ) -> Any:
     if checkpoint is None:
-        return _load_folder(cls, files, dtype=dtype, device=device, quantization=quantization)
+        return _load_folder(cls, files, dtype=dtype, device=device, quantization=quantization, readers=readers)
     from . import single_file
 
     settle = _settler(quantization, device)
-    return single_file.load(cls, files, checkpoint, dtype=torch_dtype(dtype), device=device, settle=settle)
+    return single_file.load(
+        cls, files, checkpoint, dtype=torch_dtype(dtype), device=device, settle=settle, readers=readers
+    )
 
 
 def _settler(quantization: Quantization, device: str) -> Settle | None:

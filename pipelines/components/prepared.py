@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from ..values import Lora, StepCache
 
 if TYPE_CHECKING:
     from ...parallel.mesh import Mesh
+    from ...parallel.sharding.captured import Captured
     from ..spreading.transformer import Handle
 
 
@@ -22,18 +24,20 @@ class Condition:
     loras: tuple[Lora, ...] = ()
     plan: ParallelPlan = field(default_factory=ParallelPlan)
     is_compiled: bool = False
+    is_captured: bool = False
     step_cache: StepCache = "none"
 
     @property
     def is_alone(self) -> bool:
-        """Whether hooks hang on the transformer meanwhile, which know of one use only."""
-        return self.plan.num_ranks > 1 or self.step_cache != "none"
+        """Whether hooks hang on the transformer meanwhile, or buffers stand for its inputs: they know of one use."""
+        return self.plan.num_ranks > 1 or self.step_cache != "none" or self.is_captured
 
 
 class Prepared:
     """A transformer in a condition, until `end`. Not collective, but all ranks of the mesh do it alike.
 
-    With `share`, the handle by which its weights are shared for good, only what is compiled comes and goes. Raises
+    With `share`, the handle by which its weights are shared for good, only what is compiled comes and goes. Its calls
+    are replayed as CUDA graphs where the condition says so; `forget_graphs` may come from another thread. Raises
     ValueError if the plan does not fit; then nothing was changed.
     """
 
@@ -42,6 +46,7 @@ class Prepared:
 
         self.condition, self.mesh = condition, mesh
         self.handle = share
+        self._captured: Captured | None = None
         self._is_new = True
         with contextlib.ExitStack() as stack:
             if mesh is not None and share is None:
@@ -49,6 +54,11 @@ class Prepared:
                 stack.callback(self.handle.remove)
             if condition.is_compiled:
                 stack.callback(_compile(transformer, self.handle))
+            if condition.is_captured:
+                from ...parallel.sharding.captured import Captured
+
+                self._captured = Captured(transformer, mesh=mesh)
+                stack.callback(self._captured.restore)
             self._undo = stack.pop_all()
 
     def fits(self, condition: Condition, mesh: Mesh | None) -> bool:
@@ -57,17 +67,35 @@ class Prepared:
 
     def begin(self) -> None:
         """Collective under a plan of several ranks, before each use: if it is a new one on any rank, all compare what
-        they are given.
+        they are given. Returns at once; the first forward waits for the answer.
 
         Each rank drops components by its own memory, and one that compared alone would wait for the others.
         """
         if self.mesh is not None and self.handle is not None:
-            from ...parallel.collectives import highest
+            import torch
+
+            from ...parallel.collectives import start_highest
 
             assert self.mesh.voters is not None, f"the mesh of plan {self.mesh.plan} is of `mesh_for`"
-            if highest(int(self._is_new), self.mesh.voters):
-                self.handle.compare_again()
-            self._is_new = False
+            wait = start_highest(torch.tensor([int(self._is_new)]), self.mesh.voters)
+            is_new = functools.cache(lambda: bool(wait()))
+            self.handle.compare_if(is_new)
+            if self._captured is not None and is_new():
+                self.forget_graphs()
+        self._is_new = False
+        if self._captured is not None:
+            self._captured.begin()
+
+    @property
+    def num_bytes(self) -> int:
+        """What graphs hold of the device."""
+        return 0 if self._captured is None else self._captured.num_bytes
+
+    def forget_graphs(self) -> None:
+        """They are captured again in the next use, by all ranks."""
+        if self._captured is not None:
+            self._captured.forget()
+            self._is_new = True
 
     def end(self) -> None:
         """The transformer as it was loaded; a second call does nothing."""

@@ -27,6 +27,7 @@ from .unpacking.ggml import FORMULAS
 
 if TYPE_CHECKING:
     from ...parallel.sharding.weights import Settle
+    from ...parallel.together import Readers
 
 logger = logging.getLogger("latentloom")
 
@@ -36,9 +37,16 @@ Get = Callable[[str], Tensor]
 
 
 def load(
-    kind: Any, files: ComponentFiles, checkpoint: Path, *, dtype: torch.dtype, device: str, settle: Settle | None
+    kind: Any,
+    files: ComponentFiles,
+    checkpoint: Path,
+    *,
+    dtype: torch.dtype,
+    device: str,
+    settle: Settle | None,
+    readers: Readers | None = None,
 ) -> Any:
-    """The component in `files`, with the weights of `checkpoint`, on `device`.
+    """The component in `files`, with the weights of `checkpoint`, on `device`; Collective with `readers`.
 
     Raises `ValueError` for a file that is not this component's, or is packed in a way that is not known.
     """
@@ -50,13 +58,13 @@ def load(
     wanted = _in_our_names(kind, component, file, packing)
     _check(component, wanted)
     dtypes, place, maker = skeleton.dtypes_of(component, dtype), torch.device(device), Maker(wanted)
-    with _opened(file) as get:
+    with _opened(file) as get, skeleton.moved_by(readers, place) as move:
 
         def read(name: str, rows: slice | None) -> Tensor:
             def make(source: str) -> Tensor:
                 each = packing[source]
                 scale = _scale(get, each.scale).to(place) if each.scale else None  # unpacked where it will live
-                part = get(source).to(place)
+                part = move(get(source))
                 return unpack(part, scale, packing=each, entry=file.tensors[source], dtype=dtypes[name])
 
             assert rows is None, "weights of a single file are not shared out"

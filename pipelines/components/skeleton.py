@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,23 +20,31 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ...parallel.sharding.weights import Read, Settle
+    from ...parallel.together import Readers
 
 logger = logging.getLogger("latentloom")
 
 
 def load(
-    kind: Any, files: ComponentFiles, *, dtype: torch.dtype, device: str, settle: Settle | None = None
+    kind: Any,
+    files: ComponentFiles,
+    *,
+    dtype: torch.dtype,
+    device: str,
+    settle: Settle | None = None,
+    readers: Readers | None = None,
 ) -> Any | None:
     """What diffusers' `from_pretrained` gives, on `device`; None for files with other names, which it may convert.
 
-    `settle` is called with each layer and the name of the parameter that it has just been given.
+    `settle` is called with each layer and the name of the parameter that it has just been given. Collective with
+    `readers`, the ranks that read it together.
     """
     import torch
 
     component = build(kind, files.folder, dtype=dtype)
     if misfits(component, files):
         return None
-    fill(component, files, dtype=dtype, device=torch.device(device), settle=settle)
+    fill(component, files, dtype=dtype, device=torch.device(device), settle=settle, readers=readers)
     return component.to(device)  # the buffers that its constructor made
 
 
@@ -65,7 +73,13 @@ def misfits(component: nn.Module, files: ComponentFiles) -> list[str]:
 
 
 def fill(
-    component: Any, files: ComponentFiles, *, dtype: torch.dtype, device: torch.device, settle: Settle | None = None
+    component: Any,
+    files: ComponentFiles,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    settle: Settle | None = None,
+    readers: Readers | None = None,
 ) -> None:
     """Give it the files' weights on `device`, in the dtypes that `from_pretrained(dtype=...)` gives them.
 
@@ -76,7 +90,7 @@ def fill(
     dtypes = dtypes_of(component, dtype)
     if unused := sorted({name for file in files.weights for name in file.tensors} - dtypes.keys()):
         logger.warning("component %s: %d tensors are not used, first %s", files.name, len(unused), unused[0][:100])
-    with _reading(files, dtypes, device) as read:
+    with moved_by(readers, device) as move, _reading(files, dtypes, move) as read:
         weights.fill(component, read, *([settle] if settle else []))
 
 
@@ -89,7 +103,21 @@ def dtypes_of(component: Any, dtype: torch.dtype) -> dict[str, torch.dtype]:
 
 
 @contextlib.contextmanager
-def _reading(files: ComponentFiles, dtypes: Mapping[str, torch.dtype], device: torch.device) -> Iterator[Read]:
+def moved_by(readers: Readers | None, device: torch.device) -> Iterator[Callable[[Tensor], Tensor]]:
+    """What gives tensors of the host on `device`. Collective with `readers`, who compare at the end what they have."""
+    from ...parallel.staging import moving
+
+    if readers is None:
+        yield moving(device)
+        return
+    yield readers.moving(device)
+    readers.check()
+
+
+@contextlib.contextmanager
+def _reading(
+    files: ComponentFiles, dtypes: Mapping[str, torch.dtype], move: Callable[[Tensor], Tensor]
+) -> Iterator[Read]:
     """What `weights.fill` reads by, while the files are open."""
     from safetensors import safe_open
 
@@ -111,7 +139,7 @@ def _reading(files: ComponentFiles, dtypes: Mapping[str, torch.dtype], device: t
                 return from_scaled(numbers, scale, zero_point=zero_point, dtype=dtypes[name])
             part = get(name, rows)
             dtype = dtypes[name] if part.is_floating_point() else part.dtype
-            moved = part.to(device)  # before the cast, which then is the device's work and not the host's
+            moved = move(part)  # before the cast, which then is the device's work and not the host's
             return moved.to(dtype, copy=moved is part)
 
         def _part(name: str, part: str, rows: slice | None) -> Tensor | None:
@@ -120,7 +148,7 @@ def _reading(files: ComponentFiles, dtypes: Mapping[str, torch.dtype], device: t
             if place not in homes:
                 return None
             found = get(place, None)
-            return (found if rows is None or found.numel() == 1 else found[rows]).to(device)
+            return move(found if rows is None or found.numel() == 1 else found[rows])
 
         yield read
 

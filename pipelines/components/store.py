@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ...parallel.mesh import Mesh, is_current, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
+from ...parallel.together import Readers, who_reads
 from ..models.checks import check_compiler
 from ..models.describe import fingerprint_of
 from ..models.folder import ComponentFiles, ModelFiles, inspect_model
@@ -118,7 +119,15 @@ class ComponentStore:
         keys = [self._key(model, name.rstrip("?"), mesh) for name in names]
         with self._loans.of(self._wanted(model, names, mesh, condition), progress.check):
             try:
-                parts = self.load(model, names, progress, plan=plan, step_cache=step_cache, working_bytes=working_bytes)
+                parts = self.load(
+                    model,
+                    names,
+                    progress,
+                    plan=plan,
+                    step_cache=step_cache,
+                    working_bytes=working_bytes,
+                    readers=self._readers(model, names, mesh),
+                )
                 for prepared in [self._entries[key].prepared for key in keys if key in self._entries]:
                     if prepared is not None:
                         prepared.begin()
@@ -138,6 +147,7 @@ class ComponentStore:
         step_cache: StepCache = "none",
         keep: Sequence[str] = (),
         working_bytes: int = 0,
+        readers: Readers | None = None,
     ) -> dict[str, Any]:
         """Components by name, on the model's device; a name ending in `?` may be absent. A scheduler is always
         new: it holds the state of one denoise. So is a VAE, but for its weights: it keeps frames between its steps.
@@ -150,6 +160,8 @@ class ComponentStore:
         """
         mesh = _mesh(model, plan)
         condition = _condition(model, plan, step_cache)
+        from ..denoising.schedulers import fresh
+
         with self._lock:
             self._drop_stale()
             kept = {self._key(model, name.rstrip("?"), mesh) for name in (*names, *keep)}
@@ -165,12 +177,13 @@ class ComponentStore:
                         mesh=mesh,
                         condition=condition,
                         working_bytes=working_bytes,
+                        readers=readers,
                     )
                     parts[files.name] = copy.copy(entry.component) if files.name == "vae" else entry.component
                     if entry.prepared is not None and entry.prepared.handle is not None:
                         parts["handle"] = entry.prepared.handle
                     if files.kind == "scheduler":
-                        parts[files.name] = copy.deepcopy(entry.component)  # which nobody has used
+                        parts[files.name] = fresh(entry.component)
                 elif not name.endswith("?"):
                     raise ValueError(
                         f"model {model.source} has no {name}; it cannot do this step, choose another model"
@@ -239,6 +252,7 @@ class ComponentStore:
         mesh: Mesh | None,
         condition: Condition,
         working_bytes: int,
+        readers: Readers | None,
     ) -> _Entry:
         key = self._key(model, files.name, mesh)
         entry = self._entries.get(key)
@@ -257,16 +271,32 @@ class ComponentStore:
                 self._drop_shares(keep)
             num_bytes = expected_bytes(files, model, weights=mesh.plan.weights if mesh else 1)
             self._make_room(place, num_bytes, keep, working_bytes if place == model.device else 0)
-            entry = self._entries[key] = self._new_entry(model, files, place, mesh)
+            entry = self._entries[key] = self._new_entry(model, files, place, mesh, readers)
             finish(place)  # who uses it next may do so on another stream
-        if _is_transformer(files.name) and entry.prepared is None and (mesh is not None or condition.is_compiled):
+        if (
+            _is_transformer(files.name)
+            and entry.prepared is None
+            and (mesh is not None or condition.is_compiled or condition.is_captured)
+        ):
             share = entry.share[1] if entry.share else None
             entry.prepared = Prepared(entry.component, condition, mesh, share=share)
         self._num_uses += 1
         entry.last_use = self._num_uses
         return entry
 
-    def _new_entry(self, model: Model, files: ComponentFiles, place: str, mesh: Mesh | None) -> _Entry:
+    def _readers(self, model: Model, names: Sequence[str], mesh: Mesh | None) -> Readers | None:
+        """Collective if this may be: with whom this rank reads the transformers that it lacks."""
+        if mesh is None or not _reads_together(model, mesh):
+            return None
+        held = self._files_of(model).components
+        wanted = [name.rstrip("?") for name in names if _is_transformer(name) and name.rstrip("?") in held]
+        lacking = [name for name in wanted if self._key(model, name, mesh) not in self._entries]
+        return who_reads([(model.fingerprint, model.dtype, model.quantization, *lacking)] if lacking else [], mesh)
+
+    def _new_entry(
+        self, model: Model, files: ComponentFiles, place: str, mesh: Mesh | None, readers: Readers | None
+    ) -> _Entry:
+        from ..spreading.transformer import leave_padding_out
         from . import lora
 
         is_transformer = _is_transformer(files.name)
@@ -278,6 +308,7 @@ class ComponentStore:
             device=place,
             checkpoint=single_files(model, self._files_of(model).components).get(files.name),
             quantization=model.quantization if is_quantized(files.name) else "none",
+            readers=readers if is_transformer else None,
         )
         if files.kind != "model":
             return _Entry(component, SMALL_BYTES, "cpu", 0)
@@ -285,6 +316,8 @@ class ComponentStore:
             lora.fit(component, files.name, loras=model.loras, pipeline=self._files_of(model).pipeline)
         with one_sentence(files, None):
             component.to(place)
+        if is_transformer:
+            leave_padding_out(component)
         return _Entry(component, bytes_of(component), place, 0, model.loras)
 
     def _fit_loras(self, model: Model, files: ComponentFiles, entry: _Entry) -> bool:
@@ -329,10 +362,12 @@ class ComponentStore:
             for key, entry in self._entries.items()
             if entry.place == place and key not in keep and not entry.share and not self._loans.is_lent(key)
         ]
-        for key in sorted(candidates, key=lambda key: self._entries[key].last_use):
-            if self._used_bytes(place) + num_bytes <= budget:
-                return
-            self._drop(key)
+        candidates.sort(key=lambda key: self._entries[key].last_use)
+        for let_go in (self._forget_graphs, self._drop):
+            for key in candidates:
+                if self._used_bytes(place) + num_bytes <= budget:
+                    return
+                let_go(key)
         if num_bytes and self._used_bytes(place) + num_bytes > budget:
             needed = (self._used_bytes(place) + num_bytes) / 2**30
             logger.warning(
@@ -345,7 +380,13 @@ class ComponentStore:
         return default_budget(place) / (1 if place.startswith("cuda") else self._num_ranks_here)
 
     def _used_bytes(self, place: str) -> int:
-        return sum(entry.num_bytes for entry in self._entries.values() if entry.place == place)
+        held = [entry for entry in self._entries.values() if entry.place == place]
+        return sum(entry.num_bytes + (entry.prepared.num_bytes if entry.prepared else 0) for entry in held)
+
+    def _forget_graphs(self, key: tuple[Any, ...]) -> None:
+        prepared = self._entries[key].prepared
+        if prepared is not None:
+            prepared.forget_graphs()
 
     def _drop(self, key: tuple[Any, ...]) -> None:
         entry = self._entries.pop(key)
@@ -396,7 +437,9 @@ def _is_transformer(name: str) -> bool:
 
 def _condition(model: Model, plan: ParallelPlan, step_cache: StepCache) -> Condition:
     """In which condition this use wants a transformer."""
-    return Condition(loras=model.loras, plan=plan, is_compiled=model.compiled, step_cache=step_cache)
+    return Condition(
+        loras=model.loras, plan=plan, is_compiled=model.compiled, is_captured=model.cuda_graph, step_cache=step_cache
+    )
 
 
 def _mesh(model: Model, plan: ParallelPlan) -> Mesh | None:
@@ -408,6 +451,13 @@ def _mesh(model: Model, plan: ParallelPlan) -> Mesh | None:
 
         check_shareable(model, plan)
     return mesh_for(plan)
+
+
+def _reads_together(model: Model, mesh: Mesh) -> bool:
+    """Whether ranks that lack the same weights gather them from each other: those of GPUs, between which bytes are
+    quicker than from the host. Weights that are shared are read in shares anyway."""
+    between = [group for group in mesh.groups.values() if group.size > 1]
+    return mesh.plan.weights == 1 and model.device.startswith("cuda") and all(group.packs for group in between)
 
 
 def _shares(mesh: Mesh | None) -> ParallelPlan | None:

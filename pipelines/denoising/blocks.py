@@ -6,6 +6,7 @@ a VAE to learn the size of a latent, bring their own progress bars, and turn eve
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import importlib
@@ -16,7 +17,9 @@ from diffusers.modular_pipelines.modular_pipeline import (
     LoopSequentialPipelineBlocks,
     ModularPipeline,
     ModularPipelineBlocks,
+    SequentialPipelineBlocks,
 )
+from diffusers.modular_pipelines.modular_pipeline_utils import InputParam
 from torch import nn
 
 from ...parallel.errors import is_out_of_memory
@@ -28,9 +31,65 @@ if TYPE_CHECKING:
 
     from ..families.family import OnStep, Parts
 
+DECLARED = ("inputs", "intermediate_outputs", "expected_components", "expected_configs")
+"""What a block says of itself, and of those within."""
+
+
+class Assembly:
+    """Blocks put together once, to be run again and again and by several threads: nothing of a run is left in them.
+
+    Diffusers copies its blocks for each pipeline, and a block collects what it declares from those within whenever
+    somebody looks, which each block does as it runs. Of FLUX's blocks that takes longer than all they compute. They are
+    not to be changed afterwards; what a run brings with it is an input.
+    """
+
+    def __init__(self, block: ModularPipelineBlocks) -> None:
+        # init_pipeline copies the block: diffusers shares some sub-blocks between all pipelines of a process.
+        self._pipeline = block.init_pipeline()
+        self.block = cast(ModularPipelineBlocks, self._pipeline._blocks)
+        self.title = type(block).__name__
+        _count_steps(self.block)
+        for each in _nested(self.block):
+            if isinstance(each, LoopSequentialPipelineBlocks):
+                vars(each)["progress_bar"] = _no_bar
+                each.sub_blocks["step_border"] = StepBorder()
+        _settle(self.block)
+        self.inputs = frozenset(str(each.name) for each in self.block.inputs if each.name)
+        self.outputs = tuple(str(each.name) for each in self.block.intermediate_outputs)
+        """What all of its blocks make, in order."""
+        specs = self.block.expected_components
+        self._components = frozenset(str(each.name) for each in specs)
+        self._own = frozenset(str(each.name) for each in specs if each.default_creation_method == "from_config")
+        self._configs = frozenset(str(each.name) for each in self.block.expected_configs)
+
+    def pipeline(self, parts: Parts) -> ModularPipeline:
+        """A new pipeline of these blocks with these parts."""
+        pipeline = copy.copy(self._pipeline)
+        modules = (each for each in parts.values() if isinstance(each, nn.Module))
+        if (weight := next((weight for each in modules for weight in each.parameters()), None)) is not None:
+            pipeline.__class__ = _on_device(type(pipeline), weight.device)
+        # Parts are set as attributes, because update_components describes each for a file that we do not write.
+        for name in self._components & parts.keys():
+            setattr(pipeline, name, parts[name])
+        for name in self._own - parts.keys():
+            setattr(pipeline, name, copy.deepcopy(getattr(pipeline, name)))
+        for name, shell in parts.get("shells", {}).items():
+            if name not in parts:
+                setattr(pipeline, name, shell)
+        index = parts.get("model_index", {})
+        if known := self._configs & index.keys():
+            pipeline.register_to_config(**{name: copy.deepcopy(index[name]) for name in known})
+        return pipeline
+
+
+@functools.cache
+def assembled(make: Callable[[], ModularPipelineBlocks]) -> Assembly:
+    """The blocks that this makes, put together once in a process: a class of diffusers, or a function of a family's."""
+    return Assembly(make())
+
 
 def run(
-    block: ModularPipelineBlocks,
+    assembly: Assembly,
     parts: Parts,
     *,
     inputs: Mapping[str, Any],
@@ -38,71 +97,73 @@ def run(
     on_step: OnStep | None = None,
     unpack: Callable[[Tensor], Tensor] | None = None,
 ) -> dict[str, Any]:
-    """Run a block with these parts and inputs, and give back the named outputs.
+    """Run blocks with these parts and inputs, and give back the named outputs.
 
-    `parts` may hold more than the block wants; `parts["shells"]` stand for components that a stage has not loaded, such
-    as the VAE, which tells the size of a latent. Entries of `parts["model_index"]` that the block asks for become the
+    `parts` may hold more than the blocks want; `parts["shells"]` stand for components that a stage has not loaded, such
+    as the VAE, which tells the size of a latent. Entries of `parts["model_index"]` that the blocks ask for become the
     pipeline's own.
-    `on_step` is called after every step of the block's loop; `unpack` turns the loop's latents into B C H W for it.
+    `on_step` is called after every step of the blocks' loop; `unpack` turns the loop's latents into B C H W for it.
     With a `handle` of a sharded transformer among the parts, the branches of guiders are split.
     """
-    unknown = inputs.keys() - {parameter.name for parameter in block.inputs}
-    assert not unknown, f"{type(block).__name__} takes no {sorted(unknown)}"
+    unknown = inputs.keys() - assembly.inputs
+    assert not unknown, f"{assembly.title} takes no {sorted(unknown)}"
     handle = parts.get("handle")
     if handle is not None:
         parts = {**parts, **{name: handle.guider(parts[name]) for name in ("guider", "guider_2") if name in parts}}
         if "audio_guider" in parts:
             parts = {**parts, "audio_guider": handle.guider_beside(parts["audio_guider"], parts["guider"])}
-    pipeline = _pipeline(block, parts)
-    if getattr(parts.get("scheduler"), "order", 1) > 1 and "num_inference_steps" in inputs:
-        _count_steps(pipeline, steps=inputs["num_inference_steps"], strength=inputs.get("strength", 1.0))
-    for each in _nested(cast(ModularPipelineBlocks, pipeline._blocks)):
-        if isinstance(each, LoopSequentialPipelineBlocks):
-            each.set_progress_bar_config(disable=True)
-            if on_step is not None:
-                each.sub_blocks["step_border"] = StepBorder(on_step, unpack or _as_it_is)
+    ours = {
+        "on_step": on_step,
+        "unpack": unpack,
+        "asked_steps": inputs.get("num_inference_steps"),
+        "asked_strength": inputs.get("strength", 1.0),
+    }
+    pipeline = assembly.pipeline(parts)
     try:
-        state = pipeline(**inputs)
+        state = pipeline(**inputs, **{name: ours[name] for name in ours.keys() & assembly.inputs})
     except Exception as error:
         if is_out_of_memory(error):
             raise
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise RuntimeError(f"diffusers' {type(block).__name__} failed: {reason}") from error
+        raise RuntimeError(f"diffusers' {assembly.title} failed: {reason}") from error
     return {name: state.get(name) for name in outputs}
 
 
 class StepBorder(ModularPipelineBlocks):
     """The last block of a loop: tells `on_step` that a step is done. Second-order solvers take two turns a step."""
 
-    def __init__(self, on_step: OnStep, unpack: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.on_step = on_step
-        self.unpack = unpack
+    @property
+    def inputs(self) -> list[InputParam]:
+        return [InputParam("on_step"), InputParam("unpack")]
 
     def __call__(self, components: Any, state: Any, i: int, t: Tensor, **_: Any) -> tuple[Any, Any]:
+        if state.on_step is None:
+            return components, state
         turns, order = len(state.timesteps), components.scheduler.order
         is_last = i == turns - 1
         if is_last or (i + 1) % order == 0:
-            total = -(-turns // order)
+            total, unpack = -(-turns // order), state.unpack or _as_it_is
             estimate = _estimate(components.scheduler, state)
-            self.on_step(total if is_last else (i + 1) // order, total, lambda: self.unpack(estimate()))
+            state.on_step(total if is_last else (i + 1) // order, total, lambda: unpack(estimate()))
         return components, state
 
 
 class StepCount(ModularPipelineBlocks):
-    """Follows the block that sets the timesteps, for solvers of higher order: some blocks then count turns as steps."""
+    """Follows a block that sets the timesteps, for solvers of higher order: some blocks then count turns as steps."""
 
-    def __init__(self, steps: int, strength: float) -> None:
-        super().__init__()
-        self.steps = steps
-        self.start = int(steps - min(steps * strength, steps))
-        """The step to begin with; `strength` leaves the earlier ones out. Rounded as diffusers does."""
+    @property
+    def inputs(self) -> list[InputParam]:
+        return [InputParam("asked_steps"), InputParam("asked_strength")]
 
     def __call__(self, components: Any, state: Any) -> tuple[Any, Any]:
-        first_turn = self.start * components.scheduler.order
-        components.scheduler.set_begin_index(first_turn)
-        state.set("timesteps", components.scheduler.timesteps[first_turn:])
-        state.set("num_inference_steps", self.steps - self.start)
+        steps, scheduler = state.get("asked_steps"), components.scheduler
+        if steps is None or scheduler.order == 1:
+            return components, state
+        # The step to begin with; strength leaves the earlier ones out. Rounded as diffusers does.
+        start = int(steps - min(steps * state.get("asked_strength"), steps))
+        scheduler.set_begin_index(start * scheduler.order)
+        state.set("timesteps", scheduler.timesteps[start * scheduler.order :])
+        state.set("num_inference_steps", steps - start)
         return components, state
 
 
@@ -143,23 +204,12 @@ def made_by_config(block: ModularPipelineBlocks, name: str) -> Any:
     return copy.deepcopy(specs[0]).create()
 
 
-def _pipeline(block: ModularPipelineBlocks, parts: Parts) -> ModularPipeline:
-    # init_pipeline copies the block: diffusers shares some sub-blocks between all pipelines of a process. Parts are set
-    # as attributes, because update_components describes each for a file that we do not write.
-    pipeline = block.init_pipeline()
-    modules = (each for each in parts.values() if isinstance(each, nn.Module))
-    if (weight := next((weight for each in modules for weight in each.parameters()), None)) is not None:
-        pipeline.__class__ = _on_device(type(pipeline), weight.device)
-    wanted = {str(spec.name) for spec in block.expected_components}
-    for name in wanted & parts.keys():
-        setattr(pipeline, name, parts[name])
-    for name, shell in parts.get("shells", {}).items():
-        if name not in parts:
-            setattr(pipeline, name, shell)
-    index = parts.get("model_index", {})
-    known = {str(spec.name) for spec in block.expected_configs} & index.keys()
-    pipeline.register_to_config(**{name: index[name] for name in known})
-    return pipeline
+def _settle(block: ModularPipelineBlocks) -> None:
+    """From now on these blocks know what they declare."""
+    told = [(each, {name: getattr(each, name) for name in DECLARED}) for each in _nested(block)]
+    for each, declared in told:
+        kind = type(each)
+        each.__class__ = type(kind.__name__, (kind,), {**declared, "__module__": kind.__module__})
 
 
 @functools.lru_cache(maxsize=256)
@@ -170,11 +220,11 @@ def _on_device(kind: type, device: Any) -> type:
     return type(kind.__name__, (kind,), {"_execution_device": where, "device": where, "__module__": kind.__module__})
 
 
-def _count_steps(pipeline: ModularPipeline, *, steps: int, strength: float) -> None:
-    for each in list(_nested(cast(ModularPipelineBlocks, pipeline._blocks))):
-        for index, (name, inner) in enumerate(list(each.sub_blocks.items())):
+def _count_steps(block: ModularPipelineBlocks) -> None:
+    for each in list(_nested(block)):
+        for name, inner in list(each.sub_blocks.items()) if isinstance(each, SequentialPipelineBlocks) else ():
             if not inner.sub_blocks and "timesteps" in inner.intermediate_output_names:
-                each.sub_blocks.insert(f"{name}_count", StepCount(steps, strength), index + 1)
+                each.sub_blocks.insert(f"{name}_count", StepCount(), list(each.sub_blocks).index(name) + 1)
 
 
 def _nested(block: ModularPipelineBlocks) -> Iterator[ModularPipelineBlocks]:
@@ -196,6 +246,17 @@ def _estimate(scheduler: Any, state: Any) -> Callable[[], Tensor]:
     sigmas, index = scheduler.sigmas, scheduler.step_index  # read only if asked: reading waits for the device
     sign = 1 if type(scheduler).__name__ in UPWARD else -1
     return lambda: latents + sign * float(sigmas[index]) * flow
+
+
+class _NoBar:
+    """A progress bar that nobody sees."""
+
+    def update(self, count: int = 1) -> None:
+        """A step is done."""
+
+
+def _no_bar(iterable: Any = None, total: Any = None) -> contextlib.AbstractContextManager[_NoBar]:
+    return contextlib.nullcontext(_NoBar())
 
 
 def _as_it_is(latents: Tensor) -> Tensor:

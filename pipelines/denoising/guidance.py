@@ -6,6 +6,8 @@ of `cfg=2` each branch has ranks of its own.
 
 from __future__ import annotations
 
+import copy
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -66,11 +68,18 @@ def guider(guidance: float, sampling: Sampling, *, order: int = 1, adds: bool = 
     With `adds` the branches' difference, times the guidance, is added to the prompt's own prediction: a guidance of g
     then is what others call g + 1.
     """
+    rescale = sampling.guidance_rescale if is_guided(guidance) else 0.0
+    return copy.copy(_unused(guidance, rescale, sampling.guidance_start, sampling.guidance_stop, order, adds))
+
+
+@functools.lru_cache(maxsize=64)
+def _unused(guidance: float, rescale: float, start: float, stop: float, order: int, adds: bool) -> StepGuidance:
+    """To be copied: what a guider keeps of its steps are single values. To make one, diffusers reads signatures."""
     return StepGuidance(
         guidance_scale=guidance,
-        guidance_rescale=sampling.guidance_rescale if is_guided(guidance) else 0.0,
-        start=sampling.guidance_start,
-        stop=sampling.guidance_stop,
+        guidance_rescale=rescale,
+        start=start,
+        stop=stop,
         enabled=is_guided(guidance),
         order=order,
         use_original_formulation=adds,

@@ -10,13 +10,15 @@ QwenImageInpaintPipeline do, after Blended Latent Diffusion (Avrahami et al., ar
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
 from diffusers.modular_pipelines.modular_pipeline_utils import InputParam
 from torch.nn.functional import interpolate
 
-from .blocks import extended
+from .blocks import Assembly, assembled, extended
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,36 +27,38 @@ if TYPE_CHECKING:
 
 
 class KeepOutside(ModularPipelineBlocks):
-    """The last but one block of a loop, before the step is told of. `mask` has the shape of the loop's latents."""
-
-    def __init__(self, mask: Tensor) -> None:
-        super().__init__()
-        self.mask = mask
+    """The last but one block of a loop, before the step is told of. `painted` has the shape of the loop's latents."""
 
     @property
     def inputs(self) -> list[InputParam]:
-        return [InputParam("image_latents", required=True), InputParam("initial_noise", required=True)]
+        return [InputParam(name, required=True) for name in ("image_latents", "initial_noise", "painted")]
 
     def __call__(self, components: Any, state: Any, i: int, t: Tensor) -> tuple[Any, Any]:
         original = state.image_latents
         if i < len(state.timesteps) - 1:
             following = state.timesteps[i + 1 : i + 2]
             original = components.scheduler.scale_noise(original, following, state.initial_noise)
-        mask = self.mask.to(state.latents)
+        mask = state.painted.to(state.latents)
         state.latents = (1 - mask) * original + mask * state.latents
         return components, state
 
 
 def masked(
-    block: ModularPipelineBlocks, mask: Mask | None, shape: tuple[int, int, int], *, patch: int = 1
-) -> ModularPipelineBlocks:
-    """A copy of an image-to-image block that keeps the picture outside the mask; the block itself without one.
+    make: Callable[[], ModularPipelineBlocks], mask: Mask | None, shape: tuple[int, int, int], *, patch: int = 1
+) -> tuple[Assembly, dict[str, Tensor]]:
+    """The image-to-image blocks that this makes, keeping the picture outside the mask, and their input for it; without
+    a mask as they are.
 
     `shape` is C H W of one picture's latents, `patch` the side of the squares that the loop has as tokens.
     """
     if mask is None:
-        return block
-    return extended(block, keep_outside=KeepOutside(latent_mask(mask, shape, patch=patch)))
+        return assembled(make), {}
+    return _keeping(make), {"painted": latent_mask(mask, shape, patch=patch)}
+
+
+@functools.cache
+def _keeping(make: Callable[[], ModularPipelineBlocks]) -> Assembly:
+    return Assembly(extended(make(), keep_outside=KeepOutside()))
 
 
 def latent_mask(mask: Mask, shape: tuple[int, int, int], *, patch: int) -> Tensor:

@@ -38,10 +38,11 @@ def check_step_cache(request: Denoise) -> None:
             f"cache_threshold is {threshold:g}, but step_cache {kind} has none; set cache_threshold to 0, or choose "
             f"one of {', '.join(HAVE_THRESHOLD)}"
         )
-    if kind != "none" and request.model.compiled:
+    graphs = [name for name in ("compiled", "cuda_graph") if getattr(request.model, name)]
+    if kind != "none" and graphs:
         raise ValueError(
-            f"step_cache is {kind}, but {request.model.source} is loaded with compiled, whose graphs run every block; "
-            "load it without compiled, or set step_cache to none"
+            f"step_cache is {kind}, but {request.model.source} is loaded with {graphs[0]}, whose graphs run every "
+            f"block; load it without {graphs[0]}, or set step_cache to none"
         )
     if kind == "mag" and (sampling.sigmas or request.strength < 1 or sampling.guidance_start > 0):
         raise ValueError(

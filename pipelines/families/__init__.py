@@ -35,6 +35,8 @@ FAMILIES: dict[str, Family] = {
     **{name: row.family for name, row in ROWS.items()},
 }
 
+BY_BLOCKS: dict[str, ByBlocks] = {}
+"""The modules made of rows so far."""
 OUTSIDE: dict[str, tuple[FamilyModule, str]] = {}
 """(module, origin) of families from outside, which `doors.py` adds to both tables."""
 
@@ -46,5 +48,5 @@ def family_module(name: str) -> FamilyModule:
     if name in OUTSIDE:
         return OUTSIDE[name][0]
     if name in ROWS:
-        return ByBlocks(ROWS[name])
+        return BY_BLOCKS.setdefault(name, ByBlocks(ROWS[name]))
     return cast(FamilyModule, importlib.import_module(f".{name}", __package__))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
     from torch import Generator, Tensor
 
+    from ..denoising.blocks import Assembly
     from ..requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText
     from ..values import Latents
 
@@ -43,6 +44,10 @@ class ByBlocks:
     """A `FamilyModule` made from a row."""
 
     row: Row
+    assemblies: dict[tuple[str, str, bool, str], Assembly] = dataclasses.field(
+        default_factory=dict["tuple[str, str, bool, str]", "Assembly"], compare=False, repr=False
+    )
+    """Those made so far, by pipeline, stage, whether there is a first frame, and leaf."""
 
     @property
     def FAMILY(self) -> Family:
@@ -57,7 +62,7 @@ class ByBlocks:
         self._warn_if_cut(parts, request)
         shown = request.first_frame.extras.get(FRAME) if request.first_frame else None
         block = self._group(parts, "text", has_frame=shown is not None)
-        if request.negative_prompt.strip() and "negative_prompt" not in _names(block):
+        if request.negative_prompt.strip() and "negative_prompt" not in block.inputs:
             logger.warning("%s reads no negative prompt; this one is not used", parts["model_index"]["_class_name"])
         asked = {
             "prompt": request.prompt,
@@ -139,7 +144,7 @@ class ByBlocks:
         row, latents, conditioning = self.row, request.latents, request.conditioning
         has_frame = FRAME in latents.extras
         block = self._group(parts, "denoise", has_frame=has_frame)
-        scheduler = choose(parts.get("scheduler") or made_by_config(block, "scheduler"), request.sampling)
+        scheduler = choose(parts.get("scheduler") or made_by_config(block.block, "scheduler"), request.sampling)
         solvers = {"scheduler": scheduler}
         if "audio_scheduler" in parts:
             solvers["audio_scheduler"] = choose(parts["audio_scheduler"], Sampling())
@@ -170,7 +175,7 @@ class ByBlocks:
                     f"scheduler {request.sampling.scheduler} asks the model twice in a step, and {row.title}'s guiders "
                     "count once; choose euler, or the model's own"
                 )
-            own = {name: made_by_config(block, name) for name in row.guiders}
+            own = {name: made_by_config(block.block, name) for name in row.guiders}
             guiders = own_guiders(own, request.guidance, request.sampling)
         else:
             ours = guider(request.guidance, request.sampling, order=scheduler.order, adds=row.adds_guidance)
@@ -190,7 +195,8 @@ class ByBlocks:
     def decode(self, parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
         from ..denoising.blocks import run
 
-        block, latents = self._group(parts, "decode"), request.latents
+        name, latents = f"{self.row.output}s", request.latents
+        block = self._group(parts, "decode", leaf=name if self.row.sound else "")
         is_still = tensor.ndim == 4 and has_frames(parts["config"]("vae"))
         if self.row.packed:
             tensor = tensor.flatten(2).mT  # B S C
@@ -203,9 +209,6 @@ class ByBlocks:
             "dtype": tensor.dtype,
             "output_type": "pt",
         }
-        name = f"{self.row.output}s"
-        if self.row.sound:
-            block = _leaf(block, name)
         pixels = run(block, parts, inputs=_known(block, given), outputs=(name,))[name]
         return pixels.movedim(1 if self.row.output == "image" else 2, -1)  # B H W C, B F H W C
 
@@ -214,7 +217,7 @@ class ByBlocks:
 
         from ..denoising.blocks import run
 
-        block = _leaf(self._group(parts, "decode"), "audio")
+        block = self._group(parts, "decode", leaf="audio")
         each = sound.unbind() if self.row.one_by_one else [sound]
         given = (
             {"audio_latents": latents, "audio_num_frames": latents.shape[1], "output_type": "pt"} for latents in each
@@ -222,11 +225,22 @@ class ByBlocks:
         heard = [run(block, parts, inputs=_known(block, one), outputs=("audio",))["audio"] for one in given]
         return torch.cat(heard), sound_rate(parts["config"], title=self.row.title)
 
-    def _group(self, parts: Parts, stage: str, *, has_frame: bool = False) -> ModularPipelineBlocks:
-        """The family's blocks without those of other stages, and with the branches of a first frame if there is one."""
+    def _group(self, parts: Parts, stage: str, *, has_frame: bool = False, leaf: str = "") -> Assembly:
+        """The family's blocks without those of other stages, and with the branches of a first frame if there is one;
+        with `leaf`, of these the one alone that makes this."""
+        from ..denoising.blocks import Assembly
+
+        pipeline = self.row.variant(parts["model_index"], parts["config"]).blocks
+        key = (pipeline, stage, has_frame, leaf)
+        if key not in self.assemblies:
+            block = self._blocks(pipeline, stage, has_frame)
+            self.assemblies[key] = Assembly(_leaf(block, leaf) if leaf else block)
+        return self.assemblies[key]
+
+    def _blocks(self, pipeline: str, stage: str, has_frame: bool) -> ModularPipelineBlocks:
         from ..denoising.blocks import blocks_of
 
-        block = copy.deepcopy(blocks_of(self.row.variant(parts["model_index"], parts["config"]).blocks))
+        block = copy.deepcopy(blocks_of(pipeline))
         names = list(block.sub_blocks)
         cut = names.index("denoise")
         stages = {
@@ -244,10 +258,10 @@ class ByBlocks:
             vars(block.sub_blocks["text_encoder"]).update(self.row.settings)
         return block
 
-    def _handed_on(self, parts: Parts, block: ModularPipelineBlocks) -> list[str]:
+    def _handed_on(self, parts: Parts, block: Assembly) -> list[str]:
         """What of a stage's block the denoise block takes, by name."""
-        wanted = _names(self._group(parts, "denoise"))
-        return [name for name in _made_by(block) if name in wanted]
+        wanted = self._group(parts, "denoise").inputs
+        return [name for name in block.outputs if name in wanted]
 
     def _warn_if_cut(self, parts: Parts, request: EncodeText) -> None:
         from .prompt import warn_if_cut
@@ -277,7 +291,7 @@ class ByBlocks:
         return grid.permute(0, 4, 1, 2, 5, 3, 6).flatten(5, 6).flatten(3, 4)  # B C F H W
 
 
-def _keyframe(block: ModularPipelineBlocks, parts: Parts, request: EncodeImage) -> dict[str, Tensor]:
+def _keyframe(block: Assembly, parts: Parts, request: EncodeImage) -> dict[str, Tensor]:
     """What the denoise block is told of a video's first frame, and the frame itself for the text's: bytes 1 H W C."""
     from ..denoising.blocks import run
 
@@ -298,7 +312,7 @@ def _leaf(block: ModularPipelineBlocks, output: str) -> ModularPipelineBlocks:
     """The first of its blocks without others inside that makes this."""
     if not block.sub_blocks:
         return block
-    return next(_leaf(each, output) for each in block.sub_blocks.values() if output in _made_by(each))
+    return next(_leaf(each, output) for each in block.sub_blocks.values() if output in each.intermediate_output_names)
 
 
 def _of_several(on_step: OnStep, place: int, count: int) -> OnStep:
@@ -306,18 +320,9 @@ def _of_several(on_step: OnStep, place: int, count: int) -> OnStep:
     return lambda done, total, current: on_step(place * total + done, count * total, current)
 
 
-def _known(block: ModularPipelineBlocks, given: Mapping[str, Any]) -> dict[str, Any]:
+def _known(block: Assembly, given: Mapping[str, Any]) -> dict[str, Any]:
     """What of it the block takes."""
-    names = _names(block)
-    return {name: value for name, value in given.items() if name in names and value is not None}
-
-
-def _names(block: ModularPipelineBlocks) -> set[str]:
-    return {str(parameter.name) for parameter in block.inputs if parameter.name}
-
-
-def _made_by(block: ModularPipelineBlocks) -> list[str]:
-    return [str(output.name) for output in block.intermediate_outputs]
+    return {name: value for name, value in given.items() if name in block.inputs and value is not None}
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Tensor]:

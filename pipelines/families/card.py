@@ -21,6 +21,8 @@ class Card:
     licence: str = ""
     width: int = 1024
     height: int = 1024
+    most_side: int = 0
+    """Of the largest pictures that it is good for; 0 where nobody says."""
     frames: int = 1
     fps: float = 0.0
     steps: int = 28

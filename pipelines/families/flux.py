@@ -64,12 +64,12 @@ def encode_text(parts: Parts, request: EncodeText) -> tuple[dict[str, Tensor], d
 def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     from diffusers.modular_pipelines.flux.encoders import FluxTextEncoderStep
 
-    from ..denoising.blocks import run
+    from ..denoising.blocks import assembled, run
     from .prompt import warn_if_cut
 
     warn_if_cut(parts["tokenizer_2"], prompt, text_length=text_length)
     return run(
-        FluxTextEncoderStep(),
+        assembled(FluxTextEncoderStep),
         parts,
         inputs={"prompt": prompt, "max_sequence_length": text_length},
         outputs=("prompt_embeds", "pooled_prompt_embeds"),  # 1 S C, 1 C
@@ -79,23 +79,22 @@ def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
 def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
     from diffusers.modular_pipelines.flux.encoders import FluxVaeEncoderStep
 
-    from ..denoising.blocks import run
+    from ..denoising.blocks import assembled, run
     from ..denoising.noise import generators, seeds_of
 
     picture = 2.0 * request.image.pixels.movedim(-1, 1) - 1.0  # B C H W in -1..1
     noise = generators(seeds_of(request.seed, len(picture)))
     inputs = {"processed_image": picture, "generator": noise}
-    return run(FluxVaeEncoderStep(), parts, inputs=inputs, outputs=("image_latents",))["image_latents"], {}
+    found = run(assembled(FluxVaeEncoderStep), parts, inputs=inputs, outputs=("image_latents",))
+    return found["image_latents"], {}
 
 
 def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep) -> Tensor:
-    from diffusers.modular_pipelines.flux.modular_blocks_flux import FluxCoreDenoiseStep
-
-    from ..denoising.blocks import replaced, run
+    from ..denoising.blocks import run
     from ..denoising.guidance import guider, is_guided
     from ..denoising.masked import masked
     from ..denoising.schedulers import choose
-    from .flux_denoiser import GuidedDenoiser, unpack
+    from .flux_denoiser import guided_core, unpack
 
     text_width = parts["transformer"].config.joint_attention_dim
     check_text(request.conditioning.positive["prompt_embeds"], text_width, title=FAMILY.title)
@@ -117,10 +116,11 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
     if latents.tensor is not None:
         check_latents(latents.tensor, shape, title=FAMILY.title)
         inputs |= {"image_latents": latents.tensor, "strength": request.strength}
+    blocks, mask = masked(guided_core, request.mask, shape, patch=PACKED)
     return run(
-        masked(replaced(FluxCoreDenoiseStep(), denoiser=GuidedDenoiser()), request.mask, shape, patch=PACKED),
+        blocks,
         {**parts, "scheduler": scheduler, "guider": guider(request.guidance, request.sampling, order=scheduler.order)},
-        inputs=inputs,
+        inputs={**inputs, **mask},
         outputs=("latents",),
         on_step=on_step,
         unpack=lambda packed: unpack(packed, rows, columns),
@@ -130,8 +130,8 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
 def decode(parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
     from diffusers.modular_pipelines.flux.decoders import FluxDecodeStep
 
-    from ..denoising.blocks import run
+    from ..denoising.blocks import assembled, run
 
     check_channels(tensor, parts["vae"].config.latent_channels, title=FAMILY.title)
     inputs = {"latents": tensor, "output_type": "pt"}
-    return run(FluxDecodeStep(), parts, inputs=inputs, outputs=("images",))["images"].movedim(1, -1)  # B H W C
+    return run(assembled(FluxDecodeStep), parts, inputs=inputs, outputs=("images",))["images"].movedim(1, -1)  # B H W C

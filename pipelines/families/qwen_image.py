@@ -67,14 +67,14 @@ def encode_text(parts: Parts, request: EncodeText) -> tuple[dict[str, Tensor], d
 def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     from diffusers.modular_pipelines.qwenimage.encoders import QwenImageTextEncoderStep
 
-    from ..denoising.blocks import run
+    from ..denoising.blocks import assembled, run
     from ..denoising.guidance import guider
     from ..values import Sampling
     from .prompt import warn_if_cut
 
     warn_if_cut(parts["tokenizer"], prompt, text_length=text_length)
     return run(
-        QwenImageTextEncoderStep(),
+        assembled(QwenImageTextEncoderStep),
         {**parts, "guider": guider(1.0, Sampling())},  # off: one prompt a call
         inputs={"prompt": prompt, "max_sequence_length": text_length},
         outputs=("prompt_embeds", "prompt_embeds_mask"),  # 1 S C, 1 S
@@ -85,10 +85,11 @@ def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dic
     """The most likely latents, so they depend on no seed."""
     from diffusers.modular_pipelines.qwenimage.encoders import QwenImageVaeEncoderStep
 
-    from ..denoising.blocks import run
+    from ..denoising.blocks import assembled, run
 
     picture = 2.0 * request.image.pixels.movedim(-1, 1) - 1.0  # B C H W in -1..1
-    found = run(QwenImageVaeEncoderStep(), parts, inputs={"processed_image": picture}, outputs=("image_latents",))
+    inputs = {"processed_image": picture}
+    found = run(assembled(QwenImageVaeEncoderStep), parts, inputs=inputs, outputs=("image_latents",))
     return found["image_latents"].squeeze(2), {}  # B C H W
 
 
@@ -123,13 +124,14 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
     if latents.tensor is not None:
         check_latents(latents.tensor, shape, title=FAMILY.title)
         inputs |= {"image_latents": latents.tensor, "strength": request.strength}
-    block = QwenImageCoreDenoiseStep() if latents.tensor is None else QwenImageImg2ImgCoreDenoiseStep()
+    make = QwenImageCoreDenoiseStep if latents.tensor is None else QwenImageImg2ImgCoreDenoiseStep
+    blocks, mask = masked(make, request.mask, shape, patch=PACKED)
     guide = guider(request.guidance, request.sampling, order=scheduler.order)
     with unmasked(parts["transformer"], "encoder_hidden_states_mask", inputs):
         return run(
-            masked(block, request.mask, shape, patch=PACKED),
+            blocks,
             {**parts, "scheduler": scheduler, "guider": guide},
-            inputs=inputs,
+            inputs={**inputs, **mask},
             outputs=("latents",),  # B C 1 H W
             on_step=on_step,
             unpack=lambda packed: _unpack(packed, rows, columns),
@@ -139,11 +141,13 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
 def decode(parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
     from diffusers.modular_pipelines.qwenimage.modular_blocks_qwenimage import QwenImageDecodeStep
 
-    from ..denoising.blocks import run
+    from ..denoising.blocks import assembled, run
 
     check_channels(tensor, parts["vae"].config.z_dim, title=FAMILY.title)
     inputs = {"latents": tensor.unsqueeze(2), "output_type": "pt"}  # B C 1 H W: a video of one frame
-    return run(QwenImageDecodeStep(), parts, inputs=inputs, outputs=("images",))["images"].movedim(1, -1)  # B H W C
+    return run(assembled(QwenImageDecodeStep), parts, inputs=inputs, outputs=("images",))["images"].movedim(
+        1, -1
+    )  # B H W C
 
 
 def _unpack(packed: Tensor, rows: int, columns: int) -> Tensor:

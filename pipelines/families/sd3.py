@@ -72,25 +72,27 @@ def encode_text(parts: Parts, request: EncodeText) -> tuple[dict[str, Tensor], d
 def _encode(parts: Parts, prompt: str, text_length: int) -> dict[str, Tensor]:
     from diffusers.modular_pipelines.stable_diffusion_3.encoders import StableDiffusion3TextEncoderStep
 
-    from ..denoising.blocks import run
+    from ..denoising.blocks import assembled, run
     from .prompt import warn_if_cut
 
     if "tokenizer_3" in parts:
         warn_if_cut(parts["tokenizer_3"], prompt, text_length=text_length)
     inputs = {"prompt": prompt, "max_sequence_length": text_length}
-    return run(StableDiffusion3TextEncoderStep(), parts, inputs=inputs, outputs=TEXT_OUTPUTS)  # 1 77+S C, 1 C
+    block = assembled(StableDiffusion3TextEncoderStep)
+    return run(block, parts, inputs=inputs, outputs=TEXT_OUTPUTS)  # 1 77+S C, 1 C
 
 
 def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dict[str, Tensor]]:
     from diffusers.modular_pipelines.stable_diffusion_3.encoders import StableDiffusion3VaeEncoderStep
 
-    from ..denoising.blocks import run
+    from ..denoising.blocks import assembled, run
     from ..denoising.noise import generators, seeds_of
 
     picture = 2.0 * request.image.pixels.movedim(-1, 1) - 1.0  # B C H W in -1..1
     noise = generators(seeds_of(request.seed, len(picture)))
     inputs = {"processed_image": picture, "generator": noise}
-    return run(StableDiffusion3VaeEncoderStep(), parts, inputs=inputs, outputs=("image_latents",))["image_latents"], {}
+    found = run(assembled(StableDiffusion3VaeEncoderStep), parts, inputs=inputs, outputs=("image_latents",))
+    return found["image_latents"], {}
 
 
 def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep) -> Tensor:
@@ -122,10 +124,11 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
     if latents.tensor is not None:
         check_latents(latents.tensor, shape, title=FAMILY.title)
         inputs |= {"image_latents": latents.tensor, "strength": request.strength}
+    blocks, mask = masked(StableDiffusion3AutoCoreDenoiseStep, request.mask, shape)
     return run(
-        masked(StableDiffusion3AutoCoreDenoiseStep(), request.mask, shape),
+        blocks,
         {**parts, "scheduler": scheduler, "guider": guider(request.guidance, request.sampling, order=scheduler.order)},
-        inputs=inputs,
+        inputs={**inputs, **mask},
         outputs=("latents",),
         on_step=on_step,
     )["latents"]
@@ -134,8 +137,9 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
 def decode(parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
     from diffusers.modular_pipelines.stable_diffusion_3.decoders import StableDiffusion3DecodeStep
 
-    from ..denoising.blocks import run
+    from ..denoising.blocks import assembled, run
 
     check_channels(tensor, parts["vae"].config.latent_channels, title=FAMILY.title)
     inputs = {"latents": tensor, "output_type": "pt"}
-    return run(StableDiffusion3DecodeStep(), parts, inputs=inputs, outputs=("images",))["images"].movedim(1, -1)
+    found = run(assembled(StableDiffusion3DecodeStep), parts, inputs=inputs, outputs=("images",))
+    return found["images"].movedim(1, -1)

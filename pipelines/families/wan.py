@@ -128,13 +128,10 @@ def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dic
 
 def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep) -> Tensor:
     """`guidance_2` is the second expert's; 0 takes the share of `guidance` that the model was published with."""
-    from diffusers.modular_pipelines.wan.modular_blocks_wan import WanCoreDenoiseStep
-    from diffusers.modular_pipelines.wan.modular_blocks_wan_i2v import WanImage2VideoCoreDenoiseStep
-
-    from ..denoising.blocks import replaced, run
+    from ..denoising.blocks import assembled, run
     from ..denoising.guidance import guider
     from ..denoising.schedulers import choose
-    from .wan_denoiser import ExpertDenoiser
+    from .wan_denoiser import from_frame, from_text
     from .wan_first_frame import given
 
     check_text(request.conditioning.positive["prompt_embeds"], parts["transformer"].config.text_dim, title=FAMILY.title)
@@ -154,13 +151,13 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
         "num_frames": latents.frames,
         "num_inference_steps": request.steps,
         "generator": generators,
+        "boundary": _boundary(parts),
     }
     if request.conditioning.negative is not None:
         negative = _repeated(request.conditioning.negative, len(generators))
         inputs |= {f"negative_{name}": tensor for name, tensor in negative.items()}
-    block = WanImage2VideoCoreDenoiseStep() if first_frame else WanCoreDenoiseStep()
     return run(
-        replaced(block, denoiser=ExpertDenoiser(_boundary(parts))),
+        assembled(from_frame if first_frame else from_text),
         {**parts, **guiders, "scheduler": scheduler},
         inputs=inputs,
         outputs=("latents",),  # B C F H W
@@ -171,11 +168,13 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
 def decode(parts: Parts, request: Decode, *, tensor: Tensor) -> Tensor:
     from diffusers.modular_pipelines.wan.decoders import WanVaeDecoderStep
 
-    from ..denoising.blocks import run
+    from ..denoising.blocks import assembled, run
 
     check_channels(tensor, parts["vae"].config.z_dim, title=FAMILY.title)
     inputs = {"latents": tensor, "output_type": "pt"}
-    return run(WanVaeDecoderStep(), parts, inputs=inputs, outputs=("videos",))["videos"].movedim(2, -1)  # B F H W C
+    return run(assembled(WanVaeDecoderStep), parts, inputs=inputs, outputs=("videos",))["videos"].movedim(
+        2, -1
+    )  # B F H W C
 
 
 def _boundary(parts: Parts) -> float:

@@ -15,19 +15,27 @@ from diffusers.guiders.classifier_free_guidance import ClassifierFreeGuidance
 from diffusers.models.transformers.transformer_wan import WanTransformer3DModel
 from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
 from diffusers.modular_pipelines.modular_pipeline_utils import ComponentSpec, InputParam
+from diffusers.modular_pipelines.wan.modular_blocks_wan import WanCoreDenoiseStep
+from diffusers.modular_pipelines.wan.modular_blocks_wan_i2v import WanImage2VideoCoreDenoiseStep
 from torch import Tensor
+
+from ..denoising.blocks import replaced
+
+
+def from_text() -> ModularPipelineBlocks:
+    """Wan's blocks from noise to latents, with the denoiser below."""
+    return replaced(WanCoreDenoiseStep(), denoiser=ExpertDenoiser())
+
+
+def from_frame() -> ModularPipelineBlocks:
+    """Those that are told of a first frame."""
+    return replaced(WanImage2VideoCoreDenoiseStep(), denoiser=ExpertDenoiser())
 
 
 class ExpertDenoiser(ModularPipelineBlocks):
     """One prediction per branch of the guider: `transformer` from timestep `boundary` up, `transformer_2` below it."""
 
     model_name = "wan"
-
-    def __init__(self, boundary: float = 0.0) -> None:
-        super().__init__()
-        self.boundary = boundary
-        self._are_high: list[bool] = []
-        """Which steps are the first expert's, looked up once: each look at a timestep would wait for the device."""
 
     @property
     def expected_components(self) -> list[ComponentSpec]:
@@ -42,14 +50,14 @@ class ExpertDenoiser(ModularPipelineBlocks):
 
     @property
     def inputs(self) -> list[Any]:
-        names = ("num_inference_steps", "prompt_embeds", "negative_prompt_embeds", "image_embeds")
+        names = ("num_inference_steps", "prompt_embeds", "negative_prompt_embeds", "image_embeds", "boundary")
         return [InputParam(name) for name in names]
 
     @torch.no_grad()
     def __call__(self, components: Any, state: Any, i: int, t: Tensor) -> tuple[Any, Any]:
-        if i == 0:
-            self._are_high = (state.timesteps >= self.boundary).tolist()
-        is_high = self._are_high[i]
+        if i == 0:  # once, because each look at a timestep waits for the device
+            state.are_high = (state.timesteps >= state.boundary).tolist()
+        is_high = state.are_high[i]
         transformer = components.transformer if is_high else components.transformer_2
         guider = components.guider if is_high else components.guider_2
         guider.set_state(step=i, num_inference_steps=state.num_inference_steps, timestep=t)

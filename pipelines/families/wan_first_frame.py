@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
+from diffusers.modular_pipelines.modular_pipeline import ModularPipelineBlocks
 from diffusers.modular_pipelines.wan.modular_blocks_wan_i2v import WanImage2VideoVaeEncoderStep
 from PIL import Image
 from torch import Tensor
 
-from ..denoising.blocks import run
+from ..denoising.blocks import assembled, run
 from .checks import check_latents
 from .family import Parts
 
@@ -24,12 +25,16 @@ LATENTS, CLIP = "image_condition_latents", "image_embeds"
 
 def encode(parts: Parts, *, pixels: Tensor, frames: int) -> dict[str, Tensor]:
     """From pictures B H W C in 0..1, already of the video's size."""
-    block = WanImage2VideoVaeEncoderStep()
-    del block.sub_blocks["image_resize"]  # wants a PIL image, and may change the size that was asked for
     height, width = pixels.shape[1:3]
     inputs = {"resized_image": pixels.movedim(-1, 1), "width": width, "height": height, "num_frames": frames}
-    found = run(block, parts, inputs=inputs, outputs=(LATENTS,))  # B C F H W
+    found = run(assembled(_encoder), parts, inputs=inputs, outputs=(LATENTS,))  # B C F H W
     return {**found, CLIP: _clip(parts, pixels)} if "image_encoder" in parts else found
+
+
+def _encoder() -> ModularPipelineBlocks:
+    block = WanImage2VideoVaeEncoderStep()
+    del block.sub_blocks["image_resize"]  # wants a PIL image, and may change the size that was asked for
+    return block
 
 
 def _clip(parts: Parts, pixels: Tensor) -> Tensor:

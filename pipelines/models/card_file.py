@@ -14,6 +14,7 @@ from ..families.card import Card
 from ..families.family import Family
 from .facts import family_card
 from .json_file import read_object
+from .regular_file import FromFile
 
 FILE_NAME = "latentloom.json"
 MAX_BYTES = 1 << 20
@@ -22,6 +23,7 @@ TEXTS = {"name": 200, "about": 2000, "licence": 200, "negative_prompt": 5000}
 INTEGERS = {
     "width": (8, 16384),
     "height": (8, 16384),
+    "most_side": (0, 16384),
     "frames": (1, 10_000),
     "steps": (1, 1000),
     "text_length": (1, 8192),
@@ -36,7 +38,7 @@ def read_card(folder: Path, family: Family) -> Card:
     path = folder / FILE_NAME
     if not os.path.lexists(path):
         return card
-    plain = read_object(path, what="model card", max_bytes=MAX_BYTES)
+    plain = _PLAIN(path)
     if plain.get("format", 1) != 1:
         raise ValueError(
             f"{path} has format {str(plain['format'])[:20]}; this version reads format 1: update latentloom"
@@ -50,6 +52,9 @@ def read_card(folder: Path, family: Family) -> Card:
         raise ValueError(f"{path}: defaults is {str(defaults)[:50]}, not an object; fix the card")
     overrides = {name: plain[name] for name in TOP_LEVEL if name in plain} | defaults
     return dataclasses.replace(card, **{name: _check(path, name, value) for name, value in overrides.items()})
+
+
+_PLAIN = FromFile(lambda path: read_object(path, what="model card", max_bytes=MAX_BYTES))
 
 
 def _check(path: Path, name: str, value: Any) -> Any:

@@ -38,8 +38,19 @@ def check_compiler(device: str) -> None:
         raise ValueError("compiled needs Triton on CUDA and it was not found; install triton, or turn compiled off")
 
 
+def check_graphs(device: str) -> None:
+    """Raises `ValueError` where steps cannot be replayed as CUDA graphs; "auto" may be any device."""
+    if not device.startswith(("cuda", "auto")):
+        raise ValueError(f"cuda_graph needs a GPU of CUDA or ROCm, and the device is {device}; turn cuda_graph off")
+
+
 def check_shareable(model: Model, plan: ParallelPlan) -> None:
     """Refuse by name what cannot be read in shares."""
+    if model.cuda_graph:
+        raise ValueError(
+            f"plan {plan}: ranks that share weights gather those of each block anew in every step, which no CUDA graph "
+            "can hold; use weights=1, or turn cuda_graph of Load Model off"
+        )
     changes = (
         (f"quantization {model.quantization}", model.quantization != "none"),
         ("LoRAs", bool(model.loras)),

@@ -45,6 +45,7 @@ def describe_model(
     device: str = "auto",
     quantization: Quantization = "none",
     compiled: bool = False,
+    cuda_graph: bool = False,
     loras: Sequence[Lora] = (),
     roots: Sequence[Path] | None = None,
     is_here: bool = True,
@@ -67,6 +68,10 @@ def describe_model(
         from .checks import check_compiler
 
         check_compiler(chosen)
+    if cuda_graph:
+        from .checks import check_graphs
+
+        check_graphs(chosen)
     if quantization != "none" and is_here:
         from .checks import check_quantization
 
@@ -81,6 +86,7 @@ def describe_model(
         dtype=number,
         quantization=quantization,
         compiled=compiled,
+        cuda_graph=cuda_graph,
         loras=tuple(loras),
     )
 

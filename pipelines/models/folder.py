@@ -12,7 +12,7 @@ import importlib.util
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,8 +21,18 @@ from .config import Limits, check_config, foreign_entry
 from .json_file import parse_object, read_bytes, read_object
 from .packed.packing import check_unpacked
 from .packed.torchao_files import PACKED, is_torchao, put_together
+from .regular_file import FromFile
 from .source import PICKLES, is_allowed
-from .tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, TensorFile, check_counts, content_mark, read_tensor_file
+from .tensor_file import (
+    MAX_HEADER_BYTES,
+    MAX_TENSORS,
+    TensorFile,
+    check_counts,
+    content_mark,
+    is_settled,
+    read_tensor_file,
+    stamps_of,
+)
 
 if TYPE_CHECKING:
     from ..families.family import Family
@@ -55,6 +65,7 @@ WEIGHT_NAMES = {"transformers": "model"}
 """By library, what its weight files are called; `diffusion_pytorch_model` in all others."""
 CONTENT_SUFFIXES = (".json", ".txt", ".model", ".jinja")
 MAX_CONTENT_BYTES = 64 << 20
+MAX_FINGERPRINTS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,18 +184,38 @@ def read_index(folder: Path, *, home: str = "") -> dict[str, Any]:
     path = index_path(folder)
     if path is None:
         raise ValueError(f"{folder} is no model: it has no {INDEX}; give a folder in diffusers format")
+    if path.name == INDEX:
+        return dict(_CLASSIC(path))
+    index = _of_modular(path, _MODULAR(path), home)
+    _check_entries(path, index)
+    return index
+
+
+def _read_named(path: Path) -> dict[str, Any]:
+    """An index that names its pipeline."""
     index = read_object(path, what="model index")
     pipeline = index.get("_class_name")
     if isinstance(pipeline, list):
         raise ValueError(f"{path}: pipeline {str(pipeline)[:100]} is code of the model's own, which is refused")
     if not isinstance(pipeline, str):
         raise ValueError(f"{path} does not name its pipeline (_class_name); copy the model again")
-    if path.name == MODULAR_INDEX:
-        index = _of_modular(path, index, home)
+    return index
+
+
+def _read_classic(path: Path) -> dict[str, Any]:
+    index = _read_named(path)
+    _check_entries(path, index)
+    return index
+
+
+_CLASSIC, _MODULAR = FromFile(_read_classic), FromFile(_read_named)
+"""Whether a modular index is right depends on the folder as well."""
+
+
+def _check_entries(path: Path, index: Mapping[str, Any]) -> None:
     for name, entry in index.items():
         if _is_component(entry):
             _check_entry(path, name, entry)
-    return index
 
 
 def index_path(folder: Path) -> Path | None:
@@ -289,7 +320,10 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     found = components_of(read_index(folder)).get(name)
     if found is None:
         return {}
-    return read_object(_config_path(folder / name, kind_of(found[1]), name), what=f"config of {name}")
+    return dict(_CONFIG(_config_path(folder / name, kind_of(found[1]), name)))
+
+
+_CONFIG = FromFile(lambda path: read_object(path, what=f"config of {path.parent.name}"))
 
 
 def kind_of(class_name: str) -> Kind:
@@ -409,19 +443,39 @@ def _whole(folder: Path) -> Path:
     return real.parent.parent if real.parent.name == "snapshots" else real
 
 
+_fingerprints: dict[Hashable, str] = {}
+"""Of models whose files had settled, by what the file system says of each."""
+
+
 def fingerprint_of_parts(folder: Path, components: Mapping[str, ComponentFiles]) -> str:
-    """sha256 over the content of configs and vocabularies and over the marks of the weights (`content_mark`)."""
+    """sha256 over the content of configs and vocabularies and over the marks of the weights (`content_mark`).
+
+    Files that are as they were, by their sizes and stamps, are not read again: every run asks, several times.
+    """
+    top = [path for path in (folder / file for file in TOP_FILES) if os.path.lexists(path)]
+    texts = {
+        name: [path for path in sorted(component.folder.iterdir()) if path.name.endswith(CONTENT_SUFFIXES)]
+        for name, component in sorted(components.items())
+    }
+    weights = {name: components[name].weights for name in texts}
+    paths = [*top, *(path for name in texts for path in (*texts[name], *(file.path for file in weights[name])))]
+    stamps = tuple((name, len(texts[name]), len(weights[name])) for name in texts), stamps_of(paths)
+    if (known := _fingerprints.get(stamps)) is not None:
+        return known
     digest = hashlib.sha256()
-    for path in (folder / file for file in TOP_FILES):
-        if os.path.lexists(path):
-            _add(digest, path.name, read_bytes(path, what="file"))
-    for name, component in sorted(components.items()):
-        for path in sorted(component.folder.iterdir()):
-            if path.name.endswith(CONTENT_SUFFIXES):
-                _add(digest, f"{name}/{path.name}", read_bytes(path, what=f"{name}:", max_bytes=MAX_CONTENT_BYTES))
-        for weights in component.weights:
-            _add(digest, f"{name}/{weights.path.name}", content_mark(weights).encode())
-    return digest.hexdigest()
+    for path in top:
+        _add(digest, path.name, read_bytes(path, what="file"))
+    for name in texts:
+        for path in texts[name]:
+            _add(digest, f"{name}/{path.name}", read_bytes(path, what=f"{name}:", max_bytes=MAX_CONTENT_BYTES))
+        for file in weights[name]:
+            _add(digest, f"{name}/{file.path.name}", content_mark(file).encode())
+    found = digest.hexdigest()
+    if stamps[1] and stamps[1] == stamps_of(paths) and is_settled(stamps[1]):
+        if len(_fingerprints) >= MAX_FINGERPRINTS:
+            _fingerprints.clear()
+        _fingerprints[stamps] = found
+    return found
 
 
 def _add(digest: Any, name: str, content: bytes) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from ..values import Model
 from .config import foreign_entry
+from .folder import inspect_components, read_index
 from .json_file import JsonFault, parse_strict
+from .packed.experts import single_files
 from .tensor_file import TensorEntry, TensorFile
 
 METADATA = "lora_adapter_metadata"
@@ -46,6 +50,10 @@ LAYER = re.compile(r"\^?[\w.-]+\$?")
 """A name as a pattern: nothing in it repeats."""
 
 
+PREFIX, DOWN, UP = "transformer.", ".lora_A.weight", ".lora_B.weight"
+"""How diffusers names what changes a transformer; the names of other projects are converted when it is loaded."""
+
+
 def check_lora(file: TensorFile) -> None:
     """Refuse a file whose tensor names are not those of a LoRA (diffusers, PEFT or kohya names), or that asks for other
     ranks than its tensors have, for code, or for other files.
@@ -60,6 +68,30 @@ def check_lora(file: TensorFile) -> None:
     ranks = [rank for name, entry in file.tensors.items() if (rank := _rank(file, name, entry))]
     whole = [max(entry.shape, default=0) for name, entry in file.tensors.items() if name.endswith(".lokr_w2")]
     _check_settings(file, max_rank=max(ranks + whole) if ranks else 0)
+
+
+def why_of_another(file: TensorFile, model: Model) -> str:
+    """Why a LoRA in diffusers' names cannot be the model's, as a sentence; empty where it can, or nobody knows."""
+    layers = [
+        name[len(PREFIX) : -len(DOWN)] for name in file.tensors if name.startswith(PREFIX) and name.endswith(DOWN)
+    ]
+    folder = Path(model.folder)
+    components = inspect_components(folder, read_index(folder))
+    transformer = components.get("transformer")
+    if not layers or transformer is None or single_files(model, components):
+        return ""
+    held = {name: entry.shape for weights in transformer.weights for name, entry in weights.tensors.items()}
+    known = [layer for layer in layers if f"{layer}.weight" in held]
+    made_for = f"choose a LoRA made for {model.source}"
+    if not known:
+        return f"LoRA {file.path} changes {layers[0][:200]!r} and the like, which the model has not; {made_for}"
+    for layer in known:
+        down, up = file.tensors[f"{PREFIX}{layer}{DOWN}"], file.tensors.get(f"{PREFIX}{layer}{UP}")
+        shape = held[f"{layer}.weight"]
+        if up is not None and len(down.shape) == len(shape) == 2 and (up.shape[0], down.shape[1]) != shape:
+            got, right = (" x ".join(map(str, each)) for each in ((up.shape[0], down.shape[1]), shape))
+            return f"LoRA {file.path} changes {layer[:200]!r} as one of {got}, and the model's is {right}; {made_for}"
+    return ""
 
 
 def _rank(file: TensorFile, name: str, entry: TensorEntry) -> int:

@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -80,7 +80,9 @@ class TensorFile:
         return len(self.header) + sum(map(sys.getsizeof, texts))
 
 
-_read: dict[tuple[Path, int, tuple[int, int, int]], TensorFile] = {}
+Stamps = tuple[Path, int, tuple[int, int, int]]
+"""A file's path and size, and its mtime_ns, ctime_ns and inode: while they stay, so does what is in it."""
+_read: dict[Stamps, TensorFile] = {}
 """What was read last, by path, size and stamps: one load asks for a header several times."""
 _lock = threading.Lock()
 
@@ -108,9 +110,24 @@ def read_tensor_file(path: Path) -> TensorFile:
         raise ValueError(f"{path} has metadata that is not text; copy it again")
     tensors = _read_entries(path, plain, first=8 + length, data_bytes=status.st_size - 8 - length)
     found = TensorFile(path, header, status.st_size, stamps, tensors, metadata)
-    if time.time_ns() - max(stamps[:2]) > SETTLED_NS:
+    if is_settled([(path, status.st_size, stamps)]):
         _keep(found)
     return found
+
+
+def stamps_of(paths: Iterable[Path]) -> tuple[Stamps, ...]:
+    """Of each file, also by links; none of all where one is missing."""
+    try:
+        found = [(path, path.stat()) for path in paths]
+    except OSError:
+        return ()
+    return tuple((path, s.st_size, (s.st_mtime_ns, s.st_ctime_ns, s.st_ino)) for path, s in found)
+
+
+def is_settled(stamps: Iterable[Stamps]) -> bool:
+    """Whether any later change of these files will show in their stamps."""
+    now = time.time_ns()
+    return all(now - max(times[:2]) > SETTLED_NS for _, _, times in stamps)
 
 
 def _keep(file: TensorFile) -> None:

@@ -117,7 +117,7 @@ class Work:
         # By pieces q, k, v and the output are received; else q, k, v are there twice, and the output comes later.
         numbers = (6 if self.packs else 4) * share if plan.ulysses > 1 else 0
         if plan.ring > 1:
-            return numbers + 6 * held // plan.ring  # two pairs of keys and values, the output in fp32
+            return numbers + 8 * held // plan.ring  # two pairs of keys and values, the output in fp32, two that wait
         return numbers + ((4 if self.packs else 2) * held if plan.allgather > 1 else 0)  # all keys and values
 
     def _index_bytes(self, plan: ParallelPlan) -> int:

@@ -15,6 +15,7 @@ joint_image: Split plans of image models whose picture and text attend jointly, 
     FLUX. Stable Diffusion 3 and 3.5, AuraFlow, CogView3-Plus, CogView4, GLM-Image, HiDream, JoyImage-Edit.
 kandinsky: Split plans of Kandinsky 5 and 6 and of Kandinsky 6 super-resolution: text joins by cross attention.
 ltx: Split plans of LTX, of LTX-2 with its sound, and of the SANA-WM refiner, which is LTX-2 without it.
+paddings: Which masks of a class hide the padding of its texts, and where the texts' keys stand in attention.
 qwen_image: Split plans of Qwen-Image: the first with two streams, 2.1 with one, in which words and pictures follow in
     time.
 sana: Split plans of Sana: linear attention summed over the ranks, and convolutions that see a neighbour's edge.
@@ -29,6 +30,7 @@ processors/: Attention processors and layers that stand in for those of diffuser
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 
 from ...parallel.sharding.split_plan import SplitPlan
 from . import (
@@ -45,8 +47,9 @@ from . import (
     video,
     wan,
 )
+from .paddings import PADDINGS
 
-SPLIT_PLANS: dict[str, SplitPlan] = {
+_PLANS: dict[str, SplitPlan] = {
     **audio.PLANS,
     **cross_attention.PLANS,
     **flux.PLANS,
@@ -60,6 +63,7 @@ SPLIT_PLANS: dict[str, SplitPlan] = {
     **video.PLANS,
     **wan.PLANS,
 }
+SPLIT_PLANS = {name: replace(plan, paddings=PADDINGS.get(name, plan.paddings)) for name, plan in _PLANS.items()}
 """By class name."""
 
 REFUSED: dict[str, str] = {

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...parallel.collectives import highest
 from ...parallel.errors import Cancelled
-from ...parallel.mesh import ballot
+from ...parallel.process_groups import ballot
 
 OnStep = Callable[[int, int], None]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,7 +18,7 @@ import torch
 from ...parallel.collectives import gather
 from ...parallel.group import Axis, Group
 from ...parallel.mesh import Mesh
-from ...parallel.sharding.fingerprint import check_same
+from ...parallel.sharding.fingerprint import Due, check_same
 
 if TYPE_CHECKING:
     from torch import nn
@@ -54,22 +53,18 @@ def lift_refusal(transformer: nn.Module) -> None:
         hook.remove()
 
 
-@dataclass
-class FirstCall:
-    """Whether the groups have compared what they predict for, as they do once for all guiders of a handle."""
+def split_guider(base: Any, mesh: Mesh, comparing: Due | None = None) -> Any:
+    """A guider that does what `base` does, with its branches split over the cfg axis; `base` itself if that is 1.
 
-    is_compared: bool = False
-
-
-def split_guider(base: Any, mesh: Mesh, first_call: FirstCall | None = None) -> Any:
-    """A guider that does what `base` does, with its branches split over the cfg axis; `base` itself if that is 1."""
+    The groups compare what they predict for once, for all guiders of the same `comparing`.
+    """
     if mesh[Axis.CFG].size == 1:
         return base
     guider = copy.copy(base)
     kind = type(base)
     guider.__class__ = type(f"Split{kind.__name__}", (_SplitBranches, kind), {"__module__": __name__})
     guider.branches = Branches(mesh[Axis.CFG])
-    guider.first_call = first_call or FirstCall()
+    guider.comparing = comparing or Due()
     return guider
 
 
@@ -120,7 +115,7 @@ class _SplitBranches:
     """Comes before a guider's own class; the blocks of different families use one or the other `prepare_inputs`."""
 
     branches: Branches
-    first_call: FirstCall
+    comparing: Due
 
     def prepare_inputs(self, data: Any) -> list[Any]:
         return self.branches.take(super().prepare_inputs(data))  # pyright: ignore[reportAttributeAccessIssue]
@@ -135,8 +130,8 @@ class _SplitBranches:
         self.branches.prepared += 1
         lift_refusal(denoiser)  # not before: a guider that was made may never ask
         self.branches.is_cached = getattr(denoiser, "is_cache_enabled", False)
-        if not self.first_call.is_compared:
-            self.first_call.is_compared = True
+        if self.comparing.is_now():
+            self.comparing.is_done()
             _check_first_call(denoiser, self.branches.group)
         super().prepare_models(denoiser)  # pyright: ignore[reportAttributeAccessIssue]
 

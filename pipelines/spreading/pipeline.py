@@ -33,7 +33,7 @@ from .borders import Bar, Borders, OnStep
 from .branches import Branches
 from .guidance import lift_refusal, split_guider
 from .handed import are_alike, once, same_random_numbers, unchanged
-from .transformer import shard, split_plan_of
+from .transformer import leave_padding_out, shard, split_plan_of
 from .vae import split_vae, why_not
 from .waiting import finished
 
@@ -147,6 +147,9 @@ class Spread:
             for part in denoisers:
                 self._undo.callback(shard(part, self.plan, self.mesh, kernel=kernel).remove)
                 lift_refusal(part)
+        else:
+            for part in denoisers:
+                self._undo.callback(leave_padding_out(part))
         if self.plan.cfg > 1:
             self._share_guidance(denoisers)
         for part in parts.values():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.agreement import ALONE
@@ -15,12 +16,15 @@ from ...parallel.attention.choice import check_kernel
 from ...parallel.group import Axis
 from ...parallel.mesh import Mesh, make_mesh, mesh_of
 from ...parallel.plan import ParallelPlan
+from ...parallel.sharding.fingerprint import Due
 from ...parallel.sharding.shard import Handle as ShardedModule
 from ...parallel.sharding.shard import shard as shard_module
 from ...parallel.sharding.split_plan import SplitPlan
+from ...parallel.sharding.unsharded import leave_out
 from ..denoising.cache_decisions import forget_steps, share_decisions
 from ..split_plans import plan_named
-from .guidance import FirstCall, beside, lift_refusal, require_guider, split_guider
+from ..split_plans.paddings import PADDINGS
+from .guidance import beside, lift_refusal, require_guider, split_guider
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,16 +40,17 @@ class Handle(ShardedModule):
     """A sharded transformer: `remove()` leaves it as it was, `guider()` splits the branches of guidance."""
 
     @functools.cached_property
-    def _first_call(self) -> FirstCall:
-        return FirstCall()
+    def _comparing(self) -> Due:
+        """What the groups predict for, as they do once for all guiders of a handle."""
+        return Due()
 
-    def compare_again(self) -> None:
-        super().compare_again()
-        self._first_call.is_compared = False
+    def compare_if(self, answer: Callable[[], bool]) -> None:
+        super().compare_if(answer)
+        self._comparing.ask(answer)
 
     def guider(self, base: Any) -> Any:
         """A guider that does what diffusers' guider `base` does, its branches spread over the plan's cfg axis."""
-        return split_guider(base, self.mesh, self._first_call)
+        return split_guider(base, self.mesh, self._comparing)
 
     def guider_beside(self, base: Any, guider: Any) -> Any:
         """A second guider of the same forwards, beside one that `guider()` gave: of a model's sound."""
@@ -79,7 +84,15 @@ def shard(
     _check_caches(transformer, plan)
     handle = shard_module(transformer, split, mesh_over(plan, mesh), kernel=kernel, handle=Handle)
     attend_to(transformer, handle)
+    if handle.session is None:
+        handle.on_remove(leave_padding_out(transformer))
     return handle
+
+
+def leave_padding_out(transformer: nn.Module) -> Callable[[], None]:
+    """On one device, until what this gives is called, leave out the padding that its class is known to hide."""
+    paddings = PADDINGS.get(type(transformer).__name__.removeprefix("FSDP"), ())
+    return leave_out(transformer, paddings) if paddings else lambda: None
 
 
 def mesh_over(plan: ParallelPlan, given: DeviceMesh | Mesh | None) -> Mesh:

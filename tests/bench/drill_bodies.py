@@ -1,5 +1,7 @@
 """What ranks run in drills only: stages that run out of memory when they are told to, and looks at a rank's own."""
 
+import random
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from latentloom.parallel.process_groups import at_work
 from latentloom.parallel.progress import Progress
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import placement
@@ -51,7 +54,7 @@ def swallow(request: Mapping[str, Any], progress: Any, seat: Seat) -> None:
     held = []
     while seat.rank == request["rank"] and len(held) * CHUNK < request["num_bytes"]:
         held.append(bytes([1]) * CHUNK)
-    dist.barrier()
+    dist.barrier(at_work())
 
 
 def nothing(request: Mapping[str, Any], progress: Any, seat: Seat) -> None:
@@ -73,3 +76,37 @@ def load_and_read(request: Mapping[str, Any], progress: Any, seat: Seat) -> dict
             num_bytes += value.nbytes
             value.view(-1)[:: PAGE // value.element_size()].sum()
     return {"num_bytes": num_bytes}
+
+
+step_ends: list[float] = []
+"""Of this process's last `delayed`, by the clock that all processes share."""
+
+
+def delayed(request: Mapping[str, Any], progress: Any, seat: Seat) -> None:
+    """{steps, seed, delay_s, meets}: steps of random length, at whose end ranks meet where they are to."""
+    step_ends.clear()
+    chance = random.Random(f"{request['seed']} {seat.rank}")
+    for done in range(1, request["steps"] + 1):
+        time.sleep(request["delay_s"] * chance.random())
+        if request["meets"]:
+            dist.barrier()
+        step_ends.append(time.monotonic())
+        progress.step(done, request["steps"])
+
+
+def ends(request: Mapping[str, Any], progress: Any, seat: Seat) -> list[float]:
+    return step_ends
+
+
+def borders(request: Mapping[str, Any], progress: Any, seat: Seat) -> list[float]:
+    """{steps, step_s}: the seconds of each call of `progress.step`, the ranks in step when they come to it."""
+    found = list[float]()
+    for done in range(1, request["steps"] + 1):
+        end = time.perf_counter() + request["step_s"]
+        while time.perf_counter() < end:
+            time.sleep(0.0005)
+        dist.barrier()
+        start = time.perf_counter()
+        progress.step(done, request["steps"])
+        found.append(time.perf_counter() - start)
+    return found

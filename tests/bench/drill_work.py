@@ -40,7 +40,8 @@ class Moment(Progress):
         self.stage = ""
         self.steps: list[float] = []
         self.starts: dict[str, float] = {}
-        self.hooks: dict[str, Callable[[], None]] = {}
+        self.hooks: dict[str, Callable[[], object]] = {}
+        """What is done when a stage begins, or once a step was told: `step 2`."""
 
     def enter(self, stage: str) -> None:
         self.stage = stage
@@ -49,6 +50,7 @@ class Moment(Progress):
 
     def step(self, done: int, total: int, preview: Any = None) -> None:
         self.steps.append(time.monotonic())
+        self.hooks.pop(f"step {done}", lambda: None)()  # once: a job may be tried again
 
 
 class Log(logging.Handler):

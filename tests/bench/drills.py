@@ -17,6 +17,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,9 @@ def stop(work: Work, times: int, *, seed: int = 0) -> list[Row]:
             os.kill(work.pool.states()[rank].pid, signal.SIGSTOP)
             stopped.append(time.monotonic())
 
-        wait_s = chance.random() * work.durations["step"] * 0.8
-        progress.hooks["step"] = lambda wait_s=wait_s, strike=strike: (later(wait_s, strike), None)[1]
+        step = chance.randrange(work.num_steps - 1)  # one is left, so that the denoise is not over sooner
+        wait_s = chance.random() * work.durations["one step"] * 0.5
+        progress.hooks[f"step {step}" if step else "step"] = partial(later, wait_s, strike)
         future = work.start(number % len(work.expected), progress)
         found = work.result(future)
         since = stopped[0] if stopped else time.monotonic()

@@ -30,6 +30,7 @@ from latentloom.parallel.attention import compose
 from latentloom.parallel.attention.choice import choose
 from latentloom.parallel.attention.exchange import answers_of, authored
 from latentloom.parallel.attention.packed import Gathering, Way, gathering, trade
+from latentloom.parallel.attention.ring import AT_ONCE, merge, weighed
 from latentloom.parallel.group import Axis
 from latentloom.parallel.layout import Layout, Stream, shares_of
 from latentloom.parallel.mesh import Mesh
@@ -140,7 +141,7 @@ def _bare_ring(q: Tensor, k: Tensor, v: Tensor, layout: Layout, mesh: Mesh) -> C
     def call() -> Tensor:
         asked = q if rows is None else torch.cat([q[:, :, start:end] for start, end in parts], 2)
         block = torch.cat((k.permute(2, 0, 1, 3), v.permute(2, 0, 1, 3)), 2)[first:]
-        keys, values, out, lse = k, v, None, None
+        keys, values, found = k, v, []
         for step in range(count):
             coming = work = None
             if step < count - 1:
@@ -148,16 +149,14 @@ def _bare_ring(q: Tensor, k: Tensor, v: Tensor, layout: Layout, mesh: Mesh) -> C
                 work = dist.all_to_all_single(
                     coming, block, sizes_in[step + 1], sizes_out[step], group=group, async_op=True
                 )
-            part, part_lse = FLASH(asked, keys, values, 0.0, False)
-            if out is None:
-                out, lse = part, part_lse
-            else:
-                out.lerp_(part, torch.sigmoid(part_lse - lse)[..., None])
-                lse = torch.logaddexp(lse, part_lse)
+            found.append(FLASH(asked, keys, values, 0.0, False))
+            if len(found) == AT_ONCE:
+                found = [merge(found)]
             if coming is not None:
                 work.wait()
                 block = coming
                 keys, values = block.permute(1, 2, 0, 3).split((HEADS, HEADS), 1)
+        out = weighed(found)
         if rows is None:
             return out
         buffer = q.new_empty(rows.num_rows, 1, HEADS, WIDTH)

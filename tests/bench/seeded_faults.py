@@ -99,6 +99,13 @@ FAULTS = (
         ("tests/parallel/test_traffic.py", "-k", "allgather"),
     ),
     Fault(
+        "off by one: a rank begins a step that was not granted",
+        "parallel/ranks/grants.py",
+        "while step > self._words[GRANTED]:",
+        "while step > self._words[GRANTED] + 1:",
+        ("tests/parallel/test_grants.py", "-k", "thousand"),
+    ),
+    Fault(
         "wrong blame: what a rank refuses is told as its failure",
         "parallel/ranks/rank_job.py",
         'return "refused" if isinstance(error, ValueError) else "failed"',

@@ -98,12 +98,13 @@ def _row(name: str, found: dict[str, Any] | None) -> str:
     return f"| {name} | {plans} | {cells} | {masked} | {' or '.join(found['texts']) or 'no choice'} |"
 
 
-def with_table(readme: str, rows: str) -> str:
-    before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{README} has no {BEGIN} ... {END}; put both lines where the table belongs")
-    return f"{before}{BEGIN}\n{rows}\n{END}{after}"
+def with_table(readme: str, rows: str, *, begin: str = BEGIN, end: str = END) -> str:
+    """A document with these rows between its two marks."""
+    before, first, rest = readme.partition(begin)
+    _, last, after = rest.partition(end)
+    if not (first and last):
+        raise ValueError(f"the README has no {begin} ... {end}; put both lines where the table belongs")
+    return f"{before}{begin}\n{rows}\n{end}{after}"
 
 
 if __name__ == "__main__":

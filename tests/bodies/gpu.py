@@ -16,6 +16,8 @@ import torch.distributed as dist
 from bodies.spatial import latents
 from bodies.vae import decode, group_of, untiled, vae
 from latentloom.parallel.attention.choice import chosen
+from latentloom.parallel.collectives import highest
+from latentloom.parallel.process_groups import at_work, ballot
 from latentloom.parallel.ranks.membership import Membership
 from latentloom.parallel.ranks.seat import World
 from latentloom.pipelines import placement
@@ -48,8 +50,8 @@ def groups(request: Mapping[str, Any], progress: Any, seat: Any) -> list[float]:
         for turn in range(3):
             member.join(World(name=f"w{turn}", store=str(Path(folder, str(turn))), size=1), 0)
             value = torch.full((4,), float(turn), device=seat.device)
-            dist.all_reduce(value)
-            sums.append(float(value.sum()) + member.vote(turn))
+            dist.all_reduce(value, group=at_work())
+            sums.append(float(value.sum()) + highest(turn, ballot()))
             aborting = threading.Thread(target=member.abort)
             aborting.start()
             aborting.join()

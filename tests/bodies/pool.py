@@ -12,7 +12,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from latentloom.parallel.errors import Cancelled
+from latentloom.parallel.process_groups import at_work
 from latentloom.parallel.ranks import guard
+from latentloom.parallel.ranks.channel import Channel
+from latentloom.parallel.ranks.messages import TO_RANK, Run
+from latentloom.parallel.ranks.rank_job import RankJob
 
 calls = 0
 """Of `remember`, in this process: what a warm rank still knows."""
@@ -31,7 +36,7 @@ def total(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, Any
     for step in range(request["steps"]):
         time.sleep(request.get("pause_s", 0.0))
         if seat.num_ranks > 1:
-            dist.all_reduce(value)
+            dist.all_reduce(value, group=at_work())
             value /= seat.num_ranks
         progress.step(step + 1, request["steps"], lambda: torch.zeros(2, 2, 3, dtype=torch.uint8))
         last_step = step + 1
@@ -51,7 +56,7 @@ def fail(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
         kinds = {"value": ValueError, "not_finite": NotFinite, "runtime": RuntimeError, "memory": MemoryError}
         raise kinds[request["kind"]](request["text"])
     if seat.num_ranks > 1:
-        dist.barrier()
+        dist.barrier(at_work())
 
 
 def fail_first(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
@@ -67,7 +72,25 @@ def die(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
     """One rank kills its own process, every time."""
     if seat.rank == request["rank"]:
         os.kill(os.getpid(), signal.SIGKILL)
-    dist.barrier()
+    dist.barrier(at_work())
+
+
+def add_up(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, Any]:
+    """The sum of the ranks' numbers over a plan's group and over all ranks at work, and the groups that this rank is in
+    then.
+    """
+    from torch.distributed.distributed_c10d import _world
+
+    from latentloom.parallel.collectives import add
+    from latentloom.parallel.group import Axis
+    from latentloom.parallel.mesh import everyone, mesh_for
+    from latentloom.parallel.plan import ParallelPlan
+
+    mesh = mesh_for(ParallelPlan(ulysses=seat.num_ranks))
+    own = torch.tensor([seat.rank + 1.0])
+    sums = [float(add(own, group=group)) for group in (mesh[Axis.ULYSSES], everyone(mesh))]
+    progress.step(1, 1)
+    return {"sums": sums, "groups": {name: id(group) for group, name in _world.pg_names.items()}}
 
 
 def make_group(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, Any]:
@@ -88,7 +111,7 @@ def die_once(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, 
     flag = Path(request["flag"])
     value = request["tensor"].clone()
     for step in range(4):
-        dist.all_reduce(value)
+        dist.all_reduce(value, group=at_work())
         value = torch.sin(value)
         progress.step(step + 1, 4)
         if step == 0 and seat.rank == request["rank"] and not flag.exists():
@@ -96,6 +119,34 @@ def die_once(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, 
             os.kill(os.getppid() if request.get("parent") else os.getpid(), request["signal"])
             time.sleep(60 if request.get("parent") else 0)  # ended by then, as a child
     return {"tensor": value}
+
+
+def uneven(request: Mapping[str, Any], progress: Any, seat: Any) -> str:
+    """Steps that need no other rank; one rank ends as asked when the others wait for the host to grant them more."""
+    flag = Path(request["flag"])
+    for step in range(6):
+        if seat.rank == request["rank"] and not flag.exists():
+            flag.touch()
+            time.sleep(0.2)
+            if request["kind"] == "raises":
+                raise RuntimeError("broken")
+            os.kill(os.getpid(), signal.SIGKILL)
+        progress.step(step + 1, 6)
+    return "done"
+
+
+def voted(rank: int) -> int:
+    """How many steps a rank does whose job's other ranks are on other machines; rank 1 alone hears of a cancel."""
+    order = Run(job=1, function="", lane="main", rank=rank, num_ranks=4, previews=False, answers=False)
+    mine, theirs = Channel.pair(TO_RANK)
+    job, done = RankJob(order, mine), 0
+    with contextlib.suppress(Cancelled):
+        for done in range(1, 9):
+            job.is_cancelled = rank == 1 and done == 4
+            job.step(done, 8)
+    mine.close()
+    theirs.close()
+    return done
 
 
 def let_go(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
@@ -112,7 +163,7 @@ def let_go(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
             os._exit(0)
         os.kill(os.getpid(), signal.SIGSTOP)
     if seat.num_ranks > 1:
-        dist.barrier()
+        dist.barrier(at_work())
 
 
 def no_picture(request: Mapping[str, Any], progress: Any, seat: Any) -> str:
@@ -129,7 +180,7 @@ def hang(request: Mapping[str, Any], progress: Any, seat: Any) -> None:
     """One rank sleeps for ever while the others wait for it."""
     if seat.rank == request["rank"]:
         time.sleep(10_000)
-    dist.barrier()
+    dist.barrier(at_work())
 
 
 def remember(request: Mapping[str, Any], progress: Any, seat: Any) -> dict[str, int]:

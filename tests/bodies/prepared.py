@@ -21,10 +21,11 @@ from torch._dynamo.utils import counters
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Progress
-from latentloom.parallel.sharding import compiled, shard, turns
+from latentloom.parallel.sharding import captured, compiled, shard, turns
 from latentloom.pipelines import stages
 from latentloom.pipelines.components.store import store
 from latentloom.pipelines.values import Latents, to_plain
+from support.tapes import Tapes
 
 ALONE = "ulysses=1"
 
@@ -150,6 +151,27 @@ def denoise_again(rank: int, model: Mapping[str, Any], plan: str, other: str) ->
         denoise("without", plan=by)
         denoise("alone", plan=ParallelPlan())
         denoise("once more", plan=by)
+    return found
+
+
+def denoise_captured(rank: int, model: Mapping[str, Any], plans: Sequence[str]) -> list[tuple[list[float], list[int]]]:
+    """Of each plan, with tapes for graphs: how far two denoises of a size and one of another are from one process
+    without, and how often each tape was replayed."""
+    store().clear()
+    found, steps = [], 4
+
+    def denoise(size: int, plan: str = ALONE, *, cuda_graph: bool = False) -> Tensor:
+        request = {**_request({**model, "cuda_graph": cuda_graph}, size), "steps": steps, "guidance": 1.0}
+        return stages.denoise({**request, "plan": ParallelPlan.parse(plan)}).tensor
+
+    wanted = [denoise(size) for size in range(2)]
+    for plan in plans:
+        made: list[Tapes] = []
+        with patch.object(captured, "Cuda", lambda device, made=made: made.append(Tapes(device)) or made[-1]):
+            got = [(size, denoise(size, plan, cuda_graph=True)) for size in (0, 0, 1)]
+        apart = [float((x - wanted[size]).abs().max() / wanted[size].abs().max()) for size, x in got]
+        found.append((apart, [tape.num_replays for tapes in made for tape in tapes.made]))
+    store().clear()
     return found
 
 

@@ -163,7 +163,9 @@ def device_meshes(rank: int) -> list[Any]:
     wrong = [message(lambda each=each: mesh_of(plan, each)) for each in (same, flat)]
     wrong.append(message(lambda: mesh_of(ParallelPlan(ulysses=2), part)))
     wrong.append(message(lambda: make_mesh_among(range(4), ParallelPlan(ulysses=3))))
-    return [mesh[Axis.ULYSSES].ranks, mesh[Axis.EXCHANGE].ranks, mesh[Axis.SEQUENCE].ranks, *wrong]
+    groups = [mesh[axis] for axis in (Axis.ULYSSES, Axis.EXCHANGE, Axis.SEQUENCE)]
+    has_order = [dist.get_process_group_ranks(each.process_group) == list(each.ranks) for each in groups]
+    return [*(each.ranks for each in groups), has_order, *wrong]
 
 
 def weights_group(rank: int) -> list[Any]:

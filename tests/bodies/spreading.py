@@ -17,8 +17,9 @@ from torch.utils import _pytree as pytree
 import latentloom
 from latentloom.parallel.collectives import highest
 from latentloom.parallel.errors import Cancelled
-from latentloom.parallel.mesh import ballot, mesh_for
+from latentloom.parallel.mesh import mesh_for
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.process_groups import ballot
 from latentloom.parallel.progress import SILENT, Progress
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines.doors import order
@@ -213,8 +214,8 @@ def refused_text(rank: int) -> None:
         pipe(**{**tiny.call(), "max_sequence_length": 9000})
 
 
-def voted(rank: int, folder: str) -> tuple[int, tuple[int, int], tuple[int, int]]:
-    """How often a rank of a pool votes in a run, and its first and last step."""
+def voted(rank: int, folder: str) -> tuple[int, list[tuple[int, int]]]:
+    """How often a rank of a pool votes in a run, and its steps."""
     steps: list[tuple[int, int]] = []
     votes: list[int] = []
 
@@ -222,16 +223,15 @@ def voted(rank: int, folder: str) -> tuple[int, tuple[int, int], tuple[int, int]
         votes.append(wish)
         return highest(wish, ballot())
 
-    class Voting(Progress):
+    class Steps(Progress):
         def step(self, done: int, total: int, preview: Any = None) -> None:
-            vote(0)
             steps.append((done, total))
 
     call = {**tiny_of("FluxFillPipeline").call(), "output_type": "np"}
     request = {"doors": order(), "source": folder, "dtype": "fp32", "plan": "ulysses=2", "arguments": to_wire(call)}
     with patch.object(borders, "highest", vote):
-        pooled.on_rank(request, Voting(), Seat(rank=rank, num_ranks=2, device="cpu"))
-    return len(votes), steps[0], steps[-1]
+        pooled.on_rank(request, Steps(), Seat(rank=rank, num_ranks=2, device="cpu"))
+    return len(votes), steps
 
 
 def tiled(rank: int) -> dict[str, Any]:

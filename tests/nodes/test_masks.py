@@ -161,11 +161,14 @@ def test_check_and_the_plan_say_that_a_family_takes_no_mask(
     monkeypatch.chdir(tmp_path)
     sentence = "Wan cannot keep a part of a picture and takes no mask; take the mask away"
     file = tmp_path / "inpaint.json"
+    for name in ("picture.png", "middle.png"):
+        Pillow.new("RGBA", (64, 64)).save(tmp_path / name)
     file.write_text(json.dumps(masked_workflow(str(tiny("wan")))))
     assert main(["check", str(file), "--set", f"load_model.source={tiny('wan')}"]) == 2
     assert f"denoise.mask: {sentence}" in capsys.readouterr().out
     assert main(["check", str(file), "--set", "load_model.source=builtin:bobbin"]) == 0
-    assert main(["check", str(file), "--set", "load_model.source=nobody/has-it"]) == 0
+    assert main(["check", str(file), "--set", "load_model.source=nobody/has-it"]) == 2
+    assert "load_model.source: model 'nobody/has-it' is not on this machine" in capsys.readouterr().out
     graph = graph_from_plain(masked_workflow(str(tiny("wan"))))
     [node] = preview(graph, {}, workspace=Workspace(roots=(tiny("wan"),)), machine=[])[0]
     assert node.problem.startswith(sentence)

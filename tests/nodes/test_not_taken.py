@@ -12,7 +12,7 @@ from latentloom.nodes import decode_video, run_pipeline
 from latentloom.nodes.execution.run import run
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
-from latentloom.nodes.preview.walk import refused
+from latentloom.nodes.preview.walk import Walk, refused
 from latentloom.nodes.registry import SPECS
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.families.by_blocks import _pictures  # pyright: ignore[reportPrivateUsage]
@@ -32,8 +32,8 @@ def told(file: str, source: Path, changed: dict[str, Any], overrides: dict[str, 
         node, _, socket = name.partition(".")
         inputs = plain["nodes"][node]["inputs"]
         inputs.pop(socket) if value is None else inputs.update({socket: value})
-    found = refused(graph_from_plain(plain), SPECS, overrides, Workspace(roots=(source,)))
-    return [f"{problem.node}.{problem.socket}: {problem.message}" for problem in found]
+    found = refused(Walk(graph_from_plain(plain), SPECS, overrides, workspace=Workspace(roots=(source,))))
+    return [f"{each.node}.{each.socket}: {each.message}" for each in found if each.code != "no_file"]
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,10 @@ def test_two_models_of_which_one_reads_the_text_are_told(tiny: Tiny) -> None:
     plain["nodes"]["other"] = {"type": "LoomLoadModel", "version": 1, "inputs": {"source": "builtin:bobbin"}}
     for node in ("denoise", "decode"):
         plain["nodes"][node]["inputs"]["model"] = {"from": "other.model"}
-    found = list(refused(graph_from_plain(plain), SPECS, {}, Workspace(roots=(tiny("flux_2"),))))
-    assert [(each.node, each.socket) for each in found] == [("denoise", "conditioning"), ("denoise", "latents")]
-    assert "the text was encoded with FLUX.2 (flux_2), but the model is FLUX.1 (flux)" in found[0].message
+    found = list(refused(Walk(graph_from_plain(plain), SPECS, {}, workspace=Workspace(roots=(tiny("flux_2"),)))))
+    told = [each for each in found if each.code != "no_file"]
+    assert [(each.node, each.socket) for each in told] == [("denoise", "conditioning"), ("denoise", "latents")]
+    assert "the text was encoded with FLUX.2 (flux_2), but the model is FLUX.1 (flux)" in told[0].message
 
 
 def test_shipped_workflows_ask_their_models_for_nothing_that_they_do_not_take(tiny: Tiny) -> None:
@@ -143,7 +144,7 @@ def test_a_run_starts_no_node_of_a_workflow_whose_decoder_its_model_lacks(
 def test_run_pipeline_is_checked_for_what_its_sockets_say_together(changed: dict[str, Any], words: str) -> None:
     plain = json.loads((WORKFLOWS / "bobbin" / "run_pipeline.json").read_text())
     plain["nodes"]["run_pipeline"]["inputs"] |= changed
-    [found] = refused(graph_from_plain(plain), SPECS, {}, Workspace())
+    [found] = refused(Walk(graph_from_plain(plain), SPECS, {}, workspace=Workspace()))
     assert f"{found.node}.{found.socket}: {found.message}".startswith(words)
 
 

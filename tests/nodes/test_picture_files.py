@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image as Pillow
 
-from latentloom.nodes.files.picture_files import read_metadata, read_picture, write_picture
+from latentloom.nodes.files.picture_files import read_metadata, read_picture, write_picture, write_pictures
 from latentloom.nodes.files.thumbnails import picture_facts
 from latentloom.nodes.files.video_files import write_video
 from latentloom.pipelines.values import as_bytes
@@ -33,6 +33,18 @@ def test_metadata_survives_in_any_language(tmp_path: Path) -> None:
     text = '{"prompt": "ein Stern, 星, ⭐"}' * 200
     write_picture(checker(), tmp_path / "a.png", {"latentloom": text})
     assert read_metadata(tmp_path / "a.png") == {"latentloom": text}
+
+
+def test_pictures_of_a_batch_come_in_order_each_once_it_is_whole(tmp_path: Path) -> None:
+    batch = torch.rand(9, 4, 5, 3, generator=torch.Generator().manual_seed(0))
+    targets = [tmp_path / f"{index}.png" for index in range(9)]
+    for index, target in enumerate(write_pictures(batch, targets, {})):
+        assert target == targets[index]
+        assert torch.equal(as_bytes(read_picture(target)[0]), as_bytes(batch[index]))
+    batch[1] = torch.nan
+    with pytest.raises(ValueError, match="not a number"):
+        list(write_pictures(batch, [tmp_path / f"{index}-again.png" for index in range(9)], {}))
+    assert (tmp_path / "0-again.png").exists() and not (tmp_path / "1-again.png").exists()
 
 
 def test_same_pixels_are_the_same_bytes(tmp_path: Path) -> None:

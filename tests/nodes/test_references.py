@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image as Pillow
 
 from latentloom.__main__ import main
 from latentloom.nodes import empty_latents, reference_pictures
@@ -114,6 +115,8 @@ def test_check_and_the_plan_say_what_a_model_does_not_take(
     tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    for name in ("picture.png", "second.png"):
+        Pillow.new("RGB", (64, 64)).save(tmp_path / name)
     file = tmp_path / "edit.json"
     for source, references, sentence in (
         (tiny("krea_2"), True, NONE_TAKEN),

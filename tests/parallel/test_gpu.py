@@ -99,6 +99,38 @@ def test_a_step_gives_the_same_compiled_and_as_a_cuda_graph(plan: str, capsys: p
     assert step(Bench(device=torch.device(GPU), is_tiny=True), ["flux-1024"], [plan]), capsys.readouterr().out
 
 
+@pytest.mark.gpu
+def test_a_cuda_graph_answers_each_call_as_the_eager_module_does() -> None:
+    from latentloom.parallel.sharding.captured import Captured
+
+    module = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.GELU(), torch.nn.Linear(64, 16)).to(GPU)
+    with torch.no_grad():
+        given = [torch.randn(2 + step % 2, 16, device=GPU) for step in range(12)]  # two shapes in turns
+        wanted = [module(x) for x in given]
+        graphs = Captured(module)
+        found = [module(x) for x in given]
+        graphs.restore()
+    assert not graphs.reasons and all(map(torch.equal, found, wanted))
+
+
+@pytest.mark.gpu
+def test_what_waits_for_the_gpu_runs_without_a_graph() -> None:
+    from latentloom.parallel.sharding.captured import Captured
+
+    class Waits(torch.nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            torch.cuda.current_stream().synchronize()
+            return super().forward(x)
+
+    module = Waits(4, 4).to(GPU)
+    with torch.no_grad():
+        given = [torch.randn(2, 4, device=GPU) for _ in range(5)]
+        wanted = [module(x) for x in given]
+        graphs = Captured(module)
+        assert all(map(torch.equal, [module(x) for x in given], wanted))
+    assert len(graphs.reasons) == 1, "capturing it failed, once"
+
+
 def test_sections_for_one_gpu_run_through_on_a_cpu(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,17 +64,16 @@ def test_an_unknown_kernel_is_refused_with_the_known_ones() -> None:
         choice.choose(torch.device("cpu"), torch.float32, "fast")
 
 
-def blocks(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *ends: int) -> Tensor:
-    """Attention to blocks of keys that end there, merged."""
-    merged, start = None, 0
+def blocks(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *ends: int, at_once: int = 2) -> Tensor:
+    """Attention to blocks of keys that end there, merged one by one or all together."""
+    parts, start = [], 0
     if mask is not None:
         q, mask = ring._settled(q, mask)
     for end in ends:
         bias = None if mask is None else mask[..., start:end]
         part = ring.attend_to_block(q, k[:, :, start:end], v[:, :, start:end], mask=bias, scale=None, kernel=KERNEL)
-        merged, start = part if merged is None else ring.merge(merged, part), end
-    assert merged is not None
-    return merged[0]
+        parts, start = [ring.merge([*parts, part])] if at_once == 2 else [*parts, part], end
+    return ring.merge(parts)[0]
 
 
 def test_merged_blocks_are_attention_to_all_be_some_of_them_empty_or_masked() -> None:
@@ -82,13 +81,26 @@ def test_merged_blocks_are_attention_to_all_be_some_of_them_empty_or_masked() ->
     mask = torch.rand(2, 1, 5, 9, generator=torch.Generator().manual_seed(0)) < 0.5
     mask[:, :, :, 2:4] = False
     mask[:, :, 3] = False
-    got = blocks(q, k, v, mask, 2, 2, 4, 9)
-    assert (got - reference(q, k, v, mask, None)).abs().max() <= 1e-5 and not got[:, :, 3].any()
+    for at_once in (2, 4):
+        got = blocks(q, k, v, mask, 2, 2, 4, 9, at_once=at_once)
+        assert (got - reference(q, k, v, mask, None)).abs().max() <= 1e-5 and not got[:, :, 3].any()
+
+
+def test_answers_in_half_precision_are_merged_in_fp32() -> None:
+    q, k, v = (x.bfloat16() for x in heads(5, 9, 9))
+    given = [
+        ring.attend_to_block(q, k[:, :, at : at + 3], v[:, :, at : at + 3], mask=None, scale=None, kernel=KERNEL)
+        for at in (0, 3, 6)
+    ]
+    assert [out.dtype for out, _ in given] == 3 * [torch.bfloat16]
+    wanted, _ = ring.merge([(out.float(), lse) for out, lse in given])
+    merged, lse = ring.merge(given)
+    assert merged.dtype == lse.dtype == torch.float32 and (merged - wanted).abs().max() <= 1e-6
 
 
 def test_attending_to_nothing_twice_is_nothing() -> None:
     nothing = torch.zeros(1, 1, 2, 4), torch.full((1, 1, 2), ring.NOTHING)
-    out, lse = ring.merge(nothing, nothing)
+    out, lse = ring.merge([nothing, nothing])
     assert not out.any() and (lse == ring.NOTHING).all()
 
 

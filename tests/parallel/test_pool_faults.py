@@ -73,6 +73,22 @@ def test_a_death_is_mended_and_the_job_tried_again_with_the_same_result(pool: Po
     assert survivors_are_warm(before, memories(pool), rank)
 
 
+def test_a_rank_lost_while_another_waits_for_a_step_is_mended(pool: Pool, tmp_path: Path) -> None:
+    before, progress = memories(pool), Phases()
+    request = {"flag": str(tmp_path / "flag"), "rank": 1, "kind": "dies"}
+    assert pool.call("bodies.pool:uneven", request, progress, num_ranks=3) == "done"
+    assert any("starting again: rank 1 (cpu) was killed (SIGKILL)" in each for each in progress.told)
+    assert survivors_are_warm(before, memories(pool), 1)
+
+
+def test_a_rank_that_fails_while_another_waits_for_a_step_is_named(pool: Pool, tmp_path: Path) -> None:
+    before = memories(pool)
+    with pytest.raises(RankFailed, match=r"^rank 1 \(cpu\): broken"):
+        request = {"flag": str(tmp_path / "flag"), "rank": 1, "kind": "raises"}
+        pool.call("bodies.pool:uneven", request, num_ranks=3)
+    assert [each["pid"] for each in memories(pool)] == [each["pid"] for each in before]
+
+
 def test_ranks_that_wait_for_a_lost_one_to_make_a_group_are_freed_at_once(
     start_pool: Callable[..., Pool], tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -66,11 +67,18 @@ def test_a_lane_that_nobody_hears_leaves_the_end_of_the_process_to_the_first_thr
     mine, theirs = Channel.pair(TO_RANK)
     theirs.close()
     alone = rank.Rank(mine, Fork(rank=0, birth=1, device="cpu", num_threads=1, ping_s=1.0))
-    job = RankJob(run_of(".parallel.pool.trial:meet"), mine, vote=None)
+    job = RankJob(run_of(".parallel.pool.trial:meet"), mine)
     alone.jobs[1] = job
     alone._run(job, [write_body({})])
     assert not ended and not alone.jobs
     mine.close()
+
+
+def test_a_rank_is_told_its_interface_before_it_makes_a_group(tmp_path: Path) -> None:
+    orders: list[Fork] = []
+    server: Any = SimpleNamespace(fork=lambda order, log: orders.append(order))
+    RankProcess(0, "cpu", num_threads=1, folder=tmp_path, interface="eth7").start(server, ping_s=1.0)
+    assert [order.interface for order in orders] == ["eth7"]
 
 
 def test_a_function_that_is_not_there_keeps_no_request() -> None:
@@ -78,7 +86,7 @@ def test_a_function_that_is_not_there_keeps_no_request() -> None:
     alone = rank.Rank(mine, Fork(rank=0, birth=1, device="cpu", num_threads=1, ping_s=1.0))
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):
-        job = RankJob(run_of(".parallel.nowhere:meet"), mine, vote=None)
+        job = RankJob(run_of(".parallel.nowhere:meet"), mine)
         alone.jobs[1] = job
         alone._run(job, [write_body({})])
     assert len(list(Path("/proc/self/fd").iterdir())) == before

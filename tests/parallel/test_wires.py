@@ -17,6 +17,7 @@ from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.replica import Replica
+from latentloom.parallel.process_groups import Use
 from latentloom.parallel.ranks import membership, wires
 from latentloom.parallel.ranks.messages import Join, Joined, Phase
 from latentloom.parallel.ranks.rank import Rank
@@ -55,17 +56,21 @@ def test_a_rank_on_an_accelerator_proves_its_wires_when_it_joins_and_leaves_if_t
         done.append((group.ranks, group.index, str(device)))
         raise BadWires("it hangs")
 
+    def group_of(ranks: range, use: Use = Use.WORK) -> None:
+        done.append((str(use), *ranks))
+
     monkeypatch.setattr(membership.dist, "init_process_group", lambda backend, **_: done.append(backend))
-    monkeypatch.setattr(membership.dist, "new_group", lambda backend, **_: done.append(backend))
+    monkeypatch.setattr(membership.process_groups, "begin", lambda device: None)
+    monkeypatch.setattr(membership.process_groups, "group_of", group_of)
     monkeypatch.setattr(membership, "_store", lambda *_: None)
     monkeypatch.setattr(membership, "_abort_process_group", lambda: done.append("left"))
     monkeypatch.setattr(wires, "prove", prove)
-    monkeypatch.setattr(membership.os, "environ", {})
     one = object.__new__(Rank)
     one.membership = membership.Membership("cuda:1")
     one.channel = SimpleNamespace(send=answers.append)  # type: ignore[assignment]
     one._join(Join(world=World(name="w", store="/w", size=2), rank=1))
-    assert done == ["nccl", "gloo", ((0, 1), 1, "cuda:1"), "left"]
+    joined = ["cpu:gloo,cuda:nccl", ("votes", 0, 1), ("work", 0, 1)]
+    assert done == [*joined, ((0, 1), 1, "cuda:1"), "left"]
     assert answers == [Joined(world="w", problem="it hangs", are_wires_bad=True)]
 
 

@@ -12,7 +12,7 @@ from diffusers.modular_pipelines.flux.denoise import FluxLoopDenoiser
 from diffusers.modular_pipelines.flux.encoders import FluxTextEncoderStep
 from diffusers.modular_pipelines.flux.modular_blocks_flux import FluxCoreDenoiseStep
 
-from latentloom.pipelines.denoising.blocks import replaced, run
+from latentloom.pipelines.denoising.blocks import Assembly, assembled, replaced, run
 from latentloom.pipelines.denoising.noise import generators
 
 TEXT = {"prompt_embeds": torch.ones(1, 8, 32), "pooled_prompt_embeds": torch.ones(1, 32)}
@@ -37,7 +37,9 @@ def vae_of(config: dict[str, Any]) -> Any:
 
 def denoise(parts: dict[str, Any], block: Any = None, **options: Any) -> torch.Tensor:
     inputs = {**INPUTS, "generator": generators([1])}
-    return run(block or FluxCoreDenoiseStep(), parts, inputs=inputs, outputs=("latents",), **options)["latents"]
+    return run(Assembly(block or FluxCoreDenoiseStep()), parts, inputs=inputs, outputs=("latents",), **options)[
+        "latents"
+    ]
 
 
 def test_a_watched_run_gives_the_same_as_an_unwatched_one(parts: dict[str, Any]) -> None:
@@ -86,7 +88,7 @@ def test_errors_are_one_sentence_with_the_blocks_name(parts: dict[str, Any], cap
 
 def test_inputs_that_a_block_does_not_know_are_our_mistake(parts: dict[str, Any]) -> None:
     with pytest.raises(AssertionError, match=r"FluxTextEncoderStep takes no \['promt'\]"):
-        run(FluxTextEncoderStep(), parts, inputs={"promt": "a"}, outputs=())
+        run(assembled(FluxTextEncoderStep), parts, inputs={"promt": "a"}, outputs=())
 
 
 def test_replacing_a_leaf_leaves_the_block_alone_and_needs_its_name() -> None:

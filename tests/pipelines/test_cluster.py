@@ -22,6 +22,7 @@ from latentloom.parallel.errors import Cancelled, RankFailed
 from latentloom.parallel.machine.container import num_free_cores
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines import placement
+from latentloom.pipelines.cluster import agent
 from latentloom.pipelines.cluster.cluster import Cluster, too_few
 from latentloom.pipelines.cluster.head import MISSING, Head, connect, leave
 from latentloom.pipelines.cluster.job import ClusterJob, Part
@@ -335,6 +336,20 @@ def test_a_job_on_an_agent_that_came_back_broken_loses_its_machine(monkeypatch: 
     with pytest.raises(MachineLost, match=r"cannot work: latentloom is not installed there") as lost:
         part.hear(part.references)
     assert lost.value.machine is part.machine and not part.machine.is_ready
+
+
+def test_an_agent_s_ranks_meet_by_the_interface_that_other_machines_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    import psutil
+
+    started: list[str] = []
+    monkeypatch.setattr(agent, "Pool", lambda devices, *, interface, **_: started.append(interface))
+    monkeypatch.setattr(psutil, "net_if_addrs", lambda: {"eth7": [SimpleNamespace(address="10.1.2.3")]})
+    agent.Agent(["cpu"], 1, [], "10.1.2.3")
+    alone = agent.Agent(["cpu"], 1, [], "10.9.9.9")
+    assert started == ["eth7", "lo"]
+    world = {"name": "w", "store": "10.1.2.3:5", "size": 2, "first": 0}
+    with pytest.raises(ValueError, match=r"no network interface has the address 10\.9\.9\.9"):
+        alone._work({"world": world}, {}, Progress())
 
 
 def test_too_few_machines_are_counted_in_words() -> None:

@@ -235,6 +235,25 @@ def test_what_a_stage_computes_with_is_kept_free(monkeypatch: pytest.MonkeyPatch
         assert len(components._entries) == kept
 
 
+def test_graphs_of_steps_make_way_before_weights_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Graphs:
+        num_bytes = 100
+
+        def forget_graphs(self) -> None:
+            self.num_bytes = 0
+
+        def end(self) -> None:
+            self.num_bytes = 0
+
+    for budget, num_graphs, kept in ((1000, 200, 2), (950, 100, 2), (800, 0, 2), (799, 0, 1)):
+        components = ComponentStore(budget_bytes=budget)
+        held: Any = [Graphs(), Graphs()]
+        for use, graphs in enumerate(held):
+            components._entries[(use,)] = _Entry(torch.nn.Linear(9, 9), 400, "cpu", use, prepared=graphs)
+        components._make_room("cpu", 0, set(), 0)
+        assert (sum(graphs.num_bytes for graphs in held[-kept:]), len(components._entries)) == (num_graphs, kept)
+
+
 def test_clear_forgets_everything(flux: Model) -> None:
     components = ComponentStore()
     components.load(flux, ("vae",))

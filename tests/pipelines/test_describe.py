@@ -1,5 +1,6 @@
 import dataclasses
 import logging
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,10 @@ def test_auto_takes_the_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"device": "gpu"}, "choose auto, cpu, cuda"),
         ({"dtype": "fp8"}, "choose one of auto, fp32"),
         ({"quantization": "int2"}, "choose one of none, int8"),
+        (
+            {"device": "cpu", "cuda_graph": True},
+            "cuda_graph needs a GPU of CUDA or ROCm, and the device is cpu; turn cuda_graph off",
+        ),
     ],
 )
 def test_an_unknown_choice_lists_the_choices(choice: dict[str, Any], words: str) -> None:
@@ -149,3 +154,20 @@ def test_the_other_expert_lies_beside_the_one_that_is_named(tmp_path: Path, high
 
 def test_lists_of_choices_match_the_values() -> None:
     assert set(describe.DEFAULT_DTYPES) == {"cpu", "cuda", "mps"}
+
+
+def test_a_model_whose_files_stay_is_not_read_again(
+    tiny: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "model"
+    shutil.copytree(tiny("flux"), copy)
+    monkeypatch.setattr("latentloom.pipelines.models.tensor_file.SETTLED_NS", -(10**18))
+    first = describe_model(str(copy), device="cpu").fingerprint
+    with monkeypatch.context() as patch:
+        patch.setattr("latentloom.pipelines.models.folder._add", lambda *given: pytest.fail("a file was read"))
+        assert describe_model(str(copy), device="cpu").fingerprint == first
+    config = copy / "scheduler" / "scheduler_config.json"
+    config.write_text(config.read_text() + "\n")
+    changed = describe_model(str(copy), device="cpu").fingerprint
+    (copy / "transformer" / "words.txt").write_text("")
+    assert len({first, changed, describe_model(str(copy), device="cpu").fingerprint}) == 3

@@ -203,13 +203,28 @@ def test_a_quantized_load_never_has_the_whole_model_on_the_gpu(
     assert peak <= 0.8 * most
 
 
-@pytest.mark.filterwarnings("default")  # of torch's compiler
-def test_a_compiled_model_paints_what_the_eager_one_does() -> None:
+def _needs_compiler() -> None:
     try:
         check_compiler(GPU)
     except ValueError as error:
         pytest.skip(str(error))
+
+
+@pytest.mark.filterwarnings("default")  # of torch's compiler
+def test_a_compiled_model_paints_what_the_eager_one_does() -> None:
+    _needs_compiler()
     assert (painted(described(compiled=True)) - painted(described())).abs().max() <= NEAR
+
+
+@pytest.mark.filterwarnings("default")  # of torch's compiler
+@pytest.mark.parametrize("compiled", [False, True])
+def test_steps_as_cuda_graphs_paint_what_eager_ones_do(compiled: bool, caplog: pytest.LogCaptureFixture) -> None:
+    if compiled:
+        _needs_compiler()
+    model, wanted = described(compiled=compiled, cuda_graph=True), painted(described())
+    for _ in range(2):  # the second by graphs of the first
+        assert (painted(model) - wanted).abs().max() <= NEAR
+    assert "without a CUDA graph" not in caplog.text
 
 
 def test_any_pipeline_runs_on_a_gpu_as_it_does_on_a_cpu(saved: Callable[[str], Path]) -> None:

@@ -47,7 +47,7 @@ def test_sequence_parallelism_divides_what_is_alive_and_not_the_weights(flux: Mo
     assert denoise("ulysses=4", flux) == TRANSFORMER_BYTES + (LIVE * rows * WIDTH + travelling) * 2 + index
     gathered, index = 4 * (TOKENS + TEXT), 4 * (TOKENS + TEXT)
     assert denoise("allgather=4", flux) == TRANSFORMER_BYTES + (LIVE * rows + gathered) * WIDTH * 2 + index
-    assert denoise("ring=4", flux) == TRANSFORMER_BYTES + (LIVE * rows + 6 * rows) * WIDTH * 2
+    assert denoise("ring=4", flux) == TRANSFORMER_BYTES + (LIVE * rows + 8 * rows) * WIDTH * 2
 
 
 def test_replicated_text_is_alive_on_every_rank(flux: Model) -> None:

@@ -55,6 +55,13 @@ def test_a_transformer_is_sharded_once_for_all_denoises_of_a_plan(pair: Ranks, m
         assert max(difference for *_, difference in found) <= TOLERANCE
 
 
+def test_steps_replayed_as_graphs_hold_with_a_plan_and_without(pair: Ranks, model: Callable[..., Any]) -> None:
+    for found in pair.run("bodies.prepared:denoise_captured", model("flux"), ("ulysses=1", "ulysses=2")):
+        for apart, replays in found:
+            assert max(apart) <= TOLERANCE
+            assert replays == [2 + 4, 2], "of four steps the last two, and all of the second denoise"
+
+
 def test_a_cancel_leaves_nothing_behind_in_a_kept_transformer(pair: Ranks, model: Callable[..., Any]) -> None:
     assert pair.run("bodies.prepared:denoise_after_a_cancel", model("flux"), "cfg=2") == [True, True]
 

@@ -121,7 +121,7 @@ FED = {
     nodes.decode: Decode,
     nodes.decode_video: Decode,
 }
-SET_BY_PLACEMENT = {"plan", "split"}
+SET_BY_PLACEMENT = {"plan", "split", "before"}
 HOSTS = {"progress", "workspace"}
 """What a node gets from its host, no socket."""
 

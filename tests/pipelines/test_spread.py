@@ -53,9 +53,9 @@ def test_chunks_are_counted_as_steps_also_without_a_progress_bar(pair: Ranks) ->
     assert borders == done == total > 4
 
 
-def test_a_rank_of_a_pool_votes_once_a_step(pair: Ranks, saved: Callable[[str], Path]) -> None:
-    for votes, first, last in pair.run("bodies.spreading:voted", str(saved("FluxFillPipeline"))):
-        assert votes == 4 and first == (1, 4) and last == (4, 4)
+def test_ranks_of_a_pool_do_not_vote_at_their_steps(pair: Ranks, saved: Callable[[str], Path]) -> None:
+    for num_votes, steps in pair.run("bodies.spreading:voted", str(saved("FluxFillPipeline"))):
+        assert not num_votes and steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_a_vae_that_was_told_to_decode_in_tiles_does_so(pair: Ranks) -> None:

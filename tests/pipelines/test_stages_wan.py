@@ -96,8 +96,8 @@ def test_a_later_step_looks_at_no_timestep_to_find_its_expert() -> None:
     guider.prepare_inputs.side_effect = lambda inputs: [SimpleNamespace(text=None)]
     parts = SimpleNamespace(transformer=lambda **_: ("high",), transformer_2=lambda **_: ("low",))
     parts.guider = parts.guider_2 = guider
-    state = MagicMock(timesteps=torch.tensor([900.0, 500.0, 499.0]), latents=torch.zeros(2))
-    denoiser, found = ExpertDenoiser(boundary=500.0), []
+    state = MagicMock(timesteps=torch.tensor([900.0, 500.0, 499.0]), latents=torch.zeros(2), boundary=500.0)
+    denoiser, found = ExpertDenoiser(), []
     for step, timestep in enumerate(state.timesteps):
         with NoLook() if step else nullcontext():
             found.append(denoiser(parts, state, step, timestep)[1].noise_pred)

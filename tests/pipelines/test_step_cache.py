@@ -186,9 +186,10 @@ def test_what_a_cache_cannot_do_is_refused_by_name(
         paint(model, canvas(model["family"]), **request_)
 
 
-def test_a_compiled_model_is_refused(described: Any, canvas: Any, paint: Any) -> None:
-    model = {**described("bobbin"), "compiled": True}
-    with pytest.raises(ValueError, match="load it without compiled, or set step_cache to none"):
+@pytest.mark.parametrize("graphs", ["compiled", "cuda_graph"])
+def test_a_model_with_graphs_is_refused(described: Any, canvas: Any, paint: Any, graphs: str) -> None:
+    model = {**described("bobbin"), graphs: True}
+    with pytest.raises(ValueError, match=f"load it without {graphs}, or set step_cache to none"):
         paint(model, canvas("flux"), step_cache="first_block")
 
 

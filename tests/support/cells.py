@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from latentloom.parallel.group import Axis
 from latentloom.parallel.mesh import Mesh, make_mesh_among
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.sharding.padding import leaving_out
 from latentloom.parallel.sharding.shard import shard as shard_module
-from latentloom.pipelines.spreading.transformer import shard, split_plan_of
+from latentloom.pipelines.spreading.transformer import leave_padding_out, shard, split_plan_of
 from zoo.cases import CASES, Case, Variant
 
 ZOO = ("flux", "image_joint", "wan", "video", "hunyuan", "cog", "kandinsky", "single_stream", "cross", "audio")
@@ -96,14 +97,32 @@ def cell(rank: int, variant: str, case: str, plan: str, control: bool = False) -
         got = outputs(model, inputs)
     finally:
         handle.remove()
+    return {**_compared(got, whole), "calls": mesh[Axis.SEQUENCE].count.calls - before}
+
+
+def padded(rank: int, variant: str, case: str, plan: str) -> dict[str, Any] | None:
+    """As `cell`, with padding left out; `plan` may be `one`, for this rank alone with the transformer whole."""
+    with leaving_out(True):
+        if plan != "one":
+            return cell(rank, variant, case, plan)
+        if rank:
+            return None
+        model, inputs, whole = built(variant, case)
+        undo = leave_padding_out(model)
+        try:
+            got = outputs(model, inputs)
+        finally:
+            undo()
+    return {**_compared(got, whole), "calls": 0}
+
+
+def _compared(got: list[Tensor], whole: list[Tensor]) -> dict[str, Any]:
     if [x.shape for x in got] != [x.shape for x in whole]:
         raise AssertionError(f"shapes {[tuple(x.shape) for x in got]}, not {[tuple(x.shape) for x in whole]}")
-    largest = max(float(x.abs().max()) for x in whole)
     return {
         "difference": max(float((x - y).abs().max()) for x, y in zip(got, whole, strict=True)),
-        "largest": largest,
+        "largest": max(float(x.abs().max()) for x in whole),
         "bits": functools.reduce(lambda mark, x: zlib.crc32(x.contiguous().numpy().tobytes(), mark), got, 0),
-        "calls": mesh[Axis.SEQUENCE].count.calls - before,
     }
 
 

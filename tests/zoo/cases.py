@@ -23,6 +23,7 @@ class Case:
     masked: bool = False  # some text tokens of each picture are padding, all but two of the last
     batch: int = 1
     layers: int = 2
+    padded: int = 1  # of a masked batch, the tokens of padding in the first row
 
     @property
     def tokens(self) -> int:
@@ -37,6 +38,11 @@ FEW = (
     Case("few2_masked", rows=1, columns=2, masked=True, batch=2),
 )
 """So few tokens in a frame that some ranks may hold none: right, or refused by name."""
+PADDED = (
+    Case("padded", masked=True, rows=3, columns=5, text=21, batch=2, padded=9),
+    Case("padded_alone", masked=True, rows=3, columns=5, text=11),
+)
+"""Texts of which keys are left out: of a batch those behind its longest prompt, and all but two of one prompt."""
 CASES = {
     case.name: case
     for case in (
@@ -49,6 +55,7 @@ CASES = {
         Case("masked", masked=True, batch=2),
         Case("masked_odd", masked=True, batch=2, rows=3, columns=5, text=7),
         *FEW,
+        *PADDED,
     )
 }
 
@@ -69,12 +76,12 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
 
 
 def text_mask(case: Case, dtype: torch.dtype = torch.bool) -> Tensor:
-    """B x text: all ones, or for a masked case two valid tokens in the last row and one padded in the first."""
+    """B x text: all ones, or for a masked case two valid tokens in the last row and some padded in the first."""
     mask = torch.ones(case.batch, case.text, dtype=torch.bool)
     if case.masked:
         mask[-1, 2:] = False
         if case.batch > 1:
-            mask[0, case.text - 1 :] = False
+            mask[0, case.text - case.padded :] = False
     return mask.to(dtype)
 
 

@@ -8,12 +8,14 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Header, Request
 
 from ...nodes.catalog import entry, find
-from ...nodes.graph.check import check, ensure
+from ...nodes.execution.preflight import preflight
+from ...nodes.graph.check import ensure
 from ...nodes.graph.choosing import chosen
 from ...nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain
 from ...nodes.graph.requires import with_requires
 from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.registry import SPECS
+from ...parallel.machine.now import devices_now
 from ..access.answers import MAX_PROBLEMS
 from ..contract.bodies import CheckBody, GraphBody, PlanBody, SocketsBody
 from ..contract.kept import FileText, NamedGraph
@@ -49,7 +51,13 @@ def add_routes(router: APIRouter, server: Server) -> None:
     @router.post("/check")
     def check_workflow(body: CheckBody) -> Problems:
         """Everything that keeps the workflow from running."""
-        found = check(graph_from_plain(body.graph), SPECS, body.overrides, workspace=server.settings.reading())
+        found = preflight(
+            graph_from_plain(body.graph),
+            SPECS,
+            body.overrides,
+            workspace=server.settings.reading(),
+            machine=devices_now(),
+        )
         return Problems(problems=found[:MAX_PROBLEMS])
 
     @router.post("/sockets")

@@ -32,7 +32,7 @@ GIVEN_UP = (
 def set_back(run: Run) -> Run:
     """The run as one that waits again, to be made from its beginning."""
     nodes = dict.fromkeys(run.nodes, NodeState())
-    return run.model_copy(update={"state": "waiting", "started": None, "note": AGAIN, "nodes": nodes})
+    return run.model_copy(update={"state": "waiting", "started": None, "note": AGAIN, "nodes": nodes, "made": ()})
 
 
 def recovered(run: Run, *, now: float) -> Run:
@@ -163,6 +163,13 @@ def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
             return {"state": event.kind, "seconds": seconds, "left_s": None, "phase": "", **told}
         case _:
             return {}
+
+
+def with_made(run: Run, made: Made) -> Run:
+    """A run under way with one more result."""
+    results = (*run.made, made)
+    node = run.nodes[made.node].model_copy(update=_files(each for each in results if each.node == made.node))
+    return run.model_copy(update={"made": results, "nodes": {**run.nodes, made.node: node}})
 
 
 def ended(run: Run, outcome: Outcome, *, now: float) -> Run:

@@ -6,5 +6,5 @@ previews: The newest preview of each node, turned into a small WebP only when so
 records: Runs on the disk: one small record each, and the workflow of each batch once.
 results: The results of all runs: pictures, videos and sounds by id, with what made them.
 runs: The runs of all users: asked for by a page, made by the server's own threads, there whether a page looks or not.
-workers: The threads that take runs from the queue, each as soon as the steps of the one before have begun.
+workers: The threads that take runs from the queue, each as soon as the one before lets the next one start.
 """

@@ -14,7 +14,7 @@ from ...nodes.execution.events import Event
 from ...nodes.graph.graph import Graph
 from ..errors import Conflict
 from ..live.live import Live, QueueEntry
-from ..live.state import Outcome, Run, after, ended, order_of, recovered, set_back
+from ..live.state import Made, Outcome, Run, after, ended, order_of, recovered, set_back, with_made
 from ..store.user_files import nothing
 from .records import RunRecords
 
@@ -152,6 +152,20 @@ class RunBook:
             self._runs[id] = run.model_copy(update={"nodes": {**run.nodes, event.node: node}})
             self._live.put_node(id, event.node, node)
 
+    def add_made(self, id: str, made: Made) -> None:
+        """A run under way has made a file; its record says so when the run is over."""
+        with self._lock:
+            run = self._runs.get(id)
+            if run is None or run.is_over or made.node not in run.nodes:
+                return
+            self._hold(with_made(run, made), is_kept=False)
+        self._live.count(run.user, "results")
+
+    def made(self, id: str) -> tuple[Made, ...]:
+        """What a run has made so far."""
+        with self._lock:
+            return self._runs[id].made
+
     def end(self, id: str, outcome: Outcome) -> None:
         """A run is over."""
         with self._lock:
@@ -253,7 +267,10 @@ class RunBook:
 
     def _hold(self, run: Run, *, is_kept: bool = True) -> None:
         """Nodes of runs that are over stay on the disk alone, if they are there."""
-        self._count_made(self._runs.get(run.id), run)
+        before = self._runs.get(run.id)
+        self._count_made(before, run)
+        for made in before.made if before else ():
+            self._makers.pop(made.id, None)
         self._runs[run.id] = run.model_copy(update={"nodes": {}}) if run.is_over and is_kept else run
         self._makers |= {made.id: run.id for made in run.made}
         self._live.put_run(run)

@@ -6,7 +6,7 @@ A result is one file; its id, not its path, is what pages and programs see.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,26 @@ MAX_PROMPT = 2000
 FACTS = {"image": picture_facts, "video": video_facts, "audio": sound_facts}
 
 
-def made_by(result: RunResult, graph: Graph, specs: Specs, *, folder: Path, output_dir: Path) -> tuple[Made, ...]:
-    """The files below the run's folder, in the order in which the nodes ran; what is a link or gone is left out."""
-    made = []
+def made_by(
+    result: RunResult, graph: Graph, specs: Specs, *, folder: Path, output_dir: Path, known: Sequence[Made] = ()
+) -> tuple[Made, ...]:
+    """The files below the run's folder, in the order in which the nodes ran; what is a link or gone is left out.
+
+    What is `known` already, since the run told of it, stays as it is, also of a node that failed afterwards.
+    """
+    made: list[Made] = []
     for node, record in result.nodes.items():
+        own = {each.name: each for each in known if each.node == node}
         for file in map(Path, record.files):
-            if is_own_file(file, folder) and (found := _made(file, node, graph, specs, output_dir)) is not None:
-                made.append(found)
+            found = own.pop(file.name, None) or made_of(file, node, graph, specs, folder=folder, output_dir=output_dir)
+            made += [found] if found is not None else []
+        made += own.values()
     return tuple(made)
+
+
+def made_of(file: Path, node: str, graph: Graph, specs: Specs, *, folder: Path, output_dir: Path) -> Made | None:
+    """One file that a node wrote; None for a link, and for what is gone, elsewhere, or neither seen nor heard."""
+    return _made(file, node, graph, specs, output_dir) if is_own_file(file, folder) else None
 
 
 def is_own_file(file: Path, folder: Path) -> bool:

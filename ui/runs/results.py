@@ -22,7 +22,7 @@ Found = tuple[Run, Made]
 
 
 class Results:
-    """Reads the book of runs; a run's results are there once it is over."""
+    """Reads the book of runs; a result is there as soon as its file is whole."""
 
     def __init__(self, settings: Settings, runs: Runs) -> None:
         self._output_dir = settings.output_dir

@@ -14,7 +14,7 @@ from typing import Any
 from ...nodes.execution.attempt import attempt, baked, open_caches, workspace_of
 from ...nodes.execution.events import Event
 from ...nodes.execution.manifest import MANIFEST_FILE, versions_of
-from ...nodes.execution.overlap import width_of
+from ...nodes.execution.overlap import next_on, width_of
 from ...nodes.execution.schedule import needs_of
 from ...nodes.execution.watch import Token
 from ...nodes.files.workspace import folder_name
@@ -34,7 +34,7 @@ from ..store.quota import Quota
 from ..store.uploads import inputs_folder
 from ..store.user_files import fresh_id, graph_bytes
 from .book import RunBook
-from .made import is_own_file, made_by, thumbnail_path
+from .made import is_own_file, made_by, made_of, thumbnail_path
 from .previews import Previews
 from .records import RunRecords
 from .workers import RunWorkers
@@ -61,7 +61,7 @@ class Runs:
         self.book = RunBook(RunRecords(settings.data_dir, quota=self._quota), live)
         self._submitting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         """By user."""
-        self._workers = RunWorkers(width_of(settings.place), self.book, self._execute)
+        self._workers = RunWorkers(width_of(settings.place), self.book, self._execute, starts=next_on(settings.place))
 
     def submit(
         self,
@@ -181,6 +181,14 @@ class Runs:
         folder = self._settings.output_dir / run.folder
         roots = (inputs_folder(self._settings.data_dir, run.user).resolve(), *self._models_dirs())
         place = from_plain(Place, run.place) if run.place else self._settings.place
+        where = {"folder": folder, "output_dir": self._settings.output_dir}
+
+        def sink(event: Event) -> None:
+            if event.kind != "saved":
+                self._on_event(run.id, event, tell)
+            elif (found := made_of(Path(event.message), event.node, graph, self._specs, **where)) is not None:
+                self.book.add_made(run.id, found)
+
         made = attempt(
             graph,
             self._specs,
@@ -194,7 +202,7 @@ class Runs:
                 max_pixels=self._settings.max_pixels,
             ),
             caches=self._caches.of(run.user) if self._settings.has_auth else self._caches,
-            sink=lambda event: self._on_event(run.id, event, tell),
+            sink=sink,
             cancel=cancel,
             previews=True,
             targets=run.targets,
@@ -211,7 +219,7 @@ class Runs:
             error=failed,
             code=code,
             plan="; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)),
-            made=made_by(result, graph, self._specs, folder=folder, output_dir=self._settings.output_dir),
+            made=made_by(result, graph, self._specs, **where, known=self.book.made(run.id)),
         )
 
     def _models_dirs(self) -> tuple[Path, ...]:

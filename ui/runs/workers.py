@@ -1,4 +1,4 @@
-"""The threads that take runs from the queue, each as soon as the steps of the one before have begun.
+"""The threads that take runs from the queue, each as soon as the one before lets the next one start.
 
 So what runs share is made once, and one prepares or finishes beside another's steps, as `nodes/execution/overlap.py`
 does it.
@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from ...nodes.execution.events import Event
 from ...nodes.execution.failure import sentence
+from ...nodes.execution.overlap import NextOn, steps_began
 from ...nodes.execution.watch import Token
 from ...parallel.errors import code_of
 from ..live.state import Outcome, Run
@@ -26,12 +27,13 @@ Execute = Callable[[Run, Callable[[Event], None], Token], Outcome]
 class RunWorkers:
     """`width` runs are under way at a time. Ends with `close`, or with the process."""
 
-    def __init__(self, width: int, book: RunBook, execute: Execute) -> None:
+    def __init__(self, width: int, book: RunBook, execute: Execute, *, starts: NextOn = steps_began) -> None:
         self._book = book
+        self._starts = starts
         self._execute = execute
         self._changed = threading.Condition()
         self._preparing: set[str] = set()
-        """Runs under way whose steps have not begun."""
+        """Runs under way that do not let the next one start yet."""
         self._is_closing = False
         self._threads = [threading.Thread(target=self._work, name=f"run-{n}", daemon=True) for n in range(width)]
         for thread in self._threads:
@@ -76,7 +78,7 @@ class RunWorkers:
             return None
 
     def _tell(self, id: str, event: Event) -> None:
-        if event.kind == "progress":
+        if self._starts(event):
             self._has_begun(id)
         self._book.tell(id, event)
 

@@ -8,7 +8,7 @@ from typing import Any
 from ....pipelines.signatures.table import SCALES, signature_of
 from ....pipelines.values import Model
 from ...files.workspace import Workspace
-from ...graph.sketch import Denoising, Given
+from ...graph.sketch import Denoising, Given, Refusal, Refused
 from ..models import remedies, with_lora
 from ..planning import named_plan, plan_refusals, sketch_of_spread
 
@@ -78,15 +78,15 @@ def whole_denoises(given: Given) -> Denoising:
     from ....pipelines.models.describe import describe_whole, pick_device
 
     place, device = given.workspace.place, str(given.value("device"))
-    with remedies(given.workspace):
-        model = describe_whole(
-            given.value("source"),
-            revision=given.value("revision"),
-            dtype=given.value("dtype"),
-            device=place.devices[0] if place.devices else pick_device(device, accelerators=given.accelerators),
-            roots=given.workspace.roots,
-            is_here=False,
-        )
+    chosen = place.devices[0] if place.devices else pick_device(device, accelerators=given.accelerators)
+    source, revision, dtype = given.value("source"), given.value("revision"), given.value("dtype")
+    try:
+        with remedies(given.workspace):
+            model = describe_whole(
+                source, revision=revision, dtype=dtype, device=chosen, roots=given.workspace.roots, is_here=False
+            )
+    except ValueError as error:
+        raise Refused("source", Refusal(code="no_model", why=str(error))) from None
     signature = signature_of(str(given.value("pipeline")))
     if place.devices or given.value("devices"):
         model = sketch_of_spread(model, given)

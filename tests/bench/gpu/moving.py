@@ -12,6 +12,8 @@ import torch
 import torch.distributed as dist
 
 from bench.gpu.measuring import Bench, head, row, took
+from latentloom.parallel.collectives import highest
+from latentloom.parallel.process_groups import ballot
 from latentloom.parallel.ranks.membership import Membership
 from latentloom.parallel.ranks.seat import World
 
@@ -58,8 +60,10 @@ def _from_file(host: torch.Tensor, bench: Bench) -> float:
 
 
 def join(bench: Bench) -> bool:
-    """A process group of one rank, three times: to join it, to split six groups off, to vote, to abort."""
-    head("", "join s", "six groups s", "their first sum s", "vote ms", "abort s", "MiB taken", "MiB kept")
+    """A process group of one rank, three times: to join it, to make six groups within it, to vote, to stop it (by
+    revoking its groups or by aborting them) and to leave it.
+    """
+    head("", "join s", "six groups s", "their first sum s", "vote ms", "stop s", "leave s", "MiB taken", "MiB kept")
     if bench.is_gpu:
         torch.cuda.set_device(bench.device)
     member = Membership(str(bench.device))
@@ -68,23 +72,29 @@ def join(bench: Bench) -> bool:
             free = _free(bench)
             times = [time.perf_counter()]
             member.join(World(name=turn, store=f"{folder}/{turn}", size=1), 0)
+            voters = ballot()
             times.append(time.perf_counter())
-            groups = [dist.new_group([0]) for _ in range(6)]
+            device, backend = (bench.device, "nccl") if bench.is_gpu else (None, "gloo")
+            groups = [dist.new_group([0], device_id=device, backend=backend) for _ in range(6)]
             times.append(time.perf_counter())
             for group in groups:
                 dist.all_reduce(torch.zeros(1, device=bench.device), group=group)
             bench.wait()
             times.append(time.perf_counter())
-            member.vote(0)
+            highest(0, voters)
             times.append(time.perf_counter())
             taken = free - _free(bench)
             times.append(time.perf_counter())
             aborting = threading.Thread(target=member.abort)
             aborting.start()
             aborting.join()
+            how = "revoked" if member._revoked else "aborted"
             times.append(time.perf_counter())
-            joined, split, summed, voted, _, aborted = (b - a for a, b in itertools.pairwise(times))
-            row(turn, joined, split, summed, 1000 * voted, aborted, round(taken), round(free - _free(bench)))
+            member.leave()
+            times.append(time.perf_counter())
+            joined, made, summed, voted, _, stopped, left = (b - a for a, b in itertools.pairwise(times))
+            kept = round(free - _free(bench))
+            row(f"{turn}, {how}", joined, made, summed, 1000 * voted, stopped, left, round(taken), kept)
     return True
 
 

@@ -17,6 +17,7 @@ from bench.gpu.measuring import Bench, head, num_launched, num_syncs, reason, ro
 from bench.shadow_rank import SUBJECTS, Shadow, forward, inputs, made, twin_of
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.sharding.captured import Captured
 from latentloom.parallel.sharding.shard import shard
 from latentloom.pipelines.spreading.transformer import split_plan_of
 
@@ -66,7 +67,7 @@ def _ways(
     one_step()  # the shadow's noise is as long as it gets
     wanted = one_step().clone()
     _tell(plan, "eager", one_step, bench)
-    good = _captured(plan, "eager, captured", one_step, bench, wanted)
+    good = _captured(plan, "eager, captured", model, one_step, bench, wanted)
     torch._dynamo.reset()
     counters = torch._dynamo.utils.counters
     counters.clear()
@@ -80,26 +81,25 @@ def _ways(
         return False
     made_of = f"{counters['stats']['unique_graphs']}, {time.perf_counter() - start:.0f} s"
     good = _tell(plan, "compiled", one_step, bench, off=off, made_of=made_of) and good
-    return _captured(plan, "compiled, captured", one_step, bench, wanted) and good
+    return _captured(plan, "compiled, captured", model, one_step, bench, wanted) and good
 
 
-def _captured(plan: str, way: str, one_step: Callable[[], Tensor], bench: Bench, wanted: Tensor) -> bool:
-    """A whole step as one CUDA graph; what has to wait for the device cannot be captured."""
+def _captured(
+    plan: str, way: str, model: nn.Module, one_step: Callable[[], Tensor], bench: Bench, wanted: Tensor
+) -> bool:
+    """A whole step as one CUDA graph, as `cuda_graph` of Load Model has it."""
     if not bench.is_gpu:
         return True
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    graphs = Captured(model)
     try:
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):  # on another than the default one, as capturing asks
-            one_step()
-        torch.cuda.current_stream().wait_stream(stream)
-        with torch.cuda.graph(graph):
+        for _ in range(3):
             out = one_step()
-        graph.replay()
-    except RuntimeError as error:
-        row(plan, way, *5 * ("",), reason(error))
-        return False
-    return _tell(plan, way, graph.replay, bench, off=_off(out, wanted))
+        if graphs.reasons:
+            row(plan, way, *5 * ("",), graphs.reasons[0])
+            return False
+        return _tell(plan, way, one_step, bench, off=_off(out, wanted))
+    finally:
+        graphs.restore()
 
 
 def _tell(plan: str, way: str, action: Callable[[], Any], bench: Bench, *, off: float = 0.0, made_of: str = "") -> bool:

@@ -216,6 +216,13 @@ export interface Problem {
   socket: string;
   code: string;
   message: string;
+  kind?: "error" | "estimate" | "unknown";
+  /**
+   * Values that mend it, each a set of them by node.socket, the nearest first.
+   */
+  mends?: {
+    [k: string]: Json;
+  }[];
 }
 export interface FileText {
   text: string;

@@ -1,0 +1,50 @@
+"""What is wrong with each point of a sweep, found before the first is begun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ...parallel.machine.now import devices_now
+from ..execution.preflight import preflight
+from ..files.workspace import Workspace
+from ..graph.graph import Graph, ParamRef
+from ..graph.problems import Problem
+from ..graph.resolve import param_values, plain_value
+from ..graph.scalars import fault
+from ..graph.spec import NodeSpec
+
+
+def foretold(
+    graphs: Iterable[Graph], specs: Mapping[str, NodeSpec], *, workspace: Workspace, is_forced: bool = False
+) -> list[Sequence[Problem]]:
+    """The problems of each; those that differ only in their seeds are looked at once. Estimates keep nothing from
+    running that `is_forced`.
+    """
+    machine = devices_now()
+    known: dict[str, Sequence[Problem]] = {}
+    found: list[Sequence[Problem]] = []
+    for graph in graphs:
+        mark = _mark_of(graph, specs)
+        if mark not in known:
+            problems = preflight(graph, specs, workspace=workspace, machine=machine)
+            known[mark] = [each for each in problems if each.kind == "error" or not is_forced]
+        found.append(known[mark])
+    return found
+
+
+def _mark_of(graph: Graph, specs: Mapping[str, NodeSpec]) -> str:
+    """The same for points whose seeds differ and nothing else, which are looked at once."""
+    params = param_values(graph, {})
+    marked = [
+        (name, node.type, node.mode, socket, _marked(specs.get(node.type), socket, plain_value(entry, params)))
+        for name, node in graph.nodes.items()
+        for socket, entry in node.inputs.items()
+        if not (isinstance(entry, ParamRef) and entry.param not in params)
+    ]
+    return repr(marked)
+
+
+def _marked(spec: NodeSpec | None, socket: str, value: Any) -> Any:
+    found = spec.input(socket) if spec else None
+    return "seed" if found is not None and found.widget == "seed" and not fault(found, value) else value

@@ -1,0 +1,77 @@
+"""What nodes that read or write files refuse before a run: a path that leads nowhere, a name that is not allowed."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..files.workspace import numbered
+from ..graph.sketch import Given, Refusal, Unknown
+
+
+def refused_by(code: str, ask: Callable[[], object]) -> str | Refusal:
+    """The `ValueError` that `ask` raises, "" where it raises none."""
+    try:
+        ask()
+    except Unknown:
+        raise
+    except ValueError as error:
+        return Refusal(code=code, why=str(error))
+    return ""
+
+
+def file_refusals(given: Given, check: Callable[..., None], *more: Any) -> dict[str, str | Refusal]:
+    """Of a node that reads the file at its socket `path`, which `check(file, *more)` looks at."""
+    path = given.value("path")
+
+    def look() -> None:
+        if why := _why_unfit(check, given.workspace.input_path(path, socket="path"), *more):
+            raise ValueError(why)
+
+    return {"path": refused_by("no_file", look)}
+
+
+def name_refusals(given: Given, made: str, ending: str) -> dict[str, str | Refusal]:
+    """Of a node that writes what stands at its socket `made` under its `name`. Where nobody knows how many files that
+    makes, they are not compared with those of other nodes.
+    """
+    name, workspace = given.value("name"), given.workspace
+    try:
+        count = given.value(made).count
+    except Unknown:
+        count = 0
+    if not count or workspace.counts_up:
+        workspace, count = dataclasses.replace(workspace, claims=None), 1
+
+    def ask() -> None:
+        for file in numbered(name, count, ending):
+            workspace.output_path(file, socket="name")
+
+    return {"name": refused_by("bad_name", ask)}
+
+
+def _why_unfit(check: Callable[..., None], path: Path, *more: Any) -> str:
+    """The sentence by which `check(path, *more)` refuses a file with `ValueError`, "" where it takes it. It is asked
+    once for a file of this time and size."""
+    try:
+        found = path.stat()
+    except OSError:
+        return _why(check, path, more)
+    return _kept(check, path, (found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev), more)
+
+
+@functools.lru_cache(maxsize=512)
+def _kept(check: Callable[..., None], path: Path, mark: tuple[int, ...], more: tuple[Any, ...]) -> str:
+    del mark  # a part of the key
+    return _why(check, path, more)
+
+
+def _why(check: Callable[..., None], path: Path, more: tuple[Any, ...]) -> str:
+    try:
+        check(path, *more)
+    except ValueError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,167 @@
+"""The process groups within the process group of all ranks: what each is for, and that each is made once.
+
+Torch has every rank make every group, and so it is under torchrun. In a pool all ranks of a replica are in one process
+group for good, and a job takes the first so many of them: there a group is made by its members alone, since the others
+do not know of the job.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from torch.distributed import ProcessGroup
+from torch.distributed.distributed_c10d import _new_process_group_helper, _world
+
+from .collectives import set_up
+
+COLLECTIVE = timedelta(hours=6)
+"""Longer than any wait that the pool allows: it knows more than a rank, and ends waits by aborting."""
+
+
+class Use(StrEnum):
+    WORK = "work"
+    WEIGHTS = "weights"
+    """Of the same ranks as others may be: a gather would wait behind an exchange."""
+    VOTES = "votes"
+    """On the CPU, whatever the device, where no kernel holds them up."""
+
+
+Key = tuple[Use, tuple[int, ...]]
+
+
+@dataclass
+class _Within:
+    """What was made within one process group."""
+
+    device: torch.device | None = None
+    """Of a pool's rank; None under torchrun."""
+    num_at_work: int = 0
+    """How many ranks have the job that this rank works on; 0 for all."""
+    made: dict[Key, ProcessGroup] = field(default_factory=dict)
+    """Those that this rank knows of; it need not be in them. Never the one within which they are: it would hold itself,
+    and peers hear that a group of gloo was aborted when it is let go of."""
+
+
+_within: weakref.WeakKeyDictionary[Any, _Within] = weakref.WeakKeyDictionary()
+"""By the process group that holds all ranks."""
+_waiting: set[int] = set()
+"""Threads in a rendezvous."""
+
+
+@contextmanager
+def rendezvous() -> Iterator[None]:
+    """Around what makes a group within the process group; aborting that does not reach a group which is not yet."""
+    thread = threading.get_ident()
+    _waiting.add(thread)
+    try:
+        yield
+    finally:
+        _waiting.discard(thread)
+
+
+def is_in_rendezvous() -> bool:
+    """Whether a thread of this process waits in one."""
+    return bool(_waiting)
+
+
+def begin(device: torch.device) -> None:
+    """A pool's rank, with this device, has joined the present process group."""
+    _within[dist.group.WORLD] = _Within(device)
+
+
+def work_among(num_ranks: int) -> None:
+    """From now on a job has the first `num_ranks` ranks of the process group; that of one rank needs none."""
+    if dist.is_initialized():
+        _here().num_at_work = num_ranks
+
+
+def num_at_work() -> int:
+    return _here().num_at_work or dist.get_world_size()
+
+
+def at_work() -> ProcessGroup:
+    """Collective the first time: the group of all ranks at work; give it up after the job."""
+    device = _here().device
+    if device is None or (device.type != "cuda" and num_at_work() == dist.get_world_size()):
+        return cast("ProcessGroup", dist.group.WORLD)
+    return group_of(range(num_at_work()))
+
+
+def ballot() -> ProcessGroup:
+    """Collective the first time: the group on which all ranks at work vote."""
+    return group_of(range(num_at_work()), Use.VOTES)
+
+
+def group_of(ranks: Sequence[int], use: Use = Use.WORK) -> ProcessGroup:
+    """Collective the first time: the group of these ranks for this use, or what torch gives ranks that are not in it.
+
+    Under torchrun every rank calls this, in a pool each of these ranks.
+    """
+    key = (use, tuple(ranks))
+    make([key])
+    return _here().made[key]
+
+
+def make(keys: Iterable[Key]) -> None:
+    """Collective: make the groups that are not yet, all ranks in the same order."""
+    within, made = _here(), list[ProcessGroup]()
+    with rendezvous():
+        for key in keys:
+            if key not in within.made:
+                within.made[key] = _made(key, within.device)
+                if dist.get_rank() in key[1]:
+                    made.append(within.made[key])
+        set_up([group for group in made if dist.get_backend(group) == "nccl"])
+
+
+def connected() -> list[ProcessGroup]:
+    """The groups of a pool's rank that NCCL connects."""
+    within, own = _here(), dist.get_rank()
+    made = list(within.made.items())  # another thread may make one
+    return [group for (use, ranks), group in made if own in ranks and _is_on_accelerator(use, within.device)]
+
+
+def _here() -> _Within:
+    return _within.setdefault(dist.group.WORLD, _Within())
+
+
+def _is_on_accelerator(use: Use, device: torch.device | None) -> bool:
+    return device is not None and device.type == "cuda" and use is not Use.VOTES
+
+
+def _made(key: Key, device: torch.device | None) -> ProcessGroup:
+    made: Any
+    use, ranks = key
+    if device is None:
+        is_sortable = "sort_ranks" in inspect.signature(dist.new_group).parameters  # from torch 2.13 on
+        order: dict[str, Any] = {"sort_ranks": False} if is_sortable and list(ranks) != sorted(ranks) else {}
+        return cast("ProcessGroup", dist.new_group(list(ranks), backend="gloo" if use is Use.VOTES else None, **order))
+    own = dist.get_rank()
+    if own not in ranks:
+        return cast("ProcessGroup", dist.GroupMember.NON_GROUP_MEMBER)
+    # torch's `new_group(use_local_synchronization=True)` names a group by how many its rank is in, and so differently
+    # on ranks that are in more, which then never meet (`_hash_ranks_to_str`, torch 2.13); otherwise it asks all ranks
+    _, store = _world.pg_map[cast("ProcessGroup", dist.group.WORLD)]
+    is_on_accelerator = _is_on_accelerator(use, device)
+    made, _ = _new_process_group_helper(
+        len(ranks),
+        ranks.index(own),
+        list(ranks),
+        "nccl" if is_on_accelerator else "gloo",
+        store,
+        cast("Any", f"{use} {' '.join(map(str, ranks))}"),
+        timeout=COLLECTIVE,
+        device_id=device if is_on_accelerator else None,  # so that its members are connected now
+    )
+    _world.pg_group_ranks[made] = {rank: index for index, rank in enumerate(ranks)}
+    return made

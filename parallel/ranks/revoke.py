@@ -1,0 +1,68 @@
+"""Revoking groups of NCCL: what they have under way ends in an error, and their memory stays until they are aborted.
+
+NCCL asks for it since abort frees memory at once that kernels of other ranks may still read: all ranks stop first, and
+free afterwards. It does so from 2.28.7 on, by a function that torch 2.13 does not offer (pytorch pull request 190753
+is to); so it is called here, on the communicators that torch tells. Torch's `shrink_group` does not serve: it excludes
+one rank at least, needs all others at the same time, and aborts every other group one by one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+LIMIT_S = 0.5
+"""Half of the least time that a rank gets to leave a job (`Limits.abort_s`), so that an abort fits behind it."""
+DEFAULT, SUCCESS = 0, 0
+"""NCCL's flag, and its answer."""
+
+Revoke = Callable[[int], int]
+"""Of NCCL: a communicator's address to its answer."""
+
+
+def revoke(groups: Sequence[Any], device: torch.device, *, limit_s: float = LIMIT_S) -> bool:
+    """Whether there are such groups, and all were revoked in time; otherwise they are to be aborted. Not collective."""
+    call = _nccl()
+    backends = [group._get_backend(device) for group in groups]
+    if not backends or call is None or not all(hasattr(backend, "_comm_ptr") for backend in backends):
+        return False
+    answers: list[int] = []
+    threads = [threading.Thread(target=_ask, args=(call, each, device, answers), daemon=True) for each in backends]
+    for thread in threads:  # at once: a kernel of one may wait for that of another
+        thread.start()
+    end = time.monotonic() + limit_s
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    return answers == [SUCCESS] * len(backends)
+
+
+def free(groups: Sequence[Any], device: torch.device) -> None:
+    """Abort groups that were revoked, all at once, as NCCL's own aborts wait for each other."""
+    backends = [group._get_backend(device) for group in groups]
+    if backends:
+        backends[0]._group_start()
+        for backend in backends:
+            backend.abort()
+        backends[0]._group_end()
+
+
+def _ask(call: Revoke, backend: Any, device: torch.device, answers: list[int]) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    answers.append(call(backend._comm_ptr()))
+
+
+def _nccl() -> Revoke | None:
+    """NCCL's function, of the library that torch has loaded; None where there is neither."""
+    try:
+        function = ctypes.CDLL("libnccl.so.2", mode=os.RTLD_NOW | os.RTLD_NOLOAD).ncclCommRevoke
+    except (OSError, AttributeError):
+        return None
+    function.argtypes, function.restype = (ctypes.c_void_p, ctypes.c_int), ctypes.c_int
+    return lambda address: function(address, DEFAULT)

@@ -1,0 +1,102 @@
+"""Weights that several ranks of a machine need alike, read once: each rank brings a share of the bytes to its device,
+and all gather the others' over the links between the devices.
+
+    rank 0   file[0:n/P]    -> device -+
+    rank 1   file[n/P:2n/P] -> device -+- all-gather -> all n bytes on every device
+    ...
+
+Whether all read together has to be decided alike on all of them: a rank that has the weights already, or was replaced
+and reads alone, would be waited for without end. So they vote. And what was gathered is compared with what was read: an
+exchange that is aborted ends without its bytes, and without a word.
+"""
+
+# P ranks, n bytes of a tensor
+
+from __future__ import annotations
+
+import platform
+import zlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from .group import Group
+from .mesh import Mesh, everyone
+from .staging import moving
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from torch.distributed import ProcessGroup
+
+LEAST_BYTES = 1 << 20
+"""Of smaller tensors each rank reads all: to gather one costs more."""
+UNIT_BYTES = 16
+"""Shares are multiples of it."""
+
+
+class Readers:
+    """The ranks that read the same tensors together, in the same order, until each has called `check`."""
+
+    def __init__(self, group: Group, voters: ProcessGroup) -> None:
+        self._group, self._voters = group, voters
+        self._sums: Tensor | None = None
+        """Of each rank's shares, as they are here: P."""
+
+    def moving(self, device: torch.device) -> Callable[[Tensor], Tensor]:
+        """Collective in what it gives, as `staging.moving`: a tensor of the host on `device`. Of a large one that lies
+        in a mapped file a rank reads its share only."""
+        import torch
+
+        from .collectives import gather_into
+
+        move, count, own = moving(device), self._group.size, self._group.index
+
+        def moved(tensor: Tensor) -> Tensor:
+            if tensor.nbytes < LEAST_BYTES:
+                return move(tensor)
+            whole = tensor.contiguous().view(-1).view(torch.uint8)
+            each = -(-len(whole) // (count * UNIT_BYTES)) * UNIT_BYTES
+            gathered = torch.empty(count * each, dtype=torch.uint8, device=device)
+            share = gathered[own * each : (own + 1) * each]
+            source = whole[own * each : (own + 1) * each]
+            share[: len(source)].copy_(move(source))
+            gather_into(gathered, share, group=self._group, is_async=False)
+            sums = gathered.view(torch.int32).view(count, -1).sum(1)  # P
+            self._sums = sums if self._sums is None else self._sums + sums
+            return gathered[: len(whole)].view(tensor.dtype).view(tensor.shape)
+
+        return moved
+
+    def check(self) -> None:
+        """Collective, and waits for the device: raise RuntimeError if this rank was not given what the others read."""
+        import torch
+
+        from .collectives import start_highest
+
+        here = torch.zeros(self._group.size, dtype=torch.int64) if self._sums is None else self._sums.cpu()
+        self._sums = None
+        own = torch.full_like(here, torch.iinfo(torch.int64).min)
+        own[self._group.index] = here[self._group.index]
+        read = start_highest(own, self._voters)()  # of each rank what it alone knows
+        wrong = (read != here).nonzero().flatten().tolist()
+        if wrong:
+            raise RuntimeError(
+                f"weights that rank {wrong[0]} read did not arrive here as they are; run again, and if it stays so "
+                "look at the links between the devices with latentloom doctor"
+            )
+
+
+def who_reads(lacking: Sequence[object], mesh: Mesh) -> Readers | None:
+    """Collective: who reads what this rank lacks: all ranks of the mesh together if all lack the same and are on one
+    machine, or None: each by itself. Only a rank that lacks something waits for the others' votes."""
+    import torch
+
+    from .collectives import start_highest
+
+    assert mesh.voters is not None, f"the mesh of plan {mesh.plan} is of `mesh_for`"
+    mark = zlib.crc32(repr((platform.node(), *lacking)).encode())
+    wait = start_highest(torch.tensor([int(not lacking), mark, -mark]), mesh.voters)
+    if not lacking:
+        return None
+    somebody_has, highest, lowest = wait().tolist()
+    return None if somebody_has or highest != -lowest else Readers(everyone(mesh), mesh.voters)

@@ -1,0 +1,101 @@
+"""Texts and pictures that were encoded, kept in this process: what comes again is not encoded again.
+
+They are known by all that they are made of: the model as it encodes, the texts, the bytes of the pictures. On the CPU,
+within a budget; the least recently used go first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..parallel.staging import in_host_memory
+from .models.describe import card_of
+from .values import Model, to_plain
+
+BUDGET_BYTES = 256 << 20
+"""A text takes some MiB, a picture about one, what a video is told of its first frame some tens."""
+ENTRY_BYTES = 1024
+"""What an entry costs besides its tensors, roughly."""
+
+
+class Kept:
+    """Plain data by key. Threads may share it; whoever takes a value has a copy of his own."""
+
+    def __init__(self, budget_bytes: int) -> None:
+        self.budget_bytes = budget_bytes
+        self.used_bytes = 0
+        self._entries: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> Any | None:
+        with self._lock:
+            if key not in self._entries:
+                return None
+            self._entries.move_to_end(key)
+            plain, _ = self._entries[key]
+        return _copied(plain)
+
+    def put(self, key: str, plain: Any) -> None:
+        """One that is larger than the whole budget is not kept."""
+        num_bytes = ENTRY_BYTES + sum(tensor.nbytes for tensor in _tensors(plain))
+        if num_bytes > self.budget_bytes:
+            return
+        copy = _copied(plain)  # of a view only what is seen, and nobody else's to change
+        with self._lock:
+            _, old_bytes = self._entries.pop(key, (None, 0))
+            self._entries[key] = copy, num_bytes
+            self.used_bytes += num_bytes - old_bytes
+            while self.used_bytes > self.budget_bytes:
+                _, (_, oldest_bytes) = self._entries.popitem(last=False)
+                self.used_bytes -= oldest_bytes
+
+    def clear(self) -> None:
+        with self._lock:
+            self._entries.clear()
+            self.used_bytes = 0
+
+
+KEPT = Kept(BUDGET_BYTES)
+
+
+def key_of(model: Model, asked: Mapping[str, Any], *, keeper: str) -> str:
+    """The key of what a model makes of plain data; `keeper` is whose it is, and nobody else finds it.
+
+    How many devices there are, their plan and what is compiled do not count: the result is the same.
+    """
+    kind = model.device.partition(":")[0] if model.place.devices else model.device
+    alike = {**to_plain(model), "device": kind, "place": None, "compiled": None, "card": repr(card_of(model))}
+    return hashlib.sha256(repr((keeper, alike, _by_content(asked))).encode(errors="backslashreplace")).hexdigest()
+
+
+def _by_content(plain: Any) -> Any:
+    if isinstance(plain, Mapping):
+        return {key: _by_content(value) for key, value in plain.items()}
+    if isinstance(plain, list):
+        return [_by_content(value) for value in plain]
+    if not hasattr(plain, "untyped_storage"):
+        return plain
+    digest = hashlib.sha256()
+    for piece in in_host_memory(plain):
+        digest.update(piece)
+    return str(plain.dtype), tuple(plain.shape), digest.hexdigest()
+
+
+def _copied(plain: Any) -> Any:
+    if isinstance(plain, Mapping):
+        return {key: _copied(value) for key, value in plain.items()}
+    if isinstance(plain, list):
+        return [_copied(value) for value in plain]
+    return plain.clone() if hasattr(plain, "untyped_storage") else plain
+
+
+def _tensors(plain: Any) -> Iterator[Any]:
+    if isinstance(plain, Mapping | list):
+        for value in plain.values() if isinstance(plain, Mapping) else plain:
+            yield from _tensors(value)
+    elif hasattr(plain, "untyped_storage"):
+        yield plain

@@ -1,0 +1,139 @@
+"""Checked means it will run: what files and numbers tell is told before anything is loaded, with what mends it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image as Pillow
+from safetensors.torch import save_file
+
+from latentloom.__main__ import main
+from latentloom.nodes.execution.preflight import preflight
+from latentloom.nodes.files.workspace import Workspace
+from latentloom.nodes.graph.graph import graph_from_plain
+from latentloom.nodes.graph.problems import Problem
+from latentloom.nodes.registry import SPECS
+from latentloom.parallel.machine.now import DeviceNow
+from latentloom.pipelines import stages
+
+BOBBIN = Path(__file__).resolve().parents[2] / "workflows" / "bobbin"
+FIRST, FROM_PICTURE = (str(BOBBIN / f"{name}.json") for name in ("first_picture", "image_to_image"))
+GIB = 2**30
+Tiny = Callable[[str], Path]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(stages, "_loaded", lambda *args, **kwargs: pytest.fail("something was loaded"))
+
+
+def found(file: str, changed: dict[str, Any], *, memory: int = 16 * GIB, roots: tuple[Path, ...] = ()) -> list[Problem]:
+    plain = json.loads(Path(file).read_text())
+    for target, value in changed.items():
+        node, _, socket = target.partition(".")
+        plain["nodes"][node]["inputs"][socket] = value
+    machine = [DeviceNow(name="cpu", title="", total_bytes=memory, used_bytes=0, load=None)]
+    workspace = Workspace(roots=(Path.cwd(), *roots), host="command line")
+    return preflight(graph_from_plain(plain), SPECS, workspace=workspace, machine=machine)
+
+
+def lora(path: Path, layer: str, width: int) -> str:
+    ends = {"lora_A": (2, width), "lora_B": (width, 2)}
+    save_file({f"transformer.{layer}.{end}.weight": torch.zeros(shape) for end, shape in ends.items()}, path)
+    return str(path)
+
+
+def with_lora(source: str, file: str) -> dict[str, Any]:
+    plain = json.loads(Path(FIRST).read_text())
+    plain["nodes"]["load_model"]["inputs"]["source"] = source
+    lora = {"type": "LoomLoadLora", "version": 1, "inputs": {"model": {"from": "load_model.model"}, "path": file}}
+    plain["nodes"]["lora"] = lora
+    plain["nodes"]["denoise"]["inputs"]["model"] = {"from": "lora.model"}
+    return plain
+
+
+@pytest.mark.parametrize(
+    ("file", "changed", "where", "code", "mends"),
+    [
+        (FIRST, {"load_model.source": "nobody/has-it"}, "load_model.source", "no_model", ()),
+        (FIRST, {"load_model.device": "cuda:3"}, "load_model.device", "no_device", ()),
+        (FROM_PICTURE, {}, "load_image.path", "no_file", ()),
+        (
+            FIRST,
+            {"empty_latents.width": 100, "empty_latents.height": 77},
+            "empty_latents.width",
+            "not_taken",
+            ({"empty_latents.width": 96, "empty_latents.height": 80},),
+        ),
+        (FIRST, {"empty_latents.frames": 9}, "empty_latents.frames", "not_taken", ({"empty_latents.frames": 1},)),
+        (FIRST, {"save.name": "../picture"}, "save.name", "bad_name", ()),
+        (FIRST, {"denoise.guidance_2": 2.0}, "denoise.guidance_2", "not_taken", ()),
+    ],
+)
+def test_what_files_and_numbers_tell_is_an_error_with_its_place_code_and_remedy(
+    file: str, changed: dict[str, Any], where: str, code: str, mends: tuple[dict[str, Any], ...]
+) -> None:
+    [problem] = found(file, changed)
+    assert (f"{problem.node}.{problem.socket}", problem.code, problem.kind) == (where, code, "error")
+    assert problem.mends == mends and ";" in problem.message
+
+
+def test_what_is_reckoned_is_an_estimate() -> None:
+    [large] = found(FIRST, {"empty_latents.width": 1024, "empty_latents.height": 1024})
+    assert (large.code, large.kind) == ("too_large", "estimate")
+    assert large.mends == ({"empty_latents.width": 0, "empty_latents.height": 0},)
+    [tight] = found(FIRST, {}, memory=1 << 20)
+    assert (tight.node, tight.code, tight.kind) == ("denoise", "memory", "estimate")
+
+
+def test_a_workflow_is_sound_once_its_picture_is_there() -> None:
+    Pillow.new("RGB", (64, 64)).save("picture.png")
+    assert not found(FROM_PICTURE, {})
+    Path("picture.png").write_text("no picture")
+    assert [problem.code for problem in found(FROM_PICTURE, {})] == ["no_file"]  # though it was looked at before
+
+
+def test_a_lora_of_another_model_is_refused_by_its_header(tmp_path: Path, tiny: Tiny) -> None:
+    sd3 = str(tiny("sd3"))
+    fits, other, narrow = (
+        with_lora(source, lora(tmp_path / f"{name}.safetensors", layer, width))
+        for name, source, layer, width in (
+            ("fits", "builtin:bobbin", "transformer_blocks.0.attn.to_q", 192),
+            ("other", sd3, "single_transformer_blocks.0.attn.to_q", 128),
+            ("narrow", "builtin:bobbin", "transformer_blocks.0.attn.to_q", 8),
+        )
+    )
+    told = [
+        preflight(graph_from_plain(each), SPECS, workspace=Workspace(roots=(tmp_path, Path(sd3))), machine=[])
+        for each in (fits, other, narrow)
+    ]
+    assert [[(each.node, each.socket, each.code) for each in problems] for problems in told] == [
+        [],
+        [("lora", "path", "other_lora")],
+        [("lora", "path", "other_lora")],
+    ]
+
+
+def test_two_nodes_that_would_write_one_file_are_told_unless_their_batches_differ() -> None:
+    plain = json.loads(Path(FIRST).read_text())
+    plain["nodes"]["save_2"] = plain["nodes"]["save"]
+    workspace = Workspace(roots=(Path.cwd(),))
+    [problem] = preflight(graph_from_plain(plain), SPECS, workspace=workspace, machine=[])
+    assert (problem.node, problem.code) == ("save_2", "bad_name") and "by another node" in problem.message
+    plain["nodes"]["grid"] = {"type": "LoomImageGrid", "version": 1, "inputs": {"image": {"from": "decode.image"}}}
+    plain["nodes"]["save_2"] = {"type": "LoomSaveImage", "version": 1, "inputs": {"image": {"from": "grid.image"}}}
+    plain["nodes"]["empty_latents"]["inputs"]["batch"] = 4
+    assert not preflight(graph_from_plain(plain), SPECS, workspace=workspace, machine=[])
+
+
+def test_check_of_a_sweep_names_each_bad_point(capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = ["check", FIRST, "--sweep", "empty_latents.width=96,100,1024", "--json"]
+    assert main(sweep) == 2
+    told = [(each["point"]["empty_latents.width"], each["kind"]) for each in json.loads(capsys.readouterr().out)]
+    assert told == [(100, "error"), (1024, "estimate")]
+    assert main(["run", FIRST, "--sweep", "empty_latents.width=100,77"]) == 2
+    assert not Path("output").exists()

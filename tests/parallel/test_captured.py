@@ -1,0 +1,248 @@
+"""Forwards replayed as CUDA graphs, with tapes for graphs."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from latentloom.parallel.attention import packed
+from latentloom.parallel.group import Axis
+from latentloom.parallel.sharding import captured
+from latentloom.parallel.sharding.captured import MOST, Captured
+from support.launches import lone_rank
+from support.tapes import CPU, Tape, Tapes
+
+
+class Twice(nn.Module):
+    """Counts what runs it, Python and all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([2.0]))
+        self.num_runs = 0
+
+    def forward(self, x: Tensor, others: dict[str, Any] | None = None, scale: float = 1.0) -> tuple[Tensor, Tensor]:
+        self.num_runs += 1
+        y = x * self.weight * scale
+        return y, y + (others or {}).get("y", 0.0)
+
+
+@pytest.fixture
+def tapes() -> Tapes:
+    return Tapes()
+
+
+@pytest.fixture
+def module(tapes: Tapes) -> Iterator[Twice]:
+    with torch.no_grad():
+        module = Twice()
+        replayed = Captured(module, recorder=tapes)
+        yield module
+        replayed.restore()
+
+
+def of(module: nn.Module) -> Captured:
+    return vars(module)["_compiled_call_impl"]
+
+
+def test_from_the_third_call_on_a_graph_answers_for_the_tensors_of_each_call(module: Twice, tapes: Tapes) -> None:
+    found = []
+    for step in range(6):
+        x, y = torch.full((3,), float(step)), torch.full((3,), 10.0 * step)
+        found.append(module(x, others={"y": y}))
+        x.fill_(-1.0)  # nothing of a call is read in the next
+    for step, (first, second) in enumerate(found):
+        assert first.tolist() == 3 * [2.0 * step] and second.tolist() == 3 * [12.0 * step], "answers are the caller's"
+    assert (tapes.num_aside, len(tapes.made), tapes.made[0].num_replays) == (1, 1, 4)
+
+
+def test_a_shape_a_number_and_a_hook_have_graphs_of_their_own_and_not_too_many(
+    module: Twice, tapes: Tapes, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        assert module(torch.ones(3))[0].shape == (3,)
+        assert module(torch.ones(4))[0].shape == (4,)
+        assert module(torch.ones(4), scale=3.0)[0][0] == 6.0
+        hook = module.register_forward_hook(lambda *_: (torch.zeros(4), torch.zeros(4)))  # as guiders skip layers
+        assert not module(torch.ones(4))[0].any()
+        hook.remove()
+    assert len(tapes.made) == MOST == 4 and not caplog.records
+    before = module.num_runs
+    for _ in range(4):
+        assert module(torch.ones(5))[0].tolist() == 5 * [2.0]
+    assert module.num_runs == before + 4 and len(tapes.made) == MOST
+    [said] = caplog.messages
+    assert "steps of Twice run without a CUDA graph: it is called in more than 4 ways" in said
+
+
+def test_what_a_series_did_not_use_makes_way_for_the_next(module: Twice, tapes: Tapes) -> None:
+    replayed = of(module)
+    for lengths in ((3, 4), (4,), (4, 5, 6, 7), (4,)):
+        replayed.begin()
+        for length in lengths:
+            for _ in range(3):
+                module(torch.ones(length))
+    replayed.begin()
+    assert [each.is_reset for each in tapes.made] == [True, False, True, True, True]
+    replayed.forget()
+    assert all(each.is_reset for each in tapes.made) and replayed.num_bytes == 0
+
+
+def test_restored_the_module_is_as_it_was(module: Twice, tapes: Tapes) -> None:
+    for _ in range(3):
+        module(torch.ones(3))
+    replayed = of(module)
+    replayed.restore()
+    replayed.restore()
+    assert tapes.made[0].is_reset and "_compiled_call_impl" not in vars(module)
+    assert module(torch.ones(3))[0].tolist() == 3 * [2.0]
+
+
+class Odd(Twice):
+    def __init__(self, body: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, x: Tensor, others: Any = None, scale: float = 1.0) -> Any:
+        return self.body(x)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (lambda x: x * float(x.sum()), "its _local_scalar_dense waits for the device"),
+        (lambda x: x[x > 0], "its index waits for the device"),
+    ],
+)
+def test_what_no_graph_can_repeat_runs_as_ever_and_is_told_once(
+    body: Callable[[Tensor], Tensor], reason: str, tapes: Tapes, caplog: pytest.LogCaptureFixture
+) -> None:
+    module = Odd(body)
+    Captured(module, recorder=tapes)
+    with torch.no_grad():
+        for step in range(1, 7):
+            x = torch.full((3,), float(step))
+            assert torch.equal(module(x), body(x))
+    assert not tapes.made and caplog.messages == [f"steps of Odd run without a CUDA graph: {reason}"]
+
+
+def test_what_is_read_from_the_host_is_not_captured(caplog: pytest.LogCaptureFixture) -> None:
+    there, table = torch.device("meta"), torch.ones(3)
+    with torch.no_grad():
+        for given in (CPU, there):
+            module = Odd(lambda x: x.to(there) + table.to(there))
+            Captured(module, recorder=Tapes(there))
+            for _ in range(4):
+                assert module(torch.ones(3, device=given)).device == there
+    assert [said.partition(": ")[2] for said in caplog.messages] == [
+        "it is given a tensor on cpu",
+        "its _to_copy copies between cpu and meta",
+    ]
+
+
+def test_arguments_that_may_change_unseen_are_not_captured(
+    module: Twice, tapes: Tapes, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Cache(dict[str, Any]):
+        pass
+
+    for _ in range(4):
+        module(torch.ones(3), others=Cache())
+    assert not tapes.made
+    assert "it is given a Cache, which may change from step to step" in caplog.text
+
+
+def test_a_capture_that_the_device_refuses_is_told_by_its_first_line(
+    module: Twice, tapes: Tapes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(action: Callable[[], Any], *, beside: object) -> Any:
+        raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nCUDA kernel errors might be")
+
+    monkeypatch.setattr(tapes, "record", fails)
+    assert [module(torch.ones(1))[0].item() for _ in range(5)] == 5 * [2.0]
+    [said] = caplog.messages
+    assert said.endswith("without a CUDA graph: CUDA error: operation not permitted when stream is capturing")
+
+
+def test_a_graph_keeps_what_its_forward_reads(module: Twice, tapes: Tapes) -> None:
+    way = packed.Way(None, 1, [], [], None, 1)
+    table, places = torch.ones(3), torch.tensor([2, 0])
+    odd = Odd(lambda x: (x + table)[places] * 2)
+    replayed = Captured(odd, recorder=tapes)
+    for _ in range(3):
+        odd(torch.ones(3))
+    [kind] = replayed._kinds.values()
+    storages, ways = kind.kept  # pyright: ignore[reportGeneralTypeIssues]
+    kept = {storage._cdata for storage in storages}
+    assert table.untyped_storage()._cdata in kept and kind.buffers[0].untyped_storage()._cdata in kept
+    assert way in ways and len(kept) <= 4 and not replayed.reasons, (
+        "what it made itself is not kept, but for the answer"
+    )
+
+
+def test_what_a_replay_sends_is_counted_and_a_capture_sends_nothing(
+    tapes: Tapes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tape, "replay", lambda self: None)  # which runs no Python
+    with lone_rank("ulysses=2") as mesh, torch.no_grad():
+        group = mesh[Axis.ULYSSES]
+
+        class Sends(Twice):
+            def forward(self, *args: Any, **kwargs: Any) -> Any:
+                group.count.sent_bytes += 7
+                group.count.calls += 1
+                return super().forward(*args, **kwargs)
+
+        module = Sends()
+        Captured(module, mesh=mesh, recorder=tapes)
+        counts = []
+        for _ in range(5):
+            module(torch.ones(3))
+            counts.append(group.count.sent_bytes)
+    assert counts == [7, 14, 21, 28, 35]
+
+
+def test_where_another_rank_cannot_capture_none_does(
+    tapes: Tapes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(captured, "add", lambda failed, group: failed + 1)
+    with lone_rank("ulysses=2") as mesh, torch.no_grad():
+        module = Twice()
+        Captured(module, mesh=mesh, recorder=tapes)
+        assert [module(torch.ones(1))[0].item() for _ in range(5)] == 5 * [2.0]
+    assert tapes.made[0].is_reset and tapes.made[0].num_replays == 0
+    assert caplog.messages[0].endswith("another rank could not capture it")
+
+
+def test_graphs_are_dropped_before_a_group_goes_and_not_while_one_is_captured(
+    module: Twice, tapes: Tapes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_work, order = threading.Event(), list[str]()
+    record = tapes.record
+
+    def slow(action: Callable[[], Any], *, beside: object) -> Any:
+        at_work.set()
+        dropping.join(0.1)
+        order.append("captured")
+        return record(action, beside=beside)
+
+    def drop() -> None:
+        at_work.wait(10)
+        captured.forget_all()
+        order.append("dropped")
+
+    monkeypatch.setattr(tapes, "record", slow)
+    dropping = threading.Thread(target=drop)
+    dropping.start()
+    found = [module(torch.full((3,), float(step)))[0][0].item() for step in range(4)]
+    dropping.join(10)
+    assert order == ["captured", "dropped"] and tapes.made[0].is_reset and found == [0.0, 2.0, 4.0, 6.0]
+
+
+@pytest.fixture(autouse=True)
+def _told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, logger="latentloom")

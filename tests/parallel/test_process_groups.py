@@ -1,0 +1,168 @@
+"""One process group of all ranks, which lasts, and the groups within it."""
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import _world
+
+from latentloom.parallel import process_groups
+from latentloom.parallel.pool.pool import Pool
+from latentloom.parallel.progress import Progress
+from latentloom.parallel.ranks import membership, revoke
+from latentloom.parallel.ranks.membership import Membership
+from latentloom.parallel.ranks.seat import World
+
+CPU = torch.device("cpu")
+
+
+def meet(pool: Pool, num_ranks: int) -> list[dict[str, Any]]:
+    found = pool.call_every("bodies.pool:add_up", {}, num_ranks=num_ranks)
+    assert [each["sums"] for each in found] == [[sum(range(num_ranks + 1))] * 2] * num_ranks
+    return found
+
+
+def test_jobs_on_some_ranks_and_on_all_rebuild_no_group(pool: Pool, caplog: pytest.LogCaptureFixture) -> None:
+    meet(pool, 2)
+    made = [each["groups"] for each in meet(pool, 3)]
+    with caplog.at_level(logging.INFO, "latentloom"):
+        for num_ranks in (2, 3, 2, 3):
+            assert [each["groups"] for each in meet(pool, num_ranks)] == made[:num_ranks]
+    assert "have joined" not in caplog.text
+    assert {name for name in made[0] if "0 1 2" not in name} - made[2].keys() == {"work 0 1", "votes 0 1"}
+
+
+def test_a_rank_that_is_lost_beside_a_job_on_others_does_not_disturb_it(pool: Pool) -> None:
+    class Killing(Progress):
+        def step(self, done: int, total: int, preview: Any = None) -> None:
+            if done == 2:
+                os.kill(pool.states()[2].pid, signal.SIGKILL)
+
+    request = {"tensor": torch.arange(4.0), "steps": 30, "pause_s": 0.01}
+    found = pool.call("bodies.pool:total", request, Killing(), num_ranks=2)["tensor"]
+    assert torch.equal(found, torch.arange(4.0))
+    meet(pool, 3)
+
+
+# ---- stopped by revoking
+
+
+class Backend:
+    def __init__(self, address: int, done: list[str]) -> None:
+        self.address, self.done = address, done
+
+    def _comm_ptr(self) -> int:
+        return self.address
+
+    def _group_start(self) -> None:
+        self.done.append("together")
+
+    def _group_end(self) -> None:
+        self.done.append("freed")
+
+    def abort(self) -> None:
+        self.done.append(f"abort {self.address}")
+
+
+def group(backend: Any) -> Any:
+    return SimpleNamespace(_get_backend=lambda device: backend)
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_revoked"), [({7: 0, 8: 0}, True), ({7: 0, 8: 5}, False), ({7: 0, 8: None}, False)]
+)
+def test_groups_are_revoked_all_in_time_or_are_to_be_aborted(
+    monkeypatch: pytest.MonkeyPatch, answers: dict[int, int | None], is_revoked: bool
+) -> None:
+    hangs = threading.Event()
+
+    def call(address: int) -> int:
+        answer = answers[address]
+        return answer if answer is not None else int(hangs.wait())
+
+    monkeypatch.setattr(revoke, "_nccl", lambda: call)
+    start = time.monotonic()
+    assert revoke.revoke([group(Backend(each, [])) for each in answers], CPU, limit_s=0.1) == is_revoked
+    assert time.monotonic() - start < 5
+    hangs.set()
+
+
+def test_nothing_is_revoked_without_the_function_or_the_communicator(monkeypatch: pytest.MonkeyPatch) -> None:
+    has_nccl = dist.is_nccl_available()
+    assert has_nccl or revoke._nccl() is None
+    monkeypatch.setattr(revoke, "_nccl", lambda: None)
+    assert not revoke.revoke([group(Backend(7, []))], CPU)
+    monkeypatch.setattr(revoke, "_nccl", lambda: lambda address: 0)
+    assert not revoke.revoke([group(object())], CPU)
+    assert not revoke.revoke([], CPU)
+
+
+@pytest.fixture
+def member(tmp_path: Any) -> Iterator[Membership]:
+    member = Membership("cpu")
+    member.join(World(name="w", store=str(tmp_path / "store"), size=1), 0)
+    yield member
+    member.leave()
+    assert not dist.is_initialized()
+
+
+@pytest.mark.parametrize("is_revoked", [True, False])
+def test_a_group_that_is_stopped_by_revoking_is_freed_when_the_rank_leaves(
+    member: Membership, monkeypatch: pytest.MonkeyPatch, is_revoked: bool
+) -> None:
+    done: list[str] = []
+    aborted: list[Any] = []
+    within = process_groups.group_of([0])
+    stand_in: Any = dist.ProcessGroup(dist.HashStore(), 0, 1)  # of no backend, so that torch's abort does nothing to it
+    _world.pg_names[stand_in] = _world.pg_names.pop(within)
+    abort = membership._abort_process_group
+    monkeypatch.setattr(membership, "_abort_process_group", lambda: (aborted.extend(_world.pg_names), abort()))
+    monkeypatch.setattr(process_groups, "connected", lambda: [stand_in])
+    monkeypatch.setattr(membership, "revoke", lambda *_: is_revoked)
+    monkeypatch.setattr(membership, "free", lambda groups, device: done.append(f"{len(groups)} freed"))
+    member.abort()
+    assert member.was_aborted and not dist.is_initialized() and not done
+    assert (stand_in in aborted) is not is_revoked
+    member.leave()
+    member.leave()
+    assert done == [f"{int(is_revoked)} freed", "0 freed"]
+
+
+def test_what_was_revoked_is_aborted_together() -> None:
+    done: list[str] = []
+    revoke.free([group(Backend(7, done)), group(Backend(8, done))], CPU)
+    revoke.free([], CPU)
+    assert done == ["together", "abort 7", "abort 8", "freed"]
+
+
+# ---- on an accelerator
+
+
+def test_an_accelerator_is_connected_in_groups_of_their_members_only(
+    member: Membership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    connected: list[int] = []
+
+    def helper(size: int, index: int, ranks: list[int], backend: str, store: Any, name: str, **options: Any) -> Any:
+        made.append((size, index, ranks, backend, name, options["device_id"]))
+        return object(), store
+
+    gpu = torch.device("cuda:0")
+    process_groups.begin(gpu)
+    monkeypatch.setattr(process_groups, "_new_process_group_helper", helper)
+    monkeypatch.setattr(process_groups, "set_up", lambda given: connected.append(len(given)))
+    monkeypatch.setattr(dist, "get_backend", lambda group: made[-1][3])
+    assert process_groups.group_of([1]) is dist.GroupMember.NON_GROUP_MEMBER
+    of_all, votes = process_groups.group_of([0]), process_groups.group_of([0], process_groups.Use.VOTES)
+    assert process_groups.at_work() is of_all and process_groups.ballot() is votes
+    assert made == [(1, 0, [0], "nccl", "work 0", gpu), (1, 0, [0], "gloo", "votes 0", None)]
+    assert connected[:3] == [0, 1, 0] and process_groups.connected() == [of_all]
