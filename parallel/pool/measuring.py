@@ -90,6 +90,8 @@ def _alone(device: Any) -> dict[str, Any]:
     import torch
     import torch.nn.functional as F
 
+    from ..attention.choice import choose
+
     is_gpu = device.type == "cuda"
     (rows, inner, columns), (tokens, heads, width) = PRODUCTS[device.type], ATTENTIONS[device.type]
     dtype = torch.bfloat16 if is_gpu else torch.float32
@@ -110,7 +112,8 @@ def _alone(device: Any) -> dict[str, Any]:
         y = x + y
         y.clone()
 
-    attention = _least(lambda: F.scaled_dot_product_attention(q, k, v), device)
+    kernel = choose(device, dtype)
+    attention = _least(lambda: kernel.plain(q, k, v, None, None), device)
     return {
         "single": product(torch.float32),
         "half": product(dtype) if is_gpu else None,

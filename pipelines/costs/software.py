@@ -25,8 +25,8 @@ class Software:
     """Host work for one layer, in the time that one line of Python takes to launch a small kernel."""
     exchange_launches: float = 24.0
     gather_launches: float = 21.0
-    hop_launches: float = 21.0
-    """What an attention call adds likewise: 8, 7 and 7 kernels (`tests/bench/exchange_cost.py` counts them), each with
+    hop_launches: float = 18.0
+    """What an attention call adds likewise: 8, 7 and 6 kernels (`tests/bench/exchange_cost.py` counts them), each with
     Python around it that takes as long twice over."""
     overlap: float = 1.0
     """Which part of a hop can hide under the attention to a block."""
