@@ -19,11 +19,9 @@ from .pool import Pool
 from .trial import Deadline
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from ..group import Group
 
-REPEATS = 5
+REPEATS, REPEATS_ALONE = 5, 15
 SIZES = {"cpu": (64 << 10, 1 << 20, 8 << 20), "cuda": (256 << 10, 4 << 20, 64 << 20)}
 """Bytes that each rank sends."""
 PRODUCTS = {"cpu": (512, 192, 768), "cuda": (4096, 4096, 4096)}
@@ -34,7 +32,7 @@ TOKENS = {"cpu": (512, 768), "cuda": (16384, 4096)}
 """Rows and columns of what is done number by number."""
 PASSES = 12
 """Times that it is read or written."""
-NUM_LAUNCHES = 300
+NUM_LAUNCHES = 50
 
 
 def measure(devices: Sequence[str], *, timeout_s: float = 100.0) -> dict[int, Any]:
@@ -130,7 +128,7 @@ def _links(group: Group, stride: int, device: Any) -> list[dict[str, Any]]:
     for operation, make in (("exchange", _exchange), ("gather", _gather), ("hop", _hop)):
         for num_bytes in SIZES[device.type]:
             sent, call = make(group, num_bytes, device)
-            seconds = _least(call, device)
+            seconds = _least(call, device, REPEATS)
             sample = {"operation": operation, "degree": group.size, "stride": stride}
             found.append({**sample, "sent_bytes": sent, "seconds": seconds})
     return found
@@ -173,10 +171,10 @@ def _hop(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[[], A
     return block.nbytes, lambda: start_hop(block, size_in=block.numel(), group=group)()
 
 
-def _least(call: Callable[[], Any], device: Any) -> float:
+def _least(call: Callable[[], Any], device: Any, repeats: int = REPEATS_ALONE) -> float:
     """Seconds of a call on the device, the first one left out."""
     times = []
-    for _ in range(REPEATS + 1):
+    for _ in range(repeats + 1):
         _wait(device)
         start = time.perf_counter()
         call()
@@ -185,16 +183,16 @@ def _least(call: Callable[[], Any], device: Any) -> float:
     return min(times[1:])
 
 
-def _launch(call: Callable[[], Tensor], device: Any) -> float:
+def _launch(call: Callable[[], Any], device: Any) -> float:
     """Seconds that the host takes to ask for one small kernel; on a CPU, to run it."""
-    call()
-    _wait(device)
-    start = time.perf_counter()
-    for _ in range(NUM_LAUNCHES):
-        call()
-    seconds = time.perf_counter() - start
-    _wait(device)
-    return seconds / NUM_LAUNCHES
+    times = []
+    for _ in range(REPEATS_ALONE):
+        _wait(device)
+        start = time.perf_counter()
+        for _ in range(NUM_LAUNCHES):
+            call()
+        times.append(time.perf_counter() - start)
+    return min(times) / NUM_LAUNCHES
 
 
 def _wait(device: Any) -> None:
