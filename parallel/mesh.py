@@ -73,14 +73,14 @@ def mesh_for(plan: ParallelPlan) -> Mesh:
     """Collective the first time: the plan's mesh, the same one for as long as the process group lives."""
     import torch.distributed as dist
 
-    if _world_size(plan) == 1 and not dist.is_initialized():
+    if not dist.is_initialized():
         return make_mesh(plan)
-    from .process_groups import ballot
-
     kept = _kept.setdefault(dist.group.WORLD, {})
-    if plan not in kept:
-        kept[plan] = replace(make_mesh(plan), voters=ballot())
-    return kept[plan]
+    if (mesh := kept.get(plan)) is None:
+        from .process_groups import ballot
+
+        mesh = kept[plan] = replace(make_mesh(plan), voters=ballot())
+    return mesh
 
 
 def is_current(mesh: Mesh) -> bool:

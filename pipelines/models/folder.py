@@ -181,6 +181,8 @@ def read_index(folder: Path, *, home: str = "") -> dict[str, Any]:
     A list of anything else is a value of the pipeline, as diffusers takes it (Krea 2: `text_encoder_select_layers`).
     `home` is the hub id of a folder that is not yet pulled whole.
     """
+    if (known := _CLASSIC.known(f"{folder}{os.sep}{INDEX}")) is not None:
+        return dict(known)
     path = index_path(folder)
     if path is None:
         raise ValueError(f"{folder} is no model: it has no {INDEX}; give a folder in diffusers format")
@@ -320,7 +322,10 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     found = components_of(read_index(folder)).get(name)
     if found is None:
         return {}
-    return dict(_CONFIG(_config_path(folder / name, kind_of(found[1]), name)))
+    kind = kind_of(found[1])
+    if (known := _CONFIG.known(f"{folder}{os.sep}{name}{os.sep}{CONFIGS[kind][0]}")) is not None:
+        return dict(known)
+    return dict(_CONFIG(_config_path(folder / name, kind, name)))
 
 
 _CONFIG = FromFile(lambda path: read_object(path, what=f"config of {path.parent.name}"))

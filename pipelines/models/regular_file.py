@@ -76,26 +76,32 @@ class FromFile(Generic[T]):
 
     def __init__(self, make: Callable[[Path], T]) -> None:
         self._make = make
-        self._made: dict[Path, tuple[Mark, T]] = {}
+        self._made: dict[str, tuple[Mark, T]] = {}
+
+    def known(self, path: str) -> T | None:
+        """What is kept of the file as it is now, if anything is: one look at it, for those who ask at every step."""
+        known = self._made.get(path)
+        return known[1] if known is not None and known[0] == _mark_of(path) else None
 
     def __call__(self, path: Path) -> T:
         """Raises what `make` raises, which is asked again next time."""
-        mark = _mark_of(path)  # before it is read: a change in between is seen next time
-        known = self._made.get(path)
+        name = str(path)
+        mark = _mark_of(name)  # before it is read: a change in between is seen next time
+        known = self._made.get(name)
         if mark is not None and known is not None and known[0] == mark:
             return known[1]
         made = self._make(path)
         if mark is not None and mark[2] <= MOST_BYTES and time.time_ns() - max(mark[:2]) > YOUNG_NS:
             if len(self._made) >= MOST_FILES:
                 self._made.clear()
-            self._made[path] = mark, made
+            self._made[name] = mark, made
         return made
 
 
-def _mark_of(path: Path) -> Mark | None:
+def _mark_of(path: str) -> Mark | None:
     """Times of change in nanoseconds, size and place of a file; None where it cannot be looked at."""
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116 (asked so often that a Path would cost as much again)
     except (OSError, ValueError):
         return None
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from latentloom.parallel.staging import moving
 from latentloom.pipelines.components.skeleton import _reading
 from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.models.describe import describe_model
@@ -221,7 +222,7 @@ def test_a_folder_that_torchao_quantized_gives_the_transformer_to_the_bit(
     state = ComponentStore().load(model, ("transformer",))["transformer"].state_dict()
     assert all(torch.equal(state[name], tensor) for name, tensor in means.items())
     name = "context_embedder.weight"
-    with _reading(files, dict.fromkeys(means, torch.float32), torch.device("cpu")) as read:
+    with _reading(files, dict.fromkeys(means, torch.float32), moving(torch.device("cpu"))) as read:
         assert torch.equal(read(name, slice(3, 5)), means[name][3:5]), "a rank's share of it"
 
 
