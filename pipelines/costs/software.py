@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,5 +52,11 @@ COMPILED = Software(
 H100 in xDiT's table. Launches of a compiled block are an assumption."""
 
 
-def software_of(*, is_compiled: bool) -> Software:
-    return COMPILED if is_compiled else EAGER
+BY_PIECES = {"exchange_launches": 150.0, "gather_launches": 55.0, "hop_launches": 50.0}
+"""On gloo, which sends each stream and member by itself: 544, 222 and 216 us a call, attention included, where a launch
+takes 3.4 (`tests/bench/exchange_cost.py`, column `pieces`, two ranks)."""
+
+
+def software_of(*, is_compiled: bool, sends_pieces: bool = False) -> Software:
+    software = COMPILED if is_compiled else EAGER
+    return replace(software, **BY_PIECES) if sends_pieces else software

@@ -74,7 +74,7 @@ def planned(
         text_length=text_length,
         weight_bytes=whole_bytes(model),
     )
-    software = software_of(is_compiled=model.compiled)
+    software = software_of(is_compiled=model.compiled, sends_pieces=machine.kind == "cpu")
     found = candidates(model, work, job, machine, software, is_guided=is_guided, num_runs=num_runs)
     chosen, closest = best(found), min(found, key=lambda each: (each.lacking_bytes, each.seconds))
     answer = Planned(

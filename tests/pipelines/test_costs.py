@@ -31,7 +31,7 @@ from latentloom.pipelines.costs.measured import (
     key_of,
     machine_of,
 )
-from latentloom.pipelines.costs.software import COMPILED, EAGER
+from latentloom.pipelines.costs.software import COMPILED, EAGER, software_of
 from latentloom.pipelines.costs.step import Step, step
 from latentloom.pipelines.costs.traffic import Attention, sent_by
 from latentloom.pipelines.costs.wires import Group, Measured, Speed
@@ -147,6 +147,14 @@ def test_launches_bound_an_eager_step_of_many_devices() -> None:
     eager, compiled = (step(FLUX, plan, speeds, software) for software in (EAGER, COMPILED))
     assert eager.waiting > 0 and eager.seconds == pytest.approx(eager.host + eager.weights)
     assert compiled.waiting == 0 and compiled.seconds < eager.seconds / 2
+
+
+def test_what_is_sent_by_pieces_costs_the_host_more() -> None:
+    plan, speeds = ParallelPlan.parse("ulysses=2"), named_machine("2xH100-nvlink").speeds(2)
+    packed, pieces = (
+        step(FLUX, plan, speeds, software_of(is_compiled=True, sends_pieces=each)) for each in (False, True)
+    )
+    assert pieces.host > 2 * packed.host
 
 
 @pytest.mark.parametrize("plan", ["ulysses=2", "ulysses=4", "ring=4", "allgather=4"])
