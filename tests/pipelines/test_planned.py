@@ -18,7 +18,7 @@ if __name__ == "__main__":
 from bench.simulated_sweep import NEAR, Cell, cells, outcome
 from latentloom.__main__ import main
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.pipelines.costs.machine import named_machine
+from latentloom.pipelines.costs.machine import Machine, named_machine
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.placement import is_guided
 from latentloom.pipelines.planning.choice import IDLE_GAIN, ROUNDING_GAIN, counts, settled
@@ -177,6 +177,23 @@ def test_plan_of_a_workflow_is_that_of_each_denoise(capsys: pytest.CaptureFixtur
     told = capsys.readouterr().out
     assert "denoise: bobbin, 128 x 128, 7 steps, guided; bf16, eager; on 2 x H100" in told
     assert "chosen" in told
+
+
+def test_without_a_machine_it_is_this_one_and_measured_anew_if_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+
+    def machine_here(folder: Path, *, anew: bool) -> Machine:
+        asked.append((folder, anew))
+        return named_machine("2xA100-nvlink")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("latentloom.pipelines.planning.here.machine_here", machine_here)
+    assert main(["plan", "builtin:bobbin"]) == main(["plan", "builtin:bobbin", "--measure"]) == 0
+    folder = tmp_path / "latentloom" / "machines"
+    assert asked == [(folder, False), (folder, True)]
+    assert "on 2 x A100" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
