@@ -1,5 +1,6 @@
 """Keys of padding are left out: what is decided, that nothing else changes, and that kernels are given no mask."""
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from latentloom.parallel.layout import Layout, Stream
 from latentloom.parallel.sharding import session as sessions
 from latentloom.parallel.sharding import unsharded
 from latentloom.parallel.sharding.padding import BUCKET, MOST_READ, Kept, Texts, leaving_out
+from latentloom.parallel.sharding.session import Session
 from latentloom.parallel.sharding.shard import shard
 from latentloom.parallel.sharding.split_plan import Padding
 from latentloom.parallel.sharding.unsharded import Unsharded
@@ -100,6 +102,23 @@ def test_masks_that_are_made_for_each_step_are_not_read_for_ever(wanted: None) -
     found = [texts.kept_in({"mask": shows(7)}) for _ in range(MOST_READ + 2)]
     assert all(found[: MOST_READ - 1]) and not any(found[MOST_READ:])
     assert texts.kept_in({"mask": mask}) and texts.kept_in({"mask": shows(9)})
+
+
+def test_a_rank_that_began_anew_leaves_out_what_the_others_do(wanted: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has read no mask yet, where they have met so many that they read no more."""
+    monkeypatch.setattr(sessions, "check_same", lambda *_, **__: None)
+    with lone_rank("ulysses=2") as mesh:
+        split = dataclasses.replace(session_of((("image", 8, True),), mesh).split, paddings=TEXT)
+        old, new = (Session(split, mesh, title="Toy", shards_text=False, kernel="auto") for _ in range(2))
+        old.compare({})
+        for _ in range(MOST_READ + 2):
+            old.texts.kept_in({"mask": shows(7)})
+        old.comparing.ask(lambda: True)  # the new one's vote
+        old.compare({})
+        new.compare({})
+    mask = shows(9)
+    found = [each.texts.kept_in({"mask": mask}) for each in (old, new)]
+    assert found == [(Kept("last", 40, 9, hides=False),)] * 2
 
 
 def test_ranks_hold_the_keys_that_are_left_of_their_tokens() -> None:
