@@ -68,7 +68,8 @@ def key_of(model: Model, asked: Mapping[str, Any], *, keeper: str) -> str:
     How many devices there are, their plan and what is compiled do not count: the result is the same.
     """
     kind = model.device.partition(":")[0] if model.place.devices else model.device
-    alike = {**to_plain(model), "device": kind, "place": None, "compiled": None, "card": repr(card_of(model))}
+    unasked = dict.fromkeys(("place", "compiled", "cuda_graph"))
+    alike = {**to_plain(model), **unasked, "device": kind, "card": repr(card_of(model))}
     return hashlib.sha256(repr((keeper, alike, _by_content(asked))).encode(errors="backslashreplace")).hexdigest()
 
 

@@ -76,6 +76,8 @@ class JobRun:
                 answers=work.every or index == 0,
             )
             rank.send(order, fds)
+        if self._grants is not None:
+            self._grants.sent()
 
     def cancel(self) -> None:
         self.cancel_time = self.cancel_time or time.monotonic()
@@ -207,6 +209,8 @@ class JobRun:
         """Whether the ranks can go on in their process group."""
         if self.size == 1:
             return True  # it was not used
+        if self.abort_time is not None:
+            return False  # a rank may have done its part all the same
         states = {end.state for end in self.ends.values()}
         return len(states) == 1 and all(end.is_whole for end in self.ends.values())
 

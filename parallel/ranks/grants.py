@@ -66,10 +66,16 @@ class Grants:
         """Grant no further step."""
         self._words[LAST] = self._words[LAST] or self._words[GRANTED]
 
+    def sent(self) -> None:
+        """All ranks have the descriptor, which nobody closes where a pool is closed while the job is under way."""
+        os.close(self.fd)
+        self.fd = -1
+
     def close(self) -> None:
         self._words.release()
         self._map.close()
-        os.close(self.fd)
+        if self.fd >= 0:
+            self.sent()
 
     def _grant(self) -> None:
         if self._num_done and not self._words[LAST]:

@@ -1,8 +1,9 @@
 """Forwards replayed as CUDA graphs: one launch for all the kernels of a forward, collectives included.
 
-Calls are told apart by their shapes, formats and plain arguments. The first of a kind runs as ever. The second runs on
-the stream to capture on, from buffers that stand for its tensors: libraries and compilers make there what they make
-once. The third is captured; from then on tensors are copied into the buffers, and the graph is launched.
+Calls are told apart by their shapes, formats and plain arguments. The first of a kind runs as ever, but for padding,
+which no call of a kind leaves out: a graph may be given another text. The second runs on the stream to capture on, from
+buffers that stand for its tensors: libraries and compilers make there what they make once. The third is captured; from
+then on tensors are copied into the buffers, and the graph is launched.
 
 A graph holds addresses and runs no Python. So whatever the forward reads is kept as long as its graph, what it answers
 is copied, for the next launch writes over it, and what waits for the device or reads from the host is never captured:
@@ -28,6 +29,7 @@ from ..attention import packed
 from ..collectives import add
 from ..group import Axis, Count, Group
 from ..mesh import Mesh
+from .padding import leaving_out
 
 logger = logging.getLogger("latentloom")
 
@@ -39,6 +41,8 @@ CHANGING = ("forward", "processor", "_diffusers_hook")
 """What a guider or a cache may put on a module between two calls of one kind."""
 
 _living: weakref.WeakSet[Captured] = weakref.WeakSet()
+_registering = threading.Lock()
+"""A weak set may not grow while it is read."""
 _capturing = threading.Lock()
 """Torch captures one graph of a process at a time."""
 
@@ -48,7 +52,9 @@ def forget_all() -> None:
 
     Before a process group is aborted or destroyed: NCCL waits for the graphs that hold its work.
     """
-    for each in list(_living):
+    with _registering:
+        living = list(_living)
+    for each in living:
         each.forget()
 
 
@@ -67,6 +73,10 @@ class Recorder(Protocol):
 
     def aside(self, action: Callable[[], Any]) -> Any:
         """What it gives, by way of the stream that `record` captures."""
+        ...
+
+    def settle(self) -> None:
+        """Wait for all that the device has been asked for."""
         ...
 
     def record(self, action: Callable[[], Any], *, beside: Graph | None) -> tuple[Graph, Any, int]:
@@ -93,9 +103,11 @@ class Cuda:
         here.wait_stream(self._stream)
         return found
 
+    def settle(self) -> None:
+        torch.cuda.synchronize(self.device)
+
     def record(self, action: Callable[[], Any], *, beside: Graph | None) -> tuple[Graph, Any, int]:
         graph, pool = torch.cuda.CUDAGraph(), None if beside is None else beside.pool()
-        torch.cuda.synchronize(self.device)
         torch.cuda.empty_cache()
         before = torch.cuda.memory_reserved(self.device)
         here = torch.cuda.current_stream(self.device)
@@ -113,6 +125,8 @@ class Cuda:
 class _Kind:
     """The calls of one kind: how many there were, and what replays them."""
 
+    hung: Sequence[object]
+    """What hung on its modules: none of it may go while it is known by its id."""
     num_calls: int = 0
     is_used: bool = True
     buffers: list[Tensor] = field(default_factory=list)
@@ -153,7 +167,8 @@ class Captured:
         """Why calls ran without a graph, each once."""
         self._is_off = False
         vars(module)["_compiled_call_impl"] = self  # as torch's own `Module.compile` has itself called
-        _living.add(self)
+        with _registering:
+            _living.add(self)
 
     @property
     def num_bytes(self) -> int:
@@ -187,6 +202,10 @@ class Captured:
         kind = self._kind(leaves, spec)
         if kind is None:
             return self._run(leaves, spec)
+        with leaving_out(False):  # the graph may be given another text, and runs before it make what it needs
+            return self._answer(kind, leaves, spec)
+
+    def _answer(self, kind: _Kind, leaves: Sequence[Any], spec: TreeSpec) -> Any:
         kind.num_calls, kind.is_used = kind.num_calls + 1, True
         given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         if kind.num_calls == 1:
@@ -216,12 +235,13 @@ class Captured:
             self._say(reason)
             return None
         values = tuple((leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else (type(leaf), leaf) for leaf in leaves)
-        key = (repr(spec), values, self._hung(), torch.is_inference_mode_enabled())
+        hung = self._hung()
+        key = (repr(spec), values, tuple(map(id, hung)), self._num_hooks(), torch.is_inference_mode_enabled())
         if key not in self._kinds:
             if len(self._kinds) == MOST:
                 self._say(f"it is called in more than {MOST} ways, by shapes and numbers")
                 return None
-            self._kinds[key] = _Kind()
+            self._kinds[key] = _Kind(hung)
         return self._kinds[key]
 
     def _obstacle(self, leaves: Sequence[Any]) -> str:
@@ -234,16 +254,17 @@ class Captured:
                 return f"it is given a tensor on {leaf.device}"
         return ""
 
-    def _hung(self) -> Hashable:
+    def _hung(self) -> Sequence[object]:
         """What hangs on its modules, and may come and go between two calls."""
-        return tuple(
-            (len(each._forward_pre_hooks), len(each._forward_hooks), *(id(vars(each).get(name)) for name in CHANGING))
-            for each in self._modules
-        )
+        return [vars(each).get(name) for each in self._modules for name in CHANGING]
+
+    def _num_hooks(self) -> Hashable:
+        return tuple((len(each._forward_pre_hooks), len(each._forward_hooks)) for each in self._modules)
 
     def _capture(self, kind: _Kind, leaves: Sequence[Any], spec: TreeSpec) -> bool:
         """Collective among ranks that share tokens: whether all of them could."""
         reason, watch = "", _Watch(self._recorder.device)
+        self._recorder.settle()  # before a lock is held: other ranks are waited for, and an abort needs the lock
         try:
             with _capturing, self._lock, self._counted(kind):
                 if kind not in self._kinds.values():

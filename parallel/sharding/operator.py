@@ -23,6 +23,8 @@ class Session(Protocol):
         self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None, scale: float | None, causal: bool, kind: int
     ) -> Tensor: ...
 
+    def leave(self) -> None: ...
+
 
 class _AtWork(threading.local):
     """The sessions whose forwards run in a thread, the innermost last."""
@@ -43,6 +45,13 @@ def leave(session: Session) -> None:
     """It does so no more; what was entered within and never left, as an interrupt may have it, goes too."""
     if session in _at_work.sessions:
         del _at_work.sessions[_at_work.sessions.index(session) :]
+
+
+def leave_all() -> None:
+    """No forward is under way in this thread: what an interrupt ended without its hooks sees no attention any more."""
+    for session in reversed(_at_work.sessions[:]):
+        session.leave()
+    _at_work.sessions.clear()
 
 
 def is_at_work() -> bool:

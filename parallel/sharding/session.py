@@ -75,6 +75,7 @@ class Session(TorchFunctionMode):
         if self.comparing.is_now():
             self.is_agreed = self.mesh[Axis.SEQUENCE].size == 1
             check_same(given, self.mesh[Axis.SEQUENCE], title=self.title, around=self.mesh[Axis.WEIGHTS])
+            self.texts = Texts(self.split.paddings)  # a rank that began anew knows of no mask before this one
             self.comparing.is_done()
 
     def begin(self) -> None:

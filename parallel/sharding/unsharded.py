@@ -36,6 +36,10 @@ class Unsharded(TorchFunctionMode):
         self.kept = kept
         self.num_calls = 0
 
+    def leave(self) -> None:
+        operator.leave(self)
+        take_off(self)
+
     def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         if func is F.scaled_dot_product_attention:
             return self._intercepted(*args, **(kwargs or {}))
@@ -103,6 +107,7 @@ def leave_out(module: nn.Module, paddings: Sequence[Padding]) -> Remove:
     )
 
     def remove() -> None:
+        at_work.leave()
         for handle in handles:
             handle.remove()
 
@@ -122,5 +127,4 @@ class _AtWork(threading.local):
     def leave(self) -> None:
         mode, self.mode = self.mode, None
         if mode is not None:
-            operator.leave(mode)
-            take_off(mode)
+            mode.leave()

@@ -131,7 +131,12 @@ class ComponentStore:
                 for prepared in [self._entries[key].prepared for key in keys if key in self._entries]:
                     if prepared is not None:
                         prepared.begin()
-                yield parts
+                try:
+                    yield parts
+                finally:
+                    from ...parallel.sharding.operator import leave_all
+
+                    leave_all()
             except BaseException:
                 if condition.is_alone:
                     self._unprepare(keys)

@@ -27,6 +27,7 @@ from torch import nn
 from ...parallel.group import Axis, Count
 from ...parallel.mesh import Mesh, everyone, mesh_for
 from ...parallel.plan import ParallelPlan
+from ...parallel.sharding.operator import leave_all
 from ..split_plans import is_denoiser
 from ..split_plans.heads import heads_of
 from .borders import Bar, Borders, OnStep
@@ -224,6 +225,7 @@ class Spread:
             if hasattr(found, "kwargs_mapping"):  # the state of a modular pipeline
                 found.values = finished(found.values)
         finally:
+            leave_all()
             self._borders.end()
         if self._branches is not None and not any(self._branches.num_calls[mode] for mode in ("rows", "turns")):
             logger.warning(

@@ -13,6 +13,8 @@ from latentloom.parallel.attention import packed
 from latentloom.parallel.group import Axis
 from latentloom.parallel.sharding import captured
 from latentloom.parallel.sharding.captured import MOST, Captured
+from latentloom.parallel.sharding.padding import Texts, leaving_out
+from latentloom.parallel.sharding.split_plan import Padding
 from support.launches import lone_rank
 from support.tapes import CPU, Tape, Tapes
 
@@ -241,6 +243,67 @@ def test_graphs_are_dropped_before_a_group_goes_and_not_while_one_is_captured(
     found = [module(torch.full((3,), float(step)))[0][0].item() for step in range(4)]
     dropping.join(10)
     assert order == ["captured", "dropped"] and tapes.made[0].is_reset and found == [0.0, 2.0, 4.0, 6.0]
+
+
+def test_an_abort_is_not_kept_waiting_by_a_capture_that_waits_for_other_ranks(
+    module: Twice, tapes: Tapes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a capture the device has to be idle, which it never is where it waits for a rank that is lost."""
+    waits = list[bool]()
+
+    def idle() -> None:
+        dropping = threading.Thread(target=captured.forget_all, daemon=True)
+        dropping.start()
+        dropping.join(5)
+        waits.append(dropping.is_alive())
+
+    monkeypatch.setattr(tapes, "settle", idle)
+    for step in range(3):
+        module(torch.full((3,), float(step)))
+    assert waits == [False]
+
+
+def test_what_hangs_on_a_module_is_known_by_itself_and_not_by_where_it_once_lay(tapes: Tapes) -> None:
+    """As a guider exchanges processors between calls: what is let go of leaves its address to the next."""
+
+    class Times:
+        def __init__(self, factor: float) -> None:
+            self.factor = factor
+
+    class Processed(Twice):
+        processor: Any = None
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return super().forward(*args, **kwargs, scale=self.processor.factor)
+
+    processed, found = Processed(), list[float]()
+    Captured(processed, recorder=tapes)
+    with torch.no_grad():
+        for factor in (1.0, 2.0, 3.0):
+            processed.processor = None
+            processed.processor = Times(factor)
+            found += [processed(torch.ones(1))[0].item() for _ in range(4)]
+    assert found == [2.0] * 4 + [4.0] * 4 + [6.0] * 4 and len(tapes.made) == 3
+
+
+def test_no_call_that_leads_to_a_graph_leaves_padding_out(tapes: Tapes) -> None:
+    """Exchanges and kernels of the graph's lengths are made before it is captured."""
+    texts, mask = Texts((Padding(("mask",), "last"),)), torch.arange(9)[None] < 7
+    kept = list[Any]()
+
+    def read(x: Tensor) -> Tensor:
+        kept.append(texts.kept_in({"mask": mask}))
+        return x + 1
+
+    odd = Odd(read)
+    Captured(odd, recorder=tapes)
+    with leaving_out(True), torch.no_grad():
+        for _ in range(3):
+            odd(torch.ones(1))
+        assert len(tapes.made) == 1 and kept and not any(kept)
+        with torch.enable_grad():
+            odd(torch.ones(1))  # never captured
+    assert kept[-1][0].count == 7
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """Grants: that all ranks of a job stop after the same step, in whatever order they come and the host hears of them."""
 
 import errno
+import gc
 import os
 import queue
 import random
@@ -56,6 +57,14 @@ class Place(RankProcess):
         return done
 
 
+class Silent(RankProcess):
+    def __init__(self, number: int) -> None:
+        super().__init__(number, "cpu", num_threads=1, folder=Path())
+
+    def send(self, message: ToRank, fds: Sequence[int] = ()) -> None:
+        pass
+
+
 class Wire:
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -95,6 +104,17 @@ def test_a_thousand_cancels_stop_all_ranks_after_the_same_step() -> None:
             run.settle()
             for place in places:
                 place.job.granted.close()
+
+
+def test_a_job_that_is_never_settled_leaves_no_descriptor() -> None:
+    """As where its pool is closed meanwhile."""
+    run = JobRun(job_of(2), [Silent(0), Silent(1)], Limits())
+    run.dispatch()
+    os.close(run.job.body)
+    del run
+    gc.collect()
+    held = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
+    assert not [each for each in held if "memfd:grants" in each]
 
 
 def test_what_is_granted_grows_with_the_slowest_until_the_end_is_set_once() -> None:

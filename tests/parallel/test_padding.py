@@ -1,14 +1,18 @@
 """Keys of padding are left out: what is decided, that nothing else changes, and that kernels are given no mask."""
 
+import contextlib
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 import torch._dynamo
 from torch import Tensor
+from torch._C import _len_torch_function_stack
 from torch._dynamo.utils import counters
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -16,12 +20,14 @@ from bodies.operator_cases import session_of
 from bodies.padding import Call
 from latentloom.parallel.attention.strategy import Kernel
 from latentloom.parallel.layout import Layout, Stream
+from latentloom.parallel.sharding import operator, unsharded
 from latentloom.parallel.sharding import session as sessions
-from latentloom.parallel.sharding import unsharded
 from latentloom.parallel.sharding.padding import BUCKET, MOST_READ, Kept, Texts, leaving_out
+from latentloom.parallel.sharding.session import Session
 from latentloom.parallel.sharding.shard import shard
 from latentloom.parallel.sharding.split_plan import Padding
 from latentloom.parallel.sharding.unsharded import Unsharded
+from latentloom.pipelines.components.store import ComponentStore
 from latentloom.pipelines.split_plans import SPLIT_PLANS
 from latentloom.pipelines.split_plans.paddings import PADDINGS
 from latentloom.pipelines.spreading.transformer import leave_padding_out, split_plan_of
@@ -100,6 +106,23 @@ def test_masks_that_are_made_for_each_step_are_not_read_for_ever(wanted: None) -
     found = [texts.kept_in({"mask": shows(7)}) for _ in range(MOST_READ + 2)]
     assert all(found[: MOST_READ - 1]) and not any(found[MOST_READ:])
     assert texts.kept_in({"mask": mask}) and texts.kept_in({"mask": shows(9)})
+
+
+def test_a_rank_that_began_anew_leaves_out_what_the_others_do(wanted: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has read no mask yet, where they have met so many that they read no more."""
+    monkeypatch.setattr(sessions, "check_same", lambda *_, **__: None)
+    with lone_rank("ulysses=2") as mesh:
+        split = dataclasses.replace(session_of((("image", 8, True),), mesh).split, paddings=TEXT)
+        old, new = (Session(split, mesh, title="Toy", shards_text=False, kernel="auto") for _ in range(2))
+        old.compare({})
+        for _ in range(MOST_READ + 2):
+            old.texts.kept_in({"mask": shows(7)})
+        old.comparing.ask(lambda: True)  # the new one's vote
+        old.compare({})
+        new.compare({})
+    mask = shows(9)
+    found = [each.texts.kept_in({"mask": mask}) for each in (old, new)]
+    assert found == [(Kept("last", 40, 9, hides=False),)] * 2
 
 
 def test_ranks_hold_the_keys_that_are_left_of_their_tokens() -> None:
@@ -237,6 +260,25 @@ def test_on_one_gpu_too_and_other_masks_are_left_alone(monkeypatch: pytest.Monke
         text = q.narrow(2, 0, 9)
         mode.attend(q, text, text, mask=padding.narrow(3, 0, 9), scale=None, causal=False, kind=0)
     assert given == [(14, False), (14, False), (21, True), (21, False), (2, False)]
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_an_interrupted_forward_leaves_its_padding_to_no_other(wanted: None, is_removed: bool) -> None:
+    """Torch calls no hook after Ctrl-C; the next attention of the thread may be a text encoder's, of as many tokens."""
+
+    class Endless(torch.nn.Module):
+        def forward(self, mask: Tensor) -> None:
+            raise KeyboardInterrupt
+
+    module, before = Endless(), _len_torch_function_stack()
+    remove = unsharded.leave_out(module, TEXT)
+    model: Any = SimpleNamespace(loras=(), compiled=False, cuda_graph=False)
+    loan = contextlib.nullcontext() if is_removed else ComponentStore().lent(model, ())
+    with pytest.raises(KeyboardInterrupt), loan:
+        module(mask=shows(7))
+    if is_removed:
+        remove()
+    assert not operator.is_at_work() and _len_torch_function_stack() == before
 
 
 @pytest.mark.parametrize("plan", ["one", "ulysses=2"])

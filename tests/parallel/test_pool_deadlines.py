@@ -8,7 +8,7 @@ import pytest
 
 from latentloom.parallel.errors import Cancelled, RankFailed
 from latentloom.parallel.pool.attempt import JobRun
-from latentloom.parallel.pool.job import Job, Work
+from latentloom.parallel.pool.job import End, Job, Work
 from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.pool import Pool
 from latentloom.parallel.pool.rank_process import RankProcess
@@ -99,6 +99,18 @@ def test_survivors_have_time_to_leave_a_job(longest_s: float, wait_s: float) -> 
     assert first.done == ["abort"]
     run.check_time(now + wait_s + 0.1)
     assert len(first.done) == 2
+
+
+def test_ranks_that_were_told_to_leave_are_in_no_group_though_all_have_done_their_part() -> None:
+    """A cancel that comes while the first rank decodes alone, for longer than it is waited for."""
+    run, (first, second) = running()
+    done = End("done", is_whole=True)
+    run._end(1, done)
+    run.cancel()
+    run.check_time(time.monotonic() + 11)
+    assert first.done == ["cancel", "abort"] and not second.done
+    run._end(0, done)
+    assert run.is_over and not run.leaves_world_whole
 
 
 def test_a_phase_between_steps_may_take_as_long_as_one_before_them() -> None:

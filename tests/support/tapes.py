@@ -35,11 +35,14 @@ class Tapes:
     def __init__(self, device: torch.device = CPU) -> None:
         self.device = device
         self.made: list[Tape] = []
-        self.num_aside = 0
+        self.num_aside = self.num_settled = 0
 
     def aside(self, action: Callable[[], Any]) -> Any:
         self.num_aside += 1
         return action()
+
+    def settle(self) -> None:
+        self.num_settled += 1
 
     def record(self, action: Callable[[], Any], *, beside: object) -> tuple[Tape, Any, int]:
         assert (beside is None) == all(each.is_reset for each in self.made)
