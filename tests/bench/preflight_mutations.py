@@ -46,6 +46,7 @@ UNTOLD = {
     "its tensors are not those of this": "a single file's names are only known once diffusers has converted them",
     "cannot be loaded: Cannot load because": "shapes by a config are only known once the class was made",
     "use one made for it": "names of LoRAs of other projects are only known once diffusers has converted them",
+    "holds such values itself": "of weights only headers are read",
     "are an empty canvas": "a sketch of latents does not say whether they hold anything",
 }
 """Failures that the preflight does not foretell, by words of their sentences, and why."""
