@@ -6,6 +6,7 @@ Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or a
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import sys
@@ -254,8 +255,9 @@ def check_command(arguments: argparse.Namespace) -> int:
     from .nodes.execution.attempt import baked
     from .nodes.graph.problems import GraphError
     from .nodes.headless.foretold import foretold
+    from .nodes.headless.headless import folder_names
     from .nodes.headless.sweep import check_apart, parse_set, parse_sweep
-    from .nodes.headless.workflow_files import read_workflow
+    from .nodes.headless.workflow_files import read_workflow, roots_of
     from .nodes.registry import SPECS
 
     try:
@@ -265,8 +267,11 @@ def check_command(arguments: argparse.Namespace) -> int:
         overrides = parse_set(graph, SPECS, arguments.set, workspace=workspace)
         sweep = parse_sweep(graph, SPECS, arguments.sweep, given=overrides, workspace=workspace)
         check_apart(graph, overrides, sweep)
+        named = [*overrides.values(), *(value for varied in sweep for value in varied.values())]
+        workspace = dataclasses.replace(workspace, roots=roots_of(arguments.file, named, allowed))
         graphs = [baked(graph, {**overrides, **varied}) for varied in sweep]
-        points = list(zip(sweep, foretold(graphs, SPECS, workspace=workspace), strict=True))
+        folders = [workspace.output_dir / name for name in folder_names(sweep)]
+        points = list(zip(sweep, foretold(graphs, folders, SPECS, workspace=workspace), strict=True))
     except GraphError as error:
         points = [({}, error.problems)]
     if arguments.json:

@@ -70,10 +70,13 @@ class Settings:
         for proxy in self.trusted_proxies:
             read_network(proxy)
 
-    def reading(self, place: Place | None = None) -> Workspace:
-        """What may be looked at for a workflow that does not run yet: the models of this server."""
-        roots = tuple(folder.resolve() for folder in self.models_dirs)
-        return Workspace(roots=roots, place=place or Place(), host="page")
+    def reading(self, place: Place | None = None, *, inputs: Path | None = None) -> Workspace:
+        """What may be looked at for a workflow that does not run yet: the models of this server, and `inputs`, the
+        folder of a user's own.
+        """
+        folders = (inputs, *self.models_dirs) if inputs else self.models_dirs
+        roots = tuple(folder.resolve() for folder in folders)
+        return Workspace(roots=roots, place=place or Place(), host="page", max_pixels=self.max_pixels)
 
     @property
     def has_auth(self) -> bool:

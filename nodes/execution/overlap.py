@@ -64,7 +64,7 @@ def next_on(place: Place) -> NextOn:
 def overlapped(
     attempts: Iterable[Attempt[R]], *, width: int, sink: Sink, cancel: Token | None, starts: NextOn = steps_began
 ) -> Iterator[R]:
-    """The results in order, at most `width` runs under way at a time.
+    """The results in order, each before another run starts if it is there by then, at most `width` under way at a time.
 
     A run starts with the event of the one before that `starts` it, and when that has ended: late enough that what they
     share is made once, early enough that what comes before the steps of one and after those of another happens beside
@@ -76,7 +76,7 @@ def overlapped(
     with ThreadPoolExecutor(width, "run") as threads:
         try:
             for attempt in attempts:
-                while len(waiting) >= width:
+                while waiting and (len(waiting) >= width or waiting[0].done()):
                     yield waiting.popleft().result()
                 under_way = threading.Event()
                 future = threads.submit(attempt, _telling(sink, under_way, starts), token)

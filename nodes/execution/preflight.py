@@ -35,11 +35,12 @@ def preflight(
         return found
     accelerators = [device.name for device in machine if device.name != "cpu"]
     walk = Walk(graph, specs, overrides or {}, workspace=workspace, accelerators=accelerators)
-    found = list(refused(walk))
+    needs = needs_of(graph, specs, overrides=overrides or {}, workspace=workspace)
+    needed = frozenset(needs.order or needs.nodes)  # all of one that makes nothing yet
+    found = list(refused(walk, needed))
     told = {problem.message for problem in found}
     for node in planned(walk, machine)[0]:
         if node.problem and node.problem_code and node.problem not in told:
             kind = "estimate" if node.problem_code == "memory" else "error"
             found.append(Problem(node.node, "", node.problem_code, node.problem, kind=kind))
-    needed = needs_of(graph, specs, overrides=overrides or {}, workspace=workspace).nodes
     return sorted((each for each in found if each.node in needed), key=lambda problem: problem.kind != "error")

@@ -86,8 +86,9 @@ def schedule(
     the node asks its model for what that does not take.
     """
     needs = needs_of(graph, specs, overrides=overrides, workspace=workspace, targets=targets)
-    for problem in refused(Walk(graph, specs, overrides, workspace=workspace)):
-        if problem.kind == "error" and (node := needs.nodes.get(problem.node)):
+    for problem in refused(Walk(graph, specs, overrides, workspace=workspace), frozenset(needs.order)):
+        if problem.kind == "error":
+            node = needs.nodes[problem.node]
             raise NodeFailed(problem.node, node.spec, node.node.title, ValueError(problem.message))
     fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
     depths = depths_of(needs)

@@ -13,6 +13,8 @@ from ...parallel.errors import BadInput
 
 LIVE: set[Path] = set()
 """What a process that ends without unwinding removes, see `remove_temporaries`."""
+RANDOM = 8
+"""Characters that `mkstemp` puts into a name."""
 _UMASK = os.umask(0o022)
 """The process's file mode mask, read once, since reading it sets it. mkstemp ignores it and makes private files."""
 os.umask(_UMASK)
@@ -52,6 +54,24 @@ def replacing(target: Path) -> Iterator[Path]:
     finally:
         temporary.unlink(missing_ok=True)
         LIVE.discard(temporary)
+
+
+def check_place(target: Path) -> None:
+    """Raises `NotWritten` where `replacing` would, as far as names and folders tell; nothing is made."""
+    here = next(folder for folder in target.parents if os.path.lexists(folder))
+    longest = os.pathconf(here, "PC_NAME_MAX") if here.is_dir() and hasattr(os, "pathconf") else 0
+    names = [*target.relative_to(here).parts[:-1], f".{target.stem}-{'x' * RANDOM}{target.suffix}"]
+    if longest and any(len(os.fsencode(name)) > longest for name in names):
+        found = errno.ENAMETOOLONG
+    elif not here.is_dir():
+        found = errno.ENOTDIR
+    elif target.is_dir():
+        found = errno.EISDIR
+    elif not os.access(here, os.W_OK | os.X_OK):
+        found = errno.EACCES
+    else:
+        return
+    raise NotWritten(target, OSError(found, os.strerror(found)))
 
 
 def write_atomic(target: Path, data: bytes) -> None:

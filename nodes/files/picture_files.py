@@ -233,9 +233,12 @@ def load(picture: Pillow.Image, name: str) -> None:
 
 
 def check_picture(path: Path, max_pixels: int, remedy: str) -> None:
-    """Refuse what is no picture, or too large a one, by its header. Raises `ValueError`."""
-    with opened(path, max_pixels=max_pixels, remedy=remedy):
-        pass
+    """Refuse what is no picture, too large a one, or damaged, as far as is soon seen: of a large one the header is
+    read. Raises `ValueError`.
+    """
+    with opened(path, max_pixels=max_pixels, remedy=remedy) as picture:
+        if picture.width * picture.height <= LARGE_PIXELS:
+            load(picture, str(path))
 
 
 def check_file_size(path: Path, *, max_pixels: int, remedy: str, name: str = "") -> None:

@@ -26,10 +26,16 @@ def size_like(model: Model, image: Image, *, width: int, height: int) -> tuple[i
         card, multiple = card_of(model), size_multiple(model)
         scale = math.sqrt(card.width * card.height / (wide * tall))
         width, height = (max(multiple, round(side * scale / multiple) * multiple) for side in (wide, tall))
-    elif not width or not height:
-        raise ValueError(f"width is {width} and height is {height}; set both, or leave both at 0")
+    elif why := why_half(width, height):
+        raise ValueError(why)
     check_size(model, width, height)
     return width, height
+
+
+def why_half(width: int, height: int) -> str:
+    """Why a size that a picture's shape may stand for is none, as a sentence; empty where it is one."""
+    one = bool(width) != bool(height)
+    return f"width is {width} and height is {height}; set both, or leave both at 0" if one else ""
 
 
 def check_area(

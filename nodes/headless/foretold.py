@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ...parallel.machine.now import devices_now
@@ -16,18 +18,24 @@ from ..graph.spec import NodeSpec
 
 
 def foretold(
-    graphs: Iterable[Graph], specs: Mapping[str, NodeSpec], *, workspace: Workspace, is_forced: bool = False
+    graphs: Iterable[Graph],
+    folders: Iterable[Path],
+    specs: Mapping[str, NodeSpec],
+    *,
+    workspace: Workspace,
+    is_forced: bool = False,
 ) -> list[Sequence[Problem]]:
-    """The problems of each; those that differ only in their seeds are looked at once. Estimates keep nothing from
-    running that `is_forced`.
+    """The problems of each, which would write into a folder of its own; those that differ only in their seeds are
+    looked at once. Estimates keep nothing from running that `is_forced`.
     """
     machine = devices_now()
     known: dict[str, Sequence[Problem]] = {}
     found: list[Sequence[Problem]] = []
-    for graph in graphs:
+    for graph, folder in zip(graphs, folders, strict=True):
         mark = _mark_of(graph, specs)
         if mark not in known:
-            problems = preflight(graph, specs, workspace=workspace, machine=machine)
+            own = dataclasses.replace(workspace, output_dir=folder)
+            problems = preflight(graph, specs, workspace=own, machine=machine)
             known[mark] = [each for each in problems if each.kind == "error" or not is_forced]
         found.append(known[mark])
     return found

@@ -97,10 +97,12 @@ def run_headless(
 
 def _foretold(job: Headless, points: Sequence[_Point]) -> tuple[list[_Point], list[Report]]:
     """The points that may be begun, and what is wrong with the others. Raises `GraphError` where none may."""
-    workspace = Workspace(
-        output_dir=job.out, roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels
-    )
-    found = foretold([point.graph for point in points], SPECS, workspace=workspace, is_forced=job.is_forced)
+    workspace = Workspace(roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels)
+    graphs, folders = [point.graph for point in points], [point.folder for point in points]
+    found = foretold(graphs, folders, SPECS, workspace=workspace, is_forced=job.is_forced)
+    if job.resume:  # what is there already needs no room
+        pairs = zip(points, found, strict=True)
+        found = [() if problems and _is_complete(job, point) else problems for point, problems in pairs]
     good = [point for point, problems in zip(points, found, strict=True) if not problems]
     if not good:
         raise GraphError(found[0])

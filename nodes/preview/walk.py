@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,9 +156,13 @@ class Walk:
             raise Unknown(f"{name} does not say what it would do ({reason})") from None
 
 
-def refused(walk: Walk) -> Iterator[Problem]:
-    """What the nodes of a workflow without other problems cannot take: their models do not, or files are not there."""
-    for name in [name for name, spec in walk.specs.items() if spec.refuses or spec.denoises][:MAX_REFUSALS]:
+def refused(walk: Walk, needed: Collection[str] | None = None) -> Iterator[Problem]:
+    """What nodes of a workflow without other problems cannot take: their models do not, or files are not there.
+
+    With `needed` only those are asked: nobody minds what a node would read or write that nothing needs.
+    """
+    asked = [name for name, spec in walk.specs.items() if spec.refuses or spec.denoises]
+    for name in [name for name in asked if needed is None or name in needed][:MAX_REFUSALS]:
         try:
             refusals = walk.refusals(name)
         except Refused as error:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Annotated
 
 from ...pipelines.values import Image, Latents, Model
-from ..files.resize import Method, interpolate, size_like
+from ..files.resize import Method, interpolate, size_like, why_half
 from ..graph.sketch import Given, Refusal
 from ..graph.spec import Socket
 from .arguments import checked
@@ -82,7 +82,9 @@ def canvas_refusals(given: Given, *, own: tuple[int, int] = (0, 0)) -> dict[str,
     refusals: dict[str, str | Refusal] = {
         name: Refusal(code="not_taken", why=why, mends=mends[name]) for name, why in found.items()
     }
-    if "width" not in found and (why := why_too_large(model, width, height)):
+    if why := why_half(width, height):
+        refusals["width"] = Refusal(code="not_taken", why=why, mends=({"width": 0, "height": 0},))
+    if "width" not in refusals and (why := why_too_large(model, width, height)):
         refusals["width"] = Refusal(code="too_large", why=why, kind="estimate", mends=({"width": 0, "height": 0},))
     return refusals
 

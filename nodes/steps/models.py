@@ -159,7 +159,7 @@ def model_refusals(given: Given) -> dict[str, str | Refusal]:
 
 
 def lora_refusals(given: Given) -> dict[str, str | Refusal]:
-    """A file that is not there or no LoRA, or one of another model."""
+    """A file that is not there or no LoRA, or one of another model that is not switched off (by a scale of 0)."""
     from ...pipelines.models.lora_file import check_lora, why_of_another
     from ...pipelines.models.tensor_file import read_tensor_file
 
@@ -167,7 +167,7 @@ def lora_refusals(given: Given) -> dict[str, str | Refusal]:
     if why := refused_by("no_lora", lambda: check_lora(read_tensor_file(workspace.input_path(path, socket="path")))):
         return {"path": why}
     lora = read_tensor_file(workspace.input_path(path, socket="path"))
-    why = why_of_another(lora, given.value("model"))
+    why = why_of_another(lora, given.value("model")) if given.value("scale") else ""
     return {"path": Refusal(code="other_lora", why=why) if why else ""}
 
 

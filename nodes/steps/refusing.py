@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...pipelines.models.tensor_file import Stamps, is_settled, stamps_of
+from ..files.atomic import check_place
 from ..files.workspace import numbered
 from ..graph.sketch import Given, Refusal, Unknown
 
@@ -48,24 +50,21 @@ def name_refusals(given: Given, made: str, ending: str) -> dict[str, str | Refus
 
     def ask() -> None:
         for file in numbered(name, count, ending):
-            workspace.output_path(file, socket="name")
+            check_place(workspace.output_path(file, socket="name"))
 
     return {"name": refused_by("bad_name", ask)}
 
 
 def _why_unfit(check: Callable[..., None], path: Path, *more: Any) -> str:
     """The sentence by which `check(path, *more)` refuses a file with `ValueError`, "" where it takes it. It is asked
-    once for a file of this time and size."""
-    try:
-        found = path.stat()
-    except OSError:
-        return _why(check, path, more)
-    return _kept(check, path, (found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev), more)
+    once for a file of these times and size, unless it was changed so shortly before that they need not tell."""
+    stamps = stamps_of([path])
+    return _kept(check, path, stamps, more) if stamps and is_settled(stamps) else _why(check, path, more)
 
 
 @functools.lru_cache(maxsize=512)
-def _kept(check: Callable[..., None], path: Path, mark: tuple[int, ...], more: tuple[Any, ...]) -> str:
-    del mark  # a part of the key
+def _kept(check: Callable[..., None], path: Path, stamps: Sequence[Stamps], more: tuple[Any, ...]) -> str:
+    del stamps  # a part of the key
     return _why(check, path, more)
 
 

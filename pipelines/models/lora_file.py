@@ -52,6 +52,8 @@ LAYER = re.compile(r"\^?[\w.-]+\$?")
 
 PREFIX, DOWN, UP = "transformer.", ".lora_A.weight", ".lora_B.weight"
 """How diffusers names what changes a transformer; the names of other projects are converted when it is loaded."""
+PADDED = ("flux",)
+"""Families of which diffusers fills a LoRA that takes fewer numbers with zeros, as for those that see a drawing too."""
 
 
 def check_lora(file: TensorFile) -> None:
@@ -88,7 +90,10 @@ def why_of_another(file: TensorFile, model: Model) -> str:
     for layer in known:
         down, up = file.tensors[f"{PREFIX}{layer}{DOWN}"], file.tensors.get(f"{PREFIX}{layer}{UP}")
         shape = held[f"{layer}.weight"]
-        if up is not None and len(down.shape) == len(shape) == 2 and (up.shape[0], down.shape[1]) != shape:
+        if up is None or not len(down.shape) == len(shape) == 2:
+            continue
+        is_padded = model.family in PADDED and down.shape[1] < shape[1]
+        if (up.shape[0], shape[1] if is_padded else down.shape[1]) != shape:
             got, right = (" x ".join(map(str, each)) for each in ((up.shape[0], down.shape[1]), shape))
             return f"LoRA {file.path} changes {layer[:200]!r} as one of {got}, and the model's is {right}; {made_for}"
     return ""

@@ -11,7 +11,8 @@ import pytest
 
 from latentloom.nodes.execution.events import Event
 from latentloom.nodes.graph.graph import graph_from_plain, graph_to_plain
-from latentloom.nodes.headless import headless
+from latentloom.nodes.graph.problems import Problem
+from latentloom.nodes.headless import foretold, headless
 from latentloom.nodes.headless.claim import InUse, claimed
 from latentloom.nodes.headless.headless import Headless, run_headless
 from latentloom.nodes.headless.reports import Report, Tally
@@ -154,6 +155,16 @@ def test_nothing_but_results_stays_in_the_folders(sweep: Sweep, tmp_path: Path) 
     files = sorted(path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file())
     assert [path.as_posix() for path in files] == ["read.path=a/manifest.json", "read.path=b/manifest.json"]
     assert json.loads((tmp_path / "out" / files[0]).read_text())["state"] == "failed"
+
+
+def test_resume_passes_by_what_is_there_though_it_would_not_fit_now(
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_text("x")
+    sweep({"read.path": ["a"]})
+    large = [Problem("read", "", "memory", "it does not fit", kind="estimate")]
+    monkeypatch.setattr(foretold, "preflight", lambda *args, **kwargs: large)
+    assert told(sweep({"read.path": ["a", "b"]}, resume=True)[0]) == [("b", "failed"), ("a", "resumed")]
 
 
 def test_resume_passes_by_what_only_the_user_s_own_keys_changed(sweep: Sweep, toys: ModuleType, tmp_path: Path) -> None:

@@ -87,14 +87,28 @@ def test_a_run_without_steps_lets_the_next_one_start_at_its_end() -> None:
 
 def test_who_stops_taking_ends_the_rest_and_starts_no_more() -> None:
     runs = Runs()
-    runs.open(0)
-    runs.gates[1].set()
-    runs.gates[2].set()
-    results = overlapped(map(runs.attempt, itertools.count()), width=2, sink=ignore, cancel=None)
+    for gate in runs.gates[:3]:
+        gate.set()
+
+    def sink(event: Event) -> None:
+        if event.run == "1":
+            runs.ends[0].set()
+
+    results = overlapped(map(runs.attempt, itertools.count()), width=2, sink=sink, cancel=None)
     assert next(results) == 0
     results.close()
     assert runs.cancelled == [1]
     assert not runs.started[2].is_set()
+
+
+def test_what_is_over_is_told_before_another_run_starts() -> None:
+    runs = Runs()
+    runs.open(1)
+    failed: Attempt[int] = lambda sink, cancel: 0  # noqa: E731 (as one that fails before its steps)
+    results = overlapped([failed, runs.attempt(1)], width=4, sink=ignore, cancel=None)
+    assert next(results) == 0
+    results.close()  # as at a first error
+    assert not runs.started[1].is_set()
 
 
 def test_a_cancel_from_outside_reaches_all_runs() -> None:
@@ -116,6 +130,7 @@ def test_a_fault_reaches_the_caller_and_ends_the_others() -> None:
 
     def broken(sink: Sink, cancel: Token) -> int:
         sink(progress(0))
+        assert runs.started[1].wait(WAIT_S)
         raise TypeError("a fault of ours")
 
     with pytest.raises(TypeError, match="a fault of ours"):

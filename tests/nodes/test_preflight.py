@@ -1,6 +1,7 @@
 """Checked means it will run: what files and numbers tell is told before anything is loaded, with what mends it."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from safetensors.torch import save_file
 
 from latentloom.__main__ import main
 from latentloom.nodes.execution.preflight import preflight
+from latentloom.nodes.execution.schedule import schedule
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.graph.problems import Problem
@@ -41,8 +43,8 @@ def found(file: str, changed: dict[str, Any], *, memory: int = 16 * GIB, roots: 
     return preflight(graph_from_plain(plain), SPECS, workspace=workspace, machine=machine)
 
 
-def lora(path: Path, layer: str, width: int) -> str:
-    ends = {"lora_A": (2, width), "lora_B": (width, 2)}
+def lora(path: Path, layer: str, width: int, made: int = 0) -> str:
+    ends = {"lora_A": (2, width), "lora_B": (made or width, 2)}
     save_file({f"transformer.{layer}.{end}.weight": torch.zeros(shape) for end, shape in ends.items()}, path)
     return str(path)
 
@@ -71,6 +73,7 @@ def with_lora(source: str, file: str) -> dict[str, Any]:
         ),
         (FIRST, {"empty_latents.frames": 9}, "empty_latents.frames", "not_taken", ({"empty_latents.frames": 1},)),
         (FIRST, {"save.name": "../picture"}, "save.name", "bad_name", ()),
+        (FIRST, {"save.name": "x" * 250}, "save.name", "bad_name", ()),
         (FIRST, {"denoise.guidance_2": 2.0}, "denoise.guidance_2", "not_taken", ()),
     ],
 )
@@ -93,6 +96,13 @@ def test_what_is_reckoned_is_an_estimate() -> None:
 def test_a_workflow_is_sound_once_its_picture_is_there() -> None:
     Pillow.new("RGB", (64, 64)).save("picture.png")
     assert not found(FROM_PICTURE, {})
+    half = {"encode_image.width": 64}
+    assert [problem.message for problem in found(FROM_PICTURE, half)] == [
+        "width is 64 and height is 0; set both, or leave both at 0"
+    ]
+    whole = Path("picture.png").read_bytes()
+    Path("picture.png").write_bytes(whole[: len(whole) // 2])
+    assert "cut short" in found(FROM_PICTURE, {})[0].message
     Path("picture.png").write_text("no picture")
     assert [problem.code for problem in found(FROM_PICTURE, {})] == ["no_file"]  # though it was looked at before
 
@@ -111,10 +121,16 @@ def test_a_lora_of_another_model_is_refused_by_its_header(tmp_path: Path, tiny: 
         preflight(graph_from_plain(each), SPECS, workspace=Workspace(roots=(tmp_path, Path(sd3))), machine=[])
         for each in (fits, other, narrow)
     ]
+    narrow["nodes"]["lora"]["inputs"]["scale"] = 0  # which switches it off
+    told.append(preflight(graph_from_plain(narrow), SPECS, workspace=Workspace(roots=(tmp_path,)), machine=[]))
+    few = with_lora("builtin:bobbin", lora(tmp_path / "few.safetensors", "transformer_blocks.0.attn.to_q", 8, 192))
+    told.append(preflight(graph_from_plain(few), SPECS, workspace=Workspace(roots=(tmp_path,)), machine=[]))
     assert [[(each.node, each.socket, each.code) for each in problems] for problems in told] == [
         [],
         [("lora", "path", "other_lora")],
         [("lora", "path", "other_lora")],
+        [],
+        [],  # which diffusers fills with zeros
     ]
 
 
@@ -137,3 +153,51 @@ def test_check_of_a_sweep_names_each_bad_point(capsys: pytest.CaptureFixture[str
     assert told == [(100, "error"), (1024, "estimate")]
     assert main(["run", FIRST, "--sweep", "empty_latents.width=100,77"]) == 2
     assert not Path("output").exists()
+
+
+def test_a_node_that_nothing_needs_refuses_nothing(tmp_path: Path) -> None:
+    plain = json.loads(Path(FIRST).read_text())
+    plain["nodes"]["spare"] = {"type": "LoomLoadImage", "version": 1, "inputs": {"path": "nowhere.png"}}
+    workspace = Workspace(roots=(tmp_path,), claims={})
+    assert not preflight(graph_from_plain(plain), SPECS, workspace=workspace, machine=[])
+    plain["nodes"]["save_2"] = plain["nodes"]["save"]  # of two files of one name only one is asked for
+    schedule(graph_from_plain(plain), SPECS, overrides={}, workspace=workspace, targets=["save_2"])
+
+
+def test_a_picture_may_lie_where_a_sweep_makes_its_folders(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("output").mkdir()
+    Pillow.new("RGB", (64, 64)).save("output/repainted.png")
+    path = str(Path("output/repainted.png").absolute())
+    named = ["--set", f"load_image.path={path}"]
+    assert main(["check", FROM_PICTURE, *named]) == 2 and "is read by this run" in capsys.readouterr().out
+    assert main(["check", FROM_PICTURE, *named, "--sweep", "denoise.seed=1..2"]) == 0
+
+
+def test_a_sweep_of_pictures_may_name_them_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures = [tmp_path / f"{name}.png" for name in "ab"]
+    for picture in pictures:
+        Pillow.new("RGB", (64, 64)).save(picture)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert main(["check", FROM_PICTURE, "--sweep", f"load_image.path={','.join(map(str, pictures))}"]) == 0
+
+
+def test_a_picture_that_was_just_written_is_looked_at_again() -> None:
+    picture = Path("picture.png")
+    Pillow.new("RGB", (64, 64)).save(picture)
+    whole, times = picture.read_bytes(), picture.stat()
+    picture.write_bytes(bytes(len(whole)))
+    os.utime(picture, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert [problem.code for problem in found(FROM_PICTURE, {})] == ["no_file"]
+    with picture.open("r+b") as file:  # the same inode, size and, by a clock that ticks rarely, time
+        file.write(whole)
+    os.utime(picture, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert not found(FROM_PICTURE, {})
+
+
+def test_a_name_at_which_no_file_can_be_is_told(tmp_path: Path) -> None:
+    Path("output/folder.png").mkdir(parents=True)
+    Path("output/blocked").touch()
+    for name in ("folder", "blocked/x"):
+        assert [problem.code for problem in found(FIRST, {"save.name": name})] == ["bad_name"]
+    assert not found(FIRST, {"save.name": "new/one"})

@@ -179,6 +179,16 @@ def test_a_wrong_workflow_is_refused_with_all_its_problems(client: Any, first: d
     assert client.get("/loom/runs").json() == []
 
 
+def test_a_check_sees_the_uploads_of_the_user_who_asks(log_in: Callable[[str], Any], first: dict[str, Any]) -> None:
+    ann, bob = log_in("ann"), log_in("bob")
+    path = ann.post("/loom/uploads", content=png(), headers={"X-Name": "cat.png"}).json()["path"]
+    first["nodes"]["load_image"] = {"type": "LoomLoadImage", "version": 1, "inputs": {"path": path}}
+    encode = {"model": {"from": "load_model.model"}, "image": {"from": "load_image.image"}}
+    first["nodes"]["empty_latents"] = {"type": "LoomEncodeImage", "version": 1, "inputs": encode}
+    told = [each.post("/loom/check", json={"graph": first}).json()["problems"] for each in (ann, bob)]
+    assert [[each["code"] for each in problems] for problems in told] == [[], ["no_file"]]
+
+
 def test_a_workflow_is_exported_to_comfyui_and_opened_from_there(client: Any, first: dict[str, Any]) -> None:
     prompt = client.post("/loom/export/comfyui", json={"graph": first}).json()
     assert prompt["denoise"]["class_type"] == "LoomDenoise"

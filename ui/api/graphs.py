@@ -22,8 +22,10 @@ from ..contract.kept import FileText, NamedGraph
 from ..contract.shown import CatalogNode, PlanView, Problems
 from ..library.opening import open_file
 from ..server import Server
+from ..store.uploads import inputs_folder
 from ..views.plan_view import plan_view
 from .described import takes
+from .requests import User
 
 FileName = Annotated[str, Header(max_length=4096, description="The file's name, percent-encoded.")]
 
@@ -49,15 +51,12 @@ def add_routes(router: APIRouter, server: Server) -> None:
         return to_comfy(graph, SPECS)
 
     @router.post("/check")
-    def check_workflow(body: CheckBody) -> Problems:
-        """Everything that keeps the workflow from running."""
-        found = preflight(
-            graph_from_plain(body.graph),
-            SPECS,
-            body.overrides,
-            workspace=server.settings.reading(),
-            machine=devices_now(),
-        )
+    def check_workflow(body: CheckBody, user: User) -> Problems:
+        """Everything that keeps the workflow from running, with the user's own uploads, on the server's devices."""
+        settings = server.settings
+        workspace = settings.reading(settings.place, inputs=inputs_folder(settings.data_dir, user))
+        graph = graph_from_plain(body.graph)
+        found = preflight(graph, SPECS, body.overrides, workspace=workspace, machine=devices_now())
         return Problems(problems=found[:MAX_PROBLEMS])
 
     @router.post("/sockets")
