@@ -284,11 +284,12 @@ def check_command(arguments: argparse.Namespace) -> int:
 
 def _told(points: Sequence[tuple[Mapping[str, Any], Sequence[Problem]]]) -> Iterator[str]:
     """A line for each problem, with the values of the sweep's points that have it."""
+    from .nodes.headless.foretold import with_remedy
+
     for varied, problems in points:
         where = ",".join(f"{name}={value}" for name, value in varied.items())
         for problem in problems:
-            estimate = " (this is an estimate; --force runs it all the same)" if problem.kind == "estimate" else ""
-            yield f"{where}: {problem}{estimate}" if where else f"{problem}{estimate}"
+            yield f"{where}: {with_remedy(problem)}" if where else str(with_remedy(problem))
 
 
 def plan_command(arguments: argparse.Namespace) -> int:

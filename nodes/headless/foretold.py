@@ -16,6 +16,13 @@ from ..graph.resolve import param_values, plain_value
 from ..graph.scalars import fault
 from ..graph.spec import NodeSpec
 
+ESTIMATE = " (this is an estimate; --force runs it all the same)"
+
+
+def with_remedy(problem: Problem) -> Problem:
+    """The problem in a sentence that says by what an estimate is passed."""
+    return dataclasses.replace(problem, message=problem.message + ESTIMATE) if problem.kind == "estimate" else problem
+
 
 def foretold(
     graphs: Iterable[Graph],

@@ -31,7 +31,7 @@ from ..graph.graph import Graph
 from ..graph.problems import GraphError
 from ..registry import SPECS
 from .claim import LOCK_FILE, InUse, claimed
-from .foretold import foretold
+from .foretold import foretold, with_remedy
 from .reports import Report, Tally
 
 
@@ -99,10 +99,11 @@ def _foretold(job: Headless, points: Sequence[_Point]) -> tuple[list[_Point], li
     """The points that may be begun, and what is wrong with the others. Raises `GraphError` where none may."""
     workspace = Workspace(roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels)
     graphs, folders = [point.graph for point in points], [point.folder for point in points]
-    found = foretold(graphs, folders, SPECS, workspace=workspace, is_forced=job.is_forced)
+    each = foretold(graphs, folders, SPECS, workspace=workspace, is_forced=job.is_forced)
+    found = [[with_remedy(problem) for problem in problems] for problems in each]
     if job.resume:  # what is there already needs no room
         pairs = zip(points, found, strict=True)
-        found = [() if problems and _is_complete(job, point) else problems for point, problems in pairs]
+        found = [[] if problems and _is_complete(job, point) else problems for point, problems in pairs]
     good = [point for point, problems in zip(points, found, strict=True) if not problems]
     if not good:
         raise GraphError(found[0])

@@ -153,6 +153,9 @@ def test_check_of_a_sweep_names_each_bad_point(capsys: pytest.CaptureFixture[str
     assert told == [(100, "error"), (1024, "estimate")]
     assert main(["run", FIRST, "--sweep", "empty_latents.width=100,77"]) == 2
     assert not Path("output").exists()
+    capsys.readouterr()
+    assert main(["run", FIRST, "--set", "empty_latents.width=1024", "--set", "empty_latents.height=1024"]) == 2
+    assert "--force runs it" in capsys.readouterr().err
 
 
 def test_a_node_that_nothing_needs_refuses_nothing(tmp_path: Path) -> None:
