@@ -340,10 +340,14 @@ def allegro(case: Case) -> Built:
 
 
 def allegro_padded(case: Case) -> Built:
-    """The last column of the picture is padding."""
+    """The last column of the picture is padding, or its last row where there is one column: of nothing but padding no
+    key counts, and what is left of the scores under a bias of -10,000 is rounding."""
     model, config, inputs = allegro(case)
     valid = torch.ones(case.batch, 2, 2 * case.rows, 2 * case.columns)
-    valid[..., -2:] = 0
+    if case.columns > 1:
+        valid[..., -2:] = 0
+    elif case.rows > 1:
+        valid[..., -2:, :] = 0
     return model, config, dict(inputs, attention_mask=valid)
 
 
