@@ -3,7 +3,7 @@
     python tests/bench/matrix.py [--variants flux ...] [--plans ulysses=2 ...] [--cases even ...] [--out FILE] [--trim]
 
 Prints one line for each cell that is not equal, and a count; exits with 1 if there is one. With no arguments it is the
-full matrix: under an hour on two cores. With --trim it is that of the classes whose padding is left out, with it left
+full matrix: 20 minutes on two cores. With --trim it is that of the classes whose padding is left out, with it left
 out, under every plan and on one device.
 """
 
