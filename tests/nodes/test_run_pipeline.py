@@ -253,6 +253,7 @@ def test_steps_are_told_and_a_cancel_ends_the_run_after_one() -> None:
     assert cancelled.steps == [(1, 2)]
 
 
+@pytest.mark.by_hand
 @pytest.mark.usefixtures("warm_pools")
 def test_several_devices_make_the_picture_of_one_with_a_lora_too(tmp_path: Path) -> None:
     given = {**SMALL, "negative_prompt": "", "true_cfg_scale": 3.0}

@@ -28,7 +28,7 @@ def called(name: str) -> dict[str, Any]:
     return {**tiny_of(name).call(), "generator": torch.Generator().manual_seed(0), "output_type": "np"}
 
 
-@pytest.mark.parametrize("name", ["LTX2Pipeline:2.0", "FluxFillPipeline"])
+@pytest.mark.parametrize("name", [pytest.param("LTX2Pipeline:2.0", marks=pytest.mark.by_hand), "FluxFillPipeline"])
 def test_ranks_that_load_by_themselves_make_what_one_process_makes(pool: Any, saved: Any, name: str) -> None:
     alone = DiffusionPipeline.from_pretrained(saved(name))(**called(name))
     steps: list[tuple[int, int]] = []

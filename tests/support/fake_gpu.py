@@ -266,8 +266,9 @@ def _line() -> str:
     """The innermost line of ours, or else of diffusers; not where a call only passes through."""
     for frame, number in traceback.walk_stack(None):
         code = frame.f_code
-        is_ours = code.co_filename.startswith(OURS) and not code.co_filename.startswith(TESTS)
-        if code.co_name == "__torch_function__" or not (is_ours or DIFFUSERS in code.co_filename):
+        name = code.co_filename
+        is_ours = name.startswith(OURS) and not name.startswith(TESTS) and "/site-packages/" not in name
+        if code.co_name == "__torch_function__" or not (is_ours or DIFFUSERS in name):
             continue
-        return f"{code.co_filename.removeprefix(OURS).rpartition('/site-packages/')[2]}:{number}"
+        return f"{name.removeprefix(OURS).rpartition('/site-packages/')[2]}:{number}"
     return "a test"

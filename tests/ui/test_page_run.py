@@ -197,6 +197,7 @@ def test_two_tabs_watch_one_run_and_each_has_its_own_draft(page_server: Any, ope
     expect(prompt).to_have_value("a blue ring")
 
 
+@pytest.mark.by_hand
 def test_seven_tabs_watch_one_run_and_none_stalls(page_server: Any, open_page: Callable[..., Page]) -> None:
     """Browsers allow six HTTP/1.1 connections to a server, so nothing may hold one."""
     page = open_page(page_server.url, graph=steps(LONG_STEPS, seed=108))

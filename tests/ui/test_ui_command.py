@@ -218,6 +218,7 @@ def start_busy(tmp_path: Path, how: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
 
 
+@pytest.mark.by_hand
 def test_a_machine_too_busy_for_gradios_look_at_itself_gets_its_page(tmp_path: Path) -> None:
     late = "real, looks = app.answers, []\napp.answers = lambda *to: looks.append(to) or looks[3:] and real(*to)"
     with start_busy(tmp_path, late) as process:
