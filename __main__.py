@@ -6,7 +6,6 @@ Exit codes: 0 ok, 1 a node failed or the doctor found a problem, 2 bad file or a
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import sys
@@ -115,11 +114,7 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("file", type=Path)
     check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     check.add_argument("--sweep", action="append", default=[], metavar="NAME=1..4")
-    check.add_argument(
-        "--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from"
-    )
-    check.add_argument("--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models")
-    _nodes_option(check)
+    _reading_options(check)
     check.add_argument("--json", action="store_true")
 
     plan = _command(commands, "plan", plan_command, "say how a model or workflow would run here, or on a machine to be")
@@ -137,11 +132,7 @@ def parser() -> argparse.ArgumentParser:
     plan.add_argument("--compare", action="store_true", help="all plans, with their time and memory")
     plan.add_argument("--measure", action="store_true", help="measure this machine anew (about ten seconds)")
     plan.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="of a workflow")
-    plan.add_argument(
-        "--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from"
-    )
-    plan.add_argument("--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models")
-    _nodes_option(plan)
+    _reading_options(plan)
     plan.add_argument("--json", action="store_true")
 
     nodes = _command(commands, "nodes", nodes_command, "list the nodes, or describe one")
@@ -252,10 +243,8 @@ def _place(arguments: argparse.Namespace) -> Place:
 
 
 def check_command(arguments: argparse.Namespace) -> int:
-    from .nodes.execution.attempt import baked
     from .nodes.graph.problems import GraphError
-    from .nodes.headless.foretold import foretold
-    from .nodes.headless.headless import folder_names
+    from .nodes.headless.headless import Headless, problems_of
     from .nodes.headless.sweep import check_apart, parse_set, parse_sweep
     from .nodes.headless.workflow_files import read_workflow, roots_of
     from .nodes.registry import SPECS
@@ -268,10 +257,9 @@ def check_command(arguments: argparse.Namespace) -> int:
         sweep = parse_sweep(graph, SPECS, arguments.sweep, given=overrides, workspace=workspace)
         check_apart(graph, overrides, sweep)
         named = [*overrides.values(), *(value for varied in sweep for value in varied.values())]
-        workspace = dataclasses.replace(workspace, roots=roots_of(arguments.file, named, allowed))
-        graphs = [baked(graph, {**overrides, **varied}) for varied in sweep]
-        folders = [workspace.output_dir / name for name in folder_names(sweep)]
-        points = list(zip(sweep, foretold(graphs, folders, SPECS, workspace=workspace), strict=True))
+        roots = roots_of(arguments.file, named, allowed)
+        job = Headless(graph=graph, overrides=overrides, sweep=sweep, out=workspace.output_dir, roots=roots)
+        points = list(zip(sweep, problems_of(job), strict=True))
     except GraphError as error:
         points = [({}, error.problems)]
     if arguments.json:
@@ -433,6 +421,17 @@ def _command(
     command.set_defaults(command=body, opens_doors=True)
     command.add_argument("--debug", action="store_true", help="show where an error came from")
     return command
+
+
+def _reading_options(command: argparse.ArgumentParser) -> None:
+    """Of a command that looks at workflows and models."""
+    command.add_argument(
+        "--allow", action="append", type=Path, default=[], metavar="DIR", help="a folder it may read from"
+    )
+    command.add_argument(
+        "--models-dir", action="append", type=Path, default=[], metavar="DIR", help="a folder of models"
+    )
+    _nodes_option(command)
 
 
 def _nodes_option(command: argparse.ArgumentParser) -> None:

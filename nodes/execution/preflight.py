@@ -17,7 +17,7 @@ from ..graph.resolve import Overrides
 from ..graph.spec import NodeSpec
 from ..preview.preview import planned
 from ..preview.walk import Walk, refused
-from .schedule import needs_of
+from .schedule import needs_of_checked
 
 
 def preflight(
@@ -35,7 +35,7 @@ def preflight(
         return found
     accelerators = [device.name for device in machine if device.name != "cpu"]
     walk = Walk(graph, specs, overrides or {}, workspace=workspace, accelerators=accelerators)
-    needs = needs_of(graph, specs, overrides=overrides or {}, workspace=workspace)
+    needs = needs_of_checked(graph, specs, overrides=overrides or {}, workspace=workspace)
     needed = frozenset(needs.order or needs.nodes)  # all of one that makes nothing yet
     found = list(refused(walk, needed))
     told = {problem.message for problem in found}

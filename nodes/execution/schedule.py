@@ -116,6 +116,18 @@ def needs_of(
     Raises `GraphError`.
     """
     ensure(graph, specs, overrides, workspace=workspace)
+    return needs_of_checked(graph, specs, overrides=overrides, workspace=workspace, targets=targets)
+
+
+def needs_of_checked(
+    graph: Graph,
+    specs: Mapping[str, NodeSpec],
+    *,
+    overrides: Overrides,
+    workspace: Workspace | None = None,
+    targets: Collection[str] | None = None,
+) -> Needs:
+    """`needs_of` a graph in which the checker has found nothing. Raises `GraphError` where all is switched off."""
     whole, _ = upgrade(graph, specs)
     whole, overrides, _ = settled(whole, specs, overrides, workspace)
     graph = effective(whole, specs, overrides)

@@ -28,7 +28,7 @@ from ..execution.watch import Token
 from ..files.picture_files import MAX_PIXELS
 from ..files.workspace import Workspace, folder_name
 from ..graph.graph import Graph
-from ..graph.problems import GraphError
+from ..graph.problems import GraphError, Problem
 from ..registry import SPECS
 from .claim import LOCK_FILE, InUse, claimed
 from .foretold import foretold, with_remedy
@@ -97,10 +97,7 @@ def run_headless(
 
 def _foretold(job: Headless, points: Sequence[_Point]) -> tuple[list[_Point], list[Report]]:
     """The points that may be begun, and what is wrong with the others. Raises `GraphError` where none may."""
-    workspace = Workspace(roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels)
-    graphs, folders = [point.graph for point in points], [point.folder for point in points]
-    each = foretold(graphs, folders, SPECS, workspace=workspace, is_forced=job.is_forced)
-    found = [[with_remedy(problem) for problem in problems] for problems in each]
+    found = [[with_remedy(problem) for problem in problems] for problems in _problems(job, points)]
     if job.resume:  # what is there already needs no room
         pairs = zip(points, found, strict=True)
         found = [[] if problems and _is_complete(job, point) else problems for point, problems in pairs]
@@ -122,6 +119,17 @@ def _foretold(job: Headless, points: Sequence[_Point]) -> tuple[list[_Point], li
             )
         )
     return good, bad
+
+
+def problems_of(job: Headless) -> list[Sequence[Problem]]:
+    """What is wrong with each point of the sweep."""
+    return _problems(job, _points(job))
+
+
+def _problems(job: Headless, points: Sequence[_Point]) -> list[Sequence[Problem]]:
+    workspace = Workspace(roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels)
+    graphs, folders = [point.graph for point in points], [point.folder for point in points]
+    return foretold(graphs, folders, SPECS, workspace=workspace, is_forced=job.is_forced)
 
 
 def _points(job: Headless) -> list[_Point]:

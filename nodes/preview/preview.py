@@ -117,13 +117,9 @@ def _whole(name: str, asked: Denoising, problems: Sequence[str], *, machine: Seq
     devices, needs = _devices(model, plan), whole_needs(model, plan.num_ranks)
     memories = {} if model.place.cluster else memories_of(machine)
     room = fits(needs, devices, memories)
-    problem = next(filter(None, [*problems, *asked.refusals.values()]), "")
-    code = "not_taken" if problem else ""
-    if not problem and (problem := why_not(plan, model)):
-        code = "plan"
+    problem, code = _first([*problems, *asked.refusals.values()], plan, model)
     if not problem and False in room:
-        code = "memory"
-        short = room.index(False)
+        short, code = room.index(False), "memory"
         held, device = needs[short].num_bytes, devices[short]
         problem = (
             f"it does not fit: the weights take {held / GIB:.1f} GiB on {device}, which has "
@@ -144,6 +140,14 @@ def _whole(name: str, asked: Denoising, problems: Sequence[str], *, machine: Seq
         problem=problem,
         problem_code=code,
     )
+
+
+def _first(told: Sequence[str], plan: ParallelPlan, model: Model) -> tuple[str, str]:
+    """What cannot be of what was asked for, else of the plan, and its code; both "" where all can."""
+    if problem := next(filter(None, told), ""):
+        return problem, "not_taken"
+    problem = why_not(plan, model)
+    return problem, "plan" if problem else ""
 
 
 def _strategies(plan: ParallelPlan) -> dict[str, int | str]:
@@ -177,9 +181,7 @@ def _node_plan(
     model, memories = denoise.model, memories_of(machine)
     devices, needs = _devices(model, plan), denoise.work.needs(plan)
     fit = denoise.fits(needs, devices, memories)
-    code = "not_taken" if problem else ""
-    if not problem and (problem := why_not(plan, model)):
-        code = "plan"
+    problem, code = _first([problem], plan, model)
     if not problem and False in fit:
         short, code = fit.index(False), "memory"
         problem = _too_large(devices[short], needs[short].num_bytes, memories[devices[short]], listed)

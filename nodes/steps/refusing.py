@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...pipelines.models.tensor_file import Stamps, is_settled, stamps_of
+from ...pipelines.models.tensor_file import Stamps, are_settled, stamps_of
 from ..files.atomic import check_place
 from ..files.workspace import numbered
 from ..graph.sketch import Given, Refusal, Unknown
@@ -59,7 +59,7 @@ def _why_unfit(check: Callable[..., None], path: Path, *more: Any) -> str:
     """The sentence by which `check(path, *more)` refuses a file with `ValueError`, "" where it takes it. It is asked
     once for a file of these times and size, unless it was changed so shortly before that they need not tell."""
     stamps = stamps_of([path])
-    return _kept(check, path, stamps, more) if stamps and is_settled(stamps) else _why(check, path, more)
+    return _kept(check, path, stamps, more) if stamps and are_settled(stamps) else _why(check, path, more)
 
 
 @functools.lru_cache(maxsize=512)

@@ -8,10 +8,14 @@ thread.
 from __future__ import annotations
 
 import threading
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+from torch._C import _len_torch_function_stack
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 
 class Session(Protocol):
@@ -24,6 +28,31 @@ class Session(Protocol):
     ) -> Tensor: ...
 
     def leave(self) -> None: ...
+
+
+class Intercepting(TorchFunctionMode):
+    """Sees the attention calls of its thread, and answers them by `_intercepted`, while `depth` is not zero."""
+
+    depth = 1
+
+    def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        if func is F.scaled_dot_product_attention and self.depth:
+            return self._intercepted(*args, **(kwargs or {}))
+        if func is Tensor.unflatten:  # its body calls super(), which torch.compile cannot trace under a mode
+            func = torch.unflatten
+        return func(*args, **(kwargs or {}))
+
+    def _intercepted(self, query: Tensor, key: Tensor, value: Tensor, /) -> Tensor:
+        """`F.scaled_dot_product_attention`, with all its arguments."""
+        raise NotImplementedError
+
+    def take_off(self) -> None:
+        """Leave the mode, be it below others: what was entered inside a forward may outlive an interrupt of it."""
+        above: list[TorchFunctionMode] = []
+        while _len_torch_function_stack() and (top := _pop_mode()) is not self:
+            above.append(top)
+        for other in reversed(above):
+            _push_mode(other)
 
 
 class _AtWork(threading.local):

@@ -19,15 +19,13 @@ for the `Attend` of the split plan. Hooks say the kinds of the coming calls befo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch._C import _len_torch_function_stack
-from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from ..attention import compose
 from ..attention.choice import choose
@@ -43,7 +41,7 @@ from .padding import Kept, Texts, kept_among, without
 from .split_plan import LOCAL, Along, Attend, SplitPlan
 
 
-class Session(TorchFunctionMode):
+class Session(operator.Intercepting):
     """What hooks and processors of one sharded transformer share; `begin` starts each forward anew."""
 
     def __init__(self, split: SplitPlan, mesh: Mesh, *, title: str, shards_text: bool, kernel: str) -> None:
@@ -117,7 +115,7 @@ class Session(TorchFunctionMode):
     def _look_away(self) -> None:
         if self._is_watching:
             self._is_watching = False
-            take_off(self)
+            self.take_off()
 
     @property
     def rank(self) -> int:
@@ -195,13 +193,6 @@ class Session(TorchFunctionMode):
         return add(x, group=self.mesh[Axis.SEQUENCE])
 
     # ---- attention
-
-    def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
-        if func is F.scaled_dot_product_attention and self.depth:
-            return self._intercepted(*args, **(kwargs or {}))
-        if func is Tensor.unflatten:  # its body calls super(), which torch.compile cannot trace under a mode
-            func = torch.unflatten
-        return func(*args, **(kwargs or {}))
 
     def _intercepted(
         self,
@@ -375,12 +366,3 @@ class Session(TorchFunctionMode):
             f"plan describes: this rank holds {here} tokens of {' and '.join(names)}; run it on one device, or add the "
             "call to the split plan"
         )
-
-
-def take_off(mode: TorchFunctionMode) -> None:
-    """Leave a mode, be it below others: what was entered inside a forward may outlive an interrupt of it."""
-    above: list[TorchFunctionMode] = []
-    while _len_torch_function_stack() and (top := _pop_mode()) is not mode:
-        above.append(top)
-    for other in reversed(above):
-        _push_mode(other)

@@ -16,19 +16,17 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from ..attention.rows import take
 from ..layout import Layout, Stream
 from . import operator
 from .padding import Kept, Texts, kept_among, without
-from .session import take_off
 from .split_plan import Padding
 
 Remove = Callable[[], None]
 
 
-class Unsharded(TorchFunctionMode):
+class Unsharded(operator.Intercepting):
     """One forward of a transformer of which padding is left out."""
 
     def __init__(self, kept: Sequence[Kept]) -> None:
@@ -38,14 +36,7 @@ class Unsharded(TorchFunctionMode):
 
     def leave(self) -> None:
         operator.leave(self)
-        take_off(self)
-
-    def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
-        if func is F.scaled_dot_product_attention:
-            return self._intercepted(*args, **(kwargs or {}))
-        if func is Tensor.unflatten:  # its body calls super(), which torch.compile cannot trace under a mode
-            func = torch.unflatten
-        return func(*args, **(kwargs or {}))
+        self.take_off()
 
     def _intercepted(
         self,

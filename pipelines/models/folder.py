@@ -27,9 +27,9 @@ from .tensor_file import (
     MAX_HEADER_BYTES,
     MAX_TENSORS,
     TensorFile,
+    are_settled,
     check_counts,
     content_mark,
-    is_settled,
     read_tensor_file,
     stamps_of,
 )
@@ -476,7 +476,7 @@ def fingerprint_of_parts(folder: Path, components: Mapping[str, ComponentFiles])
         for file in weights[name]:
             _add(digest, f"{name}/{file.path.name}", content_mark(file).encode())
     found = digest.hexdigest()
-    if stamps[1] and stamps[1] == stamps_of(paths) and is_settled(stamps[1]):
+    if stamps[1] and stamps[1] == stamps_of(paths) and are_settled(stamps[1]):
         if len(_fingerprints) >= MAX_FINGERPRINTS:
             _fingerprints.clear()
         _fingerprints[stamps] = found

@@ -10,7 +10,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from io import BufferedReader
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 MOST_FILES = 256
 MOST_BYTES = 64 << 10
 """Of a file; what is made of a larger one is not kept."""
-YOUNG_NS = 2_000_000_000
+SETTLED_NS = 2_000_000_000
 """Clocks of file systems tick as rarely as every two seconds: a file changed so shortly before it was read may be
 changed once more without another time."""
 
@@ -67,6 +67,11 @@ def _check(status: os.stat_result, path: Path) -> None:
         raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
 
 
+def is_settled(times: Iterable[int]) -> bool:
+    """Whether any later change of a file shows in its times of change, which are in nanoseconds."""
+    return time.time_ns() - max(times) > SETTLED_NS
+
+
 class FromFile(Generic[T]):
     """`make` of a path, called again once the file there has changed. What it gives is shared, and not to be changed.
 
@@ -91,7 +96,7 @@ class FromFile(Generic[T]):
         if mark is not None and known is not None and known[0] == mark:
             return known[1]
         made = self._make(path)
-        if mark is not None and mark[2] <= MOST_BYTES and time.time_ns() - max(mark[:2]) > YOUNG_NS:
+        if mark is not None and mark[2] <= MOST_BYTES and is_settled(mark[:2]):
             if len(self._made) >= MOST_FILES:
                 self._made.clear()
             self._made[name] = mark, made

@@ -14,7 +14,6 @@ import math
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from .json_file import JsonFault, parse_object, without_texts
-from .regular_file import open_regular, sha256_of
+from .regular_file import is_settled, open_regular, sha256_of
 
 MAX_HEADER_BYTES = 32 << 20
 MAX_TENSORS = 100_000
@@ -34,8 +33,6 @@ MARKS_PER_TENSOR = 16
 MAX_METADATA_TEXTS = 20_000
 MAX_KEPT_BYTES = 64 << 20
 """Memory for the headers of files read before; one of 100,000 tensors takes about 20 MiB."""
-SETTLED_NS = 2_000_000_000
-"""A file that changed less than this ago may change again within one tick of its file system's clock."""
 MAX_HASHED_BYTES = 64 << 20
 """Larger files are told apart by what the file system says of them: reading a whole model takes minutes."""
 BITS = {
@@ -110,7 +107,7 @@ def read_tensor_file(path: Path) -> TensorFile:
         raise ValueError(f"{path} has metadata that is not text; copy it again")
     tensors = _read_entries(path, plain, first=8 + length, data_bytes=status.st_size - 8 - length)
     found = TensorFile(path, header, status.st_size, stamps, tensors, metadata)
-    if is_settled([(path, status.st_size, stamps)]):
+    if is_settled(stamps[:2]):
         _keep(found)
     return found
 
@@ -124,10 +121,9 @@ def stamps_of(paths: Iterable[Path]) -> tuple[Stamps, ...]:
     return tuple((path, s.st_size, (s.st_mtime_ns, s.st_ctime_ns, s.st_ino)) for path, s in found)
 
 
-def is_settled(stamps: Iterable[Stamps]) -> bool:
+def are_settled(stamps: Iterable[Stamps]) -> bool:
     """Whether any later change of these files will show in their stamps."""
-    now = time.time_ns()
-    return all(now - max(times[:2]) > SETTLED_NS for _, _, times in stamps)
+    return all(is_settled(times[:2]) for _, _, times in stamps)
 
 
 def _keep(file: TensorFile) -> None:

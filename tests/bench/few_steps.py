@@ -19,7 +19,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -45,12 +46,9 @@ class Spent:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        known = dict(stages.STAGES)
-        stages.STAGES.update({name: self._timed(name, stage) for name, stage in known.items()})  # type: ignore[attr-defined]
-        try:
+        known = cast("dict[str, Callable[..., Any]]", stages.STAGES)
+        with mock.patch.dict(known, {name: self._timed(name, stage) for name, stage in known.items()}):
             yield
-        finally:
-            stages.STAGES.update(known)  # type: ignore[attr-defined]
 
     def _timed(self, name: str, stage: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*given: Any, **fields: Any) -> Any:

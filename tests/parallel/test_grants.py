@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,6 +21,7 @@ from latentloom.parallel.pool.limits import Limits
 from latentloom.parallel.pool.rank_process import RankProcess
 from latentloom.parallel.pool.replica import Replica
 from latentloom.parallel.ranks import grants
+from latentloom.parallel.ranks.channel import Channel
 from latentloom.parallel.ranks.grants import AHEAD, Granted, Grants
 from latentloom.parallel.ranks.messages import Run, ToRank
 from latentloom.parallel.ranks.rank_job import RankJob
@@ -39,7 +40,7 @@ class Place(RankProcess):
 
     def send(self, message: ToRank, fds: Sequence[int] = ()) -> None:
         if isinstance(message, Run):
-            self.job = RankJob(message, Wire(self))  # type: ignore[arg-type]
+            self.job = RankJob(message, cast("Channel[ToRank]", Wire(self)))
             self.job.granted = Granted(os.dup(fds[1]))
 
     def work(self, total: int, seed: int) -> int:

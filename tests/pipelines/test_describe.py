@@ -161,7 +161,7 @@ def test_a_model_whose_files_stay_is_not_read_again(
 ) -> None:
     copy = tmp_path / "model"
     shutil.copytree(tiny("flux"), copy)
-    monkeypatch.setattr("latentloom.pipelines.models.tensor_file.SETTLED_NS", -(10**18))
+    monkeypatch.setattr("latentloom.pipelines.models.regular_file.SETTLED_NS", -(10**18))
     first = describe_model(str(copy), device="cpu").fingerprint
     with monkeypatch.context() as patch:
         patch.setattr("latentloom.pipelines.models.folder._add", lambda *given: pytest.fail("a file was read"))

@@ -24,7 +24,7 @@ HEUN = {"scheduler": "heun", "shift": 2.0}
 @pytest.fixture
 def old_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that were just made count as long made."""
-    monkeypatch.setattr(regular_file, "YOUNG_NS", 0)
+    monkeypatch.setattr(regular_file, "SETTLED_NS", 0)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
@@ -151,7 +151,7 @@ def test_what_was_made_of_a_young_or_large_file_is_not_kept(tmp_path: Path, monk
     kept(path)
     kept(path)
     assert len(read) == 2
-    monkeypatch.setattr(regular_file, "YOUNG_NS", 0)
+    monkeypatch.setattr(regular_file, "SETTLED_NS", 0)
     monkeypatch.setattr(regular_file, "MOST_BYTES", 4)
     kept(path)
     assert len(read) == 3

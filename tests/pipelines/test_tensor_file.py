@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from latentloom.pipelines.models import tensor_file
+from latentloom.pipelines.models import regular_file, tensor_file
 from latentloom.pipelines.models.tensor_file import read_tensor_file
 
 
@@ -88,9 +88,9 @@ def test_a_header_of_one_meaning_only(tmp_path: Path, header: bytes, words: str)
 
 def test_a_header_is_parsed_once_until_its_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_header(tmp_path / "x", empty_tensors(2))
-    monkeypatch.setattr(tensor_file, "SETTLED_NS", 2**62)  # just written: it may be written again in the same tick
+    monkeypatch.setattr(regular_file, "SETTLED_NS", 2**62)  # just written: it may be written again in the same tick
     assert read_tensor_file(path) is not read_tensor_file(path)
-    monkeypatch.setattr(tensor_file, "SETTLED_NS", -(2**62))
+    monkeypatch.setattr(regular_file, "SETTLED_NS", -(2**62))
     first = read_tensor_file(path)
     assert read_tensor_file(path) is first
     write_header(tmp_path / "y", empty_tensors(3)).replace(path)
@@ -98,7 +98,7 @@ def test_a_header_is_parsed_once_until_its_file_changes(tmp_path: Path, monkeypa
 
 
 def test_no_more_headers_are_kept_than_two_files_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensor_file, "SETTLED_NS", -(2**62))
+    monkeypatch.setattr(regular_file, "SETTLED_NS", -(2**62))
     monkeypatch.setattr(tensor_file, "MAX_TENSORS", 2)
     paths = [write_header(tmp_path / str(number), empty_tensors(2)) for number in range(3)]
     first, second, third = [read_tensor_file(path) for path in paths]
@@ -110,7 +110,7 @@ def test_no_more_headers_are_kept_than_two_files_may_have(tmp_path: Path, monkey
 def test_headers_are_kept_by_the_memory_that_they_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(tensor_file, "SETTLED_NS", -(2**62))
+    monkeypatch.setattr(regular_file, "SETTLED_NS", -(2**62))
     header = json.dumps({"__metadata__": {"a": text}, "w": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}})
     paths = [write_header(tmp_path / str(number), header.encode()) for number in range(3)]
     cost = read_tensor_file(paths[0]).kept_bytes
