@@ -37,6 +37,33 @@ class RankWork:
     stage."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Foreseen:
+    """What a run is predicted to take by a plan, in seconds with warm ranks, before it begins."""
+
+    plan: str
+    why: str
+    """Why this plan, in plain words."""
+    machine: str
+    is_measured: bool
+    """Whether this machine's own measurements are under it, or data sheets."""
+    steps: int
+    step_s: float
+    text_s: float
+    decode_s: float
+    load_s: float
+    """Before the first, to read the weights."""
+    num_bytes: int
+    """On the device that holds most."""
+    rejected: Sequence[tuple[str, float, str]] = ()
+    """Other plans, the seconds of one of their steps, and why not."""
+
+    @property
+    def seconds(self) -> float:
+        """Of text, steps and decoding."""
+        return self.text_s + self.steps * self.step_s + self.decode_s
+
+
 class Progress:
     """What work calls between its steps, and what its caller learns by; this one is silent.
 
@@ -62,6 +89,9 @@ class Progress:
 
     def check(self) -> None:
         """Nothing new; raises `Cancelled` if the work should end. Called often by whoever waits for ranks."""
+
+    def foresee(self, foreseen: Foreseen) -> None:
+        """What the denoise that begins, and the run around it, are predicted to take."""
 
     def spread(self, plan: str, ranks: Sequence[RankWork]) -> None:
         """How the work is spread over ranks: the plan alone when it begins, and what each did once it is done.
