@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +11,21 @@ from ...parallel.machine.now import devices_now
 from ..execution.preflight import preflight
 from ..files.workspace import Workspace
 from ..graph.graph import Graph, ParamRef
-from ..graph.problems import Problem
+from ..graph.problems import Kind, Problem
 from ..graph.resolve import param_values, plain_value
 from ..graph.scalars import fault
 from ..graph.spec import NodeSpec
 
-ESTIMATE = " (this is an estimate; --force runs it all the same)"
+REMEDIES: Mapping[Kind, str] = {
+    "error": "",
+    "estimate": " (this is an estimate; --force runs it all the same)",
+    "unknown": " (this is a note, which keeps nothing from running)",
+}
 
 
 def with_remedy(problem: Problem) -> Problem:
-    """The problem in a sentence that says by what an estimate is passed."""
-    return dataclasses.replace(problem, message=problem.message + ESTIMATE) if problem.kind == "estimate" else problem
+    """The problem in a sentence that says, on the command line, how much it weighs."""
+    return dataclasses.replace(problem, message=problem.message + REMEDIES[problem.kind])
 
 
 def foretold(
@@ -30,10 +34,10 @@ def foretold(
     specs: Mapping[str, NodeSpec],
     *,
     workspace: Workspace,
-    is_forced: bool = False,
+    targets: Collection[str] | None = None,
 ) -> list[Sequence[Problem]]:
     """The problems of each, which would write into a folder of its own; those that differ only in their seeds are
-    looked at once. Estimates keep nothing from running that `is_forced`.
+    looked at once.
     """
     machine = devices_now()
     known: dict[str, Sequence[Problem]] = {}
@@ -42,8 +46,7 @@ def foretold(
         mark = _mark_of(graph, specs)
         if mark not in known:
             own = dataclasses.replace(workspace, output_dir=folder)
-            problems = preflight(graph, specs, workspace=own, machine=machine)
-            known[mark] = [each for each in problems if each.kind == "error" or not is_forced]
+            known[mark] = preflight(graph, specs, workspace=own, machine=machine, targets=targets)
         found.append(known[mark])
     return found
 

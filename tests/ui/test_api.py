@@ -179,6 +179,30 @@ def test_a_wrong_workflow_is_refused_with_all_its_problems(client: Any, first: d
     assert client.get("/loom/runs").json() == []
 
 
+def test_what_is_reckoned_is_refused_unless_it_is_forced_and_errors_always_are(
+    client: Any, first: dict[str, Any]
+) -> None:
+    sides = {"empty_latents.width": 1024, "empty_latents.height": 1024}
+    refused = client.post("/loom/runs", json={"graph": first, "overrides": sides})
+    [problem] = refused.json()["problems"]
+    assert (refused.status_code, problem["kind"], "--force" in problem["message"]) == (400, "estimate", False)
+    started = client.post("/loom/runs", json={"graph": first, "overrides": sides, "force": True})
+    assert started.status_code == 201
+    client.post(f"/loom/runs/{started.json()['runs'][0]}/cancel", json={})
+    wrong = {"graph": first, "overrides": {"load_model.source": "nobody/has-it"}, "force": True}
+    [problem] = client.post("/loom/runs", json=wrong).json()["problems"]
+    assert (problem["node"], problem["kind"]) == ("load_model", "error") and "latentloom" not in problem["message"]
+
+
+def test_the_bad_points_of_a_sweep_are_told_and_not_begun(client: Any, first: dict[str, Any]) -> None:
+    sent = client.post("/loom/runs", json={"graph": first, "sweep": ["empty_latents.width=96,100"]}).json()
+    assert len(sent["runs"]) == 1
+    [left] = sent["left_out"]
+    assert left["varied"] == {"empty_latents.width": 100} and left["problems"][0]["mends"]
+    client.post(f"/loom/runs/{sent['runs'][0]}/cancel", json={})
+    assert client.post("/loom/runs", json={"graph": first, "sweep": ["empty_latents.width=77,100"]}).status_code == 400
+
+
 def test_a_check_sees_the_uploads_of_the_user_who_asks(log_in: Callable[[str], Any], first: dict[str, Any]) -> None:
     ann, bob = log_in("ann"), log_in("bob")
     path = ann.post("/loom/uploads", content=png(), headers={"X-Name": "cat.png"}).json()["path"]

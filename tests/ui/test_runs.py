@@ -1,6 +1,7 @@
 """Runs on the server: what they make and say, their order, sweeps, cancelling, deleting, and what is refused."""
 
 import platform
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -263,9 +264,17 @@ def test_a_running_run_is_not_deleted(runs: Runs) -> None:
     OPEN["gate"].set()
 
 
-def test_an_output_folder_that_cannot_be_written_fails_the_run_in_words(runs: Runs, tmp_path: Path) -> None:
+def test_an_output_folder_that_cannot_be_written_is_told_before_and_fails_the_run_in_words(
+    runs: Runs, tmp_path: Path
+) -> None:
+    waiting = (one(runs, gated("before")), one(runs, pictured()))[1]
+    assert REACHED["before"].wait(DEADLINE_S)
+    shutil.rmtree(tmp_path / "out")
     (tmp_path / "out").write_text("in the way")
-    run = finished(runs, "ada", one(runs, pictured()))
+    with pytest.raises(GraphError, match="cannot be written"):
+        runs.submit("ada", pictured())
+    OPEN["before"].set()
+    run = finished(runs, "ada", waiting)
     assert run.state == "failed" and "cannot be written" in run.error and run.code == "not-written"
     assert run.nodes["save"].state == "skipped"
 

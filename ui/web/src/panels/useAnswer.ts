@@ -12,11 +12,13 @@ interface Answer<T> {
   isLoading: boolean;
 }
 
-/** The server's answer about the workflow, asked anew shortly after a change; moving nodes is none. */
-export function useAnswer<T>(ask: (graph: GraphFile) => Promise<T>, about = ""): Answer<T> {
+/** The server's answer about the workflow, asked anew shortly after a change; moving nodes is none. The newest question
+ * wins: the one before is ended, and what it may still be answered is not heard. */
+export function useAnswer<T>(ask: (graph: GraphFile, signal: AbortSignal) => Promise<T>, about = ""): Answer<T> {
   const graph = useEditor((state) => state.graph);
   const [answer, setAnswer] = useState<Answer<T>>({ value: null, error: "", isLoading: true });
   const asked = useRef("");
+  const under = useRef<AbortController | null>(null);
   const latest = useRef(ask);
   latest.current = ask;
   useEffect(() => {
@@ -25,16 +27,19 @@ export function useAnswer<T>(ask: (graph: GraphFile) => Promise<T>, about = ""):
       const question = JSON.stringify([file, about]);
       if (asked.current === question) return;
       asked.current = question;
+      under.current?.abort();
+      under.current = new AbortController();
       setAnswer((last) => ({ ...last, isLoading: true }));
       const settle = (change: Partial<Answer<T>>) => {
         if (asked.current === question) setAnswer((last) => ({ ...last, error: "", ...change, isLoading: false }));
       };
-      latest.current(file).then(
+      latest.current(file, under.current.signal).then(
         (value) => settle({ value }),
         (error: unknown) => settle({ error: sentence(error) }),
       );
     }, DELAY_MS);
     return () => clearTimeout(timer);
   }, [graph, about]);
+  useEffect(() => () => under.current?.abort(), []);
   return answer;
 }

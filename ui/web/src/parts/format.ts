@@ -31,6 +31,13 @@ export function formatSeconds(seconds: number): string {
   return minutes % 60 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${minutes / 60} h`;
 }
 
+/** Three digits of any time, short or long: 0.0042 -> "4.2 ms", 1.234 -> "1.23 s". */
+export function formatDuration(seconds: number): string {
+  if (seconds >= 99.95) return formatSeconds(seconds);
+  const [value, unit] = seconds >= 0.9995 ? [seconds, "s"] : [seconds * 1000, "ms"];
+  return `${value.toLocaleString(language(), { maximumSignificantDigits: 3 })} ${unit}`;
+}
+
 /** A day and time of day; the time alone for today. */
 export function moment(epochSeconds: number): string {
   const date = new Date(epochSeconds * 1000);
