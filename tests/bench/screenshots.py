@@ -148,7 +148,7 @@ def _machine(page: Page) -> None:
 def _problems(page: Page) -> None:
     _build(page)
     page.get_by_role("tab", name="Problems").click()
-    expect(page.get_by_role("button", name="Use 96 × 80")).to_be_visible(timeout=WAIT_MS)
+    expect(page.get_by_role("button", name="Use 96 \u00d7 80")).to_be_visible(timeout=WAIT_MS)
 
 
 def _library(page: Page) -> None:

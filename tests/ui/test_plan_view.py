@@ -11,6 +11,7 @@ from latentloom.nodes.graph.graph import read_graph
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines.values import Place
 from latentloom.ui.contract.shown import PlanView
+from latentloom.ui.errors import Conflict
 from latentloom.ui.settings import Settings
 from latentloom.ui.views import plan_view as plan_view_module
 from latentloom.ui.views.plan_view import plan_view
@@ -33,7 +34,7 @@ def view(
 
 def test_the_answer_is_plain_json_with_the_parts_that_the_page_draws(tmp_path: Path) -> None:
     found = json.loads(json.dumps(view(tmp_path).model_dump()))
-    assert found.keys() == {"devices", "nodes", "choices", "problem", "machine", "examples"}
+    assert found.keys() == {"devices", "nodes", "choices", "problem", "examples"}
     [node] = found["nodes"]
     assert node.keys() == {
         *("node", "model", "family", "plan", "why", "is_chosen_by_hand", "num_ranks"),
@@ -105,9 +106,9 @@ def test_the_route_answers(client: Any, first: dict[str, Any]) -> None:
 
 def test_a_machine_that_one_does_not_have_is_planned_for(tmp_path: Path) -> None:
     found = view(tmp_path, machine="4xH100-nvlink")
-    assert found.machine is not None and (found.machine.num_devices, found.machine.is_measured) == (4, False)
     told = found.nodes[0].prediction
-    assert told is not None and told.why and 0 < len(told.rejected) <= 3 and all(each.why for each in told.rejected)
+    assert told is not None and (told.machine.num_devices, told.machine.is_measured) == (4, False)
+    assert told.why and 0 < len(told.rejected) <= 3 and all(each.why for each in told.rejected)
     [shown] = [each for each in told.plans if each.is_shown]
     assert (shown.plan, shown.seconds) == (told.plan, told.seconds)
     assert told.seconds == pytest.approx(told.text_s + told.steps_s + told.decode_s)
@@ -121,3 +122,16 @@ def test_what_is_no_machine_is_told_and_no_file_is_read(tmp_path: Path) -> None:
     for name in ("8xH100", "7 apples", str(tmp_path / "mine.json")):
         found = view(tmp_path, machine=name)
         assert found.problem and not found.nodes and "--" not in found.problem
+
+
+def test_what_the_plan_takes_here_is_predicted(tmp_path: Path) -> None:
+    [node] = view(tmp_path, "cpu*2", "ring=2").nodes
+    assert node.prediction is not None and node.prediction.plan == node.plan == "ring=2"
+    assert node.prediction.machine.num_devices == 2 and len(node.ranks) == 2
+
+
+def test_a_machine_that_is_at_work_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_view_module, "is_busy", lambda shown: True)
+    monkeypatch.setattr(plan_view_module, "machine_here", lambda *args, **named: pytest.fail("it was measured"))
+    with pytest.raises(Conflict, match="try again later"):
+        plan_view_module.measured()

@@ -322,6 +322,26 @@ def test_a_second_worker_begins_when_the_steps_of_the_first_have_begun(runs: Run
     assert began == ids
 
 
+def test_the_machine_is_measured_while_no_run_is_under_way_and_runs_wait_for_it(runs: Runs) -> None:
+    with runs.idle():
+        waiting = one(runs, gated("held"))
+        assert not REACHED["held"].wait(0.05) and runs.book.get("ada", waiting).state == "waiting"
+    assert REACHED["held"].wait(DEADLINE_S)
+    with pytest.raises(Conflict, match="at work"), runs.idle():
+        pass
+    OPEN["held"].set()
+    finished(runs, "ada", waiting)
+    until(lambda: not _is_busy(runs))
+
+
+def _is_busy(runs: Runs) -> bool:
+    try:
+        with runs.idle():
+            return False
+    except Conflict:
+        return True
+
+
 def test_a_worker_outlives_what_a_run_throws(runs: Runs) -> None:
     book = runs.book
     runs.close()

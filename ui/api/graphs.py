@@ -17,14 +17,14 @@ from ...nodes.graph.requires import with_requires
 from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.registry import SPECS
 from ..access.answers import MAX_PROBLEMS
-from ..contract.bodies import CheckBody, GraphBody, PlanBody, SocketsBody
+from ..contract.bodies import CheckBody, Empty, GraphBody, PlanBody, SocketsBody
 from ..contract.kept import FileText, NamedGraph
-from ..contract.shown import CatalogNode, PlanView, Problems
+from ..contract.shown import CatalogNode, PlanMachine, PlanView, Problems
 from ..library.opening import open_file
 from ..server import Server
 from ..store.uploads import inputs_folder
 from ..views.devices import devices_now
-from ..views.plan_view import plan_view
+from ..views.plan_view import measured, plan_view
 from .described import CONFLICT, takes
 from .requests import User
 
@@ -94,6 +94,12 @@ def add_routes(router: APIRouter, server: Server) -> None:
             )
 
         return await server.newest.answer(ask, user=user, page=body.page, about="plan")
+
+    @router.post("/measure", responses=CONFLICT)
+    def measure(body: Empty) -> PlanMachine:
+        """Measure the server's machine for its predictions, in about ten seconds; refused while anything is at work."""
+        with server.runs.idle():
+            return measured()
 
 
 def file_name(header: str) -> str:

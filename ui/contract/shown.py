@@ -160,6 +160,7 @@ class PredictedPlan(Answer):
 class Prediction(Answer):
     """What one denoise, and the run around it, are predicted to take by a plan, in seconds."""
 
+    machine: PlanMachine
     plan: str
     why: str
     """Empty for one that was written by hand, or does not fit."""
@@ -211,7 +212,5 @@ class PlanView(Answer):
     choices: list[Choice]
     problem: str
     """What cannot be of what was asked for."""
-    machine: PlanMachine | None
-    """What the predictions are for; null where it is not known."""
     examples: list[str]
     """Names of machines that one does not have, to plan for."""

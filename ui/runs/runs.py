@@ -8,6 +8,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,10 @@ class Runs:
         """The node's newest as WebP."""
         self.book.get(user, id)
         return self._previews.get(id, node)
+
+    def idle(self) -> AbstractContextManager[None]:
+        """No run begins while this is entered. Raises `Conflict` while one is under way."""
+        return self._workers.held()
 
     def close(self) -> None:
         self._workers.close(CLOSE_S)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...nodes.graph.graph import Graph
-from ...nodes.headless.plans import Asked, first_devices, plan_denoise
+from ...nodes.headless.plans import Asked, plan_denoise
 from ...nodes.preview.preview import planned
 from ...nodes.preview.walk import Walk
 from ...nodes.registry import SPECS
@@ -19,6 +19,8 @@ from ...parallel.progress import SILENT
 from ...pipelines.costs.machine import EXAMPLES, Machine, named_machine
 from ...pipelines.place import AUTO
 from ...pipelines.planning.choice import Candidate
+from ...pipelines.planning.here import is_busy, machine_here
+from ...pipelines.planning.known import here_of, machine_at, machines_folder, spot_of, with_devices
 from ...pipelines.planning.planned import Planned, of_each_kind, spelt
 from ...pipelines.values import Place
 from ..contract.shown import (
@@ -30,9 +32,11 @@ from ..contract.shown import (
     Prediction,
     RejectedPlan,
 )
+from ..errors import Conflict
 from ..settings import Settings
 from .devices import accelerators, asked_place, devices_now
 
+BUSY = "something else is at work on this machine, so that what is measured now would not hold; try again later"
 NOTHING = "this workflow denoises nothing, so no plan is needed; add a Denoise node or Run Pipeline"
 
 
@@ -62,29 +66,34 @@ def plan_view(
     place, problem = _place(devices, plan, own, here=here)
     walk = Walk(graph, SPECS, overrides, workspace=settings.reading(place), accelerators=here, go_on=go_on)
     found, choices = planned(walk, shown)
-    nodes = [PlanNode.model_validate(node) for node in found]
     if there is not None:
-        there = first_devices(there, len(place.devices))
-        nodes, choices = [_foretold(node, walk, there) for node in nodes], []
+        there, choices = with_devices(there, len(place.devices)), []
+    nodes = [_foretold(PlanNode.model_validate(node), walk, now, there) for node in found]
     return PlanView(
         devices=shown,
         nodes=nodes,
         choices=choices,
         problem=problem or ("" if nodes else NOTHING),
-        machine=there and _machine(there),
         examples=EXAMPLES.split(", "),
     )
 
 
-def _foretold(node: PlanNode, walk: Walk, machine: Machine) -> PlanNode:
-    """The node as the planner would run it there, unless its plan was written by hand."""
-    try:
-        answer = plan_denoise(walk, node.node, machine, Asked())
-    except ValueError:  # which the node's own problem tells
+def _foretold(node: PlanNode, walk: Walk, now: Sequence[DeviceNow], there: Machine | None) -> PlanNode:
+    """The node with what its plan is predicted to take here; or as it would be run `there`."""
+    if not node.plan:
         return node
-    prediction = _prediction(answer, plan=node.plan if node.is_chosen_by_hand else "")
-    chosen = {} if node.is_chosen_by_hand or answer.chosen is None else _chosen(answer.chosen.plan, answer.why)
-    return node.model_copy(update={"prediction": prediction, "ranks": [], "problem": "", **chosen})
+    try:
+        model = walk.denoise(node.node)[0].model
+        if model.place.cluster:
+            return node
+        devices = model.place.devices[: model.place.group_size] or (model.device,)
+        answer = plan_denoise(walk, node.node, there or machine_at(spot_of(devices, now)), Asked())
+    except ValueError:  # which the node's own problem tells, or nobody can tell
+        return node
+    if there is None or node.is_chosen_by_hand:
+        return node.model_copy(update={"prediction": _prediction(answer, node.plan)})
+    chosen = _chosen((answer.chosen or answer.closest).plan, answer.why)
+    return node.model_copy(update={"prediction": _prediction(answer, ""), "ranks": [], "problem": "", **chosen})
 
 
 def _chosen(plan: ParallelPlan, why: str) -> dict[str, Any]:
@@ -92,14 +101,17 @@ def _chosen(plan: ParallelPlan, why: str) -> dict[str, Any]:
     return {"plan": str(plan), "why": why, "num_ranks": plan.num_ranks, "strategies": strategies}
 
 
-def _prediction(answer: Planned, *, plan: str) -> Prediction:
-    """Of the plan that is asked for by hand, else of the one to take; of the closest where none fits."""
-    asked = next((each for each in answer.found if plan and str(each.plan) == plan), None)
+def _prediction(answer: Planned, plan: str) -> Prediction | None:
+    """Of this plan, where the planner knows it; "" is the one to take, or the closest where none fits."""
+    asked = next((each for each in answer.found if str(each.plan) == plan), None)
+    if plan and asked is None:
+        return None
     shown, rows = asked or answer.chosen or answer.closest, of_each_kind(answer)
     if shown not in rows:
         rows = sorted([*rows, shown], key=lambda each: (each.seconds, each.num_bytes))
     by_itself = shown == answer.chosen
     return Prediction(
+        machine=_machine(answer.machine),
         plan=spelt(shown),
         why=answer.why if by_itself else "",
         num_devices=shown.num_devices,
@@ -134,6 +146,20 @@ def _row(candidate: Candidate, shown: Candidate) -> PredictedPlan:
     )
 
 
+def measured() -> PlanMachine:
+    """This machine, measured now, which takes about ten seconds. Raises `Conflict` while something else is at work, or
+    `RankFailed`.
+    """
+    here = here_of(devices_now())
+    if is_busy(here.shown):
+        raise Conflict(BUSY)
+    before = spot_of(here.devices).stamp
+    machine = machine_here(machines_folder(), anew=True)
+    if spot_of(here.devices).stamp == before:
+        raise Conflict(BUSY)
+    return _machine(machine)
+
+
 def _machine(machine: Machine) -> PlanMachine:
     return PlanMachine(
         name=machine.name,
@@ -152,7 +178,7 @@ def _devices(machine: Machine) -> list[DeviceNow]:
 
 
 def _empty(devices: list[DeviceNow], problem: str) -> PlanView:
-    return PlanView(devices=devices, nodes=[], choices=[], problem=problem, machine=None, examples=EXAMPLES.split(", "))
+    return PlanView(devices=devices, nodes=[], choices=[], problem=problem, examples=EXAMPLES.split(", "))
 
 
 def _place(devices: str, plan: str, own: Place, *, here: Sequence[str]) -> tuple[Place, str]:

@@ -590,6 +590,7 @@ export interface PlanRank {
  * What one denoise, and the run around it, are predicted to take by a plan, in seconds.
  */
 export interface Prediction {
+  machine: PlanMachine;
   plan: string;
   /**
    * Empty for one that was written by hand, or does not fit.
@@ -598,6 +599,10 @@ export interface Prediction {
   num_devices: number;
   steps: number;
   step_s: number;
+  /**
+   * Of all steps.
+   */
+  steps_s: number;
   text_s: number;
   decode_s: number;
   /**
@@ -663,10 +668,6 @@ export interface PlanView {
    * What cannot be of what was asked for.
    */
   problem: string;
-  /**
-   * What the predictions are for; null where it is not known.
-   */
-  machine: PlanMachine | null;
   /**
    * Names of machines that one does not have, to plan for.
    */

@@ -8,18 +8,16 @@ import { Icon } from "../../parts/icons";
 import { Meter } from "../../parts/Meter";
 import { Notice } from "../../parts/Notice";
 import { useEditor } from "../../store/editor";
-import type { Device, PlanMachine, PlanNode, PlanRank } from "../../types";
+import type { Device, PlanNode, PlanRank } from "../../types";
 import { PredictionOf } from "./PredictionOf";
 
 interface PlanOfNodeProps {
   node: PlanNode;
   devices: readonly Device[];
-  /** What predictions are for; null where nobody knows. */
-  machine: PlanMachine | null;
 }
 
 /** How one node would run: its plan, why, what each rank needs of its device, and how long it would take. */
-export function PlanOfNode({ node, devices, machine }: PlanOfNodeProps) {
+export function PlanOfNode({ node, devices }: PlanOfNodeProps) {
   const id = useId();
   const title = useEditor((state) => titleOf(state.graph, state.catalog, node.node));
   return (
@@ -49,7 +47,7 @@ export function PlanOfNode({ node, devices, machine }: PlanOfNodeProps) {
           ))}
         </ul>
       )}
-      {node.prediction && machine && <PredictionOf prediction={node.prediction} machine={machine} />}
+      {node.prediction && <PredictionOf prediction={node.prediction} hasRanks={node.ranks.length > 0} />}
     </section>
   );
 }

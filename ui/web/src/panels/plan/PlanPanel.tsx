@@ -11,6 +11,7 @@ import type { PlanView } from "../../types";
 import { setNextPlan, tryPlan, usePanels, type NextPlan } from "../panelState";
 import { useAnswer } from "../useAnswer";
 import { DeviceList } from "./DeviceList";
+import { History } from "./History";
 import { PlanChoices } from "./PlanChoices";
 import { PlanDegrees } from "./PlanDegrees";
 import { withPlan } from "./planNode";
@@ -42,18 +43,19 @@ export function PlanPanel() {
         <Notice kind={machine ? "warning" : "info"}>{value.problem}</Notice>
       )}
       <PlannedFor
-        machine={value.machine}
+        machine={value.nodes.find((node) => node.prediction)?.prediction?.machine ?? null}
         examples={value.examples}
         onMeasured={() => setNumMeasured(numMeasured + 1)}
       />
       {!machine && <DeviceList devices={value.devices} />}
       {value.nodes.map((node) => (
-        <PlanOfNode key={node.node} node={node} devices={value.devices} machine={value.machine} />
+        <PlanOfNode key={node.node} node={node} devices={value.devices} />
       ))}
       {value.nodes.length > 0 && <ByHand view={value} tried={tried} next={machine ? null : next} isHere={!machine} />}
       {value.choices.length > 0 && (
         <PlanChoices choices={value.choices} current={value.nodes[0]?.plan ?? ""} devices={value.devices} />
       )}
+      <History />
     </div>
   );
 }

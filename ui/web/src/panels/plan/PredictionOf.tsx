@@ -4,20 +4,17 @@ import { formatBytes, formatDuration } from "../../parts/format";
 import { Icon } from "../../parts/icons";
 import { Meter } from "../../parts/Meter";
 import { Notice } from "../../parts/Notice";
-import type { PlanMachine, PredictedPlan, Prediction } from "../../types";
+import type { PredictedPlan, Prediction } from "../../types";
 
 interface PredictionOfProps {
   prediction: Prediction;
-  machine: PlanMachine;
+  /** Whether what each rank holds is told beside it. */
+  hasRanks: boolean;
 }
 
 /** How long a run would take and what it would hold, why no other plan, and all of them beside each other. */
-export function PredictionOf({ prediction, machine }: PredictionOfProps) {
+export function PredictionOf({ prediction, hasRanks }: PredictionOfProps) {
   const { steps, rejected, remedy, hint } = prediction;
-  const text = t("panels.rank_need", {
-    bytes: formatBytes(prediction.bytes),
-    total: formatBytes(machine.memory_bytes),
-  });
   return (
     <>
       <dl className="ll-predicted">
@@ -44,20 +41,7 @@ export function PredictionOf({ prediction, machine }: PredictionOfProps) {
           <dd>{formatDuration(prediction.load_s)}</dd>
         </div>
       </dl>
-      <div className={`ll-rank ${prediction.lacking_bytes > 0 ? "ll-rank-over" : ""}`}>
-        <span className="ll-rank-name">{t("panels.fullest_device")}</span>
-        <span className="ll-rank-text">
-          {prediction.lacking_bytes > 0 && <Icon name="warning" size={14} />}
-          {text}
-        </span>
-        <Meter
-          kind="level"
-          label={t("panels.fullest_device")}
-          value={prediction.bytes}
-          max={machine.memory_bytes}
-          text={text}
-        />
-      </div>
+      {!hasRanks && <FullestDevice prediction={prediction} />}
       {prediction.lacking_bytes > 0 && (
         <Notice kind="warning">{t("panels.lacks", { bytes: formatBytes(prediction.lacking_bytes) })}</Notice>
       )}
@@ -77,6 +61,22 @@ export function PredictionOf({ prediction, machine }: PredictionOfProps) {
       )}
       <Comparison plans={prediction.plans} />
     </>
+  );
+}
+
+/** What the device that holds most would hold, as a bar against its memory. */
+function FullestDevice({ prediction }: { prediction: Prediction }) {
+  const { bytes, machine, lacking_bytes } = prediction;
+  const text = t("panels.rank_need", { bytes: formatBytes(bytes), total: formatBytes(machine.memory_bytes) });
+  return (
+    <div className={`ll-rank ${lacking_bytes > 0 ? "ll-rank-over" : ""}`}>
+      <span className="ll-rank-name">{t("panels.fullest_device")}</span>
+      <span className="ll-rank-text">
+        {lacking_bytes > 0 && <Icon name="warning" size={14} />}
+        {text}
+      </span>
+      <Meter kind="level" label={t("panels.fullest_device")} value={bytes} max={machine.memory_bytes} text={text} />
+    </div>
   );
 }
 
