@@ -4,6 +4,7 @@ asked: What a run asks of devices, from a model's configs and the headers of its
 choice: The fastest plan among those that fit: every plan that the model and the machine allow, by its predicted time.
 explained: A plan in words: one screen for people, and the same as plain data.
 here: This machine to plan for: what its ranks measured of it, once for its devices, driver and torch, kept for later.
+history: What predictions learn from runs that have ended here, and how well they did.
 memory: What a run of a model holds of each device's memory, known before anything is loaded.
 planned: A model's plan for a machine: all that there are with time and memory, the one to take, why not the others.
 plans: The plan `auto`: guidance first, then ulysses as far as the heads divide, the rest by allgather.
