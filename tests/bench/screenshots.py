@@ -142,7 +142,9 @@ def _machine(page: Page) -> None:
     _plan(page)
     page.get_by_role("combobox", name="Planned for").fill("8xH100-nvlink")
     page.keyboard.press("Enter")
-    page.get_by_text("All plans beside each other").click(timeout=WAIT_MS)
+    expect(page.get_by_text("8 x H100")).to_be_visible(timeout=WAIT_MS)
+    page.get_by_text("All plans beside each other").click()
+    page.get_by_role("table", name="All plans beside each other").get_by_role("row").last.scroll_into_view_if_needed()
 
 
 def _problems(page: Page) -> None:

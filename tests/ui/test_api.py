@@ -2,7 +2,10 @@
 
 import io
 import json
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,9 @@ from pydantic import TypeAdapter
 
 from latentloom.nodes.files.audio_files import write_audio
 from latentloom.nodes.registry import SPECS
+from latentloom.ui.api import graphs
 from latentloom.ui.contract.shown import ErrorAnswer
-from support.toy_server import until
+from support.toy_server import DEADLINE_S, until
 
 JSON = {"Content-Type": "application/json"}
 
@@ -203,6 +207,28 @@ def test_the_bad_points_of_a_sweep_are_told_and_not_begun(client: Any, first: di
     assert client.post("/loom/runs", json={"graph": first, "sweep": ["empty_latents.width=77,100"]}).status_code == 400
 
 
+def test_a_newer_check_of_the_same_page_ends_the_older_and_nobody_waits_for_it(
+    client: Any, first: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = threading.Event()
+
+    def slow(*given: Any, go_on: Callable[[], None], **named: Any) -> list[Any]:
+        is_first = not began.is_set()
+        began.set()
+        while is_first:
+            go_on()
+            time.sleep(0.005)
+        return []
+
+    monkeypatch.setattr(graphs, "preflight", slow)
+    asked = {"graph": first, "page": "p"}
+    with ThreadPoolExecutor(1) as threads:
+        older = threads.submit(client.post, "/loom/check", json=asked)
+        assert began.wait(DEADLINE_S) and client.get("/loom/me").status_code == 200
+        assert client.post("/loom/check", json=asked).json() == {"problems": []}
+        assert (older.result().status_code, older.result().json()["code"]) == (409, "superseded")
+
+
 def test_a_check_sees_the_uploads_of_the_user_who_asks(log_in: Callable[[str], Any], first: dict[str, Any]) -> None:
     ann, bob = log_in("ann"), log_in("bob")
     path = ann.post("/loom/uploads", content=png(), headers={"X-Name": "cat.png"}).json()["path"]
@@ -260,7 +286,7 @@ def tagged(file: Path, tags: dict[str, str]) -> None:
 
 def test_a_plan_is_answered_before_a_run(client: Any, first: dict[str, Any]) -> None:
     view = client.post("/loom/plan", json={"graph": first}).json()
-    assert set(view) == {"devices", "nodes", "choices", "problem"}
+    assert set(view) == {"devices", "nodes", "choices", "problem", "examples"}
     assert [node["node"] for node in view["nodes"]] == ["denoise"]
 
 

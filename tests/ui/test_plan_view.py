@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.graph.graph import read_graph
+from latentloom.nodes.graph.graph import graph_from_plain, graph_to_plain, read_graph
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines.values import Place
 from latentloom.ui.contract.shown import PlanView
@@ -115,6 +115,13 @@ def test_a_machine_that_one_does_not_have_is_planned_for(tmp_path: Path) -> None
     assert [each.seconds for each in told.plans] == sorted(each.seconds for each in told.plans)
     by_hand = view(tmp_path, "", "ulysses=4", machine="4xH100-nvlink").nodes[0].prediction
     assert by_hand is not None and (by_hand.plan, by_hand.why, by_hand.rejected) == ("ulysses=4", "", [])
+
+
+def test_remedies_are_those_of_the_page(tmp_path: Path) -> None:
+    plain = graph_to_plain(GRAPH)
+    plain["nodes"]["load_model"]["inputs"]["source"] = "nobody/has-it"
+    [node] = view(tmp_path, graph=graph_from_plain(plain)).nodes
+    assert "the tab Models says how" in node.problem and "latentloom" not in node.problem
 
 
 def test_what_is_no_machine_is_told_and_no_file_is_read(tmp_path: Path) -> None:

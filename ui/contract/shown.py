@@ -133,6 +133,8 @@ class PlanMachine(Answer):
     """Of each device; on a CPU, of all ranks together."""
     is_measured: bool
     """Whether its own measurements are under the predictions, or data sheets."""
+    is_assumed: bool
+    """Whether no data sheet tells of it either."""
 
 
 class RejectedPlan(Answer):

@@ -37,6 +37,7 @@ from ..settings import Settings
 from .devices import accelerators, asked_place, devices_now
 
 BUSY = "something else is at work on this machine, so that what is measured now would not hold; try again later"
+MACHINES = [str(name) for name in EXAMPLES.split(", ")]
 NOTHING = "this workflow denoises nothing, so no plan is needed; add a Denoise node or Run Pipeline"
 
 
@@ -74,7 +75,7 @@ def plan_view(
         nodes=nodes,
         choices=choices,
         problem=problem or ("" if nodes else NOTHING),
-        examples=EXAMPLES.split(", "),
+        examples=MACHINES,
     )
 
 
@@ -167,6 +168,7 @@ def _machine(machine: Machine) -> PlanMachine:
         num_devices=machine.num_devices,
         memory_bytes=machine.memory_bytes,
         is_measured=machine.is_measured,
+        is_assumed=machine.is_assumed,
     )
 
 
@@ -178,7 +180,7 @@ def _devices(machine: Machine) -> list[DeviceNow]:
 
 
 def _empty(devices: list[DeviceNow], problem: str) -> PlanView:
-    return PlanView(devices=devices, nodes=[], choices=[], problem=problem, examples=EXAMPLES.split(", "))
+    return PlanView(devices=devices, nodes=[], choices=[], problem=problem, examples=MACHINES)
 
 
 def _place(devices: str, plan: str, own: Place, *, here: Sequence[str]) -> tuple[Place, str]:

@@ -19,7 +19,6 @@ export type {
   DeviceNow as Device,
   Draft as DraftEntry,
   DraftBody as Draft,
-  Row as HistoryRow,
   LiveMessage,
   LiveRun as Run,
   LoadedPart,

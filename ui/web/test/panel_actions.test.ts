@@ -171,7 +171,7 @@ test("unsaved work asks before another workflow takes its place", async () => {
 
 test("a run takes the plan for the next run, once, and is shown on the canvas", async () => {
   setNextPlan({ plan: "ulysses=2", devices: "cpu*2" });
-  browser.answer(() => Response.json({ batch: "b", runs: ["r1"] }, { status: 201 }));
+  browser.answer(() => Response.json(STARTED, { status: 201 }));
   assert.equal(await run({ targets: ["first"] }), true);
   const asked = await browser.requests[0]!.json();
   assert.deepEqual(
@@ -186,7 +186,7 @@ test("a run that is taken ends what was said of the one before", async () => {
   browser.answer(() => Response.json({ error: "cannot run" }, { status: 400 }));
   await run();
   assert.equal(pageStore.getState().toasts[0]?.text, "cannot run");
-  browser.answer(() => Response.json({ batch: "b", runs: ["r1"] }, { status: 201 }));
+  browser.answer(() => Response.json(STARTED, { status: 201 }));
   await run();
   assert.deepEqual(pageStore.getState().toasts, []);
 });

@@ -542,6 +542,10 @@ export interface PlanMachine {
    * Whether its own measurements are under the predictions, or data sheets.
    */
   is_measured: boolean;
+  /**
+   * Whether no data sheet tells of it either.
+   */
+  is_assumed: boolean;
 }
 /**
  * How one denoise would run, or `problem`: why it cannot.

@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from "react";
 import { toFile } from "../graph/file/workflowFile";
-import { sentence } from "../host";
 import { useEditor } from "../store/editor";
 import type { GraphFile } from "../types";
+import { Newest } from "./newest";
 
 const DELAY_MS = 400;
 
@@ -18,7 +18,7 @@ export function useAnswer<T>(ask: (graph: GraphFile, signal: AbortSignal) => Pro
   const graph = useEditor((state) => state.graph);
   const [answer, setAnswer] = useState<Answer<T>>({ value: null, error: "", isLoading: true });
   const asked = useRef("");
-  const under = useRef<AbortController | null>(null);
+  const newest = useRef(new Newest<T>()).current;
   const latest = useRef(ask);
   latest.current = ask;
   useEffect(() => {
@@ -27,19 +27,14 @@ export function useAnswer<T>(ask: (graph: GraphFile, signal: AbortSignal) => Pro
       const question = JSON.stringify([file, about]);
       if (asked.current === question) return;
       asked.current = question;
-      under.current?.abort();
-      under.current = new AbortController();
       setAnswer((last) => ({ ...last, isLoading: true }));
-      const settle = (change: Partial<Answer<T>>) => {
-        if (asked.current === question) setAnswer((last) => ({ ...last, error: "", ...change, isLoading: false }));
-      };
-      latest.current(file, under.current.signal).then(
-        (value) => settle({ value }),
-        (error: unknown) => settle({ error: sentence(error) }),
+      newest.ask(
+        (signal) => latest.current(file, signal),
+        (told) => setAnswer((last) => ({ ...last, error: "", ...told, isLoading: false })),
       );
     }, DELAY_MS);
     return () => clearTimeout(timer);
-  }, [graph, about]);
-  useEffect(() => () => under.current?.abort(), []);
+  }, [graph, about, newest]);
+  useEffect(() => () => newest.end(), [newest]);
   return answer;
 }

@@ -30,12 +30,17 @@ export function PlannedFor({ machine, examples, onMeasured }: PlannedForProps) {
       />
       {machine && (
         <p className="ll-quiet">
-          {machine.title}. {t(machine.is_measured ? "panels.by_measured" : "panels.by_sheets")}
+          {machine.title}. {t(`panels.by_${basisOf(machine)}`)}
         </p>
       )}
       {!named && <Measure onMeasured={onMeasured} />}
     </section>
   );
+}
+
+function basisOf({ is_measured, is_assumed }: PlanMachine): "measured" | "assumed" | "sheets" {
+  if (is_measured) return "measured";
+  return is_assumed ? "assumed" : "sheets";
 }
 
 function Measure({ onMeasured }: { onMeasured: () => void }) {
