@@ -37,6 +37,7 @@ from .models.describe import card_of
 from .models.folder import read_config, read_index
 from .out_of_memory import told_by
 from .planning.memory import work_of
+from .planning.wanted import text_length_of
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
 from .shape import check_fps, check_frames, check_num_frames, check_references, check_size, check_takes_image
 from .spreading.measured import RunAhead, measured
@@ -287,8 +288,7 @@ def _working_bytes(
     )
     if conditioning is None:
         return work_of(model, canvas=size, text_length=0).decoding(plan)[0]
-    lengths = [tensor.shape[1] for tensor in conditioning.positive.values() if tensor.ndim == 3]
-    text_length, num_references = max(lengths, default=0), len(conditioning.references)
+    text_length, num_references = text_length_of(conditioning), len(conditioning.references)
     return work_of(model, canvas=size, text_length=text_length, num_references=num_references).activations(plan)
 
 
