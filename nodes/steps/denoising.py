@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
@@ -183,3 +183,18 @@ def denoises(given: Given) -> Denoising:
         doubt=doubt,
         refusals=refusals,
     )
+
+
+def denoise_means(given: Given) -> dict[str, Any]:
+    """What its own zeros stand for, and those of its sampler options, whether a node gives them or not."""
+    from ...pipelines import own
+
+    model = given.value("model")
+    sampling: Sampling = given.value("sampling") if given.has("sampling") else Sampling()
+    names = ("steps", "guidance", "guidance_2", "distilled_guidance", "step_cache", "cache_threshold")
+    found = own.steps(model, **{name: given.value(name) for name in names}, sampling=sampling)
+    options = {
+        "scheduler": own.scheduler_of(model) if sampling.scheduler == "model" else "",
+        "shift": 0 if sampling.shift or sampling.sigmas else own.shift_of(model),
+    }
+    return {**vars(found), "sampling": {name: value for name, value in options.items() if value}}

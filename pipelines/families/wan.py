@@ -90,6 +90,7 @@ FAMILY = Family(
     size_multiple=lambda config: config("transformer").get("patch_size", PATCH)[1] * _factor(config("vae")),
     frame_multiple=FRAMES_PER_LATENT,
     takes_image="first_frame",
+    second_guidance=lambda index: SECOND_GUIDANCE[index["_class_name"]] if index.get("boundary_ratio") else 0.0,
 )
 
 
@@ -127,7 +128,6 @@ def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dic
 
 
 def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep) -> Tensor:
-    """`guidance_2` is the second expert's; 0 takes the share of `guidance` that the model was published with."""
     from ..denoising.blocks import assembled, run
     from ..denoising.guidance import guider
     from ..denoising.schedulers import choose
@@ -138,10 +138,9 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
     latents = request.latents
     scheduler = choose(parts["scheduler"], request.sampling)
     first_frame = given(parts, latents)
-    second = request.guidance_2 or request.guidance * SECOND_GUIDANCE[parts["model_index"]["_class_name"]]
     guiders = {
         "guider": guider(request.guidance, request.sampling, order=scheduler.order),
-        "guider_2": guider(second, request.sampling, order=scheduler.order),
+        "guider_2": guider(request.guidance_2, request.sampling, order=scheduler.order),
     }
     inputs = {
         **_repeated(request.conditioning.positive, len(generators)),
