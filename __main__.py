@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .parallel.errors import BadInput, Cancelled, LoomError, code_of, kind_of
+from .parallel.machine.folders import user_cache, user_folder
 
 if TYPE_CHECKING:
     from .nodes.execution.preflight import Foretold
@@ -201,7 +202,7 @@ def run_command(arguments: argparse.Namespace) -> int:
         sweep=sweep,
         out=arguments.out,
         roots=roots_of(arguments.file, named, allowed),
-        cache_dir=None if arguments.no_cache else arguments.cache or _default_cache_dir(),
+        cache_dir=None if arguments.no_cache else arguments.cache or user_cache(),
         resume=arguments.resume,
         place=_place(arguments),
         max_pixels=pixel_limit(arguments.max_pixels),
@@ -308,9 +309,9 @@ def plan_command(arguments: argparse.Namespace) -> int:
     )
     if arguments.machine == "here":
         from .pipelines.planning.here import machine_here
+        from .pipelines.planning.known import machines_folder
 
-        folder = _default_cache_dir()
-        machine = machine_here(folder and folder / "machines", anew=arguments.measure)
+        machine = machine_here(machines_folder(), anew=arguments.measure)
     else:
         machine = read_machine(arguments.machine)
     machine, allowed = first_devices(machine, arguments.devices), [*arguments.allow, *_models_dirs(arguments)]
@@ -405,7 +406,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
 
         return trial(trial_devices())
 
-    found = examine(cache_dir=_default_cache_dir(), trial=trial if has_ranks() else None)
+    found = examine(cache_dir=user_cache(), trial=trial if has_ranks() else None)
     print(json.dumps([vars(each) for each in found], indent=2) if arguments.json else as_text(found))
     return FAILED if has_problems(found) else OK
 
@@ -414,7 +415,7 @@ def ui_command(arguments: argparse.Namespace) -> int:
     from .ui.command import serve
     from .ui.options import prepare_gradio, read_settings
 
-    data_dir = _default_dir("XDG_DATA_HOME", ".local/share") or Path("latentloom-data")
+    data_dir = user_folder("XDG_DATA_HOME", ".local/share") or Path("latentloom-data")
     settings = read_settings(arguments, place=_place(arguments), default_data_dir=data_dir)
     prepare_gradio(settings)
     serve(settings, opens_browser=arguments.open)
@@ -448,19 +449,6 @@ def _nodes_option(command: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="a folder of your own nodes, families and split plans, whose code is run (default: LATENTLOOM_NODES)",
     )
-
-
-def _default_cache_dir() -> Path | None:
-    """Where results are kept between runs; None for a user without a home."""
-    return _default_dir("XDG_CACHE_HOME", ".cache")
-
-
-def _default_dir(variable: str, below_home: str) -> Path | None:
-    try:
-        base = os.environ.get(variable) or Path.home() / below_home
-    except RuntimeError:
-        return None
-    return Path(base) / "latentloom"
 
 
 def _version() -> str:

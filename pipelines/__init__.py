@@ -6,7 +6,6 @@ doors: What installed packages and one folder of the owner's bring from outside,
 finite: What a stage made, looked at once: a NaN or an infinity is told with its likely cause, not painted black.
 kept: Texts and pictures that were encoded, kept in this process: what comes again is not encoded again.
 out_of_memory: When memory is not enough: one sentence, with how much was lacking as far as torch tells.
-own: What zero and empty stand for: the model's own numbers, as its files say them, found without torch.
 place: From what the user wrote to a model's place: which devices, and how a denoise uses them.
 placement: Where a stage runs: in this process, or in ranks, one for each of the model's devices.
 pools: This process's pools, one for each place: whoever has work uses one, and those that nobody uses make room.

@@ -7,12 +7,13 @@ sockets.
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .denoising import guidance as guiding
 from .denoising import schedulers
 from .families import FAMILIES, ROWS
-from .own import scheduler_of
+from .models.facts import scheduler_of
 from .requests import Denoise
 from .shape import (
     check_fps,
@@ -59,7 +60,7 @@ def check_denoise(request: Denoise) -> None:
         raise ValueError(f"{title} starts from noise, but got finished latents; give it an empty canvas")
     if not request.sampling.sigmas and (why := why_no_steps(model, request.steps)):
         raise ValueError(why)
-    schedulers.check(request.sampling, scheduler=scheduler_of(model))
+    schedulers.check(request.sampling, scheduler=scheduler_of(Path(model.folder)))
     guiding.check(request.sampling)
     if guiding.is_guided(guidance) and conditioning.negative is None:
         raise ValueError(

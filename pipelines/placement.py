@@ -26,6 +26,7 @@ from .models.describe import card_of
 from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
 from .place import named_plan
+from .planning.foreseen import foreseen_for
 from .planning.memory import SPLIT_PIXELS
 from .planning.plans import auto_plan, why_not
 from .pools import POOLS, preloads
@@ -74,14 +75,22 @@ def encode_image(request: EncodeImage, progress: Progress = SILENT) -> Latents:
 
 def denoise(request: Denoise, progress: Progress = SILENT) -> Latents:
     model = request.model
+    guided = is_guided(model, guidance=request.guidance, guidance_2=request.guidance_2)
     if not model.place.devices:
+        _foresee(request, ParallelPlan(), progress, is_guided=guided)
         return _run(request, Latents, progress)
     check_size(model, request.latents.width, request.latents.height)  # the stage checks all of it, and more;
     check_frames(model, request.latents.frames)  # but what can be refused without ranks starts none
     check_mask(model, request.latents, request.mask)
-    plan = plan_of(model, is_guided=is_guided(model, guidance=request.guidance, guidance_2=request.guidance_2))
+    plan = plan_of(model, is_guided=guided)
     progress.spread(str(plan), ())
+    _foresee(request, plan, progress, is_guided=guided)
     return _run(request.resolved(plan=plan), Latents, progress, num_ranks=plan.num_ranks)
+
+
+def _foresee(request: Denoise, plan: ParallelPlan, progress: Progress, *, is_guided: bool) -> None:
+    if (found := foreseen_for(request, plan, is_guided=is_guided)) is not None:
+        progress.foresee(found)
 
 
 def decode(request: Decode, progress: Progress = SILENT) -> Image | Video:

@@ -142,6 +142,11 @@ class DecodeAudio(Request):
 R = TypeVar("R", bound=Request)
 
 
+def first_step(steps: int, strength: float) -> int:
+    """The step to begin with; strength leaves the earlier ones out. Rounded as diffusers does."""
+    return int(steps - min(steps * strength, steps))
+
+
 def made(kind: type[R], given: R | Mapping[str, Any], fields: Mapping[str, Any]) -> R:
     """A request from what a stage is called with: as it is, or read from plain data, with `fields` on top."""
     if isinstance(given, kind):

@@ -302,9 +302,9 @@ def why_no_canvas(model: Model, *, width: int, height: int, frames: int, fps: fl
 
 def empty_canvas(model: Model, *, width: int, height: int, frames: int, fps: float, batch: int) -> Latents:
     """Latents without content; zeros take the model's own numbers. Raises `ValueError` for what it cannot paint."""
-    from . import own
+    from .models.describe import card_of
 
-    canvas = own.canvas(model, width=width, height=height, frames=frames, fps=fps)
+    canvas = card_of(model).for_canvas(width=width, height=height, frames=frames, fps=fps)
     check_size(model, canvas.width, canvas.height)
     check_frames(model, canvas.frames)
     check_fps(model, canvas.fps)

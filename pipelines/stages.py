@@ -22,7 +22,7 @@ from ..parallel.mesh import mesh_for
 from ..parallel.plan import ParallelPlan
 from ..parallel.progress import SILENT, Progress
 from ..parallel.sharding.fingerprint import Comparison, fields_of
-from . import own, preview
+from . import preview
 from .components.loading import torch_dtype
 from .components.shell import shells
 from .components.store import ONE_RANK, store
@@ -37,6 +37,7 @@ from .models.describe import card_of
 from .models.folder import read_config, read_index
 from .out_of_memory import told_by
 from .planning.memory import work_of
+from .planning.wanted import text_length_of
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
 from .shape import check_fps, check_frames, check_num_frames, check_references, check_size, check_takes_image
 from .spreading.measured import RunAhead, measured
@@ -61,8 +62,8 @@ def encode_text(
     model = request.model
     check_references(model, request.references)
     saw_frame = check_seen(model, request.first_frame)
-    asked = own.text(model, negative_prompt=request.negative_prompt, text_length=request.text_length)
-    request = request.resolved(**vars(asked))
+    asked = {name: getattr(request, name) for name in ("negative_prompt", "text_length")}
+    request = request.resolved(**vars(card_of(model).for_text(**asked)))
     check_text(model, request.prompt, request.text_length, saw_frame=saw_frame)
     with _stage(model, f"encoding the text of {len(request.prompt)} characters"):
         references = request.before.references if request.before else _encoded(request.references, model, progress)
@@ -93,7 +94,7 @@ def encode_image(
     check_num_frames(model, len(pixels))
     rows, columns = pixels.shape[1:3] if pixels.ndim == 4 else (0, 0)
     width, height = request.width or columns, request.height or rows
-    clip = own.canvas(model, frames=request.frames, fps=request.fps)
+    clip = card_of(model).for_canvas(frames=request.frames, fps=request.fps)
     request = request.resolved(width=width, height=height, frames=clip.frames, fps=clip.fps)
     check_size(model, width, height)
     check_frames(model, request.frames)
@@ -132,8 +133,9 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
     request = made(Denoise, request, fields)
     model, latents = request.model, request.latents
     check_guidance(request)
-    names = ("steps", "guidance", "guidance_2", "distilled_guidance", "step_cache", "cache_threshold", "sampling")
-    request = request.resolved(**vars(own.steps(model, **{name: getattr(request, name) for name in names})))
+    names = ("steps", "guidance", "guidance_2", "distilled_guidance", "step_cache", "cache_threshold")
+    asked = {name: getattr(request, name) for name in names}
+    request = request.resolved(**vars(card_of(model).for_steps(**asked, num_sigmas=len(request.sampling.sigmas))))
     check_denoise(request)
     check_step_cache(request)
     seeds = seeds_of(request.seed, latents.batch)
@@ -279,8 +281,7 @@ def _working_bytes(
     )
     if conditioning is None:
         return work_of(model, canvas=size, text_length=0).decoding(plan)[0]
-    lengths = [tensor.shape[1] for tensor in conditioning.positive.values() if tensor.ndim == 3]
-    text_length, num_references = max(lengths, default=0), len(conditioning.references)
+    text_length, num_references = text_length_of(conditioning), len(conditioning.references)
     return work_of(model, canvas=size, text_length=text_length, num_references=num_references).activations(plan)
 
 

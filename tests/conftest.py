@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from latentloom.parallel.machine import folders
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of what tests start: more threads than cores only wait
 
 ON_RANKS = """loaded masked modular placement pooled prepared rank_work read_together requests rows shared_pages
@@ -69,9 +71,14 @@ def _group(nodeid: str) -> str:
     return next((group for group, paths in GROUPS.items() if file.startswith(tuple(paths))), file)
 
 
+def no_home() -> Path:
+    raise RuntimeError("tests have no home")
+
+
 @pytest.fixture(autouse=True)
-def nothing_kept() -> None:
-    """What one test has encoded, the next encodes again."""
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test has encoded, the next encodes again; and what its user measured of this machine, no test knows."""
+    monkeypatch.setattr(folders, "_home", no_home)
     if (module := sys.modules.get("latentloom.pipelines.kept")) is not None:
         module.KEPT.clear()
 

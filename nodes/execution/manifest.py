@@ -145,7 +145,7 @@ def _node(record: NodeRecord) -> dict[str, Any]:
     if record.ranks:
         plain["ranks"] = [{**asdict(rank), "seconds": round(rank.seconds, 4)} for rank in record.ranks]
     told = {"message": record.message, "code": record.code}
-    return {**plain, **{name: value for name, value in told.items() if value}}
+    return {**plain, **record.prediction(), **{name: value for name, value in told.items() if value}}
 
 
 def _files(folder: Path, result: RunResult) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from ...parallel.plan import DEGREES, ParallelPlan
 from ...pipelines.models.describe import card_of
 from ...pipelines.place import names_plan
 from ...pipelines.placement import is_guided, plan_and_reason
+from ...pipelines.planning.foreseen import ALONE, BY_HAND
 from ...pipelines.planning.memory import Need, fits, whole_bytes, whole_needs, work_of
 from ...pipelines.planning.plans import why_not
 from ...pipelines.shape import empty_canvas
@@ -30,8 +31,6 @@ GIB = 2**30
 TOO_MANY = (
     f"its plan is not shown, because only the first {MAX_DENOISES} denoises are looked at; it can run all the same"
 )
-ALONE = "one process, because neither the workflow nor the run names devices"
-BY_HAND = "it was written by hand"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

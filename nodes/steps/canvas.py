@@ -112,10 +112,10 @@ def empty_means(given: Given) -> dict[str, Any]:
 
 def canvas_means(given: Given, *, has_shape: bool) -> dict[str, Any]:
     """By the sockets that `canvas_sketch` asks. A size of zero that a picture's shape decides is not known."""
-    from ...pipelines import own
+    from ...pipelines.models.describe import card_of
 
     width, height, frames, fps = (given.value(name) for name in ("width", "height", "frames", "fps"))
-    canvas = vars(own.canvas(given.value("model"), width=width, height=height, frames=frames, fps=fps))
+    canvas = vars(card_of(given.value("model")).for_canvas(width=width, height=height, frames=frames, fps=fps))
     if has_shape and not (width and height):
         return {name: canvas[name] for name in ("frames", "fps")}
     return canvas

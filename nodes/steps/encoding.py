@@ -142,10 +142,10 @@ def text_refusals(given: Given) -> dict[str, str]:
 
 
 def text_means(given: Given) -> dict[str, Any]:
-    from ...pipelines import own
+    from ...pipelines.models.describe import card_of
 
     asked = {name: given.value(name) for name in ("negative_prompt", "text_length")}
-    return vars(own.text(given.value("model"), **asked))
+    return vars(card_of(given.value("model")).for_text(**asked))
 
 
 def references_sketch(given: Given) -> Seen:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .container import num_cores, read_container, used_memory_bytes
 from .deadline import output_of
-from .machine import Machine, read_machine
+from .machine import Link, Machine, read_machine
 
 FIND_S = 60.0
 ASK_S = 5.0
@@ -55,6 +55,11 @@ def devices_now() -> tuple[DeviceNow, ...]:
             DeviceNow(name=device.name, title=device.title, total_bytes=device.total_bytes, used_bytes=used, load=load)
         )
     return *gpus, host
+
+
+def links_now() -> tuple[Link, ...]:
+    """Those between the accelerators, found with them."""
+    return _machine().links
 
 
 def host_bytes() -> int:

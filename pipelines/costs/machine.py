@@ -46,6 +46,8 @@ class Machine:
     disk_bytes_per_s: float = DISK_BYTES_PER_S
     upload_bytes_per_s: float = UPLOAD_BYTES_PER_S
     is_measured: bool = False
+    is_assumed: bool = False
+    """Whether nothing tells its rates, no data sheet either."""
 
     def speeds(self, num_devices: int) -> Speeds:
         found = self.at.get(num_devices)

@@ -23,6 +23,7 @@ from diffusers.modular_pipelines.modular_pipeline_utils import InputParam
 from torch import nn
 
 from ...parallel.errors import is_out_of_memory
+from ..requests import first_step
 from . import quiet  # noqa: F401 (imported for what it silences)
 from .schedulers import UPWARD
 
@@ -159,8 +160,7 @@ class StepCount(ModularPipelineBlocks):
         steps, scheduler = state.get("asked_steps"), components.scheduler
         if steps is None or scheduler.order == 1:
             return components, state
-        # The step to begin with; strength leaves the earlier ones out. Rounded as diffusers does.
-        start = int(steps - min(steps * state.get("asked_strength"), steps))
+        start = first_step(steps, state.get("asked_strength"))
         scheduler.set_begin_index(start * scheduler.order)
         state.set("timesteps", scheduler.timesteps[start * scheduler.order :])
         state.set("num_inference_steps", steps - start)

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.agreement import ALONE
-from ..own import THRESHOLDS
 from ..requests import Denoise
-from ..values import StepCache
+from ..values import THRESHOLDS, StepCache
 from .cache_decisions import share_decisions
 
 if TYPE_CHECKING:

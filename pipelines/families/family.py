@@ -59,8 +59,6 @@ class Family:
     """Whether a part of the start picture can be kept while the rest is painted anew."""
     references: tuple[int, int] = (0, 0)
     """The fewest and the most pictures that it looks at beside a prompt."""
-    second_guidance: Callable[[Mapping[str, Any]], float] = lambda index: 0.0
-    """From model_index: the guidance of a second expert as a share of the first's; 0 of a model without one."""
 
     @property
     def has_sound(self) -> bool:

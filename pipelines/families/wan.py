@@ -46,6 +46,7 @@ def _card(index: Mapping[str, Any], config: Configs) -> Card:
         fps=16.0,
         steps=40 if has_experts else 50,
         guidance=5.0 if not has_experts else 3.5 if has_image else 4.0,
+        second_guidance=SECOND_GUIDANCE[index["_class_name"]] if has_experts else 0.0,
         text_length=LONGEST_TEXT,
         negative_prompt=NEGATIVE_PROMPT,
     )
@@ -90,7 +91,6 @@ FAMILY = Family(
     size_multiple=lambda config: config("transformer").get("patch_size", PATCH)[1] * _factor(config("vae")),
     frame_multiple=FRAMES_PER_LATENT,
     takes_image="first_frame",
-    second_guidance=lambda index: SECOND_GUIDANCE[index["_class_name"]] if index.get("boundary_ratio") else 0.0,
 )
 
 

@@ -61,7 +61,7 @@ def candidates(
 ) -> list[Candidate]:
     """Every plan for every count of devices, what does not fit included, in no order. Reads config files only."""
     return [
-        _candidate(work, job, machine, software, plan, replicas, num_runs)
+        candidate(work, job, machine, software, plan, replicas=replicas, num_runs=num_runs)
         for plan in possible(model, machine.num_devices, is_guided=is_guided)
         for replicas in _replicas(plan, machine.num_devices, num_runs)
     ]
@@ -154,8 +154,15 @@ def lacking(needs: Sequence[Need], machine: Machine) -> int:
     return high - machine.memory_bytes
 
 
-def _candidate(
-    work: Work, job: Job, machine: Machine, software: Software, plan: ParallelPlan, replicas: int, num_runs: int
+def candidate(
+    work: Work,
+    job: Job,
+    machine: Machine,
+    software: Software,
+    plan: ParallelPlan,
+    *,
+    replicas: int = 1,
+    num_runs: int = 1,
 ) -> Candidate:
     needs = work.needs(plan)
     decoders = plan.num_ranks if work.decoding(plan)[1] else 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -10,15 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.machine.container import num_cores
-from ...parallel.machine.machine import driver_version
 from ...parallel.machine.now import DeviceNow, devices_now
 from ...parallel.pool.measuring import measure
-from ..costs.chips import CHIPS
 from ..costs.machine import Machine
-from ..costs.measured import Call, Found, Product, Sample, Seen, keep, kept, key_of, machine_of
+from ..costs.measured import Call, Found, Product, Sample, Seen, keep, kept, machine_of
+from .known import Here, chip_of, here_of
 
-MOST_RANKS = 8
-"""On a CPU, whose cores more ranks would only share out."""
 BUSY = 0.2
 """Load of a device, or of each core, from which on something else is at work."""
 
@@ -30,16 +26,12 @@ def machine_here(folder: Path | None, *, anew: bool = False) -> Machine:
 
     Raises `RankFailed`, or ValueError where no ranks can be started.
     """
-    now = devices_now()
-    gpus = [device for device in now if device.name.startswith("cuda")]
-    devices = [gpu.name for gpu in gpus] or ["cpu"] * min(MOST_RANKS, max(2, num_cores()))
-    shown = gpus or [device for device in now if device.name == "cpu"]
-    key = key_of(devices, [device.title for device in shown], driver_version(), _torch_version())
-    found = None if anew or folder is None else kept(folder, key)
+    here = here_of(devices_now())
+    found = None if anew or folder is None else kept(folder, here.key)
     if found is None:
-        found = _measured(devices, shown)
-        if not is_busy(shown) and folder is not None:
-            keep(found, folder, key)
+        found = _measured(here)
+        if not is_busy(here.shown) and folder is not None:
+            keep(found, folder, here.key)
         else:
             logger.warning("something else works on this machine, so that what was measured is not kept for later")
     return machine_of(found)
@@ -52,15 +44,16 @@ def is_busy(devices: Sequence[DeviceNow]) -> bool:
     return any((device.load or 0.0) > BUSY for device in devices)
 
 
-def _measured(devices: Sequence[str], shown: Sequence[DeviceNow]) -> Found:
+def _measured(here: Here) -> Found:
+    devices, shown, kind = here.devices, here.shown, here.kind
     told = measure(devices)
-    kind = devices[0].partition(":")[0]
     title = f"{len(devices)} x {shown[0].title}" if kind == "cuda" else f"{len(devices)} ranks on {shown[0].title}"
+    chip = chip_of(shown[0].title) if kind == "cuda" else None
     return Found(
         title=title,
         kind=kind,
         memory_bytes=min(device.total_bytes for device in shown),
-        num_units=_units(shown[0].title) if kind == "cuda" else 0,
+        num_units=chip.num_units if chip else 0,
         seen={count: slowest(each) for count, each in told.items()},
     )
 
@@ -84,15 +77,3 @@ def slowest(ranks: Sequence[Mapping[str, Any]]) -> Seen:
             for alike in zip(*(rank["samples"] for rank in ranks), strict=True)
         ),
     )
-
-
-def _units(title: str) -> int:
-    """Multiprocessors of a GPU that the tables know."""
-    return next((chip.num_units for name, chip in CHIPS.items() if name in title.replace(" ", "")), 0)
-
-
-def _torch_version() -> str:
-    try:
-        return importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        return ""

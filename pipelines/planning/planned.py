@@ -9,14 +9,15 @@ from pathlib import Path
 
 from ..costs.machine import Machine
 from ..costs.run import Job
-from ..costs.software import software_of
+from ..costs.software import Software, software_of
 from ..costs.step import Step
+from ..costs.units import duration, volume
 from ..models.describe import card_of
 from ..shape import check_frames, check_size
 from ..values import Latents, Model
 from .asked import job_of
 from .choice import IDLE_GAIN, ROUNDING_GAIN, Candidate, best, candidates, plainness
-from .memory import whole_bytes, work_of
+from .memory import Work, whole_bytes, work_of
 from .plans import auto_plan, why_whole
 
 GIB = 1 << 30
@@ -49,7 +50,16 @@ class Planned:
     """What would make it faster."""
 
 
-def planned(
+@dataclass(frozen=True, kw_only=True)
+class Basis:
+    """What all plans of a run are predicted from."""
+
+    work: Work
+    job: Job
+    software: Software
+
+
+def basis_of(
     model: Model,
     canvas: Latents,
     machine: Machine,
@@ -58,9 +68,10 @@ def planned(
     steps: int = 0,
     text_length: int = 0,
     num_references: int = 0,
-    num_runs: int = 1,
-) -> Planned:
-    """Zeros are the model's own. Raises `ValueError` for files that cannot be read, or a size that cannot be made."""
+) -> Basis:
+    """Zeros are the model's own. Raises `ValueError` for files that cannot be read, a size that cannot be made, and a
+    model whose time cannot be predicted.
+    """
     check_size(model, canvas.width, canvas.height)
     check_frames(model, canvas.frames)
     card = card_of(model)
@@ -75,11 +86,29 @@ def planned(
         weight_bytes=whole_bytes(model),
     )
     software = software_of(is_compiled=model.compiled, sends_pieces=machine.kind == "cpu")
+    return Basis(work=work, job=job, software=software)
+
+
+def planned(
+    model: Model,
+    canvas: Latents,
+    machine: Machine,
+    *,
+    is_guided: bool,
+    steps: int = 0,
+    text_length: int = 0,
+    num_references: int = 0,
+    num_runs: int = 1,
+) -> Planned:
+    """The best plan and why; zeros and errors as of `basis_of`."""
+    asked = {"is_guided": is_guided, "steps": steps, "text_length": text_length, "num_references": num_references}
+    basis = basis_of(model, canvas, machine, **asked)
+    work, job, software = basis.work, basis.job, basis.software
     found = candidates(model, work, job, machine, software, is_guided=is_guided, num_runs=num_runs)
     chosen, closest = best(found), min(found, key=lambda each: (each.lacking_bytes, each.seconds))
     answer = Planned(
         model=model,
-        title=card.name or model.source,
+        title=card_of(model).name or model.source,
         canvas=canvas,
         machine=machine,
         job=job,
@@ -92,8 +121,7 @@ def planned(
         rejected=(),
     )
     if chosen is None:
-        asked = {"is_guided": is_guided, "steps": steps, "text_length": text_length, "num_runs": num_runs}
-        return dataclasses.replace(answer, remedy=_remedy(model, canvas, machine, **asked))
+        return dataclasses.replace(answer, remedy=_remedy(model, canvas, machine, num_runs=num_runs, **asked))
     hint = ""
     if not model.compiled and machine.kind == "cuda" and chosen.run.step.waiting > HOST_BOUND * chosen.run.step.seconds:
         swift = software_of(is_compiled=True)
@@ -220,21 +248,6 @@ def _difference(chosen: Step, other: Step) -> str:
     part = max(more, key=lambda each: more[each])
     took, was = (duration(getattr(step, part)) for step in (other, chosen))
     return PARTS[part].format(took=took, was=was, sent=volume(other.sent_bytes))
-
-
-def volume(num_bytes: float) -> str:
-    for unit, name in ((1e9, "GB"), (1e6, "MB")):
-        if num_bytes >= 0.9995 * unit:
-            return f"{num_bytes / unit:.3g} {name}"
-    return f"{num_bytes / 1e3:.3g} KB"
-
-
-def duration(seconds: float) -> str:
-    """Three digits, for people."""
-    for limit, unit, name in ((1e-3, 1e-6, "us"), (1, 1e-3, "ms"), (120, 1, "s"), (7200, 60, "min")):
-        if seconds < 0.9995 * limit:
-            return f"{seconds / unit:.3g} {name}"
-    return f"{seconds / 3600:.3g} h"
 
 
 PARTS = {

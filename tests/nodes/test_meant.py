@@ -21,10 +21,11 @@ from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import DeviceNow
-from latentloom.pipelines import own, stages
+from latentloom.pipelines import stages
 from latentloom.pipelines.denoising.schedulers import choose
 from latentloom.pipelines.place import read_place
 from latentloom.pipelines.requests import Denoise, EncodeText
+from latentloom.pipelines.values import THRESHOLDS
 
 FIRST = Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "first_picture.json"
 EULER, UNIPC = "FlowMatchEulerDiscreteScheduler", "UniPCMultistepScheduler"
@@ -107,9 +108,9 @@ def test_what_is_told_is_what_the_stages_use(
 
 def test_thresholds_are_those_of_diffusers_caches() -> None:
     caches = {"first_block": FirstBlockCacheConfig(), "mag": MagCacheConfig(calibrate=True), "sea": SeaCacheConfig()}
-    assert {name: config.threshold for name, config in caches.items()} == own.THRESHOLDS
+    assert {name: config.threshold for name, config in caches.items()} == THRESHOLDS
     changed = {"denoise.step_cache": "sea", "denoise.steps": 3, "denoise.guidance": 3}
-    assert told(changed)["denoise"]["cache_threshold"] == own.THRESHOLDS["sea"]
+    assert told(changed)["denoise"]["cache_threshold"] == THRESHOLDS["sea"]
 
 
 def test_what_is_written_is_not_told_and_what_nobody_knows_neither() -> None:

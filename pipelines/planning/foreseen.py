@@ -1,0 +1,75 @@
+"""What a denoise is predicted to take by its plan, told before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from ...parallel.plan import ParallelPlan
+from ...parallel.progress import Foreseen
+from ..costs.run import Run
+from ..requests import Denoise
+from ..values import Model
+from .choice import candidate
+from .known import Spot, machine_at, spot_of
+from .planned import basis_of
+from .wanted import Wanted, num_steps_of, wanted_by
+
+BY_HAND = "it was written by hand"
+ALONE = "one process, because neither the workflow nor the run names devices"
+
+
+def foreseen_for(
+    request: Denoise,
+    plan: ParallelPlan,
+    *,
+    is_guided: bool,
+    why: str = "",
+    rejected: Sequence[tuple[str, float, str]] = (),
+) -> Foreseen | None:
+    """Of the run around this denoise, by this plan on its model's devices; None where that cannot be predicted: the
+    machines of a cluster are not known here, and some transformers are no rows of blocks.
+    """
+    model, wanted = request.model, wanted_by(request, is_guided=is_guided)
+    place = model.place
+    if place.cluster or plan.cfg > 1 + is_guided:
+        return None
+    spot = spot_of(place.devices[: place.group_size] or (model.device,))
+    run, num_bytes = _predicted(model, replace(wanted, steps=num_steps_of(request)), spot, plan) or (None, 0)
+    if run is None:
+        return None
+    machine = machine_at(spot)
+    return Foreseen(
+        plan=str(plan),
+        why=why or (BY_HAND if place.devices else ALONE),
+        machine=machine.title,
+        is_measured=machine.is_measured,
+        steps=run.steps,
+        step_s=run.steps_s / max(1, run.steps),
+        text_s=run.text_s,
+        decode_s=run.decode_s,
+        load_s=run.load_s,
+        num_bytes=num_bytes,
+        rejected=rejected,
+    )
+
+
+@lru_cache(maxsize=256)
+def _predicted(model: Model, wanted: Wanted, spot: Spot, plan: ParallelPlan) -> tuple[Run, int] | None:
+    """And bytes on the device that holds most."""
+    machine = machine_at(spot)
+    try:
+        basis = basis_of(
+            model,
+            wanted.canvas(model),
+            machine,
+            is_guided=wanted.is_guided,
+            steps=wanted.steps,
+            text_length=wanted.text_length,
+            num_references=wanted.num_references,
+        )
+    except ValueError:
+        return None
+    found = candidate(basis.work, basis.job, machine, basis.software, plan)
+    return found.run, found.num_bytes

@@ -1,0 +1,223 @@
+"""This machine to plan for, known at once: what its ranks measured of it before, else data sheets, else assumptions.
+
+No rank is started and torch is not imported. What is measured lies in the folder of `latentloom plan`.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from pathlib import Path
+
+from ...parallel.machine.container import num_cores
+from ...parallel.machine.folders import user_cache
+from ...parallel.machine.machine import driver_version
+from ...parallel.machine.now import DeviceNow, devices_now, links_now
+from ..costs.chips import CHIPS, Chip
+from ..costs.machine import LAUNCH_S, NO_PEERS, NVLINK, Machine
+from ..costs.measured import kept, key_of, machine_of
+from ..costs.step import Speeds
+from ..costs.wires import FABRICS, Fabric
+
+MOST_RANKS = 8
+"""On a CPU, whose cores more ranks would only share out."""
+PCIE5 = ("B200", "H200", "H100", "H800", "H20", "5090")
+CORE_FLOPS, CORE_BYTES_PER_S, CORE_LAUNCH_S = 40e9, 8e9, 4e-6
+"""Of a processor's core that nobody measured: half the peak of 8 lanes with two sums each at 2.6 GHz, and a share of
+two channels of memory. An assumption, as all numbers here."""
+CORE_ATTENTION_SHARE = 0.5
+LOOPBACK = Fabric(name="loopback", bytes_per_s=1.5e9, start_s=150e-6, hop_s=120e-6, exchange_shares={2: 1.0}, tax=0.0)
+"""What gloo makes of one machine's memory; an assumption."""
+UNKNOWN_GPU = Chip(
+    name="GPU",
+    half_flops=100e12,
+    single_flops=20e12,
+    bytes_per_s=0.8e12,
+    memory_bytes=0,
+    gemm_share=0.7,
+    attention_share=0.6,
+)
+"""One that no table names: about the middle of those that do; an assumption."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Here:
+    """What of this machine is planned for: all accelerators, or ranks on the CPU."""
+
+    devices: tuple[str, ...]
+    shown: tuple[DeviceNow, ...]
+    """The accelerators, or the CPU alone."""
+
+    @property
+    def kind(self) -> str:
+        return self.devices[0].partition(":")[0]
+
+    @property
+    def key(self) -> str:
+        """Of the file that holds what was measured here."""
+        return _key(self.devices, tuple(each.title for each in self.shown))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spot:
+    """Some devices of this machine, and what tells how fast they are."""
+
+    devices: tuple[str, ...]
+    here: Here
+    """All of their kind that there are; the CPU where none is."""
+    measured: Path | None
+    """The file that holds what was measured; None where nothing is kept."""
+    stamp: int
+    """When that was; 0 for never."""
+
+
+def machines_folder() -> Path | None:
+    """Where measurements are kept; None for a user without a home."""
+    folder = user_cache()
+    return folder and folder / "machines"
+
+
+def here_of(now: Sequence[DeviceNow], *, kind: str = "") -> Here:
+    """All that there is of a kind, cpu or cuda; without one all GPUs, else the CPU."""
+    gpus = tuple(device for device in now if device.name.startswith("cuda"))
+    if gpus and kind != "cpu":
+        return Here(devices=tuple(gpu.name for gpu in gpus), shown=gpus)
+    host = tuple(device for device in now if device.name == "cpu")
+    return Here(devices=("cpu",) * min(MOST_RANKS, max(2, num_cores())), shown=host)
+
+
+def spot_of(devices: Sequence[str], now: Sequence[DeviceNow] | None = None) -> Spot:
+    """Devices of one kind. `now` is what this machine has, as `devices_now` told; without it that is asked, once in a
+    process.
+    """
+    kind, folder = devices[0].partition(":")[0], machines_folder()
+    here = here_of([replace(each, used_bytes=0, load=None) for each in now] if now else _seen(), kind=kind)
+    path = folder / f"{here.key}.json" if folder is not None and here.kind == kind else None
+    return Spot(devices=tuple(devices), here=here, measured=path, stamp=_stamp(path) if path else 0)
+
+
+@lru_cache(maxsize=64)
+def machine_at(spot: Spot) -> Machine:
+    """As it was measured; else by data sheets, or by what is assumed of any."""
+    kind, count = spot.devices[0].partition(":")[0], len(spot.devices)
+    if spot.measured is not None and spot.stamp:
+        found = kept(spot.measured.parent, spot.here.key)
+        if found is not None:
+            return with_devices(machine_of(found), count)
+    if kind == "cpu":
+        return _processor(spot.here.shown[0], count)
+    gpus = [each for each in spot.here.shown if each.name in spot.devices] or list(spot.here.shown)
+    return _gpus(gpus if spot.here.kind == kind else [], count, kind, spot.here.shown[0].total_bytes)
+
+
+@cache
+def _seen() -> tuple[DeviceNow, ...]:
+    """This machine's devices as they were when somebody asked first; their titles and sizes stay."""
+    return tuple(replace(each, used_bytes=0, load=None) for each in devices_now())
+
+
+def with_devices(machine: Machine, count: int) -> Machine:
+    """The machine with so many of its devices. Ranks on a CPU share its cores: fewer have more of them each."""
+    most = machine.num_devices
+    if count == most:
+        return machine
+    at = {each: speeds for each, speeds in machine.at.items() if each <= count}
+    if count > most:
+        at |= dict.fromkeys(range(most + 1, count + 1), machine.speeds(most))
+    if machine.kind == "cpu":
+        at = {each: _shared(speeds, most / max(each, count)) for each, speeds in at.items()}
+    of = f"{count} of {machine.title}" if count < most else f"{machine.title}, shared by {count}"
+    return replace(machine, num_devices=count, at=at, title=of)
+
+
+def _shared(speeds: Speeds, part: float) -> Speeds:
+    """Each rank has so much of the cores that it had; more of them ask for no more work at a time."""
+    chip, less = speeds.chip, min(1.0, part)
+    slower = replace(
+        chip,
+        half_flops=chip.half_flops * part,
+        single_flops=chip.single_flops * part,
+        bytes_per_s=chip.bytes_per_s * less,
+    )
+    return replace(speeds, chip=slower, launch_s=speeds.launch_s / less)
+
+
+def _processor(host: DeviceNow, count: int) -> Machine:
+    cores = num_cores()
+    alone = Chip(
+        name=host.title,
+        half_flops=CORE_FLOPS,
+        single_flops=CORE_FLOPS,
+        bytes_per_s=CORE_BYTES_PER_S,
+        memory_bytes=host.total_bytes,
+        attention_share=CORE_ATTENTION_SHARE,
+    )
+    one = Speeds(chip=alone, wires=None, launch_s=CORE_LAUNCH_S, is_async=False)
+    many = replace(one, wires=LOOPBACK)
+    return Machine(
+        name="here",
+        title=f"{count} rank{'s' if count > 1 else ''} on {host.title}, whose speed is assumed",
+        num_devices=count,
+        memory_bytes=host.total_bytes,
+        at={each: _shared(one if each == 1 else many, cores / max(count, each)) for each in range(1, count + 1)},
+        kind="cpu",
+        is_assumed=True,
+    )
+
+
+def _gpus(gpus: Sequence[DeviceNow], count: int, kind: str, memory_bytes: int) -> Machine:
+    """From data sheets, where one knows them; of several the slowest counts."""
+    chips = [chip_of(gpu.title) or UNKNOWN_GPU for gpu in gpus] or [UNKNOWN_GPU]
+    memory = min((gpu.total_bytes for gpu in gpus), default=memory_bytes)
+    chip = replace(min(chips, key=lambda each: each.half_flops), memory_bytes=memory)
+    fabric, title = _fabric(chip), gpus[0].title if gpus else chip.name
+    one = Speeds(chip=chip, wires=None, launch_s=LAUNCH_S)
+    joined = f", {fabric.name}" if count > 1 else ""
+    is_assumed = any(each is UNKNOWN_GPU for each in chips)
+    return Machine(
+        name="here",
+        title=f"{count} x {title}{joined}, {'whose speed is assumed' if is_assumed else 'by data sheets'}",
+        num_devices=count,
+        memory_bytes=memory,
+        at={each: replace(one, wires=fabric if each > 1 else None) for each in range(1, count + 1)},
+        kind=kind,
+        is_assumed=is_assumed,
+    )
+
+
+def chip_of(title: str) -> Chip | None:
+    """By a word of a GPU's name as its driver tells it: a GH200 is no H200, and an L40S no L40."""
+    words = title.upper().replace("-", " ").split()
+    found = [chip for name, chip in CHIPS.items() if name in words]
+    return found[0] if found else None
+
+
+def _fabric(chip: Chip) -> Fabric:
+    """As NVIDIA's tool tells of the slowest pair; where it tells nothing, PCIe."""
+    wires = [(link.wire, link.is_direct) for link in links_now()]
+    if wires and all(wire.startswith("NVLink") for wire, _ in wires):
+        return FABRICS[NVLINK.get(chip.name, "nvlink4")]
+    has_peers = chip.name not in NO_PEERS and all(is_direct for _, is_direct in wires)
+    return FABRICS[f"{'pcie5' if chip.name in PCIE5 else 'pcie4'}-{'p2p' if has_peers else 'host'}"]
+
+
+@lru_cache(maxsize=8)  # the driver stays while a process uses it
+def _key(devices: tuple[str, ...], titles: tuple[str, ...]) -> str:
+    return key_of(devices, titles, driver_version(), _torch_version())
+
+
+def _stamp(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+@cache
+def _torch_version() -> str:
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,121 @@
+"""This machine without measuring it: what was measured before, data sheets, assumptions; and what is foreseen by it."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from pipelines.test_costs import FOUND
+
+from latentloom.parallel.machine.machine import Link
+from latentloom.parallel.machine.now import DeviceNow
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.pipelines.costs.chips import CHIPS
+from latentloom.pipelines.costs.machine import Machine
+from latentloom.pipelines.costs.measured import keep
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.planning import known
+from latentloom.pipelines.planning.foreseen import foreseen_for
+from latentloom.pipelines.planning.known import here_of, machine_at, machines_folder, spot_of
+from latentloom.pipelines.requests import Denoise
+from latentloom.pipelines.values import Conditioning, Latents, Place, Sampling
+
+BOBBIN = describe_model("builtin:bobbin", device="cpu")
+GIB = 1 << 30
+
+
+def device(name: str, title: str, gib: int = 80) -> DeviceNow:
+    return DeviceNow(name=name, title=title, total_bytes=gib * GIB, used_bytes=7, load=0.5)
+
+
+def gpus(*titles: str) -> list[DeviceNow]:
+    return [*(device(f"cuda:{index}", title) for index, title in enumerate(titles)), device("cpu", "a processor")]
+
+
+def machine(now: list[DeviceNow], *devices: str) -> Machine:
+    return machine_at(spot_of(devices, now))
+
+
+def test_ranks_on_a_cpu_share_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "num_cores", lambda: 4)
+    two, eight = (machine(gpus(), *["cpu"] * count) for count in (2, 8))
+    assert two.is_assumed and not two.is_measured and two.memory_bytes == 80 * GIB
+    assert two.speeds(2).chip.single_flops == 4 * eight.speeds(8).chip.single_flops
+    assert eight.speeds(8).launch_s == 2 * two.speeds(2).launch_s
+
+
+def test_a_gpu_is_known_by_its_title_and_what_joins_them_by_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = gpus("NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3")
+    slow = machine(now, "cuda:0", "cuda:1")
+    assert (slow.title, slow.is_assumed) == ("2 x NVIDIA H100 80GB HBM3, pcie5-p2p, by data sheets", False)
+    assert slow.speeds(2).chip.half_flops == CHIPS["H100"].half_flops
+    links = (Link(first="cuda:0", second="cuda:1", wire="NVLink, 18 lanes", is_direct=True),)
+    machine_at.cache_clear()
+    monkeypatch.setattr(known, "links_now", lambda: links)
+    assert "nvlink4" in machine(now, "cuda:0", "cuda:1").title
+    machine_at.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("title", "chip"),
+    [
+        ("NVIDIA GeForce RTX 4090", "4090"),
+        ("NVIDIA A100-SXM4-80GB", "A100"),
+        ("NVIDIA GH200 480GB", ""),
+        ("MI300X", ""),
+    ],
+)
+def test_a_title_is_looked_up_by_whole_words(title: str, chip: str) -> None:
+    found = known.chip_of(title)
+    assert (found.name if found else "") == chip
+    assert machine(gpus(title), "cuda:0").is_assumed is not bool(chip)
+
+
+def test_what_was_measured_goes_before_and_is_read_anew_when_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder, now = machines_folder(), gpus()
+    assert folder is not None and not machine(now, "cpu", "cpu").is_measured
+    keep(FOUND, folder, here_of(now).key)
+    found = machine(now, "cpu", "cpu")
+    assert found.is_measured and found.title == FOUND.title
+    assert machine(now, *["cpu"] * 4).speeds(4).chip.single_flops == found.speeds(2).chip.single_flops / 2
+    (folder / f"{here_of(now).key}.json").write_text("{")
+    assert not machine(now, "cpu", "cpu").is_measured
+
+
+# ---- foreseen
+
+
+def request(place: Place, **options: object) -> Denoise:
+    text = Conditioning(family="flux", prompt="a", negative_prompt="", positive={"prompt_embeds": torch.zeros(1, 9, 4)})
+    latents = Latents(family="flux", width=128, height=128)
+    model = dataclasses.replace(BOBBIN, place=place)
+    return Denoise(**{"model": model, "conditioning": text, "latents": latents, "steps": 8, **options})
+
+
+def test_a_plan_by_hand_is_foreseen_and_one_process_too() -> None:
+    two = foreseen_for(request(Place(devices=("cpu", "cpu"), plan="cfg=2")), ParallelPlan(cfg=2), is_guided=True)
+    one = foreseen_for(request(Place()), ParallelPlan(), is_guided=True)
+    assert two is not None and one is not None
+    assert (two.plan, two.why, two.steps, two.is_measured) == ("cfg=2", "it was written by hand", 8, False)
+    assert one.why.startswith("one process") and 0 < two.step_s < 2 * one.step_s
+    assert two.num_bytes > 4e6 and two.seconds > 8 * two.step_s
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [({"strength": 0.5}, 4), ({"sampling": Sampling(sigmas=(1.0, 0.5, 0.2))}, 3), ({"steps": 0}, 16)],
+)
+def test_steps_are_those_that_will_be_done(options: dict[str, object], steps: int) -> None:
+    found = foreseen_for(request(Place(), **options), ParallelPlan(), is_guided=False)
+    assert found is not None and found.steps == steps
+
+
+def test_nothing_is_told_of_what_cannot_be_predicted() -> None:
+    cluster = request(Place(devices=("cpu", "cpu"), cluster="auto"))
+    assert foreseen_for(cluster, ParallelPlan(ulysses=2), is_guided=False) is None
+    assert foreseen_for(request(Place(devices=("cpu", "cpu"))), ParallelPlan(cfg=2), is_guided=False) is None
+    other = request(Place(), latents=Latents(family="flux", width=100, height=77))
+    assert foreseen_for(other, ParallelPlan(), is_guided=False) is None
