@@ -7,6 +7,7 @@ that may be off, and what is seen to be known to nobody before the run a note, w
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ...parallel.machine.now import DeviceNow
 from ...parallel.progress import SILENT
@@ -16,6 +17,7 @@ from ..graph.graph import Graph
 from ..graph.problems import Problem
 from ..graph.resolve import Overrides
 from ..graph.spec import NodeSpec
+from ..preview.meant import Meant, meant
 from ..preview.preview import TOO_MANY, planned
 from ..preview.walk import Walk, refused
 from .schedule import needs_of_checked
@@ -23,6 +25,16 @@ from .schedule import needs_of_checked
 KINDS = ("error", "estimate", "unknown")
 """In the order in which they are told."""
 NOT_ASKED = "whether it fits is not known, because nobody has asked the cluster's machines for their memory"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foretold:
+    """What is known of a run before it."""
+
+    problems: list[Problem]
+    """Errors first."""
+    values: Meant = field(default_factory=Meant)
+    """What 0, "" and "auto" will be, by node and socket."""
 
 
 def preflight(
@@ -35,11 +47,26 @@ def preflight(
     targets: Collection[str] | None = None,
     go_on: Callable[[], None] = SILENT.check,
 ) -> list[Problem]:
-    """All problems of a workflow on this machine, or of what its `targets` need, errors first and notes last. One that
-    is not sound in itself is not followed further. `go_on` raises `Cancelled` where nobody wants to know any more.
+    """All problems of a workflow on this machine, or of what its `targets` need, errors first and notes last."""
+    known = foretell(graph, specs, overrides, workspace=workspace, machine=machine, targets=targets, go_on=go_on)
+    return known.problems
+
+
+def foretell(
+    graph: Graph,
+    specs: Mapping[str, NodeSpec],
+    overrides: Overrides | None = None,
+    *,
+    workspace: Workspace,
+    machine: Sequence[DeviceNow],
+    targets: Collection[str] | None = None,
+    go_on: Callable[[], None] = SILENT.check,
+) -> Foretold:
+    """What is known of a workflow, or of what its `targets` need. One that is not sound in itself is not followed
+    further. `go_on` raises `Cancelled` where nobody wants to know any more.
     """
     if found := check(graph, specs, overrides, workspace=workspace):
-        return found
+        return Foretold(problems=found)
     accelerators = [device.name for device in machine if device.name != "cpu"]
     walk = Walk(graph, specs, overrides or {}, workspace=workspace, accelerators=accelerators, go_on=go_on)
     needs = needs_of_checked(graph, specs, overrides=overrides or {}, workspace=workspace, targets=targets)
@@ -56,7 +83,8 @@ def preflight(
         elif workspace.place.cluster and not node.problem:
             found.append(_note(node.node, NOT_ASKED))
     found += [_note(name, _silent(origin)) for name, origin in walk.silent.items()]
-    return sorted((each for each in found if each.node in needed), key=lambda problem: KINDS.index(problem.kind))
+    problems = sorted((each for each in found if each.node in needed), key=lambda problem: KINDS.index(problem.kind))
+    return Foretold(problems=problems, values=meant(walk, needed, plans))
 
 
 def blocking(problems: Iterable[Problem], *, is_forced: bool) -> Iterator[Problem]:

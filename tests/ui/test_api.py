@@ -15,6 +15,8 @@ from pydantic import TypeAdapter
 
 from latentloom.nodes.files.audio_files import write_audio
 from latentloom.nodes.registry import SPECS
+from latentloom.parallel.progress import Setting
+from latentloom.pipelines.costs.ran import Ran
 from latentloom.ui.api import graphs
 from latentloom.ui.contract.shown import ErrorAnswer
 from support.toy_server import DEADLINE_S, until
@@ -288,6 +290,18 @@ def test_a_plan_is_answered_before_a_run(client: Any, first: dict[str, Any]) -> 
     view = client.post("/loom/plan", json={"graph": first}).json()
     assert set(view) == {"devices", "nodes", "choices", "problem", "examples"}
     assert [node["node"] for node in view["nodes"]] == ["denoise"]
+
+
+def test_how_well_runs_were_predicted_is_told(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client.get("/loom/history").json() == []
+    names = dict.fromkeys(("machine", "class_name", "fingerprint", "dtype", "quantization"), "x")
+    sizes = dict.fromkeys(("width", "height", "frames", "batch", "text_tokens"), 1)
+    setting = Setting(model="toy", is_compiled=False, **names, **sizes)  # pyright: ignore[reportArgumentType]
+    times = {"steps": 4, "step_s": 0.5, "text_s": 0.0, "decode_s": 0.0, "num_bytes": 1, "took_step_s": 0.6}
+    ran = Ran(day="2026-11-23", setting=setting, title="2 ranks", plan="cfg=2", **times)  # pyright: ignore[reportArgumentType]
+    monkeypatch.setattr(graphs, "kept", lambda folder: (ran, ran))
+    [row] = client.get("/loom/history").json()
+    assert (row["model"], row["plan"], row["num_runs"], row["median"]) == ("toy", "cfg=2", 2, pytest.approx(1.2))
 
 
 def test_a_run_goes_from_a_request_to_a_file(client: Any, copied: dict[str, Any]) -> None:

@@ -16,10 +16,13 @@ from ...nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain
 from ...nodes.graph.requires import with_requires
 from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.registry import SPECS
+from ...parallel.machine.folders import user_cache
+from ...pipelines.costs.ran import kept
+from ...pipelines.planning.history import history_table
 from ..access.answers import MAX_PROBLEMS
 from ..contract.bodies import CheckBody, Empty, GraphBody, PlanBody, SocketsBody
 from ..contract.kept import FileText, NamedGraph
-from ..contract.shown import CatalogNode, PlanMachine, PlanView, Problems
+from ..contract.shown import CatalogNode, HistoryRow, PlanMachine, PlanView, Problems
 from ..library.opening import open_file
 from ..server import Server
 from ..store.uploads import inputs_folder
@@ -94,6 +97,11 @@ def add_routes(router: APIRouter, server: Server) -> None:
             )
 
         return await server.newest.answer(ask, user=user, page=body.page, about="plan")
+
+    @router.get("/history")
+    def history() -> list[HistoryRow]:
+        """How well the denoises of this machine were predicted, by model and plan."""
+        return [HistoryRow.model_validate(row) for row in history_table(kept(user_cache()))]
 
     @router.post("/measure", responses=CONFLICT)
     def measure(body: Empty) -> PlanMachine:

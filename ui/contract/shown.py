@@ -208,6 +208,24 @@ class PlanNode(Answer):
     """Null where nobody can tell, as of a pipeline that is run whole."""
 
 
+class HistoryRow(Answer):
+    """How well one model's runs by one plan were predicted. A ratio is what a step took to what was predicted."""
+
+    model: str
+    plan: str
+    machine: str
+    dtype: str
+    num_runs: int
+    median: float
+    worst: float
+    """The ratio that is furthest from 1, either way."""
+    last: float
+    last_day: str
+    last_predicted_s: float
+    """Of a step; the next is what it took."""
+    last_took_s: float
+
+
 class PlanView(Answer):
     devices: list[DeviceNow]
     nodes: list[PlanNode]

@@ -137,7 +137,7 @@ class Runs:
             workspace=settings.reading(place or settings.place, inputs=inputs_folder(settings.data_dir, user)),
             targets=targets,
         )
-        told = [tuple(blocking(problems, is_forced=is_forced)) for problems in found]
+        told = [tuple(blocking(known.problems, is_forced=is_forced)) for known in found]
         if all(told):
             raise GraphError(told[0])
         pairs = list(zip(runs, told, strict=True))

@@ -7,6 +7,7 @@ import type {
   Draft,
   DraftEntry,
   GraphFile,
+  HistoryRow,
   Json,
   Me,
   ModelsView,
@@ -103,6 +104,8 @@ export const host = {
     post<{ problems: Problem[] }>("/check", { graph, page: PAGE }, signal),
   sockets: (type: string, values: Record<string, string>) =>
     post<NodeSpec>("/sockets", { type, values }).then(limitedNode),
+  /** How well this machine's runs were predicted. */
+  history: () => get<HistoryRow[]>("/history"),
   /** Measures the server's machine for predictions; refused while anything runs there. */
   measure: () => post<PlanMachine>("/measure", {}),
   plan: (asked: PlanRequest, signal?: AbortSignal) => post<PlanView>("/plan", { ...asked, page: PAGE }, signal),

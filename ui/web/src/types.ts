@@ -19,6 +19,7 @@ export type {
   DeviceNow as Device,
   Draft as DraftEntry,
   DraftBody as Draft,
+  HistoryRow,
   LiveMessage,
   LiveRun as Run,
   LoadedPart,

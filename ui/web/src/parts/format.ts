@@ -44,6 +44,11 @@ export function formatDuration(seconds: number): string {
   return `${value.toLocaleString(language(), { maximumSignificantDigits: 3 })} ${unit}`;
 }
 
+/** How far off something is: 0.081 -> "+8 %". */
+export function formatPercent(part: number): string {
+  return `${(part * 100).toLocaleString(language(), { maximumFractionDigits: 0, signDisplay: "exceptZero" })} %`;
+}
+
 /** A day and time of day; the time alone for today. */
 export function moment(epochSeconds: number): string {
   const date = new Date(epochSeconds * 1000);

@@ -11,6 +11,7 @@ import type { PlanView } from "../../types";
 import { setNextPlan, tryPlan, usePanels, type NextPlan } from "../panelState";
 import { useAnswer } from "../useAnswer";
 import { DeviceList } from "./DeviceList";
+import { History } from "./History";
 import { PlanChoices } from "./PlanChoices";
 import { PlanDegrees } from "./PlanDegrees";
 import { withPlan } from "./planNode";
@@ -54,6 +55,7 @@ export function PlanPanel() {
       {value.choices.length > 0 && (
         <PlanChoices choices={value.choices} current={value.nodes[0]?.plan ?? ""} devices={value.devices} />
       )}
+      <History />
     </div>
   );
 }
