@@ -547,7 +547,8 @@ export interface RankWork {
   peak_memory_bytes: number;
 }
 /**
- * What was measured of a denoise, and of the text and the decoding beside it; None where it was not done.
+ * What was measured of a denoise, and of the text and the decoding beside it; None where it was not done, or was
+ * cold.
  */
 export interface Took {
   steps: number;
@@ -562,7 +563,7 @@ export interface Took {
   text_s: number | null;
   decode_s: number | null;
   /**
-   * On the device that held most; 0 where it was not measured.
+   * On the device that held most, on a CPU of the whole process, Python included; 0 where it was not measured.
    */
   num_bytes: number;
 }
