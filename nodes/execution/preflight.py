@@ -42,5 +42,6 @@ def preflight(
     for node in planned(walk, machine)[0]:
         if node.problem and node.problem_code and node.problem not in told:
             kind = "estimate" if node.problem_code == "memory" else "error"
-            found.append(Problem(node.node, "", node.problem_code, node.problem, kind=kind))
+            mends = tuple(node.mends)
+            found.append(Problem(node.node, "", node.problem_code, node.problem, kind=kind, mends=mends))
     return sorted((each for each in found if each.node in needed), key=lambda problem: problem.kind != "error")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,16 @@ ESTIMATE = " (this is an estimate; --force runs it all the same)"
 
 
 def with_remedy(problem: Problem) -> Problem:
-    """The problem in a sentence that says by what an estimate is passed."""
-    return dataclasses.replace(problem, message=problem.message + ESTIMATE) if problem.kind == "estimate" else problem
+    """The problem in a sentence that says by which flags it is mended, and by what an estimate is passed."""
+    mended = f" [{' or '.join(map(_flags, problem.mends))}]" if problem.mends else ""
+    return dataclasses.replace(
+        problem, message=problem.message + mended + (ESTIMATE if problem.kind == "estimate" else "")
+    )
+
+
+def _flags(mend: Mapping[str, Any]) -> str:
+    """To be pasted into the command."""
+    return " ".join(f"--set {shlex.quote(f'{target}={value}')}" for target, value in mend.items())
 
 
 def foretold(
