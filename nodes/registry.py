@@ -13,7 +13,7 @@ from .steps.audio import (
     load_audio,
     save_audio,
 )
-from .steps.canvas import empty_latents, empty_refusals, empty_sketch, upscale_latents, upscale_sketch
+from .steps.canvas import empty_latents, empty_refusals, empty_sketch, upscale_latents, upscale_refusals, upscale_sketch
 from .steps.decoding import (
     audio_refusals,
     decode,
@@ -131,7 +131,13 @@ NODE_CLASS_MAPPINGS = {
         read_spec(empty_latents, title="Empty Latents", category="latents", sketch=empty_sketch, refuses=empty_refusals)
     ),
     "LoomUpscaleLatents": node_class(
-        read_spec(upscale_latents, title="Upscale Latents", category="latents", sketch=upscale_sketch)
+        read_spec(
+            upscale_latents,
+            title="Upscale Latents",
+            category="latents",
+            sketch=upscale_sketch,
+            refuses=upscale_refusals,
+        )
     ),
     "LoomDenoise": node_class(
         read_spec(

@@ -80,6 +80,22 @@ def with_lora(source: str, file: str) -> dict[str, Any]:
         (FIRST, {"save.name": "../picture"}, "save.name", "bad_name", ()),
         (FIRST, {"save.name": "x" * 250}, "save.name", "bad_name", ()),
         (FIRST, {"denoise.guidance_2": 2.0}, "denoise.guidance_2", "not_taken", ()),
+        (FIRST, {"denoise.strength": 0.5}, "denoise.strength", "not_taken", ()),
+        (FIRST, {"decode.latents": {"from": "empty_latents.latents"}}, "decode.latents", "not_taken", ()),
+        (
+            FIRST,
+            {"load_model.quantization": "int4"},
+            "load_model.quantization",
+            "not_here",
+            ({"load_model.quantization": "none"},),
+        ),
+        (
+            FIRST,
+            {"load_model.cuda_graph": True},
+            "load_model.cuda_graph",
+            "not_here",
+            ({"load_model.cuda_graph": False},),
+        ),
     ],
 )
 def test_what_files_and_numbers_tell_is_an_error_with_its_place_code_and_remedy(
