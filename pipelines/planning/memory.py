@@ -51,7 +51,7 @@ CPU_BYTES = 64_000_000
 """What a rank on a CPU keeps beside: compiled kernels, reordered weights, buffers of exchanges, tokenizers."""
 BLOCK_BYTES = 32 << 20
 """From this size on glibc asks the system for each block, and gives it back; smaller ones leave holes in its heap."""
-HOLES = 4
+HOLES = 5
 """How much there is of holes at most, for what is alive: of each size that a decoder has passed, one more set."""
 HELD_BLOCKS, HELD_CAUSAL = 12, 28
 """Of the largest such blocks no more than these are holes: of three sizes, each with as many as are alive at once."""
