@@ -18,8 +18,8 @@ from .parallel.errors import BadInput, Cancelled, LoomError, code_of, kind_of
 from .parallel.machine.folders import user_cache, user_folder
 
 if TYPE_CHECKING:
+    from .nodes.execution.preflight import Foretold
     from .nodes.files.workspace import Workspace
-    from .nodes.graph.problems import Problem
     from .parallel.pool.trial import Tried
     from .pipelines.values import Place
 
@@ -119,7 +119,12 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--json", action="store_true")
 
     plan = _command(commands, "plan", plan_command, "say how a model or workflow would run here, or on a machine to be")
-    plan.add_argument("what", metavar="MODEL|WORKFLOW", help="a folder, hub id or builtin:NAME, or a workflow's file")
+    plan.add_argument(
+        "what", nargs="?", default="", metavar="MODEL|WORKFLOW", help="a folder, hub id or builtin:NAME, or a workflow"
+    )
+    plan.add_argument(
+        "--history", action="store_true", help="what runs here took beside what was predicted, of all models or of one"
+    )
     plan.add_argument("--machine", default="here", help="8xH100-nvlink, 4x4090-pcie4, a JSON file (default: this one)")
     plan.add_argument("--devices", type=int, default=0, metavar="N", help="how many of its devices (default: all)")
     plan.add_argument("--size", default="", metavar="WxH", help="pixels (default: the model's own)")
@@ -244,8 +249,10 @@ def _place(arguments: argparse.Namespace) -> Place:
 
 
 def check_command(arguments: argparse.Namespace) -> int:
+    from .nodes.execution.preflight import Foretold
     from .nodes.graph.problems import GraphError
-    from .nodes.headless.headless import Headless, problems_of
+    from .nodes.headless.foretold import in_words
+    from .nodes.headless.headless import Headless, foretold_of
     from .nodes.headless.sweep import check_apart, parse_set, parse_sweep
     from .nodes.headless.workflow_files import read_workflow, roots_of
     from .nodes.registry import SPECS
@@ -260,28 +267,36 @@ def check_command(arguments: argparse.Namespace) -> int:
         named = [*overrides.values(), *(value for varied in sweep for value in varied.values())]
         roots = roots_of(arguments.file, named, allowed)
         job = Headless(graph=graph, overrides=overrides, sweep=sweep, out=workspace.output_dir, roots=roots)
-        points = list(zip(sweep, problems_of(job), strict=True))
+        points = list(zip(sweep, foretold_of(job), strict=True))
     except GraphError as error:
-        points = [({}, error.problems)]
+        points = [({}, Foretold(problems=[*error.problems]))]
+    is_bad = any(problem.kind != "unknown" for _, told in points for problem in told.problems)
     if arguments.json:
-        found = [{**vars(problem), "point": varied} for varied, problems in points for problem in problems]
-        print(json.dumps(found, indent=2))
+        found = [{**vars(problem), "point": varied} for varied, told in points for problem in told.problems]
+        values = [{"point": varied, "nodes": told.values} for varied, told in points]
+        print(json.dumps({"problems": found, "values": values}, indent=2))
     else:
-        print("\n".join(_told(points)) or f"{arguments.file}: no problems")
-    return BAD if any(problems for _, problems in points) else OK
+        shown = in_words(points[0][1].values) if len(points) == 1 else []
+        sound = [] if is_bad else ["\n    ".join([f"{arguments.file}: no problems", *shown])]
+        print("\n".join([*_told(points), *sound]))
+    return BAD if is_bad else OK
 
 
-def _told(points: Sequence[tuple[Mapping[str, Any], Sequence[Problem]]]) -> Iterator[str]:
+def _told(points: Sequence[tuple[Mapping[str, Any], Foretold]]) -> Iterator[str]:
     """A line for each problem, with the values of the sweep's points that have it."""
     from .nodes.headless.foretold import with_remedy
 
-    for varied, problems in points:
+    for varied, told in points:
         where = ",".join(f"{name}={value}" for name, value in varied.items())
-        for problem in problems:
+        for problem in told.problems:
             yield f"{where}: {with_remedy(problem)}" if where else str(with_remedy(problem))
 
 
 def plan_command(arguments: argparse.Namespace) -> int:
+    if arguments.history:
+        return _history(arguments.what, as_json=arguments.json)
+    if not arguments.what:
+        raise ValueError("no model or workflow is named; give one, or --history for what runs here took")
     from .nodes.headless.plans import Asked, first_devices, is_workflow, plan_model, plan_workflow, read_size
     from .nodes.headless.workflow_files import roots_of
     from .pipelines.costs.machine import read_machine
@@ -319,6 +334,15 @@ def plan_command(arguments: argparse.Namespace) -> int:
         texts = [as_text(answer, compares=arguments.compare) for _, answer in found]
         print("\n\n".join(f"{node}: {text}" if node else text for (node, _), text in zip(found, texts, strict=True)))
     return OK if all(answer.chosen for _, answer in found) else FAILED
+
+
+def _history(model: str, *, as_json: bool) -> int:
+    from .pipelines.costs.ran import kept
+    from .pipelines.planning.history import as_table, history_table
+
+    rows = history_table(kept(user_cache()), model=model)
+    print(json.dumps([vars(row) for row in rows], indent=2) if as_json else as_table(rows, model=model))
+    return OK
 
 
 def nodes_command(arguments: argparse.Namespace) -> int:

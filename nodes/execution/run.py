@@ -23,6 +23,7 @@ from ..graph.graph import Graph, Link
 from ..graph.resolve import Overrides
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.spec import NodeSpec, Saved, files_of
+from ..preview.meant import tagged
 from .cache import Cache, Share
 from .events import Sink
 from .failure import NodeFailed
@@ -91,6 +92,8 @@ class _Outcome:
     peak_memory_bytes: int = 0
     plan: str = ""
     ranks: tuple[RankWork, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Of plain inputs."""
     error: BaseException | None = field(default=None, repr=False)
 
 
@@ -133,7 +136,13 @@ class _Session:
                 needed.update(self.schedule.sources[name])
         for name, level in reversed(cached):
             files = files_of(self.live.get(name))
-            self.records[name] = NodeRecord(key=self.schedule.keys[name], state="ok", cached=level, files=files)
+            self.records[name] = NodeRecord(
+                key=self.schedule.keys[name],
+                state="ok",
+                cached=level,
+                **self._values(name, self.schedule.nodes[name].values),
+                files=files,
+            )
             self.watch.tell("cached", name, message=level)
         return dict.fromkeys(reversed(todo))
 
@@ -200,25 +209,34 @@ class _Session:
             return _Outcome("skipped")
         self.watch.tell("started", name)
         start = time.perf_counter()
+        node = self.schedule.nodes[name]
+        spec, values = node.spec, node.values
         try:
-            spec = self.schedule.nodes[name].spec
             progress = NodeProgress(name, self.watch)
             with PeakMemory(measure=spec.uses_device) as memory:
                 depth = self.schedule.depths.get(name, "floats")
-                value = spec.make(self._inputs(name), progress=progress, workspace=self._workspace(name), depth=depth)
+                inputs = self._inputs(name)
+                values = {each.name: inputs[each.name] for each in spec.inputs if each.type in PLAIN_TYPES}
+                value = spec.make(inputs, progress=progress, workspace=self._workspace(name), depth=depth)
             seconds = time.perf_counter() - start
             self._store(name, value)
             peak_bytes = max((rank.peak_memory_bytes for rank in progress.ranks), default=0) or memory.peak_bytes
-            return _Outcome("ok", value, seconds, peak_bytes, progress.plan, progress.ranks)
+            return _Outcome("ok", value, seconds, peak_bytes, progress.plan, progress.ranks, values)
         except Cancelled:
-            return _Outcome("cancelled", seconds=time.perf_counter() - start)
+            return _Outcome("cancelled", seconds=time.perf_counter() - start, values=values)
         except BaseException as error:
-            return _Outcome("failed", seconds=time.perf_counter() - start, error=error)
+            return _Outcome("failed", seconds=time.perf_counter() - start, values=values, error=error)
 
     def _workspace(self, name: str) -> Workspace:
         return dataclasses.replace(
-            self.workspace, on_file=lambda file: self.watch.tell("saved", name, message=str(file))
+            tagged(self.workspace, self.schedule.values),
+            on_file=lambda file: self.watch.tell("saved", name, message=str(file)),
         )
+
+    def _values(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A record's values and which of them stand for what was written."""
+        meant = self.schedule.values.get(name, {})
+        return {"values": {**given, **meant}, "stand_ins": tuple(meant)}
 
     def _inputs(self, name: str) -> dict[str, Any]:
         node = self.schedule.nodes[name]
@@ -279,6 +297,7 @@ class _Session:
                 peak_memory_bytes=outcome.peak_memory_bytes,
                 plan=outcome.plan,
                 ranks=outcome.ranks,
+                **self._values(name, outcome.values),
                 foreseen=self.watch.outlook.pace(name).foreseen,
                 files=files_of(outcome.value),
                 message=message,
@@ -290,7 +309,7 @@ class _Session:
 
     def _fail(self, name: str, error: BaseException) -> NodeFailed:
         node = self.schedule.nodes[name]
-        failure = NodeFailed(name, node.spec, node.node.title, error)
+        failure = NodeFailed(name, node.spec, node.node.title, error, self.workspace.host)
         self.watch.tell("failed", name, message=failure.sentence, code=failure.code)
         self.failure = self.failure or failure
         return failure
@@ -334,13 +353,15 @@ class _Session:
     def _took(self, name: str, record: NodeRecord) -> Took:
         pace = self.watch.outlook.pace(name)
         needs = [other for other in self.schedule.order if other in self.watch.outlook.due]
-        texts = [self.records[other] for other in needs if name in encoded_for(other, self.schedule)]
+        encoders = [other for other in needs if name in encoded_for(other, self.schedule)]
+        is_warm = not any(self.watch.outlook.pace(other).has_loaded for other in encoders)
+        texts = [self.records[other] for other in encoders]
         decoded = [self.records[other] for other in needs if name in decoded_from(other, self.schedule)]
         return Took(
             steps=pace.done,
             step_s=pace.measured_s,
             steps_s=_warm_s(record) or 0.0,
-            text_s=_sum_of(map(_warm_s, texts)),
+            text_s=_sum_of(map(_warm_s, texts)) if is_warm else None,  # what follows loading takes many times as long
             decode_s=_sum_of(map(_warm_s, decoded)),
             num_bytes=max(each.peak_memory_bytes for each in (record, *texts, *decoded)),
         )

@@ -6,15 +6,17 @@ Each node answers by the sketch on its spec, without torch: nothing is loaded, c
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...parallel.progress import SILENT
 from ...pipelines.values import Audio, Conditioning, Image, References, Video
 from ..files.workspace import Workspace
 from ..graph.choosing import settled, specs_of
-from ..graph.graph import Graph, Link
+from ..graph.graph import Graph, Link, ParamRef
 from ..graph.modes import effective
 from ..graph.problems import Problem
 from ..graph.resolve import Overrides, param_values, plain_value, upgrade, with_overrides
@@ -48,7 +50,10 @@ class _Sketched:
 
 
 class Walk:
-    """Asks each node at most once, and only where somebody wants to know. What is not known raises `Unknown`."""
+    """Asks each node at most once, and only where somebody wants to know. What is not known raises `Unknown`.
+
+    `go_on` is called before each node, and raises `Cancelled` where nobody wants to know any more.
+    """
 
     def __init__(
         self,
@@ -57,17 +62,26 @@ class Walk:
         overrides: Overrides,
         *,
         workspace: Workspace,
-        accelerators: Sequence[str] | None = None,
+        accelerators: Sequence[str] | Callable[[], Sequence[str]] | None = None,
+        go_on: Callable[[], None] = SILENT.check,
     ) -> None:
-        whole, overrides, _ = settled(upgrade(graph, specs)[0], specs, overrides, workspace)
+        """`accelerators` are this machine's, or a function that looks for them once one is asked for."""
+        graph = upgrade(graph, specs)[0]
+        self._written = with_overrides(graph, overrides)
+        whole, overrides, _ = settled(graph, specs, overrides, workspace)
         graph = effective(whole, specs, overrides)
-        self.workspace, self.accelerators = dataclasses.replace(workspace, claims={}), accelerators
+        self.workspace = dataclasses.replace(workspace, claims={})
+        self.is_machine_known = accelerators is not None
+        self.accelerators = functools.cache(accelerators if callable(accelerators) else lambda: accelerators or ())
         self._inputs = with_overrides(graph, overrides)
         self.specs = specs_of(graph, specs, overrides, self._inputs)
         self._params = param_values(graph, overrides)
         self._known: dict[str, _Sketched] = {}
         self._way: list[str] = []
         """The nodes that are being asked, each by the one before it."""
+        self._go_on = go_on
+        self.silent: dict[str, str] = {}
+        """Nodes from outside that were asked in vain, and where each comes from."""
 
     def denoising(self) -> list[str]:
         return [name for name, spec in self.specs.items() if spec.denoises is not None]
@@ -88,6 +102,24 @@ class Walk:
         if spec.refuses is None:
             return self.denoise(name)[0].refusals
         return self._answer(spec.refuses, _Given(self, name, spec), name)
+
+    def means(self, name: str) -> Mapping[str, Any]:
+        """What the node says that its inputs will be, by socket."""
+        spec = self.specs[name]
+        return self._answer(spec.means, _Given(self, name, spec), name) if spec.means else {}
+
+    def link(self, name: str, socket: str) -> Link | None:
+        """Where the wire at a socket comes from."""
+        entry = self._inputs[name].get(socket)
+        return entry if isinstance(entry, Link) else None
+
+    def written(self, name: str, socket: str) -> Any:
+        """What stands at a socket, or comes there, before any file is asked what that means. Raises `ValueError`."""
+        found = self.specs[name].input(socket)
+        if found is None or found.type not in PLAIN_TYPES:
+            return None
+        entry = self._written[name].get(socket, found.default)
+        return self.value(name, found)[0] if isinstance(entry, Link | ParamRef) else plain_value(entry, {})
 
     def has(self, name: str, socket: str) -> bool:
         return self._inputs[name].get(socket) is not None
@@ -154,6 +186,8 @@ class Walk:
     def _ask(self, name: str) -> _Sketched:
         spec = self.specs.get(name)
         if spec is None or spec.sketch is None:
+            if spec is not None and spec.origin:
+                self.silent[name] = spec.origin
             return _Sketched({})
         given = _Given(self, name, spec)
         try:
@@ -165,12 +199,15 @@ class Walk:
 
     def _answer(self, ask: Callable[[Given], Any], given: Given, name: str) -> Any:
         """What a node tells of itself. Raises `ValueError`, whatever a stranger's raises."""
+        self._go_on()
         try:
             return ask(given)
         except ValueError:
             raise
         except Exception as error:  # of a node from outside, which may run well all the same
             logger.warning("%s failed to say what it would do", name, exc_info=True)
+            if origin := self.specs[name].origin:
+                self.silent[name] = origin
             reason = f"{type(error).__name__}: {error}"
             raise Unknown(f"{name} does not say what it would do ({reason})") from None
 
@@ -209,8 +246,12 @@ class _Given:
     def __init__(self, walk: Walk, name: str, spec: NodeSpec) -> None:
         self._walk, self._name, self._spec = walk, name, spec
         self.workspace = walk.workspace
-        self.accelerators, self.is_machine_known = walk.accelerators or (), walk.accelerators is not None
+        self.is_machine_known = walk.is_machine_known
         self.problems: tuple[str, ...] = ()
+
+    @property
+    def accelerators(self) -> Sequence[str]:
+        return self._walk.accelerators()
 
     def value(self, socket: str) -> Any:
         found = self._spec.input(socket)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from ...pipelines.values import Lora, Model
 from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
-from ..graph.sketch import Given, Refusal
+from ..graph.sketch import Given, Refusal, Unknown
 from ..graph.spec import Socket
 from .arguments import checked
 from .planning import named_plan
@@ -127,18 +127,31 @@ def model_sketch(given: Given) -> Model:
     from ...pipelines.place import placed
 
     place, device = given.workspace.place, str(given.value("device"))
-    model = describe_model(
-        given.value("source"),
-        revision=given.value("revision"),
-        dtype=given.value("dtype"),
-        device=place.devices[0] if place.devices else pick_device(device, accelerators=given.accelerators),
-        quantization=given.value("quantization"),
-        compiled=given.value("compiled"),
-        cuda_graph=given.value("cuda_graph"),
-        roots=given.workspace.roots,
-        is_here=False,
-    )
+    with remedies(given.workspace):
+        model = describe_model(
+            given.value("source"),
+            revision=given.value("revision"),
+            dtype=given.value("dtype"),
+            device=place.devices[0] if place.devices else pick_device(device, accelerators=given.accelerators),
+            quantization=given.value("quantization"),
+            compiled=given.value("compiled"),
+            cuda_graph=given.value("cuda_graph"),
+            roots=given.workspace.roots,
+            is_here=False,
+        )
     return placed(model, place)
+
+
+def model_means(given: Given) -> dict[str, Any]:
+    """Where the run names devices, these come before the one that is written."""
+    if not given.is_machine_known:
+        raise Unknown("nobody has looked for this machine's devices")
+    return described(model_sketch(given))
+
+
+def described(model: Model) -> dict[str, Any]:
+    """What is settled of a model where it is loaded."""
+    return {"device": model.device, "dtype": model.dtype, "revision": model.revision}
 
 
 def model_refusals(given: Given) -> dict[str, str | Refusal]:
@@ -147,13 +160,9 @@ def model_refusals(given: Given) -> dict[str, str | Refusal]:
     """
     from ...pipelines.models.describe import describe_model, pick_device
 
-    asked, here = str(given.value("device")), given.accelerators
-    is_placed = bool(given.workspace.place.devices)
-    if (
-        given.is_machine_known
-        and not is_placed
-        and (why := refused_by("no_device", lambda: pick_device(asked, accelerators=here)))
-    ):
+    asked, here, is_placed = str(given.value("device")), given.accelerators, bool(given.workspace.place.devices)
+    looks_here = given.is_machine_known and not is_placed
+    if looks_here and (why := refused_by("no_device", lambda: pick_device(asked, accelerators=here))):
         return {"device": why}
     source, revision = str(given.value("source")), str(given.value("revision"))
 

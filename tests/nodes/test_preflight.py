@@ -1,5 +1,6 @@
 """Checked means it will run: what files and numbers tell is told before anything is loaded, with what mends it."""
 
+import dataclasses
 import json
 import os
 import re
@@ -13,7 +14,7 @@ from PIL import Image as Pillow
 from safetensors.torch import save_file
 
 from latentloom.__main__ import main
-from latentloom.nodes.execution.preflight import preflight
+from latentloom.nodes.execution.preflight import blocking, preflight
 from latentloom.nodes.execution.schedule import schedule
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
@@ -21,6 +22,7 @@ from latentloom.nodes.graph.problems import Problem
 from latentloom.nodes.headless.foretold import with_remedy
 from latentloom.nodes.preview import room
 from latentloom.nodes.registry import SPECS
+from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines import stages
 from latentloom.pipelines.models import checks
@@ -215,7 +217,8 @@ def test_two_nodes_that_would_write_one_file_are_told_unless_their_batches_diffe
 def test_check_of_a_sweep_names_each_bad_point(capsys: pytest.CaptureFixture[str]) -> None:
     sweep = ["check", FIRST, "--sweep", "empty_latents.width=96,100,1024", "--json"]
     assert main(sweep) == 2
-    told = [(each["point"]["empty_latents.width"], each["kind"]) for each in json.loads(capsys.readouterr().out)]
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    told = [(each["point"]["empty_latents.width"], each["kind"]) for each in problems]
     assert told == [(100, "error"), (1024, "estimate")]
     assert main(["run", FIRST, "--sweep", "empty_latents.width=100,77"]) == 2
     assert not Path("output").exists()
@@ -270,3 +273,28 @@ def test_a_name_at_which_no_file_can_be_is_told(tmp_path: Path) -> None:
     for name in ("folder", "blocked/x"):
         assert [problem.code for problem in found(FIRST, {"save.name": name})] == ["bad_name"]
     assert not found(FIRST, {"save.name": "new/one"})
+
+
+def test_what_nobody_knows_before_the_run_is_a_note_that_blocks_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = dataclasses.replace(SPECS["LoomEmptyLatents"], origin="studio 1.2", sketch=None, refuses=None)
+    monkeypatch.setitem(SPECS, "LoomEmptyLatents", outside)  # pyright: ignore[reportArgumentType]
+    [note] = found(FIRST, {})
+    assert (note.node, note.kind, note.code) == ("empty_latents", "unknown", "not_known")
+    assert "studio 1.2" in note.message and not list(blocking([note], is_forced=False))
+    assert main(["check", FIRST]) == 0 and "keeps nothing from running" in capsys.readouterr().out
+
+
+def test_a_check_ends_at_the_next_node_once_nobody_waits_for_it() -> None:
+    asked: list[int] = []
+
+    def go_on() -> None:
+        asked.append(1)
+        if len(asked) == 2:
+            raise Cancelled
+
+    graph = graph_from_plain(json.loads(Path(FIRST).read_text()))
+    with pytest.raises(Cancelled):
+        preflight(graph, SPECS, workspace=Workspace(), machine=[], go_on=go_on)
+    assert len(asked) == 2
