@@ -65,6 +65,9 @@ class Pools:
         self._num_users: Counter[Pool] = Counter()
         self._lock = threading.Lock()
 
+    def __len__(self) -> int:
+        return len(self._pools)
+
     @contextlib.contextmanager
     def using(self, model: Model) -> Iterator[Pool]:
         """The pool of the model's devices, its ranks warm or starting; it stays open at least so long."""

@@ -20,7 +20,8 @@ from ...pipelines.planning.plans import why_not
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Latents, Model
 from ..graph.sketch import Denoising
-from .choices import Choice, Denoise, choices, for_all, memories_of
+from .choices import Choice, Denoise, choices, devices_of, for_all, memories_of
+from .room import lack_of
 from .walk import MAX_DENOISES, Walk
 
 GIB = 2**30
@@ -45,6 +46,8 @@ class NodePlan:
     """{rank, device, bytes, fits} of each."""
     need_bytes: int = 0
     problem: str = ""
+    mends: Sequence[Mapping[str, Any]] = ()
+    """Values that make it fit, each a set of them by node.socket, the cheapest first."""
     problem_code: str = ""
     """`not_taken` of what the workflow asks for, `plan` of what the plan cannot be, `memory` of what does not fit; ""
     where the node's own inputs are not known."""
@@ -60,7 +63,7 @@ def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], l
             if asked.pipeline:
                 nodes.append(_whole(name, asked, problems, machine=machine))
                 continue
-            plan, listed = _node(name, asked, problems, machine=machine)
+            plan, listed = _node(walk, name, asked, problems, machine=machine)
             nodes.append(plan)
             found.append(listed)
         except ValueError as error:
@@ -70,7 +73,7 @@ def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], l
 
 
 def _node(
-    name: str, asked: Denoising, problems: Sequence[str], *, machine: Sequence[DeviceNow]
+    walk: Walk, name: str, asked: Denoising, problems: Sequence[str], *, machine: Sequence[DeviceNow]
 ) -> tuple[NodePlan, list[Choice]]:
     model, problem, doubt = asked.model, next(filter(None, [*problems, *asked.refusals.values()]), ""), asked.doubt
     canvas = own = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
@@ -80,28 +83,29 @@ def _node(
         except ValueError as error:
             problem = problem or str(error)
     guided = is_guided(model, guidance=asked.guidance, guidance_2=asked.guidance_2)
+    length, references = asked.num_tokens or card_of(model).text_length, asked.num_references
     denoise = Denoise(
         model=model,
-        work=work_of(
-            model,
-            canvas=canvas,
-            text_length=asked.num_tokens or card_of(model).text_length,
-            num_references=asked.num_references,
-        ),
+        work=work_of(model, canvas=canvas, text_length=length, num_references=references),
         is_guided=guided,
+        text_length=length,
+        num_references=references,
     )
     plan, why = plan_and_reason(model, is_guided=guided) if model.place.devices else (ParallelPlan(), ALONE)
     if doubt:
         why = f"{why or BY_HAND}; memory is that of the model's own {own.width} x {own.height}, because {doubt}"
     listed = choices(denoise, machine)
-    return _node_plan(name, denoise, plan, why, problem, machine=machine, listed=listed), listed
+    found = _node_plan(name, denoise, plan, why, problem, machine=machine)
+    if not found.problem and (short := lack_of(walk, name, denoise, plan, machine=machine, listed=listed)):
+        found = dataclasses.replace(found, problem=short.problem, problem_code="memory", mends=short.mends)
+    return found, listed
 
 
 def _whole(name: str, asked: Denoising, problems: Sequence[str], *, machine: Sequence[DeviceNow]) -> NodePlan:
     """Of a pipeline that is run whole: that its weights do not fit is known, that all the rest does is not."""
     model, guided = asked.model, asked.guidance > 1
     plan, why = plan_and_reason(model, is_guided=guided) if model.place.devices else (ParallelPlan(), ALONE)
-    devices, needs = _devices(model, plan), whole_needs(model, plan.num_ranks)
+    devices, needs = devices_of(model, plan), whole_needs(model, plan.num_ranks)
     memories = {} if model.place.cluster else memories_of(machine)
     room = fits(needs, devices, memories)
     problem, code = _first([*problems, *asked.refusals.values()], plan, model)
@@ -163,15 +167,11 @@ def _node_plan(
     problem: str,
     *,
     machine: Sequence[DeviceNow],
-    listed: Sequence[Choice],
 ) -> NodePlan:
     model, memories = denoise.model, memories_of(machine)
-    devices, needs = _devices(model, plan), denoise.work.needs(plan)
+    devices, needs = devices_of(model, plan), denoise.work.needs(plan)
     fit = denoise.fits(needs, devices, memories)
     problem, code = _first([problem], plan, model)
-    if not problem and False in fit:
-        short, code = fit.index(False), "memory"
-        problem = _too_large(devices[short], needs[short].num_bytes, memories[devices[short]], listed)
     return NodePlan(
         node=name,
         model=model.source,
@@ -185,19 +185,4 @@ def _node_plan(
         need_bytes=whole_bytes(model),
         problem=problem,
         problem_code=code,
-    )
-
-
-def _devices(model: Model, plan: ParallelPlan) -> tuple[str, ...]:
-    """The device of each rank of one job; a plan may span machines of a cluster."""
-    here = model.place.devices[: model.place.group_size] or (model.device,)
-    return tuple(here[rank % len(here)] for rank in range(plan.num_ranks))
-
-
-def _too_large(device: str, num_bytes: int, memory: int, listed: Sequence[Choice]) -> str:
-    better = next((choice for choice in listed if choice.fits), None)
-    hint = f"take plan {better.plan} on {better.devices}, " if better else ""
-    return (
-        f"it does not fit: a rank needs {num_bytes / GIB:.1f} GiB on {device}, which has {memory / GIB:.1f} GiB for "
-        f"all; {hint}make the picture smaller, or load the model with quantization int8"
     )

@@ -124,6 +124,25 @@ class Walk:
     def has(self, name: str, socket: str) -> bool:
         return self._inputs[name].get(socket) is not None
 
+    def setter(self, name: str, sockets: Collection[str], *, kind: str) -> str:
+        """The nearest node, from this one back along links of a type, all of whose sockets of these names are values;
+        "" where there is none.
+        """
+        way = [name]
+        for each in way:
+            spec, inputs = self.specs.get(each), self._inputs.get(each, {})
+            if spec is None or len(way) > LONGEST_WALK:
+                continue
+            if all(spec.input(socket) and not isinstance(inputs.get(socket), Link) for socket in sockets):
+                return each
+            links = (inputs.get(socket.name) for socket in spec.inputs if socket.type == kind)
+            way += [link.node for link in links if isinstance(link, Link) and link.node not in way]
+        return ""
+
+    def gives(self, name: str) -> Mapping[str, Any]:
+        """What a node would make, by its outputs; empty where that is not known."""
+        return self._sketched(name).values
+
     def value(self, name: str, socket: InputSpec) -> tuple[Any, Sequence[str]]:
         """What a socket would be given, and what cannot be of what was asked for before it."""
         entry = self._inputs[name].get(socket.name, socket.default)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
 from ...pipelines.values import Conditioning, Latents, Mask, Model, Sampling, Scheduler, StepCache
-from ..graph.sketch import Denoising, Given, Text
+from ..graph.sketch import Denoising, Empty, Given, Text, filled
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
 
@@ -135,12 +135,14 @@ def _over(mask: Mask | None, latents: Latents) -> Mask | None:
 
 
 def denoise_sketch(given: Given) -> Latents:
-    return dataclasses.replace(given.value("latents"), extras={})
+    return dataclasses.replace(filled(given.value("latents")), extras={})
 
 
 def denoises(given: Given) -> Denoising:
     """The denoise that the node would do; a prompt that is not known counts as one of the model's own length."""
     from ...pipelines.shape import (
+        why_all_anew,
+        why_empty,
         why_no_distilled,
         why_no_guidance_2,
         why_no_mask,
@@ -170,6 +172,10 @@ def denoises(given: Given) -> Denoising:
         refusals["conditioning"] = why_other_family(model, text.family, what="text was encoded")
     if latents is not None:
         refusals["latents"] = why_other_family(model, latents.family, what="latents were made")
+        is_empty, strength = isinstance(latents, Empty), given.number("strength") or 1.0
+        refusals["strength"] = why_all_anew(model, strength, is_empty=is_empty)
+        if is_empty and given.has("mask") and not refusals["mask"]:
+            refusals["mask"] = why_empty()
         if text.saw_frame is not None and not refusals["latents"]:
             has_frame = bool(latents.extras)
             refusals["latents"] = why_one_frame(model, saw_frame=text.saw_frame, has_frame=has_frame)

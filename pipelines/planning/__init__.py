@@ -11,6 +11,7 @@ known: This machine to plan for, known at once: what its ranks measured of it be
 memory: What a run of a model holds of each device's memory, known before anything is loaded.
 planned: A model's plan for a machine: all that there are with time and memory, the one to take, why not the others.
 plans: The plan `auto`: guidance first, then ulysses as far as the heads divide, the rest by allgather.
+remedies: What to ask differently so that a denoise fits: each way is reckoned anew, and told only where it does.
 weights: How large a model's weights are, from the headers of its files: what a device will hold, and what it may
     share.
 wanted: What a denoise is asked for, in the numbers by which it is planned: of a request, or of a workflow before it

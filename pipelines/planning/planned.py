@@ -14,17 +14,18 @@ from ..costs.step import Step
 from ..costs.units import duration, volume
 from ..models.describe import card_of
 from ..shape import check_frames, check_size
-from ..values import Latents, Model
+from ..values import Latents, Model, Quantization
 from .asked import job_of
 from .choice import IDLE_GAIN, ROUNDING_GAIN, Candidate, best, candidates, plainness
 from .memory import Work, whole_bytes, work_of
 from .plans import auto_plan, why_whole
+from .remedies import Fit, Remedy, remedies
 
 GIB = 1 << 30
 NUM_REJECTED = 3
 HOST_BOUND = 0.1
 """Which part of a step the devices wait for the host before compiled is worth a word."""
-QUANTIZATIONS = ("int8", "int4")
+QUANTIZATIONS: tuple[Quantization, ...] = ("int8", "int4")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +45,8 @@ class Planned:
     """The plan that `auto` takes by its rule, without a prediction."""
     why: str
     rejected: Sequence[tuple[Candidate, str]]
-    remedy: str = ""
-    """What to change so that a plan fits."""
+    remedies: Sequence[Remedy] = ()
+    """What to change so that a plan fits, the cheapest first."""
     hint: str = ""
     """What would make it faster."""
 
@@ -121,7 +122,7 @@ def planned(
         rejected=(),
     )
     if chosen is None:
-        return dataclasses.replace(answer, remedy=_remedy(model, canvas, machine, num_runs=num_runs, **asked))
+        return dataclasses.replace(answer, remedies=_remedies(model, canvas, machine, **asked))
     hint = ""
     if not model.compiled and machine.kind == "cuda" and chosen.run.step.waiting > HOST_BOUND * chosen.run.step.seconds:
         swift = software_of(is_compiled=True)
@@ -131,16 +132,17 @@ def planned(
     return dataclasses.replace(answer, why=_why(answer, chosen), rejected=_rejected(answer, chosen), hint=hint)
 
 
-def _remedy(model: Model, canvas: Latents, machine: Machine, **asked: int | bool) -> str:
-    """The first quantization by which a plan fits."""
-    if model.quantization != "none":
-        return ""
-    for quantization in QUANTIZATIONS[: 2 if machine.kind == "cuda" else 1]:
-        smaller = dataclasses.replace(model, quantization=quantization)
-        answer = planned(smaller, canvas, machine, **asked)  # pyright: ignore[reportArgumentType]
-        if answer.chosen is not None:
-            return f"quantization {quantization}, with which {spelt(answer.chosen)} fits"
-    return ""
+def _remedies(model: Model, canvas: Latents, machine: Machine, **asked: int) -> list[Remedy]:
+    """By the best plan of each."""
+
+    def ask(changed: Model, size: Latents) -> Fit | None:
+        basis = basis_of(changed, size, machine, **asked)  # pyright: ignore[reportArgumentType]
+        is_guided = bool(asked["is_guided"])
+        found = candidates(changed, basis.work, basis.job, machine, basis.software, is_guided=is_guided)
+        chosen = best(found)
+        return Fit(num_bytes=chosen.num_bytes, plan=spelt(chosen)) if chosen else None
+
+    return remedies(model, canvas, ask, quantizations=QUANTIZATIONS[: 2 if machine.kind == "cuda" else 1])
 
 
 def spelt(candidate: Candidate) -> str:
