@@ -1,0 +1,157 @@
+"""The plan `auto` of a denoise: the planner's for its devices, and kept; the rule's where no time can be predicted.
+
+Of a machine that nobody measured no device stays idle; where its rates are assumed too, the rule stands unless another
+plan is predicted to save a quarter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from ...parallel.machine.now import DeviceNow
+from ...parallel.plan import ParallelPlan
+from ..costs.machine import Machine
+from ..values import Model
+from .choice import Candidate, best
+from .kept_choices import KeptChoice, choice_path, choices_folder, keep_choice, read_choice
+from .known import Spot, machine_at, spot_of, stamp_of
+from .planned import Planned, duration, planned, reasons, rejected, spelt
+from .plans import auto_plan, why_whole
+from .wanted import Wanted, by_bucket
+
+DOUBT = 0.25
+"""Which part of the time another plan than the rule's must save by rates that are assumed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A plan, and one sentence why."""
+
+    plan: ParallelPlan
+    why: str
+    rejected: tuple[tuple[str, float, str], ...] = ()
+    """Other plans, the seconds of one of their steps, and why not."""
+
+    @property
+    def rounds_differently(self) -> bool:
+        return self.plan.ring > 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foretold:
+    """What a host settles of a denoise's plan before it runs: the very plan, for a denoise with guidance or without; or
+    that it may not be one that rounds differently, because nobody has foreseen which. By default nothing.
+    """
+
+    choice: Choice | None = None
+    is_guided: bool = False
+    may_round: bool = True
+
+
+FREE, EXACT = Foretold(), Foretold(may_round=False)
+
+
+def choose(
+    model: Model,
+    wanted: Wanted,
+    *,
+    now: Sequence[DeviceNow] | None = None,
+    may_round: bool = True,
+    keeps: bool = False,
+) -> Choice:
+    """For the devices of the model's place, which are `now` (see `spot_of`). Reads headers and configs only, once.
+
+    With `keeps` it is this user's choice from now on, until `latentloom plan --relearn`. Raises `ValueError` for a size
+    that the model cannot paint.
+    """
+    place = model.place
+    devices = place.devices[: place.group_size]
+    if len(devices) <= 1 or why_whole(Path(model.folder)):
+        return _by_rule(model, len(devices), wanted.is_guided)
+    if not model.family:
+        return _by_rule(model, len(devices), wanted.is_guided, "how long a pipeline's steps take is not known")
+    if place.cluster:
+        return _by_rule(model, len(devices), wanted.is_guided, "the machines of a cluster are not measured")
+    spot, folder = spot_of(devices, now), choices_folder()
+    wanted = by_bucket(wanted, model)
+    path = folder and choice_path(folder, model, wanted, spot)
+    choice, is_new = _chosen(model, wanted, spot, path, stamp_of(path) if path else 0, may_round)
+    if keeps and may_round and path and is_new:
+        keep_choice(path, KeptChoice(plan=choice.plan, is_measured=machine_at(spot).is_measured), model)
+    return choice
+
+
+def _by_rule(model: Model, num_devices: int, is_guided: bool, reason: str = "") -> Choice:
+    plan, why = auto_plan(model, num_devices, is_guided=is_guided)
+    return Choice(plan=plan, why=f"{why}; by rule, because {reason}" if reason else why)
+
+
+@lru_cache(maxsize=256)
+def _chosen(
+    model: Model, wanted: Wanted, spot: Spot, path: Path | None, stamp: int, may_round: bool
+) -> tuple[Choice, bool]:
+    """And whether it is another than what is kept at the path, which changed last at `stamp`."""
+    machine = machine_at(spot)
+    try:
+        found = planned(
+            model,
+            wanted.canvas(model),
+            machine,
+            is_guided=wanted.is_guided,
+            steps=wanted.steps,
+            text_length=wanted.text_length,
+            num_references=wanted.num_references,
+            pick=lambda found, rule: pick(found, rule, machine, may_round=may_round),
+        )
+    except ValueError as error:
+        return _by_rule(model, machine.num_devices, wanted.is_guided, str(error)), False
+    before = read_choice(path) if path and stamp else None
+    again = kept_candidate(before, found, may_round=may_round)
+    if again is None:
+        return _told(found, found.chosen or found.closest), True
+    if again == found.chosen:
+        return _told(found, again), False
+    why = "it was chosen before and stays; latentloom plan with --relearn chooses anew"
+    return _told(found, again, why=why), False
+
+
+def kept_candidate(before: KeptChoice | None, found: Planned, *, may_round: bool = True) -> Candidate | None:
+    """What was chosen before, where it is possible and fits. What was chosen without measurements gives way to them,
+    unless it rounds differently: results are kept by it.
+    """
+    if before is None or (before.plan.ring > 1 and not may_round):
+        return None
+    if found.machine.is_measured and not before.is_measured and before.plan.ring == 1:
+        return None
+    return next((each for each in found.found if each.plan == before.plan and not each.lacking_bytes), None)
+
+
+def pick(found: Sequence[Candidate], rule: ParallelPlan, machine: Machine, *, may_round: bool) -> Candidate | None:
+    """The one to take of those that fit; None where none does."""
+    fitting = [each for each in found if not each.lacking_bytes]
+    if not machine.is_measured:
+        fitting = [each for each in fitting if each.num_devices == machine.num_devices] or fitting
+    if machine.is_assumed or not may_round:
+        fitting = [each for each in fitting if not each.rounds_differently]
+    fastest = best(fitting)
+    if fastest is None or not machine.is_assumed:
+        return fastest
+    plain = next((each for each in fitting if each.plan == rule), None)
+    return fastest if plain is None or fastest.seconds <= (1 - DOUBT) * plain.seconds else plain
+
+
+def _told(found: Planned, taken: Candidate, *, why: str = "") -> Choice:
+    answer = replace(found, chosen=taken)
+    there = found.machine.num_devices
+    where = f"{there} devices" if taken.num_devices == there else f"{taken.num_devices} of {there} devices"
+    step = f"a step is predicted to take {duration(taken.run.step.seconds)} ({found.machine.title})"
+    if taken.lacking_bytes:
+        why = "no plan fits, and it lacks least"
+    return Choice(
+        plan=taken.plan,
+        why=f"plan auto is {taken.plan} on {where}: {why or reasons(answer, taken)}; {step}",
+        rejected=tuple((spelt(each), each.run.step.seconds, words) for each, words in rejected(answer, taken)),
+    )
