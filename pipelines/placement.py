@@ -26,7 +26,7 @@ from .models.describe import card_of
 from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
 from .place import named_plan
-from .planning.auto import EXACT, FREE, Choice, Foretold, choose
+from .planning.auto import EXACT, FREE, Chosen, Foretold, choose
 from .planning.foreseen import ALONE, BY_HAND, foreseen_for
 from .planning.here import measure_first
 from .planning.memory import SPLIT_PIXELS
@@ -81,7 +81,7 @@ def denoise(request: Denoise, progress: Progress = SILENT, *, foretold: Foretold
     model = request.model
     guided = is_guided(model, guidance=request.guidance, guidance_2=request.guidance_2)
     if not model.place.devices:
-        _foresee(request, Choice(plan=ParallelPlan(), why=ALONE), progress, is_guided=guided)
+        _foresee(request, Chosen(plan=ParallelPlan(), why=ALONE), progress, is_guided=guided)
         return _run(request, Latents, progress)
     check_size(model, request.latents.width, request.latents.height)  # the stage checks all of it, and more;
     check_frames(model, request.latents.frames)  # but what can be refused without ranks starts none
@@ -92,7 +92,7 @@ def denoise(request: Denoise, progress: Progress = SILENT, *, foretold: Foretold
     return _run(request.resolved(plan=choice.plan), Latents, progress, num_ranks=choice.plan.num_ranks)
 
 
-def _foresee(request: Denoise, choice: Choice, progress: Progress, *, is_guided: bool) -> None:
+def _foresee(request: Denoise, choice: Chosen, progress: Progress, *, is_guided: bool) -> None:
     found = foreseen_for(request, choice.plan, is_guided=is_guided, why=choice.why, rejected=choice.rejected)
     if found is not None:
         progress.foresee(found)
@@ -146,23 +146,30 @@ def run_whole(
         return from_wire(ranks.call(".pipelines.whole.pooled:on_rank", request, progress, num_ranks=plan.num_ranks))
 
 
-def choice_for(model: Model, wanted: Wanted, foretold: Foretold = FREE, *, measures: Progress | None = None) -> Choice:
-    """The plan that the place names; else the foretold one; else the best for its devices, kept for later. GPUs that
-    nobody measured are measured first where `measures` can be told of it. Raises `ValueError`.
+def choice_for(
+    model: Model,
+    wanted: Wanted,
+    foretold: Foretold = FREE,
+    *,
+    measures: Progress | None = None,
+    wish: ParallelPlan | None = None,
+) -> Chosen:
+    """The plan that the place names; else the foretold one; else the best for its devices, or `wish`, kept for later.
+    GPUs that nobody measured are measured first where `measures` can be told of it. Raises `ValueError`.
     """
     place = model.place
     if (named := named_plan(place)) is not None:
-        return Choice(plan=named, why=BY_HAND)
+        return Chosen(plan=named, why=BY_HAND)
     if foretold.choice is not None:
         if foretold.is_guided == wanted.is_guided and foretold.choice.plan.num_ranks <= place.group_size:
             return foretold.choice
         foretold = EXACT
     if measures is not None and not place.cluster:
         measure_first(place.devices, measures, is_free=lambda: not POOLS.has_work())
-    return choose(model, wanted, may_round=foretold.may_round, keeps=True)
+    return choose(model, wanted, may_round=foretold.may_round, keeps=True, wish=wish)
 
 
-def told(choice: Choice, model: Model) -> Choice:
+def told(choice: Chosen, model: Model) -> Chosen:
     """The choice, whose reason is logged unless the user named the plan."""
     if choice.why != BY_HAND:
         is_less = choice.plan.num_ranks < model.place.group_size

@@ -11,6 +11,8 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from ...pipelines.planning.auto import Foretold
+from ...pipelines.planning.known import seen
 from ...pipelines.values import Depth
 from ..files.workspace import Workspace
 from ..graph.check import ensure
@@ -21,6 +23,7 @@ from ..graph.order import in_order
 from ..graph.problems import Names, refuse
 from ..graph.resolve import Overrides, Resolved, resolve, upgrade, with_overrides
 from ..graph.spec import NodeSpec
+from ..preview.foretelling import foretold_plans
 from ..preview.walk import Walk, refused
 from .failure import NodeFailed
 
@@ -30,6 +33,7 @@ def recipe_keys(
     nodes: Mapping[str, Resolved],
     fingerprints: Mapping[str, str],
     depths: Mapping[str, Depth],
+    plans: Mapping[str, Foretold],
 ) -> dict[str, str]:
     """The key of every node in `order`, which lists each node after those that feed it."""
     keys: dict[str, str] = {}
@@ -45,6 +49,8 @@ def recipe_keys(
             recipe = (*recipe, node.spec.origin)
         if name in depths:
             recipe = (*recipe, depths[name])
+        if name in plans and (choice := plans[name].choice) and choice.rounds_differently:
+            recipe = (*recipe, str(choice.plan))
         keys[name] = hashlib.sha256(repr(recipe).encode(errors="backslashreplace")).hexdigest()
     return keys
 
@@ -70,6 +76,8 @@ class Schedule(Needs):
     keys: Mapping[str, str]
     depths: Mapping[str, Depth]
     """Of the pixels that a node gives, where it is not floats."""
+    plans: Mapping[str, Foretold]
+    """What is settled of the plan of a denoise that is spread over ranks by `auto`."""
     uncached: frozenset[str]
     """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
 
@@ -86,20 +94,23 @@ def schedule(
     the node asks its model for what that does not take.
     """
     needs = needs_of(graph, specs, overrides=overrides, workspace=workspace, targets=targets)
-    for problem in refused(Walk(graph, specs, overrides, workspace=workspace), frozenset(needs.order)):
+    walk = Walk(graph, specs, overrides, workspace=workspace)
+    for problem in refused(walk, frozenset(needs.order)):
         if problem.kind == "error":
             node = needs.nodes[problem.node]
             raise NodeFailed(problem.node, node.spec, node.node.title, ValueError(problem.message))
     fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
-    depths = depths_of(needs)
+    depths, denoises = depths_of(needs), [n for n in needs.order if "foretold" in needs.nodes[n].spec.injected]
+    plans = foretold_plans(walk, denoises, machine=_accelerators)
     return Schedule(
         order=needs.order,
         nodes=needs.nodes,
         sources=needs.sources,
         results=needs.results,
         targets=needs.targets,
-        keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths),
+        keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths, plans),
         depths=depths,
+        plans=plans,
         uncached=uncached,
     )
 
@@ -140,6 +151,10 @@ def needs_of_checked(
         raise nothing_left()
     sources = _needed(nodes, wanted)
     return Needs(order=tuple(in_order(sources)), nodes=nodes, sources=sources, results=results, targets=wanted)
+
+
+def _accelerators() -> list[str]:
+    return [device.name for device in seen() if device.name != "cpu"]
 
 
 def depths_of(needs: Needs) -> dict[str, Depth]:

@@ -1,7 +1,7 @@
 """The plan of each denoise, foretold as its run will have it: the one that a result carries, else the best there is.
 
-A result carries the plans that were chosen for it in its workflow's `meta`, by the names of the nodes; who runs it again
-gets the same, where its devices are there and the plan is still left to be chosen.
+A result carries the plans that were chosen for it in its workflow's `meta`, by the names of the nodes; who runs it
+again gets the same, where its devices are there and the plan is still left to be chosen.
 """
 
 from __future__ import annotations
@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
+from ...parallel.progress import SILENT
 from ...pipelines.place import AUTO, names_plan
 from ...pipelines.placement import choice_for, is_guided
-from ...pipelines.planning.auto import EXACT, FREE, Choice, Foretold, choose
+from ...pipelines.planning.auto import EXACT, FREE, Chosen, Foretold, choose
 from ...pipelines.planning.wanted import Wanted
-from ...parallel.progress import SILENT
 from ..files.picture_files import WORKFLOW_KEY
-from ..graph.graph import MAX_META_BYTES
+from ..graph.graph import MAX_META_BYTES, Graph, graph_text, read_graph
 from ..graph.sketch import Denoising
 from .walk import Walk
 
@@ -28,14 +27,12 @@ PLANS_KEY = "latentloom_plans"
 logger = logging.getLogger("latentloom")
 
 
-def choice_of(walk: Walk, name: str, asked: Denoising, *, now: Sequence[DeviceNow]) -> Choice:
+def choice_of(walk: Walk, name: str, asked: Denoising, *, now: Sequence[DeviceNow]) -> Chosen:
     """What a run would choose for a denoise on ranks, where nobody names its plan. Raises `ValueError`."""
     return choose(asked.model, wanted_of(asked), now=now, wish=_wish(walk, name))
 
 
-def foretold_plans(
-    walk: Walk, names: Iterable[str], *, machine: Callable[[], Sequence[str]]
-) -> dict[str, Foretold]:
+def foretold_plans(walk: Walk, names: Iterable[str], *, machine: Callable[[], Sequence[str]]) -> dict[str, Foretold]:
     """What is settled of the plans of these denoises; nothing of those that are on no ranks, or whose plan somebody
     names. The walk may know no accelerators: `machine` names them where it matters. Keeps what it chooses.
     """
@@ -74,7 +71,7 @@ def _foretold(walk: Walk, name: str) -> Foretold:
 
 def wanted_of(asked: Denoising) -> Wanted:
     """A pipeline that is run whole says itself whether it is guided."""
-    canvas, model = asked.latents, asked.model
+    canvas = asked.latents
     guided = asked.guidance > 1 if asked.pipeline else _is_guided(asked)
     return Wanted(
         width=canvas.width if canvas else 0,
@@ -113,13 +110,15 @@ def with_plans(metadata: Mapping[str, str], plans: Mapping[str, str]) -> Mapping
     told = {name: plan for name, plan in plans.items() if ParallelPlan.parse(plan).num_ranks > 1}
     if not told or WORKFLOW_KEY not in metadata:
         return metadata
-    plain = json.loads(metadata[WORKFLOW_KEY])
-    meta = {**plain.get("meta", {}), PLANS_KEY: told}
+    graph = read_graph(metadata[WORKFLOW_KEY])
+    meta = {**graph.meta, PLANS_KEY: told}
     if len(json.dumps(meta, ensure_ascii=False).encode(errors="surrogatepass")) > MAX_META_BYTES:
         return metadata
-    return {**metadata, WORKFLOW_KEY: json.dumps({**plain, "meta": meta}, ensure_ascii=False)}
+    return {**metadata, WORKFLOW_KEY: graph_text(graph.model_copy(update={"meta": meta}))}
 
 
-def without_plans(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The user's own."""
-    return {name: value for name, value in meta.items() if name != PLANS_KEY}
+def without_plans(graph: Graph) -> Graph:
+    """The workflow as it was before a result of it was made: the plans make no other result."""
+    if PLANS_KEY not in graph.meta:
+        return graph
+    return graph.model_copy(update={"meta": {key: value for key, value in graph.meta.items() if key != PLANS_KEY}})

@@ -6,6 +6,7 @@ Each node answers by the sketch on its spec, without torch: nothing is loaded, c
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,12 +61,15 @@ class Walk:
         accelerators: Sequence[str] | None = None,
     ) -> None:
         whole, overrides, _ = settled(upgrade(graph, specs)[0], specs, overrides, workspace)
-        graph = effective(whole, specs, overrides)
         self.workspace, self.accelerators = dataclasses.replace(workspace, claims={}), accelerators
+        self.meta = graph.meta
+        self._again = functools.partial(Walk, graph, specs, overrides, workspace=workspace)
+        graph = effective(whole, specs, overrides)
         self._inputs = with_overrides(graph, overrides)
         self.specs = specs_of(graph, specs, overrides, self._inputs)
         self._params = param_values(graph, overrides)
         self._known: dict[str, _Sketched] = {}
+        self._denoises: dict[str, tuple[Denoising, Sequence[str]]] = {}
         self._way: list[str] = []
         """The nodes that are being asked, each by the one before it."""
 
@@ -74,13 +78,19 @@ class Walk:
 
     def denoise(self, name: str) -> tuple[Denoising, Sequence[str]]:
         """What a denoising node would do, and what cannot be of what it asks for."""
+        if name in self._denoises:
+            return self._denoises[name]
         spec = self.specs[name]
         assert spec.denoises is not None, f"{name} is one of those that denoise"
         given = _Given(self, name, spec)
         found = self._answer(spec.denoises, given, name)
         if not isinstance(found, Denoising):
             raise Unknown(f"{name} does not say what it would do (it gave a {type(found).__name__})")
-        return found, given.problems
+        return self._denoises.setdefault(name, (found, given.problems))
+
+    def with_accelerators(self, accelerators: Sequence[str]) -> Walk:
+        """A walk that also knows what this machine has."""
+        return self._again(accelerators=accelerators)
 
     def refusals(self, name: str) -> Mapping[str, str | Refusal]:
         """What of its inputs the model of a node that denoises, or `refuses`, does not take."""

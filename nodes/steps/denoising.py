@@ -7,6 +7,7 @@ from typing import Annotated
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
+from ...pipelines.planning.auto import FREE, Foretold
 from ...pipelines.values import Conditioning, Latents, Mask, Model, Sampling, Scheduler, StepCache
 from ..graph.sketch import Denoising, Given, Text
 from ..graph.spec import MAX_SEED, Socket
@@ -67,6 +68,7 @@ def denoise(
         Socket(help="Where a start picture is painted anew; elsewhere it is kept. Scaled as Encode Image scales"),
     ] = None,
     progress: Progress = SILENT,
+    foretold: Foretold = FREE,
 ) -> Latents:
     """Run the diffusion transformer over the canvas."""
     from ...pipelines import placement
@@ -86,7 +88,7 @@ def denoise(
         mask=_over(mask, latents),
         sampling=sampling or Sampling(),
     )
-    return placement.denoise(request, progress)
+    return placement.denoise(request, progress, foretold=foretold)
 
 
 @checked

@@ -22,12 +22,13 @@ from .planned import Planned, duration, planned, reasons, rejected, spelt
 from .plans import auto_plan, why_whole
 from .wanted import Wanted, by_bucket
 
+MADE_BY = "the workflow's result was made by it; --plan auto chooses anew"
 DOUBT = 0.25
 """Which part of the time another plan than the rule's must save by rates that are assumed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class Chosen:
     """A plan, and one sentence why."""
 
     plan: ParallelPlan
@@ -46,7 +47,7 @@ class Foretold:
     that it may not be one that rounds differently, because nobody has foreseen which. By default nothing.
     """
 
-    choice: Choice | None = None
+    choice: Chosen | None = None
     is_guided: bool = False
     may_round: bool = True
 
@@ -61,11 +62,11 @@ def choose(
     now: Sequence[DeviceNow] | None = None,
     may_round: bool = True,
     keeps: bool = False,
-) -> Choice:
-    """For the devices of the model's place, which are `now` (see `spot_of`). Reads headers and configs only, once.
-
-    With `keeps` it is this user's choice from now on, until `latentloom plan --relearn`. Raises `ValueError` for a size
-    that the model cannot paint.
+    wish: ParallelPlan | None = None,
+) -> Chosen:
+    """For the devices of the model's place, on this machine as it is `now` (see `spot_of`). Reads headers and configs
+    only, once. `wish` is taken where it is possible and fits. With `keeps` the choice is this user's from now on, until
+    `latentloom plan --relearn`. Raises `ValueError` for a size that the model cannot paint.
     """
     place = model.place
     devices = place.devices[: place.group_size]
@@ -78,21 +79,21 @@ def choose(
     spot, folder = spot_of(devices, now), choices_folder()
     wanted = by_bucket(wanted, model)
     path = folder and choice_path(folder, model, wanted, spot)
-    choice, is_new = _chosen(model, wanted, spot, path, stamp_of(path) if path else 0, may_round)
+    choice, is_new = _chosen(model, wanted, spot, path, stamp_of(path) if path else 0, may_round, wish)
     if keeps and may_round and path and is_new:
         keep_choice(path, KeptChoice(plan=choice.plan, is_measured=machine_at(spot).is_measured), model)
     return choice
 
 
-def _by_rule(model: Model, num_devices: int, is_guided: bool, reason: str = "") -> Choice:
+def _by_rule(model: Model, num_devices: int, is_guided: bool, reason: str = "") -> Chosen:
     plan, why = auto_plan(model, num_devices, is_guided=is_guided)
-    return Choice(plan=plan, why=f"{why}; by rule, because {reason}" if reason else why)
+    return Chosen(plan=plan, why=f"{why}; by rule, because {reason}" if reason else why)
 
 
 @lru_cache(maxsize=256)
 def _chosen(
-    model: Model, wanted: Wanted, spot: Spot, path: Path | None, stamp: int, may_round: bool
-) -> tuple[Choice, bool]:
+    model: Model, wanted: Wanted, spot: Spot, path: Path | None, stamp: int, may_round: bool, wish: ParallelPlan | None
+) -> tuple[Chosen, bool]:
     """And whether it is another than what is kept at the path, which changed last at `stamp`."""
     machine = machine_at(spot)
     try:
@@ -108,14 +109,20 @@ def _chosen(
         )
     except ValueError as error:
         return _by_rule(model, machine.num_devices, wanted.is_guided, str(error)), False
+    refused = ""
+    if wish is not None:
+        asked = kept_candidate(KeptChoice(plan=wish, is_measured=True), found, may_round=may_round)
+        if asked is not None:
+            return _told(found, asked, why=MADE_BY), False
+        refused = f"the plan {wish} that the workflow's result was made by cannot be had here, so another is chosen: "
     before = read_choice(path) if path and stamp else None
     again = kept_candidate(before, found, may_round=may_round)
     if again is None:
-        return _told(found, found.chosen or found.closest), True
+        return _told(found, found.chosen or found.closest, before=refused), True
     if again == found.chosen:
-        return _told(found, again), False
+        return _told(found, again, before=refused), False
     why = "it was chosen before and stays; latentloom plan with --relearn chooses anew"
-    return _told(found, again, why=why), False
+    return _told(found, again, why=why, before=refused), False
 
 
 def kept_candidate(before: KeptChoice | None, found: Planned, *, may_round: bool = True) -> Candidate | None:
@@ -143,15 +150,15 @@ def pick(found: Sequence[Candidate], rule: ParallelPlan, machine: Machine, *, ma
     return fastest if plain is None or fastest.seconds <= (1 - DOUBT) * plain.seconds else plain
 
 
-def _told(found: Planned, taken: Candidate, *, why: str = "") -> Choice:
+def _told(found: Planned, taken: Candidate, *, why: str = "", before: str = "") -> Chosen:
     answer = replace(found, chosen=taken)
     there = found.machine.num_devices
     where = f"{there} devices" if taken.num_devices == there else f"{taken.num_devices} of {there} devices"
     step = f"a step is predicted to take {duration(taken.run.step.seconds)} ({found.machine.title})"
     if taken.lacking_bytes:
         why = "no plan fits, and it lacks least"
-    return Choice(
+    return Chosen(
         plan=taken.plan,
-        why=f"plan auto is {taken.plan} on {where}: {why or reasons(answer, taken)}; {step}",
+        why=f"{before}plan auto is {taken.plan} on {where}: {why or reasons(answer, taken)}; {step}",
         rejected=tuple((spelt(each), each.run.step.seconds, words) for each, words in rejected(answer, taken)),
     )

@@ -93,7 +93,7 @@ def spot_of(devices: Sequence[str], now: Sequence[DeviceNow] | None = None) -> S
     process.
     """
     kind, folder = devices[0].partition(":")[0], machines_folder()
-    here = here_of([replace(each, used_bytes=0, load=None) for each in now] if now else _seen(), kind=kind)
+    here = here_of([replace(each, used_bytes=0, load=None) for each in now] if now else seen(), kind=kind)
     path = folder / f"{here.key}.json" if folder is not None and here.kind == kind else None
     return Spot(devices=tuple(devices), here=here, measured=path, stamp=stamp_of(path) if path else 0)
 
@@ -113,7 +113,7 @@ def machine_at(spot: Spot) -> Machine:
 
 
 @cache
-def _seen() -> tuple[DeviceNow, ...]:
+def seen() -> tuple[DeviceNow, ...]:
     """This machine's devices as they were when somebody asked first; their titles and sizes stay."""
     return tuple(replace(each, used_bytes=0, load=None) for each in devices_now())
 
