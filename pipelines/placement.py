@@ -26,7 +26,7 @@ from .models.describe import card_of
 from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
 from .place import named_plan
-from .planning.auto import EXACT, FREE, Chosen, Foretold, choose
+from .planning.auto import EXACT, FREE, Chosen, Leeway, choose
 from .planning.foreseen import ALONE, BY_HAND, foreseen_for
 from .planning.here import measure_first
 from .planning.memory import SPLIT_PIXELS
@@ -76,8 +76,8 @@ def encode_image(request: EncodeImage, progress: Progress = SILENT) -> Latents:
     return _once(request, Latents, progress, rank=-1)
 
 
-def denoise(request: Denoise, progress: Progress = SILENT, *, foretold: Foretold = FREE) -> Latents:
-    """`foretold` says what is settled of its plan already, where the place names none."""
+def denoise(request: Denoise, progress: Progress = SILENT, *, leeway: Leeway = FREE) -> Latents:
+    """`leeway` says what is settled of its plan already, where the place names none."""
     model = request.model
     guided = is_guided(model, guidance=request.guidance, guidance_2=request.guidance_2)
     if not model.place.devices:
@@ -86,7 +86,7 @@ def denoise(request: Denoise, progress: Progress = SILENT, *, foretold: Foretold
     check_size(model, request.latents.width, request.latents.height)  # the stage checks all of it, and more;
     check_frames(model, request.latents.frames)  # but what can be refused without ranks starts none
     check_mask(model, request.latents, request.mask)
-    choice = told(choice_for(model, wanted_by(request, is_guided=guided), foretold, measures=progress), model)
+    choice = told(choice_for(model, wanted_by(request, is_guided=guided), leeway, measures=progress), model)
     progress.spread(str(choice.plan), ())
     _foresee(request, choice, progress, is_guided=guided)
     return _run(request.resolved(plan=choice.plan), Latents, progress, num_ranks=choice.plan.num_ranks)
@@ -149,24 +149,24 @@ def run_whole(
 def choice_for(
     model: Model,
     wanted: Wanted,
-    foretold: Foretold = FREE,
+    leeway: Leeway = FREE,
     *,
     measures: Progress | None = None,
     wish: ParallelPlan | None = None,
 ) -> Chosen:
-    """The plan that the place names; else the foretold one; else the best for its devices, or `wish`, kept for later.
+    """The plan that the place names; else the one that the host has settled; else the best for its devices, or `wish`, kept for later.
     GPUs that nobody measured are measured first where `measures` can be told of it. Raises `ValueError`.
     """
     place = model.place
     if (named := named_plan(place)) is not None:
         return Chosen(plan=named, why=BY_HAND)
-    if foretold.choice is not None:
-        if foretold.is_guided == wanted.is_guided and foretold.choice.plan.num_ranks <= place.group_size:
-            return foretold.choice
-        foretold = EXACT
+    if leeway.choice is not None:
+        if leeway.is_guided == wanted.is_guided and leeway.choice.plan.num_ranks <= place.group_size:
+            return leeway.choice
+        leeway = EXACT
     if measures is not None and not place.cluster:
         measure_first(place.devices, measures, is_free=lambda: not POOLS.has_work())
-    return choose(model, wanted, may_round=foretold.may_round, keeps=True, wish=wish)
+    return choose(model, wanted, may_round=leeway.may_round, keeps=True, wish=wish)
 
 
 def told(choice: Chosen, model: Model) -> Chosen:

@@ -139,6 +139,8 @@ def _node(record: NodeRecord) -> dict[str, Any]:
         "seconds": round(record.seconds, 4),
         "peak_memory_bytes": record.peak_memory_bytes,
     }
+    if record.values:
+        plain |= {"values": dict(record.values), "stand_ins": list(record.stand_ins)}
     if record.plan:
         plain["plan"] = record.plan
     if record.ranks:

@@ -31,6 +31,10 @@ class NodeRecord:
     """How the node's work was spread over ranks; empty where it was not."""
     ranks: tuple[RankWork, ...] = ()
     """What each rank did for a stage, or this process; empty where the node runs none."""
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Its plain inputs as they were in the run; at the socket of a wire that is left open, what then holds."""
+    stand_ins: tuple[str, ...] = ()
+    """Those of them that were written as 0, "" or "auto", or that the run's own devices came before."""
     foreseen: Foreseen | None = None
     """What a denoise was predicted to take; None where nothing was. The next is what it took, where it ended well."""
     took: Took | None = None
@@ -38,6 +42,9 @@ class NodeRecord:
     message: str = ""
     code: str = ""
     """What a failure is, for programs (parallel/errors.py)."""
+
+    def meant(self) -> dict[str, Any]:
+        return {name: self.values[name] for name in self.stand_ins}
 
     def prediction(self) -> dict[str, Any]:
         """`foreseen` and `took` as plain data; empty where nothing was predicted."""

@@ -25,6 +25,7 @@ from ..graph.resolve import Overrides
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.spec import NodeSpec, Saved, files_of
 from ..preview.foretelling import with_plans
+from ..preview.meant import tagged
 from .cache import Cache, Share
 from .events import Sink
 from .failure import NodeFailed
@@ -93,6 +94,8 @@ class _Outcome:
     peak_memory_bytes: int = 0
     plan: str = ""
     ranks: tuple[RankWork, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Of plain inputs."""
     error: BaseException | None = field(default=None, repr=False)
 
 
@@ -135,7 +138,13 @@ class _Session:
                 needed.update(self.schedule.sources[name])
         for name, level in reversed(cached):
             files = files_of(self.live.get(name))
-            self.records[name] = NodeRecord(key=self.schedule.keys[name], state="ok", cached=level, files=files)
+            self.records[name] = NodeRecord(
+                key=self.schedule.keys[name],
+                state="ok",
+                cached=level,
+                **self._values(name, self.schedule.nodes[name].values),
+                files=files,
+            )
             self.watch.tell("cached", name, message=level)
         return dict.fromkeys(reversed(todo))
 
@@ -202,33 +211,36 @@ class _Session:
             return _Outcome("skipped")
         self.watch.tell("started", name)
         start = time.perf_counter()
+        node = self.schedule.nodes[name]
+        spec, values = node.spec, node.values
         try:
-            spec = self.schedule.nodes[name].spec
             progress = NodeProgress(name, self.watch)
             with PeakMemory(measure=spec.uses_device) as memory:
+                inputs = self._inputs(name)
+                values = {each.name: inputs[each.name] for each in spec.inputs if each.type in PLAIN_TYPES}
                 value = spec.make(
-                    self._inputs(name),
+                    inputs,
                     progress=progress,
                     workspace=self._workspace(name),
                     depth=self.schedule.depths.get(name, "floats"),
-                    foretold=self.schedule.plans.get(name, FREE),
+                    leeway=self.schedule.plans.get(name, FREE),
                 )
             seconds = time.perf_counter() - start
             self._store(name, value)
             peak_bytes = max((rank.peak_memory_bytes for rank in progress.ranks), default=0) or memory.peak_bytes
-            return _Outcome("ok", value, seconds, peak_bytes, progress.plan, progress.ranks)
+            return _Outcome("ok", value, seconds, peak_bytes, progress.plan, progress.ranks, values)
         except Cancelled:
-            return _Outcome("cancelled", seconds=time.perf_counter() - start)
+            return _Outcome("cancelled", seconds=time.perf_counter() - start, values=values)
         except BaseException as error:
-            return _Outcome("failed", seconds=time.perf_counter() - start, error=error)
+            return _Outcome("failed", seconds=time.perf_counter() - start, values=values, error=error)
 
     def _workspace(self, name: str) -> Workspace:
         writes = self.schedule.nodes[name].spec.is_output
-        return dataclasses.replace(
-            self.workspace,
+        told = dataclasses.replace(
+            tagged(self.workspace, self.schedule.values),
             on_file=lambda file: self.watch.tell("saved", name, message=str(file)),
-            metadata=with_plans(self.workspace.metadata, self._plans()) if writes else self.workspace.metadata,
         )
+        return dataclasses.replace(told, metadata=with_plans(told.metadata, self._plans())) if writes else told
 
     def _plans(self) -> dict[str, str]:
         """The plans that were chosen for denoises, as far as they are known: as it was run, or foretold."""
@@ -236,6 +248,11 @@ class _Session:
         ran = {name: record.plan for name, record in records.items() if record is not None and record.plan}
         settled = self.schedule.plans.items()
         return {**{name: str(each.choice.plan) for name, each in settled if each.choice}, **ran}
+
+    def _values(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A record's values and which of them stand for what was written."""
+        meant = self.schedule.values.get(name, {})
+        return {"values": {**given, **meant}, "stand_ins": tuple(meant)}
 
     def _inputs(self, name: str) -> dict[str, Any]:
         node = self.schedule.nodes[name]
@@ -296,6 +313,7 @@ class _Session:
                 peak_memory_bytes=outcome.peak_memory_bytes,
                 plan=outcome.plan,
                 ranks=outcome.ranks,
+                **self._values(name, outcome.values),
                 foreseen=self.watch.outlook.pace(name).foreseen,
                 files=files_of(outcome.value),
                 message=message,

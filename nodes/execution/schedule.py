@@ -11,8 +11,8 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from ...pipelines.planning.auto import Foretold
-from ...pipelines.planning.known import seen
+from ...pipelines.models.describe import torch_accelerators
+from ...pipelines.planning.auto import Leeway
 from ...pipelines.values import Depth
 from ..files.workspace import Workspace
 from ..graph.check import ensure
@@ -23,7 +23,8 @@ from ..graph.order import in_order
 from ..graph.problems import Names, refuse
 from ..graph.resolve import Overrides, Resolved, resolve, upgrade, with_overrides
 from ..graph.spec import NodeSpec
-from ..preview.foretelling import foretold_plans
+from ..preview.foretelling import leeways
+from ..preview.meant import Meant, meant
 from ..preview.walk import Walk, refused
 from .failure import NodeFailed
 
@@ -33,7 +34,7 @@ def recipe_keys(
     nodes: Mapping[str, Resolved],
     fingerprints: Mapping[str, str],
     depths: Mapping[str, Depth],
-    plans: Mapping[str, Foretold],
+    plans: Mapping[str, Leeway],
 ) -> dict[str, str]:
     """The key of every node in `order`, which lists each node after those that feed it."""
     keys: dict[str, str] = {}
@@ -76,10 +77,12 @@ class Schedule(Needs):
     keys: Mapping[str, str]
     depths: Mapping[str, Depth]
     """Of the pixels that a node gives, where it is not floats."""
-    plans: Mapping[str, Foretold]
+    plans: Mapping[str, Leeway]
     """What is settled of the plan of a denoise that is spread over ranks by `auto`."""
     uncached: frozenset[str]
     """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
+    values: Meant
+    """What 0, "" and "auto" mean in this run, by node and socket, as far as it is known."""
 
 
 def schedule(
@@ -94,14 +97,14 @@ def schedule(
     the node asks its model for what that does not take.
     """
     needs = needs_of(graph, specs, overrides=overrides, workspace=workspace, targets=targets)
-    walk = Walk(graph, specs, overrides, workspace=workspace)
+    walk = Walk(graph, specs, overrides, workspace=workspace, accelerators=torch_accelerators)
     for problem in refused(walk, frozenset(needs.order)):
         if problem.kind == "error":
             node = needs.nodes[problem.node]
             raise NodeFailed(problem.node, node.spec, node.node.title, ValueError(problem.message))
     fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
-    depths, denoises = depths_of(needs), [n for n in needs.order if "foretold" in needs.nodes[n].spec.injected]
-    plans = foretold_plans(walk, denoises, machine=_accelerators)
+    depths, denoises = depths_of(needs), [n for n in needs.order if "leeway" in needs.nodes[n].spec.injected]
+    plans = leeways(walk, denoises)
     return Schedule(
         order=needs.order,
         nodes=needs.nodes,
@@ -112,6 +115,7 @@ def schedule(
         depths=depths,
         plans=plans,
         uncached=uncached,
+        values=meant(walk, frozenset(needs.order)),
     )
 
 
@@ -151,10 +155,6 @@ def needs_of_checked(
         raise nothing_left()
     sources = _needed(nodes, wanted)
     return Needs(order=tuple(in_order(sources)), nodes=nodes, sources=sources, results=results, targets=wanted)
-
-
-def _accelerators() -> list[str]:
-    return [device.name for device in seen() if device.name != "cpu"]
 
 
 def depths_of(needs: Needs) -> dict[str, Depth]:

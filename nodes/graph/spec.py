@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...parallel.progress import Progress
 from ...pipelines import values
 from ...pipelines.doors import FOLDER
-from ...pipelines.planning.auto import FREE, Foretold
+from ...pipelines.planning.auto import FREE, Leeway
 from ...pipelines.requests import NUM_SEEDS
 from ..files.workspace import Workspace, content_hash
-from .sketch import Denoises, Refuses, Sketch
+from .sketch import Denoises, Means, Refuses, Sketch
 
 if TYPE_CHECKING:
     from .choosing import Chooser
@@ -55,15 +55,15 @@ Fingerprint = Callable[[Mapping[str, Any], Workspace], str]
 Migrate = Callable[[int, dict[str, Any]], dict[str, Any]]
 """Turns the inputs saved by an older version of a node into today's."""
 
-Injected = Literal["progress", "workspace", "depth", "foretold"]
+Injected = Literal["progress", "workspace", "depth", "leeway"]
 """Arguments that a node gets from its host rather than from a socket; `depth` is that of the pixels that it gives, and
-`foretold` what is settled of the plan by which it denoises."""
+`leeway` what is left to choose of the plan by which it denoises."""
 
 INJECTED: Mapping[Injected, Any] = {
     "progress": Progress,
     "workspace": Workspace,
     "depth": values.Depth,
-    "foretold": Foretold,
+    "leeway": Leeway,
 }
 """With the type by which each is known."""
 BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -161,6 +161,7 @@ class NodeSpec:
     """Tells a planner what the node would make; None: that is known only when it has run."""
     denoises: Denoises | None = field(default=None, compare=False)
     refuses: Refuses | None = field(default=None, compare=False)
+    means: Means | None = field(default=None, compare=False)
     chooser: Chooser | None = field(default=None, compare=False)
     """Of a node whose sockets depend on what is given at some of them: how. Those here are the ones it always has."""
     chosen: str = ""
@@ -173,13 +174,13 @@ class NodeSpec:
         progress: Progress,
         workspace: Workspace,
         depth: values.Depth = "floats",
-        foretold: Foretold = FREE,
+        leeway: Leeway = FREE,
     ) -> Any:
         """Call the node as its host: the value of its output, a tuple of them for several, None for none.
 
         Raises what the node raises, and `ValueError` for a file that is not there or outside the run's folders.
         """
-        given: dict[str, Any] = {"progress": progress, "workspace": workspace, "depth": depth, "foretold": foretold}
+        given: dict[str, Any] = {"progress": progress, "workspace": workspace, "depth": depth, "leeway": leeway}
         files = {name: self._file(inputs, name, workspace) for name in self.paths}
         made = self.call(**{**inputs, **files}, **{name: given[name] for name in self.injected})
         if len(self.outputs) > 1 and (not isinstance(made, tuple) or len(made) != len(self.outputs)):
@@ -220,6 +221,7 @@ def read_spec(
     sketch: Sketch | None = None,
     denoises: Denoises | None = None,
     refuses: Refuses | None = None,
+    means: Means | None = None,
     chooser: Chooser | None = None,
     takes_more: bool = False,
     id: str = "",
@@ -267,6 +269,7 @@ def read_spec(
         sketch=sketch,
         denoises=denoises,
         refuses=refuses,
+        means=means,
         chooser=chooser,
     )
 

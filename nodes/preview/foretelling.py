@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT
 from ...pipelines.place import AUTO, names_plan
 from ...pipelines.placement import choice_for, is_guided
-from ...pipelines.planning.auto import EXACT, FREE, Chosen, Foretold, choose
+from ...pipelines.planning.auto import EXACT, FREE, Chosen, choose
 from ...pipelines.planning.wanted import Wanted
 from ..files.picture_files import WORKFLOW_KEY
 from ..graph.graph import MAX_META_BYTES, Graph, graph_text, read_graph
@@ -32,30 +32,15 @@ def choice_of(walk: Walk, name: str, asked: Denoising, *, now: Sequence[DeviceNo
     return choose(asked.model, wanted_of(asked), now=now, wish=_wish(walk, name))
 
 
-def foretold_plans(walk: Walk, names: Iterable[str], *, machine: Callable[[], Sequence[str]]) -> dict[str, Foretold]:
+def leeways(walk: Walk, names: Iterable[str]) -> dict[str, Leeway]:
     """What is settled of the plans of these denoises; nothing of those that are on no ranks, or whose plan somebody
-    names. The walk may know no accelerators: `machine` names them where it matters. Keeps what it chooses.
+    names. Keeps what it chooses.
     """
-    found: dict[str, Foretold] = {}
-    for name in names:
-        if _is_ours(walk, name):
-            walk = walk if walk.accelerators is not None else walk.with_accelerators(machine())
-            settled = _foretold(walk, name)
-            if settled is not FREE:
-                found[name] = settled
-    return found
+    found = ((name, _leeway(walk, name)) for name in names)
+    return {name: leeway for name, leeway in found if leeway is not FREE}
 
 
-def _is_ours(walk: Walk, name: str) -> bool:
-    """Whether its model may be on ranks by a plan that is to be chosen."""
-    try:
-        place = walk.denoise(name)[0].model.place
-    except ValueError:
-        return True
-    return bool(place.devices) and not names_plan(place)
-
-
-def _foretold(walk: Walk, name: str) -> Foretold:
+def _leeway(walk: Walk, name: str) -> Leeway:
     try:
         asked, _ = walk.denoise(name)
         place, wanted = asked.model.place, wanted_of(asked)
@@ -64,7 +49,7 @@ def _foretold(walk: Walk, name: str) -> Foretold:
         if asked.latents is None:
             return EXACT
         choice = choice_for(asked.model, wanted, measures=SILENT, wish=_wish(walk, name))
-        return Foretold(choice=choice, is_guided=wanted.is_guided)
+        return Leeway(choice=choice, is_guided=wanted.is_guided)
     except ValueError:
         return EXACT
 

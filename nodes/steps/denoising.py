@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
-from ...pipelines.planning.auto import FREE, Foretold
+from ...pipelines.planning.auto import FREE, Leeway
 from ...pipelines.values import Conditioning, Latents, Mask, Model, Sampling, Scheduler, StepCache
 from ..graph.sketch import Denoising, Given, Text
 from ..graph.spec import MAX_SEED, Socket
@@ -68,7 +69,7 @@ def denoise(
         Socket(help="Where a start picture is painted anew; elsewhere it is kept. Scaled as Encode Image scales"),
     ] = None,
     progress: Progress = SILENT,
-    foretold: Foretold = FREE,
+    leeway: Leeway = FREE,
 ) -> Latents:
     """Run the diffusion transformer over the canvas."""
     from ...pipelines import placement
@@ -88,7 +89,7 @@ def denoise(
         mask=_over(mask, latents),
         sampling=sampling or Sampling(),
     )
-    return placement.denoise(request, progress, foretold=foretold)
+    return placement.denoise(request, progress, leeway=leeway)
 
 
 @checked
@@ -185,3 +186,20 @@ def denoises(given: Given) -> Denoising:
         doubt=doubt,
         refusals=refusals,
     )
+
+
+def denoise_means(given: Given) -> dict[str, Any]:
+    """What its own zeros stand for, and those of its sampler options, whether a node gives them or not."""
+    from ...pipelines.models.describe import card_of
+    from ...pipelines.models.facts import scheduler_of, shift_of
+
+    model = given.value("model")
+    sampling: Sampling = given.value("sampling") if given.has("sampling") else Sampling()
+    names = ("steps", "guidance", "guidance_2", "distilled_guidance", "step_cache", "cache_threshold")
+    asked = {name: given.value(name) for name in names}
+    found, folder = card_of(model).for_steps(**asked, num_sigmas=len(sampling.sigmas)), Path(model.folder)
+    options = {
+        "scheduler": scheduler_of(folder) if sampling.scheduler == "model" else "",
+        "shift": 0 if sampling.shift or sampling.sigmas else shift_of(folder),
+    }
+    return {**vars(found), "sampling": {name: value for name, value in options.items() if value}}

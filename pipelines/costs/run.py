@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...parallel.plan import ParallelPlan
+from ...parallel.progress import Factors
 from .chips import CONVOLUTION_SHARE
 from .forward import Forward
 from .machine import Machine
 from .software import Software
-from .step import Speeds, Step, step
+from .step import Speeds, Step, step, times
 
 OUTSIDE_LAUNCHES = 60
 """A step's launches outside of the layers: embeddings, the last projection, the solver."""
@@ -30,6 +31,8 @@ class Job:
     """All weights, as files hold them."""
     transformer_bytes: int = 0
     """Those of them that the denoise works with."""
+    factors: Factors = field(default_factory=Factors)
+    """What earlier runs here teach of such a one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,15 +56,15 @@ def predict(
 ) -> Run:
     """One run by the plan, while `replicas` groups do the like. `decoders`: ranks that decode together."""
     busy = min(plan.num_ranks * replicas, machine.num_devices)
-    speeds = machine.speeds(busy)
-    one = step(job.forward, plan, speeds, software, talking=busy)
-    outside = OUTSIDE_LAUNCHES * speeds.launch_s
+    speeds, factors = machine.speeds(busy), job.factors
+    one = times(step(job.forward, plan, speeds, software, talking=busy), factors.step)
+    outside = OUTSIDE_LAUNCHES * speeds.launch_s * factors.step
     return Run(
         step=one,
         steps=job.steps,
-        text_s=_encoding(job, speeds),
+        text_s=_encoding(job, speeds) * factors.text,
         steps_s=job.steps * (one.seconds + outside),
-        decode_s=_decoding(job, speeds) / decoders,
+        decode_s=_decoding(job, speeds) / decoders * factors.decode,
         load_s=_loading(job, plan, machine),
     )
 

@@ -42,9 +42,10 @@ class Chosen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Foretold:
-    """What a host settles of a denoise's plan before it runs: the very plan, for a denoise with guidance or without; or
-    that it may not be one that rounds differently, because nobody has foreseen which. By default nothing.
+class Leeway:
+    """What a denoise may choose of its plan: anything; nothing but what round alike, where nobody has foreseen the
+    plan, so that it is no part of the result's key; or nothing at all, since its host has chosen, for a denoise with
+    guidance or without.
     """
 
     choice: Chosen | None = None
@@ -52,7 +53,7 @@ class Foretold:
     may_round: bool = True
 
 
-FREE, EXACT = Foretold(), Foretold(may_round=False)
+FREE, EXACT = Leeway(), Leeway(may_round=False)
 
 
 def choose(
