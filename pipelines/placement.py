@@ -154,8 +154,8 @@ def choice_for(
     measures: Progress | None = None,
     wish: ParallelPlan | None = None,
 ) -> Chosen:
-    """The plan that the place names; else the one that the host has settled; else the best for its devices, or `wish`, kept for later.
-    GPUs that nobody measured are measured first where `measures` can be told of it. Raises `ValueError`.
+    """The plan that the place names; else what `leeway` has settled; else the best for its devices, or `wish`, kept for
+    later. GPUs that nobody measured are measured first where `measures` can be told. Raises `ValueError`.
     """
     place = model.place
     if (named := named_plan(place)) is not None:

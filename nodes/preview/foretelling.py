@@ -15,7 +15,7 @@ from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT
 from ...pipelines.place import AUTO, names_plan
 from ...pipelines.placement import choice_for, is_guided
-from ...pipelines.planning.auto import EXACT, FREE, Chosen, choose
+from ...pipelines.planning.auto import EXACT, FREE, Chosen, Leeway, choose
 from ...pipelines.planning.wanted import Wanted
 from ..files.picture_files import WORKFLOW_KEY
 from ..graph.graph import MAX_META_BYTES, Graph, graph_text, read_graph
