@@ -22,6 +22,7 @@ from .planned import Planned, duration, planned, reasons, rejected, spelt
 from .plans import auto_plan, why_whole
 from .wanted import Wanted, by_bucket
 
+KEPT = "it was chosen before and stays; latentloom plan --relearn chooses anew"
 MADE_BY = "the workflow's result was made by it; --plan auto chooses anew"
 DOUBT = 0.25
 """Which part of the time another plan than the rule's must save by rates that are assumed."""
@@ -122,8 +123,20 @@ def _chosen(
         return _told(found, found.chosen or found.closest, before=refused), True
     if again == found.chosen:
         return _told(found, again, before=refused), False
-    why = "it was chosen before and stays; latentloom plan with --relearn chooses anew"
-    return _told(found, again, why=why, before=refused), False
+    return _told(found, again, why=KEPT, before=refused), False
+
+
+def as_kept(answer: Planned) -> Planned:
+    """A plan for this machine, with the choice that is kept for its devices in place of another one."""
+    folder, canvas = choices_folder(), answer.canvas
+    size = {"width": canvas.width, "height": canvas.height, "frames": canvas.frames, "batch": canvas.batch}
+    wanted = Wanted(**size, is_guided=answer.job.forward.branches > 1)
+    path = folder and choice_path(folder, answer.model, wanted, spot_of(answer.machine.devices))
+    again = kept_candidate(read_choice(path), answer) if path else None
+    if again is None or again == answer.chosen:
+        return answer
+    why = f"{KEPT}; {reasons(answer, again)}"
+    return replace(answer, chosen=again, why=why, rejected=rejected(answer, again), hint="")
 
 
 def kept_candidate(before: KeptChoice | None, found: Planned, *, may_round: bool = True) -> Candidate | None:
