@@ -27,7 +27,7 @@ from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.planning import auto, here
 from latentloom.pipelines.planning.auto import EXACT, Chosen, Leeway, choose
 from latentloom.pipelines.planning.kept_choices import choices_folder
-from latentloom.pipelines.planning.known import machine_at, spot_of
+from latentloom.pipelines.planning.known import machine_at, seen, spot_of
 from latentloom.pipelines.planning.wanted import Wanted, by_bucket
 from latentloom.pipelines.values import Model, Place
 
@@ -73,8 +73,7 @@ def scheduled(graph: Graph, num: int = 2, plan: str = "") -> Schedule:
 
 def previewed(graph: Graph, num: int = 2, plan: str = "") -> tuple[str, str]:
     workspace = Workspace(roots=None, place=Place(devices=("cpu",) * num, plan=plan))
-    now = [DeviceNow(name="cpu", title="", total_bytes=64 << 30, used_bytes=0, load=None)]
-    [node] = preview(graph, ASKED, workspace=workspace, machine=now)[0]
+    [node] = preview(graph, ASKED, workspace=workspace, machine=seen())[0]
     return node.plan, node.why
 
 
@@ -139,6 +138,7 @@ def test_a_ring_is_part_of_the_key_and_kept_until_it_is_to_be_learned_anew(
     assert folder is not None
     [file] = folder.iterdir()
     monkeypatch.setattr(auto, "machine_at", machine_at)  # what is predicted changes; a choice does not
+    auto._chosen.cache_clear()
     again = scheduled(graph)
     assert str(chosen_for(again).plan) == "ring=2" and "it was chosen before" in chosen_for(again).why
     assert again.keys == ring.keys
