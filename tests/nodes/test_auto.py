@@ -15,7 +15,8 @@ from latentloom.nodes.files.picture_files import WORKFLOW_KEY
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, read_graph
 from latentloom.nodes.preview.foretelling import PLANS_KEY, with_plans
-from latentloom.nodes.preview.preview import preview
+from latentloom.nodes.preview.preview import planned
+from latentloom.nodes.preview.walk import Walk
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.parallel.plan import ParallelPlan
@@ -73,7 +74,7 @@ def scheduled(graph: Graph, num: int = 2, plan: str = "") -> Schedule:
 
 def previewed(graph: Graph, num: int = 2, plan: str = "") -> tuple[str, str]:
     workspace = Workspace(roots=None, place=Place(devices=("cpu",) * num, plan=plan))
-    [node] = preview(graph, ASKED, workspace=workspace, machine=seen())[0]
+    [node] = planned(Walk(graph, SPECS, ASKED, workspace=workspace, accelerators=()), seen())[0]
     return node.plan, node.why
 
 
