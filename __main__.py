@@ -120,11 +120,10 @@ def parser() -> argparse.ArgumentParser:
 
     plan = _command(commands, "plan", plan_command, "say how a model or workflow would run here, or on a machine to be")
     plan.add_argument(
-        "what",
-        metavar="MODEL|WORKFLOW",
-        nargs="?",
-        default="",
-        help="a folder, hub id or builtin:NAME, or a workflow's file",
+        "what", nargs="?", default="", metavar="MODEL|WORKFLOW", help="a folder, hub id or builtin:NAME, or a workflow"
+    )
+    plan.add_argument(
+        "--history", action="store_true", help="what runs here took beside what was predicted, of all models or of one"
     )
     plan.add_argument("--machine", default="here", help="8xH100-nvlink, 4x4090-pcie4, a JSON file (default: this one)")
     plan.add_argument("--devices", type=int, default=0, metavar="N", help="how many of its devices (default: all)")
@@ -297,10 +296,12 @@ def _told(points: Sequence[tuple[Mapping[str, Any], Foretold]]) -> Iterator[str]
 
 
 def plan_command(arguments: argparse.Namespace) -> int:
-    if not arguments.what and arguments.relearn:
+    if arguments.history:
+        return _history(arguments.what, as_json=arguments.json)
+    if arguments.relearn and not arguments.what:
         return _relearn()
     if not arguments.what:
-        raise ValueError("no model or workflow is named; give one")
+        raise ValueError("no model or workflow is named; give one, or --history for what runs here took")
     from .nodes.headless.plans import (
         Asked,
         first_devices,
@@ -355,6 +356,15 @@ def _relearn() -> int:
 
     count = forget_choices()
     print(f"{count} kept {'plan' if count == 1 else 'plans'} dropped: auto chooses anew")
+    return OK
+
+
+def _history(model: str, *, as_json: bool) -> int:
+    from .pipelines.costs.ran import kept
+    from .pipelines.planning.history import as_table, history_table
+
+    rows = history_table(kept(user_cache()), model=model)
+    print(json.dumps([vars(row) for row in rows], indent=2) if as_json else as_table(rows, model=model))
     return OK
 
 

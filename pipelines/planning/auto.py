@@ -119,14 +119,12 @@ def _chosen(
         refused = f"the plan {wish} that the workflow's result was made by cannot be had here, so another is chosen: "
     before = read_choice(path) if path and stamp else None
     again = kept_candidate(before, found, may_round=may_round)
-    if again is None and found.chosen is None:
-        exact = [each for each in found.found if not each.rounds_differently]
-        return _told(found, min(exact, key=lambda each: (each.lacking_bytes, each.seconds)), before=refused), False
-    if again is None:
+    if again is not None:
+        return _told(found, again, why="" if again == found.chosen else KEPT, before=refused), False
+    if found.chosen is not None:
         return _told(found, found.chosen, before=refused), True
-    if again == found.chosen:
-        return _told(found, again, before=refused), False
-    return _told(found, again, why=KEPT, before=refused), False
+    exact = [each for each in found.found if not each.rounds_differently]
+    return _told(found, min(exact, key=lambda each: (each.lacking_bytes, each.seconds)), before=refused), False
 
 
 def as_kept(answer: Planned) -> Planned:
