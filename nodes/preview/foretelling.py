@@ -28,8 +28,13 @@ logger = logging.getLogger("latentloom")
 
 
 def choice_of(walk: Walk, name: str, asked: Denoising, *, now: Sequence[DeviceNow]) -> Chosen:
-    """What a run would choose for a denoise on ranks, where nobody names its plan. Raises `ValueError`."""
-    return choose(asked.model, wanted_of(asked), now=now, wish=_wish(walk, name))
+    """What a run would choose for a denoise on ranks, where nobody names its plan; of latents that are not known, those
+    of the model's own size. Raises `ValueError`.
+    """
+    is_known = asked.latents is not None
+    return choose(
+        asked.model, wanted_of(asked), now=now, may_round=is_known, wish=_wish(walk, name) if is_known else None
+    )
 
 
 def leeways(walk: Walk, names: Iterable[str]) -> dict[str, Leeway]:

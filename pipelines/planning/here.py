@@ -52,6 +52,7 @@ def measure_first(devices: Sequence[str], progress: Progress, *, is_free: Callab
         logger.info("this machine is not measured now, because something works on it; data sheets tell its speed")
         return
     progress.phase("measuring this machine, once", is_loading=True)
+    logger.info("measuring this machine, once: it takes about ten seconds")
     try:
         machine_here(spot.measured.parent)
     except Exception as error:  # of whatever ranks may meet

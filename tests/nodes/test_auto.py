@@ -14,7 +14,7 @@ from latentloom.nodes.execution.schedule import Schedule, schedule
 from latentloom.nodes.files.picture_files import WORKFLOW_KEY
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, read_graph
-from latentloom.nodes.preview.foretelling import PLANS_KEY, with_plans
+from latentloom.nodes.preview.foretelling import PLANS_KEY, choice_of, leeways, with_plans
 from latentloom.nodes.preview.preview import planned
 from latentloom.nodes.preview.walk import Walk
 from latentloom.nodes.registry import SPECS
@@ -27,7 +27,7 @@ from latentloom.pipelines.costs.wires import Group, Measured, Speed
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.planning import auto, here
 from latentloom.pipelines.planning.auto import EXACT, Chosen, Leeway, choose
-from latentloom.pipelines.planning.kept_choices import choices_folder
+from latentloom.pipelines.planning.kept_choices import KeptChoice, choice_path, choices_folder, keep_choice
 from latentloom.pipelines.planning.known import machine_at, seen, spot_of
 from latentloom.pipelines.planning.wanted import Wanted, by_bucket
 from latentloom.pipelines.values import Model, Place
@@ -150,6 +150,33 @@ def test_a_ring_is_part_of_the_key_and_kept_until_it_is_to_be_learned_anew(
     assert exact.keys == scheduled(graph, plan="auto").keys
     assert main(["plan", "--relearn"]) == 0 and "1 kept plan dropped" in capsys.readouterr().out
     assert not list(folder.iterdir())
+
+
+def test_plan_of_this_machine_is_what_is_kept_until_it_is_learned_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    spot, folder = spot_of(("cpu", "cpu")), choices_folder()
+    assert folder is not None
+    monkeypatch.setattr(here, "machine_here", lambda folder, *, anew: machine_at(spot))
+    path = choice_path(folder, BOBBIN, Wanted(is_guided=True), spot)
+    keep_choice(path, KeptChoice(plan=ParallelPlan(ring=2), is_measured=False), BOBBIN)
+    told = {}
+    for options in ((), ("--relearn",)):
+        assert main(["plan", "builtin:bobbin", *options]) == 0
+        told[options] = capsys.readouterr().out
+    assert "plan    ring=2" in told[()] and "it was chosen before and stays" in told[()]
+    assert "plan    cfg=2" in told["--relearn",] and not path.exists()
+
+
+def test_of_unknown_latents_no_ring_is_foretold(_rings: None) -> None:
+    graph = read_graph(FIRST)
+    walk = Walk(graph, SPECS, ASKED, workspace=Workspace(roots=None, place=Place(devices=("cpu", "cpu"))))
+    asked, _ = walk.denoise("denoise")
+    unknown = dataclasses.replace(asked, latents=None)
+    assert not choice_of(walk, "denoise", unknown, now=seen()).rounds_differently
+    walk._denoises["denoise"] = (unknown, ())
+    assert leeways(walk, ["denoise"]) == {"denoise": EXACT}
 
 
 def test_a_plan_that_nobody_has_foreseen_does_not_round_differently(_rings: None) -> None:
