@@ -88,6 +88,10 @@ class Pools:
         with self._lock:
             return [self._pools[key] for key in self._idle()]
 
+    def has_work(self) -> bool:
+        with self._lock:
+            return any(self._num_users.values())
+
     def close(self) -> None:
         """End all, also those in use."""
         with self._lock:

@@ -12,8 +12,9 @@ from typing import Any
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES, ParallelPlan
 from ...pipelines.models.describe import card_of
-from ...pipelines.place import names_plan
-from ...pipelines.placement import is_guided, plan_and_reason
+from ...pipelines.place import named_plan, names_plan
+from ...pipelines.placement import is_guided
+from ...pipelines.planning.auto import Chosen
 from ...pipelines.planning.foreseen import ALONE, BY_HAND
 from ...pipelines.planning.memory import Need, fits, whole_bytes, whole_needs, work_of
 from ...pipelines.planning.plans import why_not
@@ -21,6 +22,7 @@ from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Latents, Model
 from ..graph.sketch import Denoising
 from .choices import Choice, Denoise, choices, devices_of, for_all, memories_of
+from .foretelling import choice_of
 from .room import lack_of
 from .walk import MAX_DENOISES, Walk
 
@@ -60,10 +62,11 @@ def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], l
     for name in names[:MAX_DENOISES]:
         try:
             asked, problems = walk.denoise(name)
+            choice = _chosen(walk, name, asked, machine)
             if asked.pipeline:
-                nodes.append(_whole(name, asked, problems, machine=machine))
+                nodes.append(_whole(name, asked, choice, problems, machine=machine))
                 continue
-            plan, listed = _node(walk, name, asked, problems, machine=machine)
+            plan, listed = _node(walk, name, asked, choice, problems, machine=machine)
             nodes.append(plan)
             found.append(listed)
         except ValueError as error:
@@ -72,8 +75,21 @@ def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], l
     return nodes, for_all(found)
 
 
+def _chosen(walk: Walk, name: str, asked: Denoising, machine: Sequence[DeviceNow]) -> Chosen:
+    """The plan, and why. Of a size that the model cannot paint, the plan is that of its own."""
+    place = asked.model.place
+    if not place.devices:
+        return Chosen(plan=ParallelPlan(), why=ALONE)
+    if (named := named_plan(place)) is not None:
+        return Chosen(plan=named, why=BY_HAND)
+    try:
+        return choice_of(walk, name, asked, now=machine)
+    except ValueError:
+        return choice_of(walk, name, dataclasses.replace(asked, latents=None), now=machine)
+
+
 def _node(
-    walk: Walk, name: str, asked: Denoising, problems: Sequence[str], *, machine: Sequence[DeviceNow]
+    walk: Walk, name: str, asked: Denoising, choice: Chosen, problems: Sequence[str], *, machine: Sequence[DeviceNow]
 ) -> tuple[NodePlan, list[Choice]]:
     model, problem, doubt = asked.model, next(filter(None, [*problems, *asked.refusals.values()]), ""), asked.doubt
     canvas = own = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
@@ -91,9 +107,9 @@ def _node(
         text_length=length,
         num_references=references,
     )
-    plan, why = plan_and_reason(model, is_guided=guided) if model.place.devices else (ParallelPlan(), ALONE)
+    plan, why = choice.plan, choice.why
     if doubt:
-        why = f"{why or BY_HAND}; memory is that of the model's own {own.width} x {own.height}, because {doubt}"
+        why = f"{why}; memory is that of the model's own {own.width} x {own.height}, because {doubt}"
     listed = choices(denoise, machine)
     found = _node_plan(name, denoise, plan, why, problem, machine=machine)
     if not found.problem and (short := lack_of(walk, name, denoise, plan, machine=machine, listed=listed)):
@@ -101,10 +117,11 @@ def _node(
     return found, listed
 
 
-def _whole(name: str, asked: Denoising, problems: Sequence[str], *, machine: Sequence[DeviceNow]) -> NodePlan:
+def _whole(
+    name: str, asked: Denoising, choice: Chosen, problems: Sequence[str], *, machine: Sequence[DeviceNow]
+) -> NodePlan:
     """Of a pipeline that is run whole: that its weights do not fit is known, that all the rest does is not."""
-    model, guided = asked.model, asked.guidance > 1
-    plan, why = plan_and_reason(model, is_guided=guided) if model.place.devices else (ParallelPlan(), ALONE)
+    model, plan = asked.model, choice.plan
     devices, needs = devices_of(model, plan), whole_needs(model, plan.num_ranks)
     memories = {} if model.place.cluster else memories_of(machine)
     room = fits(needs, devices, memories)
@@ -116,7 +133,7 @@ def _whole(name: str, asked: Denoising, problems: Sequence[str], *, machine: Seq
             f"it does not fit: the weights take {held / GIB:.1f} GiB on {device}, which has "
             f"{memories[device] / GIB:.1f} GiB for all; take a smaller dtype, or a device with more"
         )
-    told = f"{why or BY_HAND}; memory is that of the weights, which each rank holds; what the steps take is not known"
+    told = f"{choice.why}; memory is that of the weights, which each rank holds; what the steps take is not known"
     return NodePlan(
         node=name,
         model=model.source,
@@ -177,7 +194,7 @@ def _node_plan(
         model=model.source,
         family=model.family,
         plan=str(plan),
-        why=why or BY_HAND,
+        why=why,
         is_chosen_by_hand=names_plan(model.place),
         num_ranks=plan.num_ranks,
         strategies=_strategies(plan),

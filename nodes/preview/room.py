@@ -12,10 +12,11 @@ from ...parallel.plan import ParallelPlan
 from ...pipelines.components.memory import USABLE_SHARE
 from ...pipelines.models.checks import check_quantization
 from ...pipelines.place import names_plan
-from ...pipelines.placement import plan_and_reason
+from ...pipelines.planning.auto import choose
 from ...pipelines.planning.memory import asked_of, fits, work_of
 from ...pipelines.planning.plans import why_not
 from ...pipelines.planning.remedies import Ask, Fit, Remedy, amount, remedies
+from ...pipelines.planning.wanted import Wanted
 from ...pipelines.pools import POOLS
 from ...pipelines.values import Latents, Model, Quantization
 from .choices import Choice, Denoise, devices_of, memories_of
@@ -60,7 +61,7 @@ def lack_of(
         device = max(short, key=lambda each: asked[each] - memories[each])
         usable = int(USABLE_SHARE * memories[device])
         held = "" if memories is whole else f", beside {amount(in_use[device])} that other programs hold now"
-        found = _ways(walk, name, denoise, plan, memories, listed)
+        found = _ways(walk, name, denoise, plan, memories, listed, machine)
         better = "any of these fits: " + ", ".join(str(way) for way, _ in found) if found else NO_WAY
         if held:
             better = f"end them, or {better}"
@@ -85,17 +86,19 @@ def _ways(
     plan: ParallelPlan,
     memories: Mapping[str, int],
     listed: Sequence[Choice],
+    machine: Sequence[DeviceNow],
 ) -> list[tuple[Remedy, Mapping[str, Any]]]:
     """What makes it fit, and the values that do it; of a plan maybe none, since the run may say which it is."""
     model, canvas = denoise.model, denoise.work.canvas
 
     def ask(changed: Model, size: Latents) -> Fit | None:
+        lengths = {"text_length": denoise.text_length, "num_references": denoise.num_references}
         chosen = plan
-        if changed.place.devices:
-            chosen, _ = plan_and_reason(changed, is_guided=denoise.is_guided)
+        if changed.place.devices and not names_plan(changed.place):
+            shape = {"width": size.width, "height": size.height, "frames": size.frames, "batch": size.batch}
+            chosen = choose(changed, Wanted(**shape, **lengths, is_guided=denoise.is_guided), now=machine).plan
         if why_not(chosen, changed):
             return None
-        lengths = {"text_length": denoise.text_length, "num_references": denoise.num_references}
         needs, devices = work_of(changed, canvas=size, **lengths).needs(chosen), devices_of(changed, chosen)
         return Fit(num_bytes=max(asked_of(needs, devices).values())) if all(fits(needs, devices, memories)) else None
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
+from ...pipelines.planning.auto import FREE, Leeway
 from ...pipelines.values import Conditioning, Latents, Mask, Model, Sampling, Scheduler, StepCache
 from ..graph.sketch import Denoising, Empty, Given, Text, filled
 from ..graph.spec import MAX_SEED, Socket
@@ -68,6 +69,7 @@ def denoise(
         Socket(help="Where a start picture is painted anew; elsewhere it is kept. Scaled as Encode Image scales"),
     ] = None,
     progress: Progress = SILENT,
+    leeway: Leeway = FREE,
 ) -> Latents:
     """Run the diffusion transformer over the canvas."""
     from ...pipelines import placement
@@ -87,7 +89,7 @@ def denoise(
         mask=_over(mask, latents),
         sampling=sampling or Sampling(),
     )
-    return placement.denoise(request, progress)
+    return placement.denoise(request, progress, leeway=leeway)
 
 
 @checked

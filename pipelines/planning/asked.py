@@ -16,13 +16,14 @@ from pathlib import Path
 from ..costs.forward import Forward
 from ..costs.run import Job
 from ..families import FAMILIES
-from ..models.folder import ComponentFiles, inspect_model, read_config
+from ..models.folder import ComponentFiles, read_config
 from ..models.tensor_file import TensorEntry
 from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
 from ..split_plans.heads import heads_of
 from ..values import Model
 from .memory import Work
+from .weights import components_of
 
 BLOCK = re.compile(r"(?:^|\.)[a-z_]*(?:blocks|layers)\.\d+")
 ONCE = re.compile(
@@ -54,7 +55,7 @@ class _Products:
 
 def job_of(model: Model, work: Work, *, steps: int, branches: int, text_length: int, weight_bytes: int) -> Job:
     """Raises `ValueError` for a model whose files cannot be read, or whose transformer has no blocks."""
-    components, family = inspect_model(Path(model.folder)).components, FAMILIES[model.family]
+    components, family = components_of(model), FAMILIES[model.family]
     named = {stage: [name.rstrip("?") for name in names] for stage, names in family.components.items()}
     transformer = next(components[name] for name in named["denoise"] if name in components)
     encoders = [components[name] for name in named["encode_text"] if name in components]

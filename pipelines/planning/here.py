@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...parallel.machine.container import num_cores
 from ...parallel.machine.now import DeviceNow, devices_now
 from ...parallel.pool.measuring import measure
+from ...parallel.progress import Progress
 from ..costs.machine import Machine
 from ..costs.measured import Call, Found, Product, Sample, Seen, keep, kept, machine_of
-from .known import Here, chip_of, here_of
+from .known import Here, chip_of, here_of, spot_of
 
 BUSY = 0.2
 """Load of a device, or of each core, from which on something else is at work."""
@@ -35,6 +36,31 @@ def machine_here(folder: Path | None, *, anew: bool = False) -> Machine:
         else:
             logger.warning("something else works on this machine, so that what was measured is not kept for later")
     return machine_of(found)
+
+
+def measure_first(devices: Sequence[str], progress: Progress, *, is_free: Callable[[], bool]) -> None:
+    """Measure GPUs that work together for the first time, unless something works there, or here by `is_free`; tried
+    once in a process. A run goes on without it, by data sheets.
+    """
+    if len(devices) < 2 or not devices[0].startswith("cuda"):
+        return
+    spot = spot_of(devices)
+    if spot.measured is None or spot.stamp or spot.here.key in _tried or not is_free():
+        return
+    _tried.add(spot.here.key)
+    if is_busy([device for device in devices_now() if device.name in spot.here.devices]):
+        logger.info("this machine is not measured now, because something works on it; data sheets tell its speed")
+        return
+    progress.phase("measuring this machine, once", is_loading=True)
+    logger.info("measuring this machine, once: it takes about ten seconds")
+    try:
+        machine_here(spot.measured.parent)
+    except Exception as error:  # of whatever ranks may meet
+        logger.warning("this machine was not measured (%s); data sheets tell its speed", error)
+
+
+_tried: set[str] = set()
+"""Machines by their keys that this process has tried to measure unasked."""
 
 
 def is_busy(devices: Sequence[DeviceNow]) -> bool:

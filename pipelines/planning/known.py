@@ -93,9 +93,9 @@ def spot_of(devices: Sequence[str], now: Sequence[DeviceNow] | None = None) -> S
     process.
     """
     kind, folder = devices[0].partition(":")[0], machines_folder()
-    here = here_of([replace(each, used_bytes=0, load=None) for each in now] if now else _seen(), kind=kind)
+    here = here_of([replace(each, used_bytes=0, load=None) for each in now] if now else seen(), kind=kind)
     path = folder / f"{here.key}.json" if folder is not None and here.kind == kind else None
-    return Spot(devices=tuple(devices), here=here, measured=path, stamp=_stamp(path) if path else 0)
+    return Spot(devices=tuple(devices), here=here, measured=path, stamp=stamp_of(path) if path else 0)
 
 
 @lru_cache(maxsize=64)
@@ -113,7 +113,7 @@ def machine_at(spot: Spot) -> Machine:
 
 
 @cache
-def _seen() -> tuple[DeviceNow, ...]:
+def seen() -> tuple[DeviceNow, ...]:
     """This machine's devices as they were when somebody asked first; their titles and sizes stay."""
     return tuple(replace(each, used_bytes=0, load=None) for each in devices_now())
 
@@ -209,7 +209,8 @@ def _key(devices: tuple[str, ...], titles: tuple[str, ...]) -> str:
     return key_of(devices, titles, driver_version(), _torch_version())
 
 
-def _stamp(path: Path) -> int:
+def stamp_of(path: Path) -> int:
+    """When a file was last changed; 0 where there is none."""
     try:
         return path.stat().st_mtime_ns
     except OSError:

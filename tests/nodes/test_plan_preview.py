@@ -18,8 +18,9 @@ from latentloom.nodes.preview.preview import ALONE, NodePlan
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.placement import is_guided, plan_of
+from latentloom.pipelines.placement import choice_for, is_guided
 from latentloom.pipelines.planning.memory import CPU_BYTES
+from latentloom.pipelines.planning.wanted import Wanted
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Latents, Model, Place
 from support.flux_folder import write_flux
@@ -98,8 +99,8 @@ def test_auto_is_what_the_denoise_chooses(guidance: float, count: int) -> None:
     place = Place(devices=("cpu",) * count)
     node = only(workflow(denoise={"guidance": guidance}), place=place)
     model = describe_model("builtin:bobbin", device="cpu")
-    expected = plan_of(dataclasses.replace(model, place=place), is_guided=is_guided(model, guidance=guidance))
-    assert node.plan == str(expected)
+    wanted = Wanted(is_guided=is_guided(model, guidance=guidance))
+    assert node.plan == str(choice_for(dataclasses.replace(model, place=place), wanted).plan)
     assert node.plan in node.why and node.num_ranks == count
     assert [rank["device"] for rank in node.ranks] == ["cpu"] * count
 
