@@ -140,6 +140,8 @@ def _shared(speeds: Speeds, part: float) -> Speeds:
         half_flops=chip.half_flops * part,
         single_flops=chip.single_flops * part,
         bytes_per_s=chip.bytes_per_s * less,
+        near_bytes_per_s=chip.near_bytes_per_s * less,
+        query_s=chip.query_s / part,
     )
     return replace(speeds, chip=slower, launch_s=speeds.launch_s / less)
 

@@ -22,6 +22,7 @@ from latentloom.pipelines.costs.machine import Machine, named_machine, read_mach
 from latentloom.pipelines.costs.measured import (
     Call,
     Found,
+    Pass,
     Product,
     Sample,
     Seen,
@@ -263,9 +264,8 @@ def test_headers_tell_what_a_forward_asks(
 SEEN = Seen(
     single=Product(rows=512, inner=512, columns=512, seconds=0.01),
     half=None,
-    attention=Call(tokens=512, heads=8, head_dim=64, seconds=0.02),
-    passed_bytes=1e7,
-    pass_s=1e-3,
+    attentions=(Call(tokens=512, heads=8, head_dim=64, seconds=0.02),),
+    passes=(Pass(tensor_bytes=250_000, passed_bytes=1e7, seconds=1e-3),),
     launch_s=4e-6,
     samples=(Sample(operation="hop", degree=2, stride=1, sent_bytes=1e6, seconds=1e-3),),
 )
