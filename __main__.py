@@ -18,8 +18,8 @@ from .parallel.errors import BadInput, Cancelled, LoomError, code_of, kind_of
 from .parallel.machine.folders import user_cache, user_folder
 
 if TYPE_CHECKING:
+    from .nodes.execution.preflight import Foretold
     from .nodes.files.workspace import Workspace
-    from .nodes.graph.problems import Problem
     from .parallel.pool.trial import Tried
     from .pipelines.values import Place
 
@@ -244,8 +244,10 @@ def _place(arguments: argparse.Namespace) -> Place:
 
 
 def check_command(arguments: argparse.Namespace) -> int:
+    from .nodes.execution.preflight import Foretold
     from .nodes.graph.problems import GraphError
-    from .nodes.headless.headless import Headless, problems_of
+    from .nodes.headless.foretold import in_words
+    from .nodes.headless.headless import Headless, foretold_of
     from .nodes.headless.sweep import check_apart, parse_set, parse_sweep
     from .nodes.headless.workflow_files import read_workflow, roots_of
     from .nodes.registry import SPECS
@@ -260,24 +262,29 @@ def check_command(arguments: argparse.Namespace) -> int:
         named = [*overrides.values(), *(value for varied in sweep for value in varied.values())]
         roots = roots_of(arguments.file, named, allowed)
         job = Headless(graph=graph, overrides=overrides, sweep=sweep, out=workspace.output_dir, roots=roots)
-        points = list(zip(sweep, problems_of(job), strict=True))
+        points = list(zip(sweep, foretold_of(job), strict=True))
     except GraphError as error:
-        points = [({}, error.problems)]
+        points = [({}, Foretold(problems=[*error.problems]))]
+    is_bad = any(told.problems for _, told in points)
     if arguments.json:
-        found = [{**vars(problem), "point": varied} for varied, problems in points for problem in problems]
-        print(json.dumps(found, indent=2))
+        found = [{**vars(problem), "point": varied} for varied, told in points for problem in told.problems]
+        values = [{"point": varied, "nodes": told.values} for varied, told in points]
+        print(json.dumps({"problems": found, "values": values}, indent=2))
+    elif is_bad:
+        print("\n".join(_told(points)))
     else:
-        print("\n".join(_told(points)) or f"{arguments.file}: no problems")
-    return BAD if any(problems for _, problems in points) else OK
+        shown = in_words(points[0][1].values) if len(points) == 1 else []
+        print("\n    ".join([f"{arguments.file}: no problems", *shown]))
+    return BAD if is_bad else OK
 
 
-def _told(points: Sequence[tuple[Mapping[str, Any], Sequence[Problem]]]) -> Iterator[str]:
+def _told(points: Sequence[tuple[Mapping[str, Any], Foretold]]) -> Iterator[str]:
     """A line for each problem, with the values of the sweep's points that have it."""
     from .nodes.headless.foretold import with_remedy
 
-    for varied, problems in points:
+    for varied, told in points:
         where = ",".join(f"{name}={value}" for name, value in varied.items())
-        for problem in problems:
+        for problem in told.problems:
             yield f"{where}: {with_remedy(problem)}" if where else str(with_remedy(problem))
 
 

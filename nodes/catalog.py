@@ -12,7 +12,19 @@ from .graph.spec import InputSpec, NodeSpec
 from .registry import SPECS
 
 HIDDEN = (
-    *("call", "fingerprint", "migrate", "injected", "takes_bytes", "paths", "sketch", "denoises", "refuses", "chooser"),
+    *(
+        "call",
+        "fingerprint",
+        "migrate",
+        "injected",
+        "takes_bytes",
+        "paths",
+        "sketch",
+        "denoises",
+        "refuses",
+        "means",
+        "chooser",
+    ),
     "chosen",
 )
 

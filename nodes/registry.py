@@ -6,6 +6,7 @@ import dataclasses
 
 from .graph.spec import NodeSpec, read_spec
 from .hosts.comfyui import comfy_title, node_class
+from .steps.arguments import sketch_by
 from .steps.audio import (
     audio_file_refusals,
     audio_fingerprint,
@@ -13,7 +14,7 @@ from .steps.audio import (
     load_audio,
     save_audio,
 )
-from .steps.canvas import empty_latents, empty_refusals, empty_sketch, upscale_latents, upscale_sketch
+from .steps.canvas import empty_latents, empty_means, empty_refusals, empty_sketch, upscale_latents, upscale_sketch
 from .steps.decoding import (
     audio_refusals,
     decode,
@@ -24,14 +25,16 @@ from .steps.decoding import (
     video_frames,
     video_refusals,
 )
-from .steps.denoising import denoise, denoise_sketch, denoises, sampler_options
+from .steps.denoising import denoise, denoise_means, denoise_sketch, denoises, sampler_options
 from .steps.encoding import (
     encode_image,
     encode_text,
+    image_means,
     image_sketch,
     picture_refusals,
     reference_pictures,
     references_sketch,
+    text_means,
     text_refusals,
     text_sketch,
 )
@@ -43,6 +46,7 @@ from .steps.models import (
     lora_refusals,
     lora_sketch,
     model_fingerprint,
+    model_means,
     model_refusals,
     model_sketch,
 )
@@ -57,7 +61,7 @@ from .steps.pictures import (
     same_sketch,
     save_image,
 )
-from .steps.planning import parallel_plan, plan_fingerprint, plan_refusals, plan_sketch
+from .steps.planning import parallel_plan, plan_fingerprint, plan_means, plan_refusals, plan_sketch
 from .steps.text import choose_text, join_text, layout_prompt, note, seed
 from .steps.videos import (
     clip_sketch,
@@ -79,6 +83,7 @@ NODE_CLASS_MAPPINGS = {
             fingerprint=model_fingerprint,
             sketch=model_sketch,
             refuses=model_refusals,
+            means=model_means,
         )
     ),
     "LoomLoadLora": node_class(
@@ -101,6 +106,7 @@ NODE_CLASS_MAPPINGS = {
             fingerprint=plan_fingerprint,
             sketch=plan_sketch,
             refuses=plan_refusals,
+            means=plan_means,
         )
     ),
     "LoomRunPipeline": node_class(base_spec()),
@@ -112,6 +118,7 @@ NODE_CLASS_MAPPINGS = {
             uses_device=True,
             sketch=text_sketch,
             refuses=text_refusals,
+            means=text_means,
         )
     ),
     "LoomReferencePictures": node_class(
@@ -125,20 +132,36 @@ NODE_CLASS_MAPPINGS = {
             uses_device=True,
             sketch=image_sketch,
             refuses=picture_refusals,
+            means=image_means,
         )
     ),
     "LoomEmptyLatents": node_class(
-        read_spec(empty_latents, title="Empty Latents", category="latents", sketch=empty_sketch, refuses=empty_refusals)
+        read_spec(
+            empty_latents,
+            title="Empty Latents",
+            category="latents",
+            sketch=empty_sketch,
+            refuses=empty_refusals,
+            means=empty_means,
+        )
     ),
     "LoomUpscaleLatents": node_class(
         read_spec(upscale_latents, title="Upscale Latents", category="latents", sketch=upscale_sketch)
     ),
     "LoomDenoise": node_class(
         read_spec(
-            denoise, title="Denoise", category="denoise", uses_device=True, sketch=denoise_sketch, denoises=denoises
+            denoise,
+            title="Denoise",
+            category="denoise",
+            uses_device=True,
+            sketch=denoise_sketch,
+            denoises=denoises,
+            means=denoise_means,
         )
     ),
-    "LoomSamplerOptions": node_class(read_spec(sampler_options, title="Sampler Options", category="denoise")),
+    "LoomSamplerOptions": node_class(
+        read_spec(sampler_options, title="Sampler Options", category="denoise", sketch=sketch_by(sampler_options))
+    ),
     "LoomDecode": node_class(
         read_spec(
             decode, title="Decode", category="decode", uses_device=True, sketch=decoded_sketch, refuses=image_refusals
@@ -215,10 +238,14 @@ NODE_CLASS_MAPPINGS = {
     "LoomSaveAudio": node_class(
         read_spec(save_audio, title="Save Audio", category="sound", is_output=True, refuses=audio_name_refusals)
     ),
-    "LoomJoinText": node_class(read_spec(join_text, title="Join Text", category="text")),
-    "LoomChooseText": node_class(read_spec(choose_text, title="Choose Text", category="text")),
-    "LoomLayoutPrompt": node_class(read_spec(layout_prompt, title="Layout Prompt", category="text")),
-    "LoomSeed": node_class(read_spec(seed, title="Seed", category="text")),
+    "LoomJoinText": node_class(read_spec(join_text, title="Join Text", category="text", sketch=sketch_by(join_text))),
+    "LoomChooseText": node_class(
+        read_spec(choose_text, title="Choose Text", category="text", sketch=sketch_by(choose_text))
+    ),
+    "LoomLayoutPrompt": node_class(
+        read_spec(layout_prompt, title="Layout Prompt", category="text", sketch=sketch_by(layout_prompt))
+    ),
+    "LoomSeed": node_class(read_spec(seed, title="Seed", category="text", sketch=sketch_by(seed))),
     "LoomNote": node_class(read_spec(note, title="Note", category="text")),
 }
 

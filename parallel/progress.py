@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+Basis = Literal["", "model", "machine"]
 Preview = Callable[[], "Tensor"]
 """Makes a small picture of the latents, uint8 H W 3; called only when somebody is watching."""
 
@@ -38,6 +39,40 @@ class RankWork:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a prediction is for, as runs of this machine are compared by it later: no prompt, no path."""
+
+    machine: str
+    """A name of its devices and of the rates that they are predicted by."""
+    model: str
+    class_name: str
+    """Of its transformer."""
+    fingerprint: str
+    dtype: str
+    quantization: str
+    is_compiled: bool
+    width: int
+    height: int
+    frames: int
+    batch: int
+    text_tokens: int
+    """Padding included."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factors:
+    """By what the seconds of a prediction were multiplied, as earlier runs taught."""
+
+    step: float = 1.0
+    text: float = 1.0
+    decode: float = 1.0
+    num_runs: int = 0
+    """From which this is known."""
+    basis: Basis = ""
+    """Whether they were runs of the same class of model and dtype, or of any on this machine."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Foreseen:
     """What a run is predicted to take by a plan, in seconds with warm ranks, before it begins."""
 
@@ -57,6 +92,10 @@ class Foreseen:
     """On the device that holds most."""
     rejected: Sequence[tuple[str, float, str]] = ()
     """Other plans, the seconds of one of their steps, and why not."""
+    factors: Factors = Factors()
+    """Those that are in these seconds already."""
+    setting: Setting | None = None
+    """Without one nothing is learned from the run."""
 
     @property
     def seconds(self) -> float:

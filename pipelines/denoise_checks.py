@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .denoising import guidance as guiding
 from .denoising import schedulers
 from .families import FAMILIES, ROWS
-from .models.folder import components_of, read_index
+from .models.facts import scheduler_of
 from .requests import Denoise
 from .shape import (
     check_fps,
@@ -60,7 +60,7 @@ def check_denoise(request: Denoise) -> None:
         raise ValueError(f"{title} starts from noise, but got finished latents; give it an empty canvas")
     if not request.sampling.sigmas and (why := why_no_steps(model, request.steps)):
         raise ValueError(why)
-    schedulers.check(request.sampling, scheduler=_class_of(model, "scheduler"))
+    schedulers.check(request.sampling, scheduler=scheduler_of(Path(model.folder)))
     guiding.check(request.sampling)
     if guiding.is_guided(guidance) and conditioning.negative is None:
         raise ValueError(
@@ -92,11 +92,6 @@ def check_guidance(request: Denoise) -> None:
     for name, value in (("guidance", request.guidance), ("guidance_2", guidance_2)):
         if 0 < value < 1:
             logger.warning("%s is %g: below 1 there is no guidance, as at 1; set it above 1 to guide", name, value)
-
-
-def _class_of(model: Model, component: str) -> str:
-    """The class of a component of the model's folder; "" where it has none."""
-    return components_of(read_index(Path(model.folder))).get(component, ("", ""))[1]
 
 
 def _why_whole(model: Model) -> str:

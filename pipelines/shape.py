@@ -304,14 +304,13 @@ def empty_canvas(model: Model, *, width: int, height: int, frames: int, fps: flo
     """Latents without content; zeros take the model's own numbers. Raises `ValueError` for what it cannot paint."""
     from .models.describe import card_of
 
-    card = card_of(model)
-    width, height, frames = width or card.width, height or card.height, frames or card.frames
-    check_size(model, width, height)
-    check_frames(model, frames)
-    check_fps(model, fps)
+    canvas = card_of(model).for_canvas(width=width, height=height, frames=frames, fps=fps)
+    check_size(model, canvas.width, canvas.height)
+    check_frames(model, canvas.frames)
+    check_fps(model, canvas.fps)
     if batch < 1:
         raise ValueError(f"batch is {batch}; paint at least 1 picture")
-    return Latents(family=model.family, width=width, height=height, frames=frames, fps=fps or card.fps, batch=batch)
+    return Latents(family=model.family, **vars(canvas), batch=batch)
 
 
 @lru_cache(maxsize=64)

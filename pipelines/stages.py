@@ -59,13 +59,11 @@ def encode_text(
     The negative prompt is always read, so that any guidance can follow.
     """
     request = made(EncodeText, request, fields)
-    model, card = request.model, card_of(request.model)
+    model = request.model
     check_references(model, request.references)
     saw_frame = check_seen(model, request.first_frame)
-    request = request.resolved(
-        negative_prompt=request.negative_prompt or card.negative_prompt,
-        text_length=request.text_length or card.text_length,
-    )
+    asked = {name: getattr(request, name) for name in ("negative_prompt", "text_length")}
+    request = request.resolved(**vars(card_of(model).for_text(**asked)))
     check_text(model, request.prompt, request.text_length, saw_frame=saw_frame)
     with _stage(model, f"encoding the text of {len(request.prompt)} characters"):
         references = request.before.references if request.before else _encoded(request.references, model, progress)
@@ -90,18 +88,14 @@ def encode_image(
 ) -> Latents:
     """Where denoising starts, or what a video's model is told of its first frame."""
     request = made(EncodeImage, request, fields)
-    model, card = request.model, card_of(request.model)
+    model = request.model
     check_takes_image(model)
     pixels = request.image.pixels  # B H W C
     check_num_frames(model, len(pixels))
     rows, columns = pixels.shape[1:3] if pixels.ndim == 4 else (0, 0)
-    request = request.resolved(
-        width=request.width or columns,
-        height=request.height or rows,
-        frames=request.frames or card.frames,
-        fps=request.fps or card.fps,
-    )
-    width, height = request.width, request.height
+    width, height = request.width or columns, request.height or rows
+    clip = card_of(model).for_canvas(frames=request.frames, fps=request.fps)
+    request = request.resolved(width=width, height=height, frames=clip.frames, fps=clip.fps)
     check_size(model, width, height)
     check_frames(model, request.frames)
     check_fps(model, request.fps)
@@ -137,11 +131,11 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
     latents. Picture i of a batch is made from noise of `seed + i`, so it is the picture that this seed makes alone.
     """
     request = made(Denoise, request, fields)
-    model, latents, sampling, card = request.model, request.latents, request.sampling, card_of(request.model)
-    request = request.resolved(
-        steps=len(sampling.sigmas) or request.steps or card.steps, guidance=request.guidance or card.guidance
-    )
+    model, latents = request.model, request.latents
     check_guidance(request)
+    names = ("steps", "guidance", "guidance_2", "distilled_guidance", "step_cache", "cache_threshold")
+    asked = {name: getattr(request, name) for name in names}
+    request = request.resolved(**vars(card_of(model).for_steps(**asked, num_sigmas=len(request.sampling.sigmas))))
     check_denoise(request)
     check_step_cache(request)
     seeds = seeds_of(request.seed, latents.batch)
@@ -168,7 +162,6 @@ def denoise(request: Denoise | Mapping[str, Any] = NOTHING, progress: Progress =
                     conditioning=_conditioning_on_device(request.conditioning, model),
                     latents=_latents_on_device(latents, model),
                     mask=_mask_on_device(request.mask, model),
-                    distilled_guidance=request.distilled_guidance or card.distilled_guidance,
                 ),
                 generators=generators(seeds),
                 on_step=_reporting(model, progress, compare),

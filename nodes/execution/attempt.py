@@ -20,6 +20,7 @@ from ..graph.requires import with_requires
 from ..graph.resolve import with_overrides
 from ..graph.spec import NodeSpec
 from ..hosts.comfy_file import to_comfy
+from ..preview.meant import tagged
 from ..steps.audio import save_audio
 from ..steps.pictures import save_image
 from ..steps.videos import save_video
@@ -170,7 +171,8 @@ def attempt(
     problem: ValueError | None = None
     if shows and (targets is not None or not any(record.files for record in result.nodes.values())):
         sources = {name: link.node for name, link in effective(graph, specs).outputs.items()}
-        result, problem = shown(result, sources, workspace)
+        meant = {name: record.meant() for name, record in result.nodes.items() if record.stand_ins}
+        result, problem = shown(result, sources, tagged(workspace, meant))
     try:
         write_manifest(workspace.output_dir, graph, result)
     except ValueError as error:

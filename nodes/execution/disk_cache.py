@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -24,6 +25,8 @@ from .cache import is_intact, stamps
 
 FORMAT = 2
 MANIFEST, TENSORS = "manifest.json", "tensors.safetensors"
+ENTRY = re.compile(r"[0-9a-f]{64}")
+"""Its folder's name; what else is there is somebody else's."""
 STALE_S = 3600
 """A temporary folder older than this belongs to a process that died."""
 
@@ -72,7 +75,7 @@ class DiskCache:
         return self.folder / hashlib.sha256(f"{self.salt}\0{key}".encode()).hexdigest()
 
     def _make_room(self, size: int) -> None:
-        entries = sorted((e for e in self.folder.iterdir() if not e.name.startswith(".")), key=_used)
+        entries = sorted((e for e in self.folder.iterdir() if ENTRY.fullmatch(e.name)), key=_used)
         sizes = {entry: _size(entry) for entry in entries}
         total = sum(sizes.values()) + size
         for entry in entries:

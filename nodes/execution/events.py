@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...parallel.progress import RankWork
+from ...parallel.progress import Foreseen, RankWork
+from ...pipelines.costs.outcome import Took, foreseen_to_plain, took_to_plain
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,6 +23,8 @@ Kind = Literal[
     "progress",
     "preview",
     "spread",
+    "foreseen",
+    "took",
     "saved",
     "cached",
     "finished",
@@ -43,7 +46,8 @@ class Event:
     done: int = 0
     total: int = 0
     message: str = ""
-    """A phase's name, a failure's sentence, why a node was skipped or taken from the cache, or the path of a file."""
+    """A phase's name, a failure's sentence, why a node was skipped or taken from the cache, the path of a file, or in
+    words what a denoise is predicted to take, or took."""
     is_loading: bool = False
     """With a phase: it waits for a disk, also where what was lost is loaded again."""
     code: str = ""
@@ -53,17 +57,24 @@ class Event:
     seconds: float = 0.0
     """How long a finished node took, or the step that is done."""
     left_s: float | None = None
-    """With a step: how long those that are left will take, as far as the steps so far tell; None where they do not."""
+    """How long the node takes yet; None where neither a prediction nor its steps tell, and where nothing is left."""
+    run_left_s: float | None = None
+    """How long the run works on the device yet; None where that is not known of each of its nodes."""
     preview: Tensor | None = None
     """uint8 H W 3."""
     ranks: tuple[RankWork, ...] = ()
     """What each rank did, by the plan in `message`."""
+    foreseen: Foreseen | None = None
+    """With `foreseen`, before a denoise's first step, and with `took`, before the run's end."""
+    took: Took | None = None
 
     def to_plain(self) -> dict[str, Any]:
         """Without the preview and without fields that say nothing."""
         names = ("kind", "run", "node", "time_s", "done", "total", "message", "is_loading", "code", "seconds", "left_s")
-        plain: dict[str, Any] = {name: getattr(self, name) for name in names}
+        plain: dict[str, Any] = {name: getattr(self, name) for name in (*names, "run_left_s")}
         plain["ranks"] = [dataclasses.asdict(rank) for rank in self.ranks]
+        plain["foreseen"] = foreseen_to_plain(self.foreseen) if self.foreseen and not self.took else None
+        plain["took"] = took_to_plain(self.foreseen, self.took) if self.foreseen and self.took else None
         return {
             k: round(v, 4) if isinstance(v, float) else v for k, v in plain.items() if v not in ("", 0, 0.0, [], None)
         }

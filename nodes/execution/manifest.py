@@ -138,12 +138,14 @@ def _node(record: NodeRecord) -> dict[str, Any]:
         "seconds": round(record.seconds, 4),
         "peak_memory_bytes": record.peak_memory_bytes,
     }
+    if record.values:
+        plain |= {"values": dict(record.values), "stand_ins": list(record.stand_ins)}
     if record.plan:
         plain["plan"] = record.plan
     if record.ranks:
         plain["ranks"] = [{**asdict(rank), "seconds": round(rank.seconds, 4)} for rank in record.ranks]
     told = {"message": record.message, "code": record.code}
-    return {**plain, **{name: value for name, value in told.items() if value}}
+    return {**plain, **record.prediction(), **{name: value for name, value in told.items() if value}}
 
 
 def _files(folder: Path, result: RunResult) -> list[dict[str, Any]]:

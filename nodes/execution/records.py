@@ -6,10 +6,11 @@ They are what a run gives back, in memory; `manifest.py` writes them down.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ...parallel.progress import RankWork
+from ...parallel.progress import Foreseen, RankWork
+from ...pipelines.costs.outcome import Took, foreseen_to_plain, took_to_plain
 from .failure import NodeFailed
 
 State = Literal["ok", "failed", "cancelled", "skipped"]
@@ -30,10 +31,27 @@ class NodeRecord:
     """How the node's work was spread over ranks; empty where it was not."""
     ranks: tuple[RankWork, ...] = ()
     """What each rank did for a stage, or this process; empty where the node runs none."""
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Its plain inputs as they were in the run; at the socket of a wire that is left open, what then holds."""
+    stand_ins: tuple[str, ...] = ()
+    """Those of them that were written as 0, "" or "auto", or that the run's own devices came before."""
+    foreseen: Foreseen | None = None
+    """What a denoise was predicted to take; None where nothing was. The next is what it took, where it ended well."""
+    took: Took | None = None
     files: tuple[str, ...] = ()
     message: str = ""
     code: str = ""
     """What a failure is, for programs (parallel/errors.py)."""
+
+    def meant(self) -> dict[str, Any]:
+        return {name: self.values[name] for name in self.stand_ins}
+
+    def prediction(self) -> dict[str, Any]:
+        """`foreseen` and `took` as plain data; empty where nothing was predicted."""
+        if self.foreseen is None:
+            return {}
+        took = {} if self.took is None else {"took": took_to_plain(self.foreseen, self.took)}
+        return {"foreseen": foreseen_to_plain(self.foreseen), **took}
 
 
 @dataclass(frozen=True, kw_only=True)

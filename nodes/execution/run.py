@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
@@ -16,15 +16,18 @@ from typing import Any, Literal
 
 from ...parallel.errors import Cancelled
 from ...parallel.progress import RankWork
+from ...pipelines.costs.outcome import Took, after
 from ...pipelines.values import Model
 from ..files.workspace import HERE, Workspace
 from ..graph.graph import Graph, Link
 from ..graph.resolve import Overrides
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.spec import NodeSpec, Saved, files_of
+from ..preview.meant import tagged
 from .cache import Cache, Share
 from .events import Sink
 from .failure import NodeFailed
+from .outlook import decoded_from, encoded_for, outlook_of
 from .peak_memory import PeakMemory
 from .records import Cached, NodeRecord, RunResult, State
 from .schedule import Schedule, schedule
@@ -89,6 +92,8 @@ class _Outcome:
     peak_memory_bytes: int = 0
     plan: str = ""
     ranks: tuple[RankWork, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Of plain inputs."""
     error: BaseException | None = field(default=None, repr=False)
 
 
@@ -108,6 +113,7 @@ class _Session:
     def run(self) -> RunResult:
         self.watch.tell("run_started", total=len(self.schedule.order))
         todo = self._take_cached()
+        self.watch.outlook = outlook_of(self.schedule, todo)
         self.consumers = Counter(source for name in todo for source in self.schedule.sources[name])
         self.num_for_device = sum(self.schedule.nodes[name].spec.uses_device for name in todo)
         self.kept = frozenset(node for node, _ in self.schedule.results.values())
@@ -130,7 +136,13 @@ class _Session:
                 needed.update(self.schedule.sources[name])
         for name, level in reversed(cached):
             files = files_of(self.live.get(name))
-            self.records[name] = NodeRecord(key=self.schedule.keys[name], state="ok", cached=level, files=files)
+            self.records[name] = NodeRecord(
+                key=self.schedule.keys[name],
+                state="ok",
+                cached=level,
+                **self._values(name, self.schedule.nodes[name].values),
+                files=files,
+            )
             self.watch.tell("cached", name, message=level)
         return dict.fromkeys(reversed(todo))
 
@@ -197,25 +209,34 @@ class _Session:
             return _Outcome("skipped")
         self.watch.tell("started", name)
         start = time.perf_counter()
+        node = self.schedule.nodes[name]
+        spec, values = node.spec, node.values
         try:
-            spec = self.schedule.nodes[name].spec
             progress = NodeProgress(name, self.watch)
             with PeakMemory(measure=spec.uses_device) as memory:
                 depth = self.schedule.depths.get(name, "floats")
-                value = spec.make(self._inputs(name), progress=progress, workspace=self._workspace(name), depth=depth)
+                inputs = self._inputs(name)
+                values = {each.name: inputs[each.name] for each in spec.inputs if each.type in PLAIN_TYPES}
+                value = spec.make(inputs, progress=progress, workspace=self._workspace(name), depth=depth)
             seconds = time.perf_counter() - start
             self._store(name, value)
             peak_bytes = max((rank.peak_memory_bytes for rank in progress.ranks), default=0) or memory.peak_bytes
-            return _Outcome("ok", value, seconds, peak_bytes, progress.plan, progress.ranks)
+            return _Outcome("ok", value, seconds, peak_bytes, progress.plan, progress.ranks, values)
         except Cancelled:
-            return _Outcome("cancelled", seconds=time.perf_counter() - start)
+            return _Outcome("cancelled", seconds=time.perf_counter() - start, values=values)
         except BaseException as error:
-            return _Outcome("failed", seconds=time.perf_counter() - start, error=error)
+            return _Outcome("failed", seconds=time.perf_counter() - start, values=values, error=error)
 
     def _workspace(self, name: str) -> Workspace:
         return dataclasses.replace(
-            self.workspace, on_file=lambda file: self.watch.tell("saved", name, message=str(file))
+            tagged(self.workspace, self.schedule.values),
+            on_file=lambda file: self.watch.tell("saved", name, message=str(file)),
         )
+
+    def _values(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A record's values and which of them stand for what was written."""
+        meant = self.schedule.values.get(name, {})
+        return {"values": {**given, **meant}, "stand_ins": tuple(meant)}
 
     def _inputs(self, name: str) -> dict[str, Any]:
         node = self.schedule.nodes[name]
@@ -276,6 +297,8 @@ class _Session:
                 peak_memory_bytes=outcome.peak_memory_bytes,
                 plan=outcome.plan,
                 ranks=outcome.ranks,
+                **self._values(name, outcome.values),
+                foreseen=self.watch.outlook.pace(name).foreseen,
                 files=files_of(outcome.value),
                 message=message,
                 code=code,
@@ -316,7 +339,33 @@ class _Session:
         self.records[name] = NodeRecord(key=self.schedule.keys[name], state="skipped", message=message)
         self.watch.tell("skipped", name, message=message)
 
+    def _tell_took(self) -> None:
+        """What became of each prediction, once what follows the denoise is over, too."""
+        for name, record in self.records.items():
+            if record.foreseen is None or record.state != "ok":
+                continue
+            took = self._took(name, record)
+            self.records[name] = dataclasses.replace(record, took=took)
+            words = after(record.foreseen, took, is_kept="disk" in self.caches)
+            logger.info("%s: %s", name, words)
+            self.watch.tell("took", name, message=words, foreseen=record.foreseen, took=took)
+
+    def _took(self, name: str, record: NodeRecord) -> Took:
+        pace = self.watch.outlook.pace(name)
+        needs = [other for other in self.schedule.order if other in self.watch.outlook.due]
+        texts = [self.records[other] for other in needs if name in encoded_for(other, self.schedule)]
+        decoded = [self.records[other] for other in needs if name in decoded_from(other, self.schedule)]
+        return Took(
+            steps=pace.done,
+            step_s=pace.measured_s,
+            steps_s=_warm_s(record) or 0.0,
+            text_s=_sum_of(map(_warm_s, texts)),
+            decode_s=_sum_of(map(_warm_s, decoded)),
+            num_bytes=max(each.peak_memory_bytes for each in (record, *texts, *decoded)),
+        )
+
     def _result(self) -> RunResult:
+        self._tell_took()
         states = {record.state for record in self.records.values()}
         if self.failure is not None:
             state: Literal["ok", "failed", "cancelled"] = "failed"
@@ -341,3 +390,15 @@ class _Session:
             seconds=self.watch.seconds(),
             failure=self.failure,
         )
+
+
+def _warm_s(record: NodeRecord) -> float | None:
+    """Of the stage that ranks, or this process, ran; loading is before it. None where none was run to its end."""
+    return max((rank.seconds for rank in record.ranks), default=None) if record.state == "ok" else None
+
+
+def _sum_of(seconds: Iterable[float | None]) -> float | None:
+    """None where there is none, or one is not known."""
+    found = list(seconds)
+    known = [each for each in found if each is not None]
+    return sum(known) if known and len(known) == len(found) else None

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from ...pipelines.models.describe import torch_accelerators
 from ...pipelines.values import Depth
 from ..files.workspace import Workspace
 from ..graph.check import ensure
@@ -21,6 +22,7 @@ from ..graph.order import in_order
 from ..graph.problems import Names, refuse
 from ..graph.resolve import Overrides, Resolved, resolve, upgrade, with_overrides
 from ..graph.spec import NodeSpec
+from ..preview.meant import Meant, meant
 from ..preview.walk import Walk, refused
 from .failure import NodeFailed
 
@@ -72,6 +74,8 @@ class Schedule(Needs):
     """Of the pixels that a node gives, where it is not floats."""
     uncached: frozenset[str]
     """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
+    values: Meant
+    """What 0, "" and "auto" mean in this run, by node and socket, as far as it is known."""
 
 
 def schedule(
@@ -86,7 +90,8 @@ def schedule(
     the node asks its model for what that does not take.
     """
     needs = needs_of(graph, specs, overrides=overrides, workspace=workspace, targets=targets)
-    for problem in refused(Walk(graph, specs, overrides, workspace=workspace), frozenset(needs.order)):
+    walk = Walk(graph, specs, overrides, workspace=workspace, accelerators=torch_accelerators)
+    for problem in refused(walk, frozenset(needs.order)):
         if problem.kind == "error":
             node = needs.nodes[problem.node]
             raise NodeFailed(problem.node, node.spec, node.node.title, ValueError(problem.message))
@@ -101,6 +106,7 @@ def schedule(
         keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths),
         depths=depths,
         uncached=uncached,
+        values=meant(walk, frozenset(needs.order)),
     )
 
 

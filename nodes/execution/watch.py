@@ -13,13 +13,16 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ...parallel.errors import Cancelled
-from ...parallel.progress import Preview, Progress, RankWork
+from ...parallel.progress import Foreseen, Preview, Progress, RankWork
+from ...pipelines.costs.outcome import before
 from .events import Event, Kind, Sink
+from .outlook import Outlook
 
 logger = logging.getLogger("latentloom")
 
-TRUSTED_STEPS = 2
-"""Steps to be timed, after the one that warms up, before anything is said of the rest: one alone may be a hiccup."""
+ENDS: tuple[Kind, ...] = ("finished", "failed", "cancelled", "skipped")
+TELL_LEFT: tuple[Kind, ...] = ("started", "phase", "progress", "foreseen", *ENDS)
+"""Events after which something else is left to do than before."""
 
 
 class Token(Protocol):
@@ -35,6 +38,7 @@ class Watch:
         self.run = uuid.uuid4().hex[:12]
         self.previews = previews
         self.keeper = keeper
+        self.outlook = Outlook()
         self.interrupted = False
         self._sink = sink
         self._sink_failed = False
@@ -50,6 +54,13 @@ class Watch:
 
     def tell(self, kind: Kind, node: str = "", **fields: Any) -> None:
         with self._lock:  # events of overlapping nodes come in the order of their times
+            if kind == "started":
+                self.outlook.began(node)
+            elif kind in ENDS:
+                self.outlook.ended(node)
+            if node and kind in TELL_LEFT:
+                fields["run_left_s"] = self.outlook.left_s()
+                fields["left_s"] = None if kind in ENDS else self.outlook.node_left_s(node)
             try:
                 self._sink(Event(kind=kind, run=self.run, node=node, time_s=self.seconds(), **fields))
             except Exception as error:
@@ -67,46 +78,41 @@ class NodeProgress(Progress):
         self.wants_previews = watch.previews
         self.plan = ""
         self.ranks: tuple[RankWork, ...] = ()
+        self.pace = watch.outlook.pace(node)
         self._node = node
         self._watch = watch
-        self._first: tuple[int, float] | None = None
-        """The first step told of, and when: loading and compiling are before it."""
-        self._last = time.perf_counter()
-        """When the last phase or step was told of."""
 
     def phase(self, text: str, *, is_loading: bool = False) -> None:
         self.check()
-        self._first = None
-        self._last = time.perf_counter()
+        self.pace.phase(is_loading=is_loading)
         self._watch.tell("phase", self._node, message=text, is_loading=is_loading)
 
     def step(self, done: int, total: int, preview: Preview | None = None) -> None:
         self.check()
-        seconds, left_s = self._pace(done, total)
-        self._watch.tell("progress", self._node, done=done, total=total, seconds=seconds, left_s=left_s)
+        seconds = self.pace.step(done, total)
+        self._watch.tell("progress", self._node, done=done, total=total, seconds=seconds)
         if preview is None or not self._watch.previews:
             return
+        start = time.perf_counter()
         try:
             picture = preview()
         except Exception:
             logger.warning("no preview of %s at step %d", self._node, done, exc_info=True)
             return
+        finally:
+            self.pace.paused(time.perf_counter() - start)
         self._watch.tell("preview", self._node, done=done, total=total, preview=picture)
 
     def check(self) -> None:
         if self._watch.is_cancelled():
             raise Cancelled
 
+    def foresee(self, foreseen: Foreseen) -> None:
+        self.pace.foreseen = foreseen
+        words = before(foreseen)
+        logger.info("%s: %s", self._node, words)
+        self._watch.tell("foreseen", self._node, message=words, foreseen=foreseen)
+
     def spread(self, plan: str, ranks: Sequence[RankWork]) -> None:
         self.plan, self.ranks = plan or self.plan, tuple(ranks)
         self._watch.tell("spread", self._node, message=self.plan, ranks=self.ranks)
-
-    def _pace(self, done: int, total: int) -> tuple[float, float | None]:
-        """Seconds of this step, and of all that are left where enough steps tell and some are left."""
-        now = time.perf_counter()
-        seconds, self._last = now - self._last, now
-        if self._first is None:
-            self._first = (done, now)
-        first, start = self._first
-        is_known = done - first >= TRUSTED_STEPS and done < total
-        return seconds, (now - start) / (done - first) * (total - done) if is_known else None

@@ -47,6 +47,8 @@ PACKING = 4
 """zlib's level: 6 takes a quarter longer for files of the same size."""
 WORKFLOW_KEY = "latentloom"
 """The PNG text chunk (and video tag) that holds the workflow file."""
+VALUES_KEY = "latentloom.values"
+"""That which says what 0, "" and "auto" meant, for people: nothing of ours reads it."""
 
 
 def pixel_limit(asked: int | None) -> int:

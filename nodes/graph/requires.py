@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 from collections.abc import Callable, Iterator, Mapping
 
@@ -14,7 +15,7 @@ from .spec import NodeSpec
 def installed_version(package: str) -> str | None:
     """The version of an installed distribution, or of a module in the folder for nodes; None where there is none."""
     try:
-        return importlib.metadata.version(package)
+        return _version(package)
     except importlib.metadata.PackageNotFoundError:
         pass
     if package == "latentloom":  # run from a checkout that is not installed
@@ -22,6 +23,12 @@ def installed_version(package: str) -> str | None:
 
         return __version__
     return provided().get(package)
+
+
+@functools.lru_cache(maxsize=256)
+def _version(package: str) -> str:
+    """Kept, because its file is parsed each time; one that is not there may yet come."""
+    return importlib.metadata.version(package)
 
 
 def with_requires(graph: Graph, specs: Mapping[str, NodeSpec]) -> Graph:

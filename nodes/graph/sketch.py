@@ -132,6 +132,12 @@ class Refused(BadInput):
         self.socket, self.refusal = socket, refusal
 
 
+Means = Callable[[Given], Mapping[str, Any]]
+"""What a node's inputs will be in the end, by socket, of those at which 0, "" or "auto" stands for something else, as
+plain values. At a socket of a wire: what the inputs of the node before it will be, by their own names. Raises
+`ValueError` where nobody knows. Torch-free."""
+
+
 Refuses = Callable[[Given], Mapping[str, str | Refusal]]
 """What of a node's inputs cannot be, by socket: a sentence for what its model does not take, "" where it does. Raises
 `ValueError` where nobody knows. Torch-free."""

@@ -17,7 +17,7 @@ from ...pipelines import values
 from ...pipelines.doors import FOLDER
 from ...pipelines.requests import NUM_SEEDS
 from ..files.workspace import Workspace, content_hash
-from .sketch import Denoises, Refuses, Sketch
+from .sketch import Denoises, Means, Refuses, Sketch
 
 if TYPE_CHECKING:
     from .choosing import Chooser
@@ -154,6 +154,7 @@ class NodeSpec:
     """Tells a planner what the node would make; None: that is known only when it has run."""
     denoises: Denoises | None = field(default=None, compare=False)
     refuses: Refuses | None = field(default=None, compare=False)
+    means: Means | None = field(default=None, compare=False)
     chooser: Chooser | None = field(default=None, compare=False)
     """Of a node whose sockets depend on what is given at some of them: how. Those here are the ones it always has."""
     chosen: str = ""
@@ -212,6 +213,7 @@ def read_spec(
     sketch: Sketch | None = None,
     denoises: Denoises | None = None,
     refuses: Refuses | None = None,
+    means: Means | None = None,
     chooser: Chooser | None = None,
     takes_more: bool = False,
     id: str = "",
@@ -259,6 +261,7 @@ def read_spec(
         sketch=sketch,
         denoises=denoises,
         refuses=refuses,
+        means=means,
         chooser=chooser,
     )
 

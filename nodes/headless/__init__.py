@@ -1,7 +1,7 @@
 """Runs from the command line: one or many, claimed, interrupted, reported.
 
 claim: A folder belongs to one process at a time; the system gives it free when that process ends, however it ends.
-foretold: What is wrong with each point of a sweep, found before the first is begun.
+foretold: What is known of each point of a sweep before the first is begun, and how the command line tells it.
 headless: Run a workflow file without a page: sweeps, one folder per run, resume, manifests.
 interrupts: What Ctrl-C and SIGTERM do: the first asks, the next one ends the process at once, and none shows a
     traceback.

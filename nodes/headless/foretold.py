@@ -1,21 +1,23 @@
-"""What is wrong with each point of a sweep, found before the first is begun."""
+"""What is known of each point of a sweep before the first is begun, and how the command line tells it."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ...parallel.machine.now import devices_now
-from ..execution.preflight import preflight
+from ..execution.preflight import Foretold, foretell
 from ..files.workspace import Workspace
 from ..graph.graph import Graph, ParamRef
 from ..graph.problems import Problem
 from ..graph.resolve import param_values, plain_value
 from ..graph.scalars import fault
 from ..graph.spec import NodeSpec
+from ..preview.meant import Meant
 
+MOST_SHOWN = 60
 ESTIMATE = " (this is an estimate; --force runs it all the same)"
 
 
@@ -31,19 +33,20 @@ def foretold(
     *,
     workspace: Workspace,
     is_forced: bool = False,
-) -> list[Sequence[Problem]]:
-    """The problems of each, which would write into a folder of its own; those that differ only in their seeds are
+) -> list[Foretold]:
+    """What is known of each, which would write into a folder of its own; those that differ only in their seeds are
     looked at once. Estimates keep nothing from running that `is_forced`.
     """
     machine = devices_now()
-    known: dict[str, Sequence[Problem]] = {}
-    found: list[Sequence[Problem]] = []
+    known: dict[str, Foretold] = {}
+    found: list[Foretold] = []
     for graph, folder in zip(graphs, folders, strict=True):
         mark = _mark_of(graph, specs)
         if mark not in known:
             own = dataclasses.replace(workspace, output_dir=folder)
-            problems = preflight(graph, specs, workspace=own, machine=machine)
-            known[mark] = [each for each in problems if each.kind == "error" or not is_forced]
+            told = foretell(graph, specs, workspace=own, machine=machine)
+            problems = [each for each in told.problems if each.kind == "error" or not is_forced]
+            known[mark] = dataclasses.replace(told, problems=problems)
         found.append(known[mark])
     return found
 
@@ -63,3 +66,27 @@ def _mark_of(graph: Graph, specs: Mapping[str, NodeSpec]) -> str:
 def _marked(spec: NodeSpec | None, socket: str, value: Any) -> Any:
     found = spec.input(socket) if spec else None
     return "seed" if found is not None and found.widget == "seed" and not fault(found, value) else value
+
+
+def in_words(values: Meant) -> list[str]:
+    """A line for each node: what 0, "" and "auto" will be there."""
+    return [f"{node}: {', '.join(words)}" for node, own in values.items() if (words := _words(own))]
+
+
+def _words(own: Mapping[str, Any]) -> list[str]:
+    rest = {**own, **own.get("sampling", {})}
+    rest.pop("sampling", None)
+    words: list[str] = []
+    if {"width", "height"} <= rest.keys():
+        words.append(f"{rest.pop('width')} x {rest.pop('height')}")
+    for name in ("frames", "steps"):
+        if (count := rest.pop(name, 1)) != 1:
+            words.append(f"{count} {name}")
+    return words + [f"{name} {_short(value)}" for name, value in rest.items()]
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    text = str(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."

@@ -23,12 +23,13 @@ from ..execution.events import Sink
 from ..execution.failure import NodeFailed
 from ..execution.manifest import as_made, has_failed, is_complete
 from ..execution.overlap import next_on, overlapped, width_of
+from ..execution.preflight import Foretold
 from ..execution.schedule import schedule
 from ..execution.watch import Token
 from ..files.picture_files import MAX_PIXELS
 from ..files.workspace import Workspace, folder_name
 from ..graph.graph import Graph
-from ..graph.problems import GraphError, Problem
+from ..graph.problems import GraphError
 from ..registry import SPECS
 from .claim import LOCK_FILE, InUse, claimed
 from .foretold import foretold, with_remedy
@@ -97,7 +98,7 @@ def run_headless(
 
 def _foretold(job: Headless, points: Sequence[_Point]) -> tuple[list[_Point], list[Report]]:
     """The points that may be begun, and what is wrong with the others. Raises `GraphError` where none may."""
-    found = [[with_remedy(problem) for problem in problems] for problems in _problems(job, points)]
+    found = [[with_remedy(problem) for problem in told.problems] for told in _told(job, points)]
     if job.resume:  # what is there already needs no room
         pairs = zip(points, found, strict=True)
         found = [[] if problems and _is_complete(job, point) else problems for point, problems in pairs]
@@ -121,12 +122,12 @@ def _foretold(job: Headless, points: Sequence[_Point]) -> tuple[list[_Point], li
     return good, bad
 
 
-def problems_of(job: Headless) -> list[Sequence[Problem]]:
-    """What is wrong with each point of the sweep."""
-    return _problems(job, _points(job))
+def foretold_of(job: Headless) -> list[Foretold]:
+    """What is known of each point of the sweep before it runs."""
+    return _told(job, _points(job))
 
 
-def _problems(job: Headless, points: Sequence[_Point]) -> list[Sequence[Problem]]:
+def _told(job: Headless, points: Sequence[_Point]) -> list[Foretold]:
     workspace = Workspace(roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels)
     graphs, folders = [point.graph for point in points], [point.folder for point in points]
     return foretold(graphs, folders, SPECS, workspace=workspace, is_forced=job.is_forced)

@@ -79,9 +79,15 @@ class Report:
             "overrides": dict(self.overrides),
             "files": list(self.files),
             "seconds": 0.0 if result is None else round(result.seconds, 4),
+            **({"denoises": denoises} if (denoises := self._denoises()) else {}),
             "error": self.error or None,
             "code": self.code or None,
         }
+
+    def _denoises(self) -> dict[str, Any]:
+        """What each was predicted to take, and took, by its node."""
+        nodes = {} if self.result is None else self.result.nodes
+        return {name: told for name, record in nodes.items() if (told := record.prediction())}
 
 
 class Tally:

@@ -11,8 +11,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...pipelines.costs.units import duration
 from ..execution.events import Event
 from .reports import Report, Tally
+
+LONG_S = 5.0
+"""A phase that is predicted to take so long says so, since it has no steps to watch."""
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}, {rate_fmt}{postfix}]"
 
 
 class ProgressBars:
@@ -31,9 +36,11 @@ class ProgressBars:
         name = self._titles.get(event.node, event.node)
         if event.kind == "progress":
             self._advance(event, name)
+        elif event.kind == "phase" and not event.is_loading and (event.left_s or 0.0) >= LONG_S:
+            self._line(f"{name:<18} {event.message}, about {duration(event.left_s or 0.0)}")
         elif event.kind == "spread" and len(event.ranks) > 1:
             self._line(f"{name:<18} {event.message} on {len(event.ranks)} ranks")
-        elif event.is_loading:
+        elif event.is_loading or event.kind in ("foreseen", "took"):
             self._line(f"{name:<18} {event.message}")
         elif event.kind == "finished":
             self._end((event.run, event.node))
@@ -55,8 +62,10 @@ class ProgressBars:
 
         key = (event.run, event.node)
         if key not in self._bars:
-            self._bars[key] = tqdm(total=event.total, desc=f"{name:<18}", unit="step", leave=False)
+            self._bars[key] = tqdm(total=event.total, desc=f"{name:<18}", unit="step", leave=False, bar_format=BAR)
         bar = self._bars[key]
+        left_s = event.run_left_s if event.run_left_s is not None else event.left_s
+        bar.set_postfix_str(f"about {duration(left_s)} left" if left_s else "", refresh=False)
         bar.update(event.done - bar.n)
 
     def _end(self, key: tuple[str, str]) -> None:

@@ -1,6 +1,7 @@
 """What a workflow would do before it runs: its plan on these devices, and the models it may choose from.
 
 choices: What a denoise needs by each plan that it could have, on the devices that are there.
+meant: What stand-ins will be: the numbers and names that a run will use where 0, "" or "auto" is written.
 preview: What a run would do with the devices, before it: for each denoise the plan, why, and what every rank needs
     there.
 table: The models on this machine: what each can be split by, and on which plans of these devices it fits.

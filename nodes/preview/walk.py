@@ -6,6 +6,7 @@ Each node answers by the sketch on its spec, without torch: nothing is loaded, c
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 from ...pipelines.values import Audio, Conditioning, Image, References, Video
 from ..files.workspace import Workspace
 from ..graph.choosing import settled, specs_of
-from ..graph.graph import Graph, Link
+from ..graph.graph import Graph, Link, ParamRef
 from ..graph.modes import effective
 from ..graph.problems import Problem
 from ..graph.resolve import Overrides, param_values, plain_value, upgrade, with_overrides
@@ -57,11 +58,16 @@ class Walk:
         overrides: Overrides,
         *,
         workspace: Workspace,
-        accelerators: Sequence[str] | None = None,
+        accelerators: Sequence[str] | Callable[[], Sequence[str]] | None = None,
     ) -> None:
-        whole, overrides, _ = settled(upgrade(graph, specs)[0], specs, overrides, workspace)
+        """`accelerators` are this machine's, or a function that looks for them once one is asked for."""
+        graph = upgrade(graph, specs)[0]
+        self._written = with_overrides(graph, overrides)
+        whole, overrides, _ = settled(graph, specs, overrides, workspace)
         graph = effective(whole, specs, overrides)
-        self.workspace, self.accelerators = dataclasses.replace(workspace, claims={}), accelerators
+        self.workspace = dataclasses.replace(workspace, claims={})
+        self.is_machine_known = accelerators is not None
+        self.accelerators = functools.cache(accelerators if callable(accelerators) else lambda: accelerators or ())
         self._inputs = with_overrides(graph, overrides)
         self.specs = specs_of(graph, specs, overrides, self._inputs)
         self._params = param_values(graph, overrides)
@@ -88,6 +94,24 @@ class Walk:
         if spec.refuses is None:
             return self.denoise(name)[0].refusals
         return self._answer(spec.refuses, _Given(self, name, spec), name)
+
+    def means(self, name: str) -> Mapping[str, Any]:
+        """What the node says that its inputs will be, by socket."""
+        spec = self.specs[name]
+        return self._answer(spec.means, _Given(self, name, spec), name) if spec.means else {}
+
+    def link(self, name: str, socket: str) -> Link | None:
+        """Where the wire at a socket comes from."""
+        entry = self._inputs[name].get(socket)
+        return entry if isinstance(entry, Link) else None
+
+    def written(self, name: str, socket: str) -> Any:
+        """What stands at a socket, or comes there, before any file is asked what that means. Raises `ValueError`."""
+        found = self.specs[name].input(socket)
+        if found is None or found.type not in PLAIN_TYPES:
+            return None
+        entry = self._written[name].get(socket, found.default)
+        return self.value(name, found)[0] if isinstance(entry, Link | ParamRef) else plain_value(entry, {})
 
     def has(self, name: str, socket: str) -> bool:
         return self._inputs[name].get(socket) is not None
@@ -190,8 +214,12 @@ class _Given:
     def __init__(self, walk: Walk, name: str, spec: NodeSpec) -> None:
         self._walk, self._name, self._spec = walk, name, spec
         self.workspace = walk.workspace
-        self.accelerators, self.is_machine_known = walk.accelerators or (), walk.accelerators is not None
+        self.is_machine_known = walk.is_machine_known
         self.problems: tuple[str, ...] = ()
+
+    @property
+    def accelerators(self) -> Sequence[str]:
+        return self._walk.accelerators()
 
     def value(self, socket: str) -> Any:
         found = self._spec.input(socket)

@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 from ...pipelines.values import Audio, Image, Mask, Video
 from ..files.audio_files import MAX_CHANNELS, MAX_RATE, MIN_RATE
 from ..graph.scalars import PLAIN_TYPES, SCALAR_TYPES, as_type, fault
+from ..graph.sketch import Sketch
 from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec, read_spec
 
 P = ParamSpec("P")
@@ -61,6 +62,12 @@ def checked(call: Callable[P, R]) -> Callable[P, R]:
         return call(*bound.args, **bound.kwargs)
 
     return node
+
+
+def sketch_by(call: Callable[..., Any]) -> Sketch:
+    """Of a node that only reckons with plain values: it is called."""
+    names = tuple(inspect.signature(call).parameters)
+    return lambda given: call(**{name: given.value(name) for name in names})
 
 
 def argument(socket: InputSpec, value: Any, *, takes_bytes: bool = False) -> Any:

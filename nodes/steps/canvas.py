@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Any
 
 from ...pipelines.values import Image, Latents, Model
 from ..files.resize import Method, interpolate, size_like, why_half
@@ -104,6 +104,21 @@ def canvas_sketch(given: Given, *, batch: int) -> Latents:
     except ValueError as error:
         given.tell(str(error))
         return empty_canvas(model, width=0, height=0, frames=0, fps=fps, batch=batch)
+
+
+def empty_means(given: Given) -> dict[str, Any]:
+    return canvas_means(given, has_shape=given.has("like"))
+
+
+def canvas_means(given: Given, *, has_shape: bool) -> dict[str, Any]:
+    """By the sockets that `canvas_sketch` asks. A size of zero that a picture's shape decides is not known."""
+    from ...pipelines.models.describe import card_of
+
+    width, height, frames, fps = (given.value(name) for name in ("width", "height", "frames", "fps"))
+    canvas = vars(card_of(given.value("model")).for_canvas(width=width, height=height, frames=frames, fps=fps))
+    if has_shape and not (width and height):
+        return {name: canvas[name] for name in ("frames", "fps")}
+    return canvas
 
 
 def upscale_sketch(given: Given) -> Latents:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
@@ -183,3 +184,20 @@ def denoises(given: Given) -> Denoising:
         doubt=doubt,
         refusals=refusals,
     )
+
+
+def denoise_means(given: Given) -> dict[str, Any]:
+    """What its own zeros stand for, and those of its sampler options, whether a node gives them or not."""
+    from ...pipelines.models.describe import card_of
+    from ...pipelines.models.facts import scheduler_of, shift_of
+
+    model = given.value("model")
+    sampling: Sampling = given.value("sampling") if given.has("sampling") else Sampling()
+    names = ("steps", "guidance", "guidance_2", "distilled_guidance", "step_cache", "cache_threshold")
+    asked = {name: given.value(name) for name in names}
+    found, folder = card_of(model).for_steps(**asked, num_sigmas=len(sampling.sigmas)), Path(model.folder)
+    options = {
+        "scheduler": scheduler_of(folder) if sampling.scheduler == "model" else "",
+        "shift": 0 if sampling.shift or sampling.sigmas else shift_of(folder),
+    }
+    return {**vars(found), "sampling": {name: value for name, value in options.items() if value}}

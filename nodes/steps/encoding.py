@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
@@ -14,7 +14,7 @@ from ..files.workspace import HERE, SMALLER, Workspace
 from ..graph.sketch import Given, Refusal, Seen, Text
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
-from .canvas import canvas_refusals, canvas_sketch
+from .canvas import canvas_means, canvas_refusals, canvas_sketch
 
 
 @checked
@@ -141,6 +141,13 @@ def text_refusals(given: Given) -> dict[str, str]:
     }
 
 
+def text_means(given: Given) -> dict[str, Any]:
+    from ...pipelines.models.describe import card_of
+
+    asked = {name: given.value(name) for name in ("negative_prompt", "text_length")}
+    return vars(card_of(given.value("model")).for_text(**asked))
+
+
 def references_sketch(given: Given) -> Seen:
     """A batch counts as one: how many are in it is not known before the run."""
     here = sum(given.has(name) for name in ("image", "image_2", "image_3", "image_4"))
@@ -155,6 +162,10 @@ def image_sketch(given: Given) -> Latents:
 
     canvas, family = canvas_sketch(given, batch=1), FAMILIES[given.value("model").family]
     return dataclasses.replace(canvas, extras={"first_frame": None} if family.reads_frame else {})
+
+
+def image_means(given: Given) -> dict[str, Any]:
+    return canvas_means(given, has_shape=True)
 
 
 def picture_refusals(given: Given) -> dict[str, str | Refusal]:

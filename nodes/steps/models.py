@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from ...pipelines.values import Lora, Model
 from ..files.workspace import ALLOW, HERE, PULL, Workspace, content_hash
-from ..graph.sketch import Given, Refusal
+from ..graph.sketch import Given, Refusal, Unknown
 from ..graph.spec import Socket
 from .arguments import checked
 from .planning import named_plan
@@ -141,13 +141,25 @@ def model_sketch(given: Given) -> Model:
     return placed(model, place)
 
 
+def model_means(given: Given) -> dict[str, Any]:
+    """Where the run names devices, these come before the one that is written."""
+    if not given.is_machine_known:
+        raise Unknown("nobody has looked for this machine's devices")
+    return described(model_sketch(given))
+
+
+def described(model: Model) -> dict[str, Any]:
+    """What is settled of a model where it is loaded."""
+    return {"device": model.device, "dtype": model.dtype, "revision": model.revision}
+
+
 def model_refusals(given: Given) -> dict[str, str | Refusal]:
     """A device that is none, and a model that is not here, may not be read or is damaged."""
     from ...pipelines.models.describe import describe_model, pick_device
 
-    asked, here = str(given.value("device")), given.accelerators
+    asked = str(given.value("device"))
     looks_here = given.is_machine_known and not given.workspace.place.devices
-    if looks_here and (why := refused_by("no_device", lambda: pick_device(asked, accelerators=here))):
+    if looks_here and (why := refused_by("no_device", lambda: pick_device(asked, accelerators=given.accelerators))):
         return {"device": why}
     source, revision = str(given.value("source")), str(given.value("revision"))
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from ...pipelines.values import Model
 from ..files.workspace import HERE, Workspace
-from ..graph.sketch import Given
+from ..graph.sketch import Given, Unknown
 from ..graph.spec import Socket
 from .arguments import checked
 
@@ -71,6 +71,26 @@ def named_plan(workspace: Workspace) -> str:
 def plan_sketch(given: Given) -> Model:
     """The model spread over the devices; by the plan `auto`, or on its own device, where that is all that can be."""
     return sketch_of_spread(given.value("model"), given)
+
+
+def plan_means(given: Given) -> dict[str, str]:
+    """The devices one by one, and a plan that the command line names."""
+    if not given.is_machine_known:
+        raise Unknown("nobody has looked for this machine's devices")
+    return means_of_spread(plan_sketch(given), given)
+
+
+def means_of_spread(model: Model, given: Given) -> dict[str, str]:
+    from ...pipelines.place import names_plan
+
+    place, asked = model.place, given.workspace.place.plan
+    plan = {"plan": asked} if asked and names_plan(place) else {}
+    return {**({"devices": listed(place.devices)} if place.devices else {}), **plan}
+
+
+def listed(devices: Sequence[str]) -> str:
+    """Devices as one writes them."""
+    return f"cpu*{len(devices)}" if set(devices) == {"cpu"} and len(devices) > 1 else ",".join(devices)
 
 
 def sketch_of_spread(model: Model, given: Given) -> Model:

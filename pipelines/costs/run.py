@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...parallel.plan import ParallelPlan
+from ...parallel.progress import Factors
 from .forward import Forward
 from .machine import Machine
 from .software import Software
-from .step import Speeds, Step, step
+from .step import Speeds, Step, step, times
 
 OUTSIDE_LAUNCHES = 60
 """A step's launches outside of the layers: embeddings, the last projection, the solver."""
@@ -36,6 +37,8 @@ class Job:
     """All weights, as files hold them."""
     transformer_bytes: int = 0
     """Those of them that the denoise works with."""
+    factors: Factors = field(default_factory=Factors)
+    """What earlier runs here teach of such a one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +49,14 @@ class Run:
     steps: int
     text_s: float
     steps_s: float
+    around_s: float
+    """What the denoise takes beside its steps."""
     decode_s: float
     load_s: float
 
     @property
     def seconds(self) -> float:
-        return self.text_s + self.steps_s + self.decode_s
+        return self.text_s + self.steps_s + self.around_s + self.decode_s
 
 
 def predict(
@@ -59,15 +64,16 @@ def predict(
 ) -> Run:
     """One run by the plan, while `replicas` groups do the like. `decoders`: ranks that decode together."""
     busy = min(plan.num_ranks * replicas, machine.num_devices)
-    speeds = machine.speeds(busy)
-    one = step(job.forward, plan, speeds, software, talking=busy)
-    outside, stage = (number * speeds.launch_s for number in (OUTSIDE_LAUNCHES, STAGE_LAUNCHES))
+    speeds, factors = machine.speeds(busy), job.factors
+    one = times(step(job.forward, plan, speeds, software, talking=busy), factors.step)
+    outside, around = OUTSIDE_LAUNCHES * speeds.launch_s * factors.step, STAGE_LAUNCHES * speeds.launch_s
     return Run(
         step=one,
         steps=job.steps,
-        text_s=stage + _encoding(job, speeds),
-        steps_s=stage + job.steps * (one.seconds + outside),
-        decode_s=stage + _decoding(job, speeds) / decoders,
+        text_s=(around + _encoding(job, speeds)) * factors.text,
+        steps_s=job.steps * (one.seconds + outside),
+        around_s=around,
+        decode_s=(around + _decoding(job, speeds) / decoders) * factors.decode,
         load_s=_loading(job, plan, machine),
     )
 

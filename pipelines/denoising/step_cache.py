@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...parallel.agreement import ALONE
 from ..requests import Denoise
-from ..values import StepCache
+from ..values import THRESHOLDS, StepCache
 from .cache_decisions import share_decisions
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from ..families.family import Parts
 
-HAVE_THRESHOLD = ("first_block", "mag", "sea")
 CALIBRATED = {"FluxTransformer2DModel": {"num_layers": 19, "num_single_layers": 38}}
 """The transformers for which diffusers ships MagCache's ratios: FLUX.1 dev and schnell."""
 WITHOUT_GUIDER = ("LTX2VideoTransformer3DModel", "MiniMaxH3Transformer3DModel")
@@ -33,10 +32,10 @@ ATTENTION = (r"(?:.*_)?blocks\.\d+\.attn\d*",)
 def check_step_cache(request: Denoise) -> None:
     """Refuse a cache for all that is known before the model is loaded."""
     kind, threshold, sampling = request.step_cache, request.cache_threshold, request.sampling
-    if threshold and kind not in HAVE_THRESHOLD:
+    if threshold and kind not in THRESHOLDS:
         raise ValueError(
             f"cache_threshold is {threshold:g}, but step_cache {kind} has none; set cache_threshold to 0, or choose "
-            f"one of {', '.join(HAVE_THRESHOLD)}"
+            f"one of {', '.join(THRESHOLDS)}"
         )
     graphs = [name for name in ("compiled", "cuda_graph") if getattr(request.model, name)]
     if kind != "none" and graphs:

@@ -84,7 +84,7 @@ class Family:
 class FamilyModule(Protocol):
     """The functions of a family's module. Tensors in and out are on the device of the parts.
 
-    Zeros of a request that stand for the model's own numbers are filled in, but for `guidance_2`, which is a family's.
+    Zeros of a request that stand for the model's own numbers are filled in.
     """
 
     @property

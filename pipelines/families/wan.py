@@ -46,6 +46,7 @@ def _card(index: Mapping[str, Any], config: Configs) -> Card:
         fps=16.0,
         steps=40 if has_experts else 50,
         guidance=5.0 if not has_experts else 3.5 if has_image else 4.0,
+        second_guidance=SECOND_GUIDANCE[index["_class_name"]] if has_experts else 0.0,
         text_length=LONGEST_TEXT,
         negative_prompt=NEGATIVE_PROMPT,
     )
@@ -127,7 +128,6 @@ def encode_image(parts: Parts, request: EncodeImage) -> tuple[Tensor | None, dic
 
 
 def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_step: OnStep) -> Tensor:
-    """`guidance_2` is the second expert's; 0 takes the share of `guidance` that the model was published with."""
     from ..denoising.blocks import assembled, run
     from ..denoising.guidance import guider
     from ..denoising.schedulers import choose
@@ -138,10 +138,9 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
     latents = request.latents
     scheduler = choose(parts["scheduler"], request.sampling)
     first_frame = given(parts, latents)
-    second = request.guidance_2 or request.guidance * SECOND_GUIDANCE[parts["model_index"]["_class_name"]]
     guiders = {
         "guider": guider(request.guidance, request.sampling, order=scheduler.order),
-        "guider_2": guider(second, request.sampling, order=scheduler.order),
+        "guider_2": guider(request.guidance_2, request.sampling, order=scheduler.order),
     }
     inputs = {
         **_repeated(request.conditioning.positive, len(generators)),

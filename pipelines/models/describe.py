@@ -139,7 +139,7 @@ def pick_device(device: str, *, accelerators: Sequence[str] | None = None) -> st
     """
     if device == "cpu":
         return device
-    here = _accelerators() if accelerators is None else accelerators
+    here = torch_accelerators() if accelerators is None else accelerators
     num_cuda, has_mps = sum(name.startswith("cuda") for name in here), "mps" in here
     if device == "auto":
         return "cuda" if num_cuda else "mps" if has_mps else "cpu"
@@ -152,7 +152,7 @@ def pick_device(device: str, *, accelerators: Sequence[str] | None = None) -> st
     return device
 
 
-def _accelerators() -> tuple[str, ...]:
+def torch_accelerators() -> tuple[str, ...]:
     """Accelerators that torch can work on.
 
     `machine.accelerators` also counts GPUs whose driver is too old for this torch, for it only asks the driver's list

@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 
 from ..families.card import Card
 from ..families.family import Family
-from .folder import read_config, read_index
+from .folder import components_of, read_config, read_index
 
 MAX_MULTIPLE = 1024
+SHIFTS = {"FlowMatchEulerDiscreteScheduler": "shift", "UniPCMultistepScheduler": "flow_shift"}
+"""What configs of schedulers call a shift that is the same for every size."""
 Configs = Callable[[str], Mapping[str, Any]]
 T = TypeVar("T")
 
@@ -35,6 +37,19 @@ def family_size_multiple(folder: Path, family: Family) -> int:
         return multiple
 
     return _find(folder, find)
+
+
+def scheduler_of(folder: Path) -> str:
+    """The class of the scheduler of the model in `folder`; "" where it has none."""
+    return components_of(read_index(folder)).get("scheduler", ("", ""))[1]
+
+
+def shift_of(folder: Path) -> float:
+    """The flow shift in its config; 0 where it goes by the size, or stands nowhere."""
+    name = SHIFTS.get(scheduler_of(folder), "")
+    config = read_config(folder, "scheduler") if name else {}
+    shift = 0 if config.get("use_dynamic_shifting") else config.get(name, 0)
+    return float(shift) if isinstance(shift, int | float) else 0.0
 
 
 def _find(folder: Path, question: Callable[[Configs], T]) -> T:

@@ -21,7 +21,7 @@ from .config import Limits, check_config, foreign_entry
 from .json_file import parse_object, read_bytes, read_object
 from .packed.packing import check_unpacked
 from .packed.torchao_files import PACKED, is_torchao, put_together
-from .regular_file import FromFile
+from .regular_file import FromFile, FromFolder
 from .source import PICKLES, is_allowed
 from .tensor_file import (
     MAX_HEADER_BYTES,
@@ -107,8 +107,13 @@ class ModelFiles:
 def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> ModelFiles:
     """Read and check a model folder. Raises `ValueError` naming the component and what is wrong with it.
 
-    With `roots`, links that lead out of the folder and of the roots are refused.
+    With `roots`, links that lead out of the folder and of the roots are refused. What was found is kept while the
+    folder stays as it is: a sweep asks for each of its points.
     """
+    return _INSPECTED(folder, None if roots is None else tuple(roots))
+
+
+def _inspect(folder: Path, roots: Sequence[Path] | None) -> ModelFiles:
     index = read_allowed_index(folder, roots=roots)
     family = find_family(str(index["_class_name"]))
     named = components_of(index)
@@ -127,6 +132,9 @@ def inspect_model(folder: Path, *, roots: Sequence[Path] | None = None) -> Model
         components=components,
         fingerprint=fingerprint_of_parts(folder, components),
     )
+
+
+_INSPECTED = FromFolder(_inspect)
 
 
 def inspect_components(

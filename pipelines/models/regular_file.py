@@ -10,12 +10,13 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from io import BufferedReader
 from pathlib import Path
 from typing import Generic, TypeVar
 
 MOST_FILES = 256
+MOST_FOLDERS = 64
 MOST_BYTES = 64 << 10
 """Of a file; what is made of a larger one is not kept."""
 SETTLED_NS = 2_000_000_000
@@ -101,6 +102,45 @@ class FromFile(Generic[T]):
                 self._made.clear()
             self._made[name] = mark, made
         return made
+
+
+class FromFolder(Generic[T]):
+    """As `FromFile`, of a folder with all that lies in it and in the folders in it, links followed; one of very many
+    files is looked at anew each time.
+    """
+
+    def __init__(self, make: Callable[..., T]) -> None:
+        self._make = make
+        self._made: dict[Hashable, tuple[tuple[Mark, ...], T]] = {}
+
+    def __call__(self, folder: Path, *more: Hashable) -> T:
+        """What `make(folder, *more)` gives. Raises what it raises, which is asked again next time."""
+        key = (str(folder), *more)
+        marks = _marks_in(str(folder))
+        known = self._made.get(key)
+        if marks and known is not None and known[0] == marks:
+            return known[1]
+        made = self._make(folder, *more)
+        if marks and all(is_settled(mark[:2]) for mark in marks) and marks == _marks_in(str(folder)):
+            if len(self._made) >= MOST_FOLDERS:
+                self._made.clear()
+            self._made[key] = marks, made
+        return made
+
+
+def _marks_in(folder: str, depth: int = 2) -> tuple[Mark, ...]:
+    """Of a folder and what lies in it, in order; nothing where one cannot be looked at, or they are too many."""
+    found = [_mark_of(folder)]
+    try:
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                inner = _marks_in(entry.path, depth - 1) if depth > 1 and entry.is_dir() else (_mark_of(entry.path),)
+                found += inner or (None,)
+                if len(found) > MOST_FILES:
+                    return ()
+    except OSError:
+        return ()
+    return tuple(mark for mark in found if mark) if None not in found else ()
 
 
 def _mark_of(path: str) -> Mark | None:

@@ -6,8 +6,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from ..costs.units import duration, volume
 from .choice import Candidate
-from .planned import GIB, Planned, duration, of_each_kind, spelt, volume
+from .planned import GIB, Planned, of_each_kind, spelt
 
 BAR, WIDTH = 24, 112
 

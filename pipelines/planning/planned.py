@@ -11,6 +11,7 @@ from ..costs.machine import Machine
 from ..costs.run import Job
 from ..costs.software import Software, software_of
 from ..costs.step import Step
+from ..costs.units import duration, volume
 from ..models.describe import card_of
 from ..shape import check_frames, check_size
 from ..values import Latents, Model
@@ -247,21 +248,6 @@ def _difference(chosen: Step, other: Step) -> str:
     part = max(more, key=lambda each: more[each])
     took, was = (duration(getattr(step, part)) for step in (other, chosen))
     return PARTS[part].format(took=took, was=was, sent=volume(other.sent_bytes))
-
-
-def volume(num_bytes: float) -> str:
-    for unit, name in ((1e9, "GB"), (1e6, "MB")):
-        if num_bytes >= 0.9995 * unit:
-            return f"{num_bytes / unit:.3g} {name}"
-    return f"{num_bytes / 1e3:.3g} KB"
-
-
-def duration(seconds: float) -> str:
-    """Three digits, for people."""
-    for limit, unit, name in ((1e-3, 1e-6, "us"), (1, 1e-3, "ms"), (120, 1, "s"), (7200, 60, "min")):
-        if seconds < 0.9995 * limit:
-            return f"{seconds / unit:.3g} {name}"
-    return f"{seconds / 3600:.3g} h"
 
 
 PARTS = {

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from latentloom.nodes.execution.events import Event
+from latentloom.nodes.execution.preflight import Foretold
 from latentloom.nodes.graph.graph import graph_from_plain, graph_to_plain
 from latentloom.nodes.graph.problems import Problem
 from latentloom.nodes.headless import foretold, headless
@@ -163,7 +164,7 @@ def test_resume_passes_by_what_is_there_though_it_would_not_fit_now(
     (tmp_path / "a").write_text("x")
     sweep({"read.path": ["a"]})
     large = [Problem("read", "", "memory", "it does not fit", kind="estimate")]
-    monkeypatch.setattr(foretold, "preflight", lambda *args, **kwargs: large)
+    monkeypatch.setattr(foretold, "foretell", lambda *args, **kwargs: Foretold(problems=large))
     assert told(sweep({"read.path": ["a", "b"]}, resume=True)[0]) == [("b", "failed"), ("a", "resumed")]
 
 

@@ -31,7 +31,7 @@ def test_manifest_lists_files_params_nodes_and_versions(made: tuple[Any, RunResu
         {"name": "picture", "type": "Image"},
     ]
     assert plain["params"] == {"v": 5} and plain["plan"] is None and plain["devices"]
-    assert set(plain["nodes"]["p"]) == {"key", "state", "cached", "seconds", "peak_memory_bytes"}
+    assert set(plain["nodes"]["p"]) == {"key", "state", "cached", "seconds", "peak_memory_bytes", "values", "stand_ins"}
     assert plain["versions"].keys() >= {"python", "latentloom", "torch", "diffusers", "transformers", "pillow"}
     assert sorted(p.name for p in tmp_path.iterdir()) == ["manifest.json", "picture.bin"]
 

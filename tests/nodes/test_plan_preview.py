@@ -206,7 +206,7 @@ def test_the_canvas_makes_the_need(flux: str) -> None:
         (
             {
                 "nodes": {
-                    "load": {"type": "LoomLoadModel", "inputs": {"source": {"from": "text.text"}}},
+                    "load": {"type": "LoomLoadModel", "inputs": {"source": {"from": "text.words"}}},
                     "text": {"type": "LoomJoinText", "inputs": {"first": "x"}},
                     "denoise": {"type": "LoomDenoise", "inputs": {"model": {"from": "load.model"}}},
                 }

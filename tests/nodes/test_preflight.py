@@ -149,7 +149,8 @@ def test_two_nodes_that_would_write_one_file_are_told_unless_their_batches_diffe
 def test_check_of_a_sweep_names_each_bad_point(capsys: pytest.CaptureFixture[str]) -> None:
     sweep = ["check", FIRST, "--sweep", "empty_latents.width=96,100,1024", "--json"]
     assert main(sweep) == 2
-    told = [(each["point"]["empty_latents.width"], each["kind"]) for each in json.loads(capsys.readouterr().out)]
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    told = [(each["point"]["empty_latents.width"], each["kind"]) for each in problems]
     assert told == [(100, "error"), (1024, "estimate")]
     assert main(["run", FIRST, "--sweep", "empty_latents.width=100,77"]) == 2
     assert not Path("output").exists()

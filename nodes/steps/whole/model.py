@@ -8,9 +8,9 @@ from typing import Any
 from ....pipelines.signatures.table import SCALES, signature_of
 from ....pipelines.values import Model
 from ...files.workspace import Workspace
-from ...graph.sketch import Denoising, Given, Refusal, Refused
-from ..models import remedies, with_lora
-from ..planning import named_plan, plan_refusals, sketch_of_spread
+from ...graph.sketch import Denoising, Given, Refusal, Refused, Unknown
+from ..models import described, remedies, with_lora
+from ..planning import means_of_spread, named_plan, plan_refusals, sketch_of_spread
 
 BOBBIN = "builtin:bobbin"
 
@@ -102,3 +102,11 @@ def whole_denoises(given: Given) -> Denoising:
         guidance=signature.guidance(asked | told),
         refusals={"lora_scales": why_not_paired(loras, scales), **plan_refusals(given)},
     )
+
+
+def whole_means(given: Given) -> dict[str, Any]:
+    """The class, which the folder names, and what is settled of the model and its devices."""
+    if not given.is_machine_known:
+        raise Unknown("nobody has looked for this machine's devices")
+    found = whole_denoises(given)
+    return {"pipeline": found.pipeline, **described(found.model), **means_of_spread(found.model, given)}

@@ -16,7 +16,7 @@ from ...graph.spec import MAX_SEED, VALUE_TYPES, InputSpec, NodeSpec, Socket, re
 from ..arguments import checked
 from ..models import remedies
 from ..planning import spread
-from .model import BOBBIN, adapted, index_of, whole_denoises, whole_fingerprint, whole_model
+from .model import BOBBIN, adapted, index_of, whole_denoises, whole_fingerprint, whole_means, whole_model
 from .sockets import TYPES, arguments_of, input_of, inputs_of, outputs_of, tell_size, values_of, why_not
 
 AUTO = "auto"
@@ -163,6 +163,7 @@ def _own_spec() -> NodeSpec:
         uses_device=True,
         fingerprint=whole_fingerprint,
         denoises=whole_denoises,
+        means=whole_means,
         takes_more=True,
         chooser=Chooser(
             by=("source", "revision", "pipeline"), choose=choose, find=find, fits=why_no_fit, fixed=tuple(_fixed())

@@ -153,8 +153,10 @@ test("the library is found by folder and by every word", () => {
 });
 
 function state(more: Partial<NodeState>): NodeState {
-  const counts = { done: 0, total: 0, seconds: 0, left_s: null, phase: "", message: "", code: "", preview: 0 };
-  return { state: "done", started: 0, ...counts, cached: "", plan: "", ranks: [], files: [], sounds: [], ...more };
+  const counts = { done: 0, total: 0, seconds: 0, phase: "", message: "", code: "", preview: 0 };
+  const times = { left_s: null, run_left_s: null, left_at: 0, foreseen: null, took: null, outlook: "" };
+  const made = { cached: "" as const, plan: "", ranks: [], files: [], sounds: [] };
+  return { state: "done", started: 0, ...counts, ...times, ...made, ...more };
 }
 
 function runOf(nodes: Record<string, NodeState>, plan = ""): Run {

@@ -18,7 +18,9 @@ export interface Contract {
   DraftWithGraph: DraftWithGraph;
   Empty: Empty;
   ErrorAnswer: ErrorAnswer;
+  Factors: Factors;
   FileText: FileText;
+  Foreseen: Foreseen;
   GraphBody: GraphBody;
   LiveMessage: LiveMessage;
   LiveRun: LiveRun;
@@ -50,10 +52,12 @@ export interface Contract {
   RunRow: RunRow;
   RunWithGraph: RunWithGraph;
   SaveBody: SaveBody;
+  Setting: Setting;
   SocketsBody: SocketsBody;
   Submitted: Submitted;
   Template: Template;
   Token: Token;
+  Took: Took;
   Upload: Upload;
   UploadRow: UploadRow;
   Workflow: Workflow;
@@ -224,8 +228,102 @@ export interface Problem {
     [k: string]: Json;
   }[];
 }
+/**
+ * By what the seconds of a prediction were multiplied, as earlier runs taught.
+ */
+export interface Factors {
+  step: number;
+  text: number;
+  decode: number;
+  /**
+   * From which this is known.
+   */
+  num_runs: number;
+  /**
+   * Whether they were runs of the same class of model and dtype, or of any on this machine.
+   */
+  basis: "" | "model" | "machine";
+}
 export interface FileText {
   text: string;
+}
+/**
+ * What a run is predicted to take by a plan, in seconds with warm ranks, before it begins.
+ */
+export interface Foreseen {
+  plan: string;
+  /**
+   * Why this plan, in plain words.
+   */
+  why: string;
+  machine: string;
+  /**
+   * Whether this machine's own measurements are under it, or data sheets.
+   */
+  is_measured: boolean;
+  steps: number;
+  step_s: number;
+  text_s: number;
+  decode_s: number;
+  /**
+   * Before the first, to read the weights.
+   */
+  load_s: number;
+  /**
+   * On the device that holds most.
+   */
+  num_bytes: number;
+  /**
+   * Other plans, the seconds of one of their steps, and why not.
+   */
+  rejected: [unknown, unknown, unknown][];
+  factors: Factors1;
+  /**
+   * Without one nothing is learned from the run.
+   */
+  setting: Setting | null;
+}
+/**
+ * Those that are in these seconds already.
+ */
+export interface Factors1 {
+  step: number;
+  text: number;
+  decode: number;
+  /**
+   * From which this is known.
+   */
+  num_runs: number;
+  /**
+   * Whether they were runs of the same class of model and dtype, or of any on this machine.
+   */
+  basis: "" | "model" | "machine";
+}
+/**
+ * What a prediction is for, as runs of this machine are compared by it later: no prompt, no path.
+ */
+export interface Setting {
+  /**
+   * A name of its devices and of the rates that they are predicted by.
+   */
+  machine: string;
+  model: string;
+  /**
+   * Of its transformer.
+   */
+  class_name: string;
+  fingerprint: string;
+  dtype: string;
+  quantization: string;
+  is_compiled: boolean;
+  width: number;
+  height: number;
+  frames: number;
+  batch: number;
+  /**
+   * Padding included.
+   */
+  text_tokens: number;
 }
 export interface GraphBody {
   /**
@@ -297,9 +395,17 @@ export interface LiveRun {
   done: number;
   total: number;
   /**
-   * Seconds that the run takes yet, at the least; null until there is a number to trust.
+   * Seconds that the run takes yet, as they were at `left_at`; null until there is a number to trust.
    */
   left_s: number | null;
+  /**
+   * In seconds since the epoch on the server's clock.
+   */
+  left_at: number;
+  /**
+   * Whether something is yet to come of which nobody knows how long it takes.
+   */
+  is_left_least: boolean;
   overrides: {
     [k: string]: Json;
   };
@@ -324,9 +430,17 @@ export interface NodeState {
   total: number;
   seconds: number;
   /**
-   * Seconds until the node's last step; null until there is a number to trust.
+   * Seconds that the node takes yet, as they were at `left_at`; null where no prediction and no steps tell.
    */
   left_s: number | null;
+  /**
+   * The same of all that the run has yet to do on the device.
+   */
+  run_left_s: number | null;
+  /**
+   * When both were told, in seconds since the epoch on the server's clock; 0 before.
+   */
+  left_at: number;
   phase: string;
   /**
    * The failure's sentence, or why the node was skipped or cached.
@@ -343,6 +457,18 @@ export interface NodeState {
   preview: number;
   plan: string;
   ranks: RankWork[];
+  /**
+   * Of a denoise that has begun: what it and the run around it are predicted to take; null where nobody can tell.
+   */
+  foreseen: Foreseen | null;
+  /**
+   * What was predicted, as it was measured; once the run is over.
+   */
+  took: Took | null;
+  /**
+   * The plan and the prediction in plain words; once the run is over, how well it did.
+   */
+  outlook: string;
   /**
    * The ids of the results that the node made.
    */
@@ -380,6 +506,26 @@ export interface RankWork {
    * stage.
    */
   peak_memory_bytes: number;
+}
+/**
+ * What was measured of a denoise, and of the text and the decoding beside it; None where it was not done.
+ */
+export interface Took {
+  steps: number;
+  /**
+   * The median of the steps after the first; None where there was one only.
+   */
+  step_s: number | null;
+  /**
+   * All of them, the first included.
+   */
+  steps_s: number;
+  text_s: number | null;
+  decode_s: number | null;
+  /**
+   * On the device that held most; 0 where it was not measured.
+   */
+  num_bytes: number;
 }
 /**
  * One place of the queue; another user's has neither `id` nor `name`.
@@ -685,9 +831,17 @@ export interface RunRow {
   done: number;
   total: number;
   /**
-   * Seconds that the run takes yet, at the least; null until there is a number to trust.
+   * Seconds that the run takes yet, as they were at `left_at`; null until there is a number to trust.
    */
   left_s: number | null;
+  /**
+   * In seconds since the epoch on the server's clock.
+   */
+  left_at: number;
+  /**
+   * Whether something is yet to come of which nobody knows how long it takes.
+   */
+  is_left_least: boolean;
 }
 /**
  * One run with all of its nodes.
@@ -718,9 +872,17 @@ export interface RunWithGraph {
   done: number;
   total: number;
   /**
-   * Seconds that the run takes yet, at the least; null until there is a number to trust.
+   * Seconds that the run takes yet, as they were at `left_at`; null until there is a number to trust.
    */
   left_s: number | null;
+  /**
+   * In seconds since the epoch on the server's clock.
+   */
+  left_at: number;
+  /**
+   * Whether something is yet to come of which nobody knows how long it takes.
+   */
+  is_left_least: boolean;
   overrides: {
     [k: string]: Json;
   };

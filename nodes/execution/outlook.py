@@ -1,0 +1,182 @@
+"""How long a run will take yet: what was predicted of its nodes, corrected as their steps are done.
+
+A denoise's steps take what was predicted until a few are measured, and then those; how far off the prediction was holds
+for the decoding that follows, too. What nobody knows stays unknown: nothing is made up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from typing import Literal
+
+from ...parallel.progress import Foreseen
+from ...pipelines.values import Conditioning, Image, Latents, Video
+from .schedule import Needs
+
+TRUSTED_STEPS = 2
+"""Steps to be timed, after the one that warms up, before they alone tell of the rest: one may be a hiccup."""
+LEAST_RATIO, MOST_RATIO = 0.5, 2.0
+"""Of what steps took to what was predicted, as far as it is carried over to what follows."""
+
+Work = Literal["steps", "text", "decoding", ""]
+
+
+class Pace:
+    """The steps of one node."""
+
+    def __init__(self) -> None:
+        self.foreseen: Foreseen | None = None
+        self.done = self.total = 0
+        self.is_loading = False
+        self.since = time.perf_counter()
+        """When the node, its last phase or its last step began."""
+        self._seconds: list[float] = []
+        """Of each step since the last phase began, without the first, before which is loading and compiling."""
+        self._is_first = True
+
+    def phase(self, *, is_loading: bool) -> None:
+        self.is_loading, self.since = is_loading, time.perf_counter()
+        self._is_first, self._seconds = True, []
+
+    def step(self, done: int, total: int) -> float:
+        """A step is done; the seconds that it took."""
+        now = time.perf_counter()
+        seconds, self.since = now - self.since, now
+        if not self._is_first:
+            self._seconds.append(seconds / max(1, done - self.done))
+        self._is_first, self.is_loading = False, False
+        self.done, self.total = done, total
+        return seconds
+
+    def paused(self, seconds: float) -> None:
+        """So long the step that goes on waited for somebody who looks."""
+        self.since += seconds
+
+    @property
+    def measured_s(self) -> float | None:
+        """Of a step, once one that was warm is done."""
+        return median(self._seconds) if self._seconds else None
+
+    @property
+    def step_s(self) -> float | None:
+        """How long a step that is left will take."""
+        measured, known = self.measured_s, len(self._seconds) / TRUSTED_STEPS
+        if self.foreseen is None:
+            return fmean(self._seconds) if known >= 1 else None
+        if measured is None or known >= 1:
+            return self.foreseen.step_s if measured is None else measured
+        return known * measured + (1 - known) * self.foreseen.step_s
+
+    @property
+    def left_s(self) -> float | None:
+        """Until the last step is done, as it was after the last one; None where nothing tells, or none is left."""
+        total = self.total or (self.foreseen.steps if self.foreseen else 0)
+        left = total - self.done
+        return None if self.step_s is None or left <= 0 else left * self.step_s
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its last step is."""
+        return 0 < self.total <= self.done
+
+    @property
+    def ratio(self) -> float:
+        """What steps take to what was predicted, for what follows them."""
+        if self.foreseen is None or self.step_s is None or not self.foreseen.step_s:
+            return 1.0
+        return min(MOST_RATIO, max(LEAST_RATIO, self.step_s / self.foreseen.step_s))
+
+
+@dataclass
+class _Due:
+    """One node that uses the device and is to run."""
+
+    work: Work
+    denoises: tuple[str, ...] = ()
+    """Whose text it reads, or whose latents it decodes."""
+    is_under_way: bool = False
+    is_over: bool = False
+
+
+@dataclass
+class Outlook:
+    """What is left of a run's work on the device. Written by threads of nodes, each its own."""
+
+    due: Mapping[str, _Due] = field(default_factory=dict[str, _Due])
+    paces: dict[str, Pace] = field(default_factory=dict[str, Pace])
+
+    def pace(self, node: str) -> Pace:
+        return self.paces.setdefault(node, Pace())
+
+    def began(self, node: str) -> None:
+        self.pace(node).since = time.perf_counter()
+        if due := self.due.get(node):
+            due.is_under_way = True
+
+    def ended(self, node: str) -> None:
+        if due := self.due.get(node):
+            due.is_over = True
+
+    def left_s(self) -> float | None:
+        """Seconds until the device has done all of it; None where some of it is not known, or nothing is left."""
+        names = [name for name, due in self.due.items() if not due.is_over and not self.pace(name).is_done]
+        known = [seconds for name in names if (seconds := self.node_left_s(name)) is not None]
+        return sum(known) if known and len(known) == len(names) else None
+
+    def node_left_s(self, node: str) -> float | None:
+        """The same of one node; None too where it has taken longer than was predicted."""
+        due, pace = self.due.get(node, _Due("")), self.pace(node)
+        if pace.is_loading:
+            return None
+        now = time.perf_counter()
+        if due.work == "steps" or pace.total:
+            if pace.left_s is None or pace.step_s is None or not due.is_under_way:
+                return pace.left_s
+            return pace.left_s - min(now - pace.since, pace.step_s)
+        told = [self.paces[name] for name in due.denoises if name in self.paces]
+        foreseen = [each.foreseen for each in told if each.foreseen is not None]
+        if not foreseen or len(foreseen) < len(due.denoises):
+            return None
+        if due.work == "text":
+            seconds = max(each.text_s for each in foreseen)
+        else:
+            seconds = sum(pace.ratio * pace.foreseen.decode_s for pace in told if pace.foreseen)
+        left = seconds - (now - pace.since if due.is_under_way else 0.0)
+        return left if left > 0 else None
+
+
+def outlook_of(needs: Needs, todo: Mapping[str, None]) -> Outlook:
+    """Of the nodes that are to run."""
+    names = [name for name in todo if needs.nodes[name].spec.uses_device]
+    return Outlook(due={name: _due(name, needs) for name in names})
+
+
+def _due(name: str, needs: Needs) -> _Due:
+    spec = needs.nodes[name].spec
+    made = {output.type for output in spec.outputs}
+    if spec.denoises is not None:
+        return _Due("steps")
+    if Conditioning.__name__ in made:
+        return _Due("text", encoded_for(name, needs))
+    if made & {Image.__name__, Video.__name__} and (denoises := decoded_from(name, needs)):
+        return _Due("decoding", denoises)
+    return _Due("")
+
+
+def encoded_for(name: str, needs: Needs) -> tuple[str, ...]:
+    """The denoises that a node's text goes to."""
+    return tuple(other for other, sources in needs.sources.items() if name in sources and _denoises(other, needs))
+
+
+def decoded_from(name: str, needs: Needs) -> tuple[str, ...]:
+    """The denoises whose latents a node takes."""
+    takes = {socket.name for socket in needs.nodes[name].spec.inputs if socket.type == Latents.__name__}
+    links = (link.node for socket, link in needs.nodes[name].links.items() if socket in takes)
+    return tuple(source for source in links if _denoises(source, needs))
+
+
+def _denoises(name: str, needs: Needs) -> bool:
+    return needs.nodes[name].spec.denoises is not None

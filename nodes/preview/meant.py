@@ -1,0 +1,98 @@
+"""What stand-ins will be: the numbers and names that a run will use where 0, "" or "auto" is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..files.picture_files import VALUES_KEY
+from ..files.workspace import Workspace
+from ..graph.graph import Link
+from .preview import NodePlan
+from .walk import Walk
+
+MAX_NODES = 500
+"""How many nodes are asked; each takes about a millisecond."""
+Meant = dict[str, dict[str, Any]]
+"""Plain values by node and socket."""
+MOST_TAG = 16 << 10
+"""Characters of the tag in a result."""
+At = tuple[str, str, Any]
+"""(node, socket, value)."""
+
+
+def meant(walk: Walk, needed: Collection[str] | None = None, plans: Sequence[NodePlan] = ()) -> Meant:
+    """The inputs, of all nodes or those that are needed, that will be something else than what is written there.
+
+    What is not known before the run is left out, and so is what two nodes have different answers for, as a shared
+    Sampler Options. A plan that `plans` chose is told at the node where it could be written.
+    """
+    told: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    for node, socket, value in (*_answers(walk, needed), *_plans(walk, plans)):
+        told[node, socket].append(value)
+    found: Meant = defaultdict(dict)
+    for (node, socket), values in told.items():
+        if all(value == values[0] for value in values) and _is_other(walk, node, socket, values[0]):
+            found[node][socket] = values[0]
+    return dict(found)
+
+
+def tagged(workspace: Workspace, values: Meant) -> Workspace:
+    """The workspace whose results say what stand-ins meant beside the workflow that they carry, if they carry one."""
+    text = json.dumps(values)
+    if not workspace.metadata or not values or len(text) > MOST_TAG:
+        return workspace
+    return dataclasses.replace(workspace, metadata={**workspace.metadata, VALUES_KEY: text})
+
+
+def _answers(walk: Walk, needed: Collection[str] | None) -> Iterator[At]:
+    asked = [name for name, spec in walk.specs.items() if spec.means and (needed is None or name in needed)]
+    for name in asked[:MAX_NODES]:
+        try:
+            means = walk.means(name)
+        except ValueError:
+            continue
+        for socket, value in means.items():
+            yield from _placed(walk, name, socket, value) if isinstance(value, Mapping) else [(name, socket, value)]
+
+
+def _placed(walk: Walk, name: str, socket: str, values: Mapping[str, Any]) -> Iterator[At]:
+    """Values of the node that a wire comes from; without a wire they stay where it would end."""
+    link = walk.link(name, socket)
+    if link is None:
+        if values:
+            yield name, socket, dict(values)
+        return
+    for own, value in values.items():
+        if holder := _holder(walk, link, own):
+            yield holder, own, value
+
+
+def _plans(walk: Walk, plans: Sequence[NodePlan]) -> Iterator[At]:
+    for each in plans:
+        chosen = "" if each.problem or each.is_chosen_by_hand or each.num_ranks < 2 else each.plan
+        if chosen and walk.specs[each.node].input("plan"):
+            yield each.node, "plan", chosen
+        elif chosen and (link := walk.link(each.node, "model")) and (holder := _holder(walk, link, "plan")):
+            yield holder, "plan", chosen
+
+
+def _holder(walk: Walk, link: Link | None, socket: str) -> str:
+    """The first node with such an input on the way back along wires of the same name; "" where there is none."""
+    seen: set[str] = set()
+    while link is not None and link.node in walk.specs and link.node not in seen:
+        if walk.specs[link.node].input(socket):
+            return link.node
+        seen.add(link.node)
+        link = walk.link(link.node, link.socket)
+    return ""
+
+
+def _is_other(walk: Walk, node: str, socket: str, value: Any) -> bool:
+    try:
+        return walk.written(node, socket) != value
+    except ValueError:
+        return False

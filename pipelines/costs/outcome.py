@@ -1,0 +1,149 @@
+"""What a denoise and the run around it took, beside what they were predicted to take: numbers, words, the line to keep.
+
+Only what is warm is compared: to load comes before, and so does what a first step takes longer than the others.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...parallel.plan import ParallelPlan
+from ...parallel.progress import Foreseen
+from .ran import Ran
+from .units import duration, volume
+
+OFF = 0.2
+"""By which part a run may miss its prediction before something is said, and done, about it."""
+LEAST_TOLD_S = 0.05
+"""Parts that take less are not blamed."""
+COLD_PART = 0.1
+"""Of the steps' time: what a first step takes longer is told from here on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Took:
+    """What was measured of a denoise, and of the text and the decoding beside it; None where it was not done."""
+
+    steps: int
+    step_s: float | None = None
+    """The median of the steps after the first; None where there was one only."""
+    steps_s: float = 0.0
+    """All of them, the first included."""
+    text_s: float | None = None
+    decode_s: float | None = None
+    num_bytes: int = 0
+    """On the device that held most; 0 where it was not measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Of a run, both in seconds."""
+
+    name: str
+    predicted: float
+    took: float
+
+
+def parts(foreseen: Foreseen, took: Took) -> list[Part]:
+    """What was both predicted and measured, and may be compared."""
+    steps_s = None if took.step_s is None else took.step_s * took.steps
+    pairs = {
+        "text": (foreseen.text_s, took.text_s),
+        "steps": (foreseen.step_s * took.steps, steps_s),
+        "decoding": (foreseen.decode_s, took.decode_s),
+    }
+    return [
+        Part(name=name, predicted=predicted, took=measured)
+        for name, (predicted, measured) in pairs.items()
+        if measured is not None and predicted > 0
+    ]
+
+
+def totals(foreseen: Foreseen, took: Took) -> tuple[float, float] | None:
+    """(predicted, took) of all that may be compared; None where that is nothing."""
+    found = parts(foreseen, took)
+    return (sum(part.predicted for part in found), sum(part.took for part in found)) if found else None
+
+
+def ratio(foreseen: Foreseen, took: Took) -> float | None:
+    """What was taken, to what was predicted."""
+    found = totals(foreseen, took)
+    return found and found[1] / found[0]
+
+
+def before(foreseen: Foreseen) -> str:
+    """The plan in plain words, for whoever waits."""
+    plan = "one device" if foreseen.plan in ("", str(ParallelPlan())) else foreseen.plan
+    measured = "as this machine was measured" if foreseen.is_measured else "by data sheets, nothing was measured here"
+    return (
+        f"plan {plan}, because {foreseen.why}; predicted {duration(foreseen.seconds)}: {foreseen.steps} steps of "
+        f"{duration(foreseen.step_s)}, text {duration(foreseen.text_s)}, decoding {duration(foreseen.decode_s)}; "
+        f"{volume(foreseen.num_bytes)} on the fullest device; {measured}"
+    )
+
+
+def after(foreseen: Foreseen, took: Took, *, is_kept: bool) -> str:
+    """How it went; what was far off by name, and what comes of it. `is_kept`: whether later predictions learn."""
+    found = totals(foreseen, took)
+    if found is None:
+        return f"predicted {duration(foreseen.seconds)}; too few steps were done to compare"
+    words = f"predicted {duration(found[0])}, took {duration(found[1])}"
+    cold_s = took.steps_s - took.steps * (took.step_s or 0.0)
+    if took.step_s is not None and cold_s > COLD_PART * took.steps_s:
+        words += f", and {duration(cold_s)} more until it was warm"
+    if abs(found[1] / found[0] - 1) <= OFF:
+        return words
+    missed = [
+        f"{part.name} {duration(part.took)}, not {duration(part.predicted)}"
+        for part in parts(foreseen, took)
+        if abs(part.took - part.predicted) > max(LEAST_TOLD_S, OFF * part.predicted)
+    ]
+    learns = "later predictions are corrected by what runs here took; " if is_kept and foreseen.setting else ""
+    return (
+        f"{words}, which is {found[1] / found[0] - 1:+.0%} ({'; '.join(missed) or 'all parts a little'}): {learns}"
+        "latentloom plan MODEL --measure measures this machine anew"
+    )
+
+
+def foreseen_to_plain(foreseen: Foreseen) -> dict[str, Any]:
+    """As manifests and reports hold it."""
+    plain = asdict(foreseen)
+    rejected = [{"plan": plan, "step_s": round(step_s, 6), "why": why} for plan, step_s, why in foreseen.rejected]
+    rounded = {name: round(value, 6) if isinstance(value, float) else value for name, value in plain.items()}
+    return {**rounded, "rejected": rejected, "seconds": round(foreseen.seconds, 6)}
+
+
+def took_to_plain(foreseen: Foreseen, took: Took) -> dict[str, Any]:
+    """With the seconds that were compared, and their ratio."""
+    found = totals(foreseen, took)
+    plain: dict[str, Any] = asdict(took)
+    if found is not None:
+        plain |= {"predicted_s": found[0], "seconds": found[1], "ratio": found[1] / found[0]}
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in plain.items()}
+
+
+def ran_of(foreseen: Foreseen, took: Took, *, torch: str) -> Ran | None:
+    """The line to keep; None where no step was measured, or nobody said what the prediction was for."""
+    if foreseen.setting is None or not took.step_s:
+        return None
+    return Ran(
+        day=time.strftime("%Y-%m-%d"),
+        setting=foreseen.setting,
+        title=foreseen.machine,
+        plan=foreseen.plan,
+        steps=took.steps,
+        step_s=foreseen.step_s,
+        text_s=foreseen.text_s,
+        decode_s=foreseen.decode_s,
+        num_bytes=foreseen.num_bytes,
+        took_step_s=took.step_s,
+        took_text_s=took.text_s,
+        took_decode_s=took.decode_s,
+        took_bytes=took.num_bytes,
+        step_factor=foreseen.factors.step,
+        text_factor=foreseen.factors.text,
+        decode_factor=foreseen.factors.decode,
+        torch=torch,
+    )

@@ -1,0 +1,147 @@
+"""What predictions learn from runs that have ended here, and how well they did.
+
+A factor is the median of what the last runs took to what was predicted before any factor. It is one for all plans, so
+that it changes what is predicted and not which plan is the fastest; steps, text and decoding have one each, since
+their closed forms err apart. Those that compute and those that travel are not told apart: runs of one plan cannot tell.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from statistics import median
+
+from ...parallel.progress import Basis, Factors, Setting
+from ..costs.machine import Machine
+from ..costs.ran import Ran
+from ..models.describe import card_of
+from ..models.source import split_source
+from ..values import Latents, Model
+from .plans import transformers
+
+LEAST_RUNS = 3
+"""Runs that teach something; fewer may be hiccups."""
+LAST_RUNS = 9
+"""The newest count: versions and drivers change."""
+LEAST_FACTOR, MOST_FACTOR = 0.5, 2.0
+"""What is further off is wrong in kind, which no factor mends."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """How well one model's runs by one plan were predicted. A ratio is what a step took to what was predicted."""
+
+    model: str
+    plan: str
+    machine: str
+    dtype: str
+    num_runs: int
+    median: float
+    worst: float
+    """The ratio that is furthest from 1, either way."""
+    last: float
+    last_day: str
+    last_predicted_s: float
+    """Of a step; the next is what it took."""
+    last_took_s: float
+
+
+def history_table(ran: Sequence[Ran], *, model: str = "") -> list[Row]:
+    """A row for each model, machine, dtype and plan of `costs.ran.kept`; with `model` only those whose name has it."""
+    alike: dict[tuple[str, str, str, str], list[Ran]] = {}
+    for each in ran:
+        if model.lower() in each.setting.model.lower():
+            key = (each.setting.model, each.title, each.setting.dtype, each.plan)
+            alike.setdefault(key, []).append(each)
+    return [_row(found) for _, found in sorted(alike.items())]
+
+
+def _row(found: Sequence[Ran]) -> Row:
+    ratios, last = [each.ratio for each in found], found[-1]
+    return Row(
+        model=last.setting.model,
+        plan=last.plan,
+        machine=last.title,
+        dtype=last.setting.dtype,
+        num_runs=len(found),
+        median=median(ratios),
+        worst=max(ratios, key=lambda ratio: max(ratio, 1 / ratio)),
+        last=last.ratio,
+        last_day=last.day,
+        last_predicted_s=last.step_s,
+        last_took_s=last.took_step_s,
+    )
+
+
+def learned(setting: Setting, ran: Sequence[Ran]) -> Factors:
+    """What earlier runs of this machine teach for such a run: those of the model's class, dtype and kind, else those of
+    all models. All ones where too few were made.
+    """
+    here = [each for each in ran if each.setting.machine == setting.machine]
+    alike = [each for each in here if _kind(each.setting) == _kind(setting)]
+    pools: Mapping[Basis, Sequence[Ran]] = {"model": alike, "machine": here}
+    for basis, found in pools.items():
+        if len(found) >= LEAST_RUNS:
+            return Factors(
+                step=_factor(found, lambda each: each.step_factor * each.ratio),
+                text=_factor(found, lambda each: _ratio(each.took_text_s, each.text_s, each.text_factor)),
+                decode=_factor(found, lambda each: _ratio(each.took_decode_s, each.decode_s, each.decode_factor)),
+                num_runs=min(len(found), LAST_RUNS),
+                basis=basis,
+            )
+    return Factors()
+
+
+def _kind(setting: Setting) -> tuple[str | bool, ...]:
+    return setting.class_name, setting.dtype, setting.quantization, setting.is_compiled
+
+
+def _ratio(took: float | None, predicted: float, factor: float) -> float | None:
+    return factor * took / predicted if took and predicted else None
+
+
+def _factor(found: Sequence[Ran], ratio: Callable[[Ran], float | None]) -> float:
+    known = [value for each in found if (value := ratio(each)) is not None][-LAST_RUNS:]
+    return min(MOST_FACTOR, max(LEAST_FACTOR, median(known))) if len(known) >= LEAST_RUNS else 1.0
+
+
+def in_words(factors: Factors) -> str:
+    """What earlier runs changed of a prediction; "" where they changed nothing."""
+    if not factors.num_runs:
+        return ""
+    runs = {"model": "such runs here", "machine": "runs of other models here"}[factors.basis]
+    rest = {"text": factors.text, "decoding": factors.decode}
+    other = "".join(f", {name} by {factor:.3g}" for name, factor in rest.items() if abs(factor - 1) >= 0.005)
+    return f"steps are corrected by {factors.step:.3g}{other}, from the last {factors.num_runs} {runs}"
+
+
+def setting_of(model: Model, canvas: Latents, machine: Machine, *, text_tokens: int) -> Setting:
+    """What a prediction for this run is compared by later. Reads config files only."""
+    checkpoint, base = split_source(model.source)
+    named = card_of(model).name or PurePath(checkpoint or base).name
+    return Setting(
+        machine=key_of(machine),
+        model=named,
+        class_name=next(iter(transformers(Path(model.folder)).values()), ""),
+        fingerprint=model.fingerprint,
+        dtype=model.dtype,
+        quantization=model.quantization,
+        is_compiled=model.compiled,
+        width=canvas.width,
+        height=canvas.height,
+        frames=canvas.frames,
+        batch=canvas.batch,
+        text_tokens=text_tokens,
+    )
+
+
+def key_of(machine: Machine) -> str:
+    """The same for some of a machine's devices as for all; another one when they were measured anew."""
+    alone = machine.speeds(1)
+    chip = dataclasses.replace(alone.chip, memory_bytes=0)
+    rates = [machine.kind, machine.is_measured, dataclasses.asdict(chip), alone.launch_s]
+    return hashlib.sha256(json.dumps(rates).encode()).hexdigest()[:16]

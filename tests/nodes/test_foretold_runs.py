@@ -1,0 +1,195 @@
+"""What a run is predicted to take: told before it, corrected on the way, compared and kept after it."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from latentloom.nodes.execution.disk_cache import DiskCache
+from latentloom.nodes.execution.events import Event
+from latentloom.nodes.execution.manifest import manifest
+from latentloom.nodes.execution.records import RunResult
+from latentloom.nodes.execution.run import run
+from latentloom.nodes.graph.sketch import Denoising, Given
+from latentloom.nodes.graph.spec import read_spec
+from latentloom.nodes.headless.reports import Report
+from latentloom.nodes.headless.terminal import ProgressBars
+from latentloom.parallel.progress import Foreseen, Progress, RankWork
+from latentloom.pipelines.values import Conditioning, Image, Latents, Model
+
+NODES = {
+    "text": ("Read", {}),
+    "first": ("Paint", {"text": "@text.conditioning"}),
+    "shown": ("Expose", {"latents": "@first.latents"}),
+}
+FORESEEN = Foreseen(
+    plan="ulysses=2",
+    why="it is the fastest",
+    machine="2 x H100",
+    is_measured=True,
+    steps=4,
+    step_s=2.0,
+    text_s=1.0,
+    decode_s=40.0,
+    load_s=9.0,
+    num_bytes=8 << 30,
+    rejected=[("ring=2", 3.0, "50% slower")],
+)
+
+
+class Clock:
+    """Seconds that pass only where a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.step_s = [5.0, 3.0, 3.0, 3.0]
+        self.decode_s = 55.0
+        self.foreseen: Foreseen | None = FORESEEN
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    for module in ("outlook", "watch"):
+        monkeypatch.setattr(f"latentloom.nodes.execution.{module}.time.perf_counter", clock)
+    return clock
+
+
+@pytest.fixture
+def specs(clock: Clock) -> dict[str, Any]:
+    def work(progress: Progress, seconds: float, num_bytes: int) -> None:
+        clock.now += seconds
+        progress.spread("", [RankWork(rank=0, device="cpu", seconds=seconds, peak_memory_bytes=num_bytes)])
+
+    def read(*, progress: Progress) -> Conditioning:
+        work(progress, 1.5, 5)
+        return Conditioning(family="f", prompt="", negative_prompt="", positive={})
+
+    def paint(text: Conditioning, *, progress: Progress) -> Latents:
+        del text
+        if clock.foreseen is not None:
+            progress.foresee(clock.foreseen)
+        progress.phase("loading transformer", is_loading=True)
+        clock.now += 100.0
+        progress.phase("denoising")
+        start = clock.now
+        for done, seconds in enumerate(clock.step_s, 1):
+            clock.now += seconds
+            progress.step(done, 4)
+        progress.spread("", [RankWork(rank=0, device="cpu", seconds=clock.now - start, peak_memory_bytes=9)])
+        return Latents(family="f", width=8, height=8)
+
+    def expose(latents: Latents, *, progress: Progress) -> Image:
+        del latents
+        progress.phase("decoding")
+        work(progress, clock.decode_s, 7)
+        return Image(pixels=torch.zeros(1, 8, 8, 3))
+
+    def denoises(given: Given) -> Denoising:
+        del given
+        return Denoising(model=Model(source="m", folder="/nowhere", family="f"), latents=None)
+
+    functions = {"Read": read, "Paint": paint, "Expose": expose}
+    return {
+        name: read_spec(
+            function,
+            title=name,
+            category="c",
+            uses_device=True,
+            id=name,
+            denoises=denoises if function is paint else None,
+        )
+        for name, function in functions.items()
+    }
+
+
+@pytest.fixture
+def told() -> Iterator[list[Event]]:
+    yield []
+
+
+def made(toys: ModuleType, specs: dict[str, Any], told: list[Event], **options: Any) -> RunResult:
+    graph = toys.graph(NODES, outputs={"picture": "shown.image"})
+    result = run(graph, specs, sink=told.append, **options)
+    assert result.state == "ok", result.failure
+    return result
+
+
+def left(told: list[Event], kind: str) -> list[float | None]:
+    return [event.run_left_s for event in told if event.kind == kind]
+
+
+def test_time_left_is_predicted_then_measured_and_never_nothing_while_decoding(
+    toys: ModuleType, specs: dict[str, Any], told: list[Event]
+) -> None:
+    made(toys, specs, told)
+    assert left(told, "foreseen") == [4 * 2.0 + 40.0]
+    # loading takes nobody knows how long; a step predicted at 2 s takes 3 s, and decoding then half as long again
+    assert left(told, "phase") == [None, 48.0, pytest.approx(60.0)]
+    assert left(told, "progress") == [46.0, pytest.approx(2 * 2.5 + 50.0), pytest.approx(3.0 + 60.0), 60.0]
+    ends = [(event.node, event.run_left_s) for event in told if event.kind == "finished"]
+    assert ends == [("text", None), ("first", 60.0), ("shown", None)]
+
+
+def test_without_a_prediction_nothing_is_made_up(
+    toys: ModuleType, specs: dict[str, Any], told: list[Event], clock: Clock, tmp_path: Path
+) -> None:
+    clock.foreseen = None
+    result = made(toys, specs, told)
+    assert {event.run_left_s for event in told} == {None}
+    assert [event.left_s for event in told if event.kind == "progress"] == [None, None, 3.0, None]
+    nodes = manifest(tmp_path, toys.graph(NODES), result)["nodes"]
+    assert "foreseen" not in nodes["first"] and "took" not in nodes["first"]
+    assert "denoises" not in Report(folder=tmp_path, overrides={}, result=result).to_plain()
+
+
+def test_prediction_and_outcome_are_in_events_manifest_and_report(
+    toys: ModuleType, specs: dict[str, Any], told: list[Event], tmp_path: Path
+) -> None:
+    result = made(toys, specs, told)
+    denoise = manifest(tmp_path, toys.graph(NODES), result)["nodes"]["first"]
+    assert denoise["foreseen"]["seconds"] == 49.0 and denoise["foreseen"]["rejected"][0]["plan"] == "ring=2"
+    took = {"steps": 4, "step_s": 3.0, "steps_s": 14.0, "text_s": 1.5, "decode_s": 55.0, "num_bytes": 9}
+    assert denoise["took"] == {**took, "predicted_s": 49.0, "seconds": 68.5, "ratio": round(68.5 / 49, 6)}
+    (event,) = [event.to_plain() for event in told if event.kind == "took"]
+    assert event["took"] == denoise["took"] and event["message"].startswith(
+        "predicted 49 s, took 68.5 s, and 2 s more until it was warm, which is +40% (text 1.5 s, not 1 s; "
+        "steps 12 s, not 8 s; decoding 55 s, not 40 s): latentloom plan MODEL --measure"
+    )
+    json.dumps(plain := Report(folder=tmp_path, overrides={}, result=result).to_plain())
+    assert plain["denoises"]["first"] == {"foreseen": denoise["foreseen"], "took": denoise["took"]}
+
+
+def test_what_came_close_is_told_in_one_line(
+    toys: ModuleType, specs: dict[str, Any], told: list[Event], clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock.step_s, clock.decode_s = [2.1] * 4, 44.0
+    made(toys, specs, told)
+    bars = ProgressBars({})
+    for event in told:
+        bars(event)
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("\r")]
+    assert "first              predicted 49 s, took 53.9 s" in lines
+    assert any("plan ulysses=2, because it is the fastest; predicted 49 s: 4 steps of 2 s" in line for line in lines)
+    assert any("decoding, about 42 s" in line for line in lines)
+
+
+def test_what_was_not_done_is_not_compared(
+    toys: ModuleType, specs: dict[str, Any], told: list[Event], tmp_path: Path
+) -> None:
+    cache = DiskCache(tmp_path, 10**6)
+    specs |= {name: dataclasses.replace(specs[name], is_kept=False) for name in ("Paint", "Expose")}
+    made(toys, specs, told, disk_cache=cache)
+    told.clear()
+    result = made(toys, specs, told, disk_cache=cache)
+    took = result.nodes["first"].took
+    assert result.nodes["text"].cached == "disk" and took is not None and took.text_s is None
+    assert "steps 12 s" in told[-2].message and "text" not in told[-2].message
