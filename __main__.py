@@ -265,16 +265,15 @@ def check_command(arguments: argparse.Namespace) -> int:
         points = list(zip(sweep, foretold_of(job), strict=True))
     except GraphError as error:
         points = [({}, Foretold(problems=[*error.problems]))]
-    is_bad = any(told.problems for _, told in points)
+    is_bad = any(problem.kind != "unknown" for _, told in points for problem in told.problems)
     if arguments.json:
         found = [{**vars(problem), "point": varied} for varied, told in points for problem in told.problems]
         values = [{"point": varied, "nodes": told.values} for varied, told in points]
         print(json.dumps({"problems": found, "values": values}, indent=2))
-    elif is_bad:
-        print("\n".join(_told(points)))
     else:
         shown = in_words(points[0][1].values) if len(points) == 1 else []
-        print("\n    ".join([f"{arguments.file}: no problems", *shown]))
+        sound = [] if is_bad else ["\n    ".join([f"{arguments.file}: no problems", *shown])]
+        print("\n".join([*_told(points), *sound]))
     return BAD if is_bad else OK
 
 

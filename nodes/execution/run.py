@@ -309,7 +309,7 @@ class _Session:
 
     def _fail(self, name: str, error: BaseException) -> NodeFailed:
         node = self.schedule.nodes[name]
-        failure = NodeFailed(name, node.spec, node.node.title, error)
+        failure = NodeFailed(name, node.spec, node.node.title, error, self.workspace.host)
         self.watch.tell("failed", name, message=failure.sentence, code=failure.code)
         self.failure = self.failure or failure
         return failure

@@ -16,7 +16,6 @@ from ...pipelines.planning.planned import Planned, planned
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Latents, Model, Place, Quantization
 from ..files.workspace import Workspace
-from ..graph.sketch import Denoising
 from ..preview.walk import MAX_DENOISES, Walk
 from ..registry import SPECS
 from .sweep import parse_set
@@ -64,7 +63,9 @@ def first_devices(machine: Machine, count: int) -> Machine:
     if not count:
         return machine
     if not 1 <= count <= machine.num_devices:
-        raise ValueError(f"--devices {count}: {machine.title} has {machine.num_devices}; give 1 to that")
+        raise ValueError(
+            f"{count} devices are asked for, and {machine.title} has {machine.num_devices}; give 1 to that"
+        )
     at = {each: speeds for each, speeds in machine.at.items() if each <= count}
     title = f"{count} of {machine.title}" if count < machine.num_devices else machine.title
     return dataclasses.replace(machine, num_devices=count, at=at, title=title)
@@ -98,14 +99,15 @@ def plan_workflow(
     workspace = Workspace(roots=roots_of(file, named, allowed), place=place, host="command line")
     overrides = parse_set(graph, SPECS, settings, workspace=workspace)
     walk = Walk(graph, SPECS, overrides, workspace=workspace, accelerators=machine.devices)
-    found = [(name, _denoise(walk.denoise(name), machine, asked)) for name in walk.denoising()[:MAX_DENOISES]]
+    found = [(name, plan_denoise(walk, name, machine, asked)) for name in walk.denoising()[:MAX_DENOISES]]
     if not found:
         raise ValueError(f"{file} denoises nothing, so that there is nothing to plan; give a workflow with a Denoise")
     return found
 
 
-def _denoise(told: tuple[Denoising, Sequence[str]], machine: Machine, asked: Asked) -> Planned:
-    denoising, problems = told
+def plan_denoise(walk: Walk, name: str, machine: Machine, asked: Asked) -> Planned:
+    """One denoise of a workflow. Raises `ValueError` where it cannot be, or how long it takes is not known."""
+    denoising, problems = walk.denoise(name)
     if problem := next(filter(None, [*problems, *denoising.refusals.values()]), ""):
         raise ValueError(problem)
     model = dataclasses.replace(denoising.model, compiled=denoising.model.compiled or asked.is_compiled)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
+from ...nodes.graph.problems import Problem
 from ...parallel.machine.now import DeviceNow
 from ...parallel.progress import Foreseen, RankWork
 from ...pipelines.costs.outcome import Took
@@ -110,11 +111,19 @@ class RunWithGraph(LiveRun):
     """The versions of the packages that made it; empty where its manifest is gone."""
 
 
+class LeftOut(Answer):
+    """A point of a sweep that is not begun, and why."""
+
+    varied: dict[str, Any]
+    problems: tuple[Problem, ...]
+
+
 class Submitted(Answer):
-    """What one request started."""
+    """What one request started, and the points of its sweep that cannot be made."""
 
     batch: str
     runs: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class MadeFacts(Answer):

@@ -6,6 +6,7 @@ import type {
   LiveRun,
   NodeState,
   PlanBody,
+  Problem,
   RunBody,
   UploadRow,
 } from "./generated/contract";
@@ -18,6 +19,7 @@ export type {
   DeviceNow as Device,
   Draft as DraftEntry,
   DraftBody as Draft,
+  HistoryRow,
   LiveMessage,
   LiveRun as Run,
   LoadedPart,
@@ -27,10 +29,13 @@ export type {
   NamedGraph,
   NodeState,
   OutputSpec,
+  PlanMachine,
   PlanNode,
   PlanRank,
   PlanStrategies,
   PlanView,
+  PredictedPlan,
+  Prediction,
   Problem,
   QueuePlace as QueueEntry,
   RankWork,
@@ -46,6 +51,7 @@ export type {
 } from "./generated/contract";
 /** The catalog, with the nodes whose sockets depend on their values as far as the server was asked (`chosen.ts`). */
 export type Catalog = Told & { chosen?: Readonly<Record<string, CatalogNode>> };
+export type ProblemKind = Problem["kind"];
 export type UploadKind = UploadRow["kind"];
 export type RunState = LiveRun["state"];
 export type NodeRunState = NodeState["state"];
@@ -53,7 +59,7 @@ export type NodeRunState = NodeState["state"];
 /** Values by name as a form holds them: the server says what is wrong with them. */
 export type Overrides = Record<string, Json>;
 export type RunRequest = Omit<RunBody, "overrides"> & { overrides?: Overrides };
-export type PlanRequest = Omit<PlanBody, "overrides"> & { overrides?: Overrides };
+export type PlanRequest = Omit<PlanBody, "overrides" | "page"> & { overrides?: Overrides };
 
 export * from "./types/graph";
 export * from "./types/library";

@@ -22,6 +22,8 @@ export interface Contract {
   FileText: FileText;
   Foreseen: Foreseen;
   GraphBody: GraphBody;
+  HistoryRow: HistoryRow;
+  LeftOut: LeftOut;
   LiveMessage: LiveMessage;
   LiveRun: LiveRun;
   LoadedPart: LoadedPart;
@@ -35,15 +37,20 @@ export interface Contract {
   NoStrategies: NoStrategies;
   NodeState: NodeState;
   OutputSpec: OutputSpec;
+  PlacedBody: PlacedBody;
   PlanBody: PlanBody;
+  PlanMachine: PlanMachine;
   PlanNode: PlanNode;
   PlanRank: PlanRank;
   PlanStrategies: PlanStrategies;
   PlanView: PlanView;
+  PredictedPlan: PredictedPlan;
+  Prediction: Prediction;
   Problem: Problem;
   Problems: Problems;
   QueuePlace: QueuePlace;
   RankWork: RankWork;
+  RejectedPlan: RejectedPlan;
   RenameBody: RenameBody;
   Result: Result;
   RunBody: RunBody;
@@ -137,6 +144,7 @@ export interface CheckBody {
   overrides?: {
     [k: string]: boolean | number | string;
   };
+  page?: string;
 }
 /**
  * One plan on some devices; `fits` is None where a device's memory is not known.
@@ -220,11 +228,11 @@ export interface Problem {
   socket: string;
   code: string;
   message: string;
-  kind?: "error" | "estimate" | "unknown";
+  kind: "error" | "estimate" | "unknown";
   /**
    * Values that mend it, each a set of them by node.socket, the nearest first.
    */
-  mends?: {
+  mends: {
     [k: string]: Json;
   }[];
 }
@@ -330,6 +338,37 @@ export interface GraphBody {
    * A workflow file.
    */
   graph: GraphFile;
+}
+/**
+ * How well one model's runs by one plan were predicted. A ratio is what a step took to what was predicted.
+ */
+export interface HistoryRow {
+  model: string;
+  plan: string;
+  machine: string;
+  dtype: string;
+  num_runs: number;
+  median: number;
+  /**
+   * The ratio that is furthest from 1, either way.
+   */
+  worst: number;
+  last: number;
+  last_day: string;
+  /**
+   * Of a step; the next is what it took.
+   */
+  last_predicted_s: number;
+  last_took_s: number;
+}
+/**
+ * A point of a sweep that is not begun, and why.
+ */
+export interface LeftOut {
+  varied: {
+    [k: string]: Json;
+  };
+  problems: Problem[];
 }
 /**
  * One message of the WebSocket: what changed since the last one; all of it where `full`.
@@ -633,6 +672,17 @@ export interface NewWorkflowBody {
  * `{}`: there is no plan.
  */
 export interface NoStrategies {}
+export interface PlacedBody {
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+  overrides?: {
+    [k: string]: boolean | number | string;
+  };
+  devices?: string;
+  plan?: string;
+}
 export interface PlanBody {
   /**
    * A workflow file.
@@ -643,6 +693,28 @@ export interface PlanBody {
   };
   devices?: string;
   plan?: string;
+  page?: string;
+  machine?: string;
+}
+/**
+ * What a plan is predicted for.
+ */
+export interface PlanMachine {
+  name: string;
+  title: string;
+  num_devices: number;
+  /**
+   * Of each device; on a CPU, of all ranks together.
+   */
+  memory_bytes: number;
+  /**
+   * Whether its own measurements are under the predictions, or data sheets.
+   */
+  is_measured: boolean;
+  /**
+   * Whether no data sheet tells of it either.
+   */
+  is_assumed: boolean;
 }
 /**
  * How one denoise would run, or `problem`: why it cannot.
@@ -662,6 +734,10 @@ export interface PlanNode {
    */
   need_bytes: number;
   problem: string;
+  /**
+   * Null where nobody can tell, as of a pipeline that is run whole.
+   */
+  prediction: Prediction | null;
 }
 /**
  * The degrees of a plan.
@@ -683,6 +759,80 @@ export interface PlanRank {
   bytes: number;
   fits: boolean | null;
 }
+/**
+ * What one denoise, and the run around it, are predicted to take by a plan, in seconds.
+ */
+export interface Prediction {
+  machine: PlanMachine;
+  plan: string;
+  /**
+   * Empty for one that was written by hand, or does not fit.
+   */
+  why: string;
+  num_devices: number;
+  steps: number;
+  step_s: number;
+  /**
+   * Of all steps.
+   */
+  steps_s: number;
+  text_s: number;
+  decode_s: number;
+  /**
+   * Of text, steps and decoding.
+   */
+  seconds: number;
+  /**
+   * Before the first run, to read the weights.
+   */
+  load_s: number;
+  /**
+   * On the device that holds most.
+   */
+  bytes: number;
+  lacking_bytes: number;
+  rejected: RejectedPlan[];
+  /**
+   * The fastest first, the best of each kind.
+   */
+  plans: PredictedPlan[];
+  /**
+   * What to change so that a plan fits.
+   */
+  remedy: string;
+  /**
+   * What would make it faster.
+   */
+  hint: string;
+}
+/**
+ * A plan that is not taken, with the seconds of a step, and why not.
+ */
+export interface RejectedPlan {
+  plan: string;
+  step_s: number;
+  why: string;
+}
+/**
+ * One of all plans, with the seconds of a run.
+ */
+export interface PredictedPlan {
+  plan: string;
+  num_devices: number;
+  seconds: number;
+  /**
+   * On the device that holds most.
+   */
+  bytes: number;
+  /**
+   * What does not fit there.
+   */
+  lacking_bytes: number;
+  /**
+   * Whether it is the one whose numbers are told.
+   */
+  is_shown: boolean;
+}
 export interface PlanView {
   devices: DeviceNow[];
   nodes: PlanNode[];
@@ -691,6 +841,10 @@ export interface PlanView {
    * What cannot be of what was asked for.
    */
   problem: string;
+  /**
+   * Names of machines that one does not have, to plan for.
+   */
+  examples: string[];
 }
 export interface Problems {
   problems: Problem[];
@@ -753,6 +907,7 @@ export interface RunBody {
   };
   devices?: string;
   plan?: string;
+  force?: boolean;
   /**
    * @maxItems 32
    */
@@ -921,11 +1076,12 @@ export interface SocketsBody {
   };
 }
 /**
- * What one request started.
+ * What one request started, and the points of its sweep that cannot be made.
  */
 export interface Submitted {
   batch: string;
   runs: string[];
+  left_out: LeftOut[];
 }
 /**
  * A ready workflow to start from.

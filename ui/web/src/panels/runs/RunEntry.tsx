@@ -12,6 +12,7 @@ import { go } from "../../store/page";
 import type { QueueEntry, Run, RunState } from "../../types";
 import { resultsOf } from "../library/workflowThumb";
 import { openRun, watch } from "./openRun";
+import { outcomeText } from "./outcome";
 import { cancel, removeRuns } from "./runActions";
 import { variedText } from "./variedText";
 
@@ -41,6 +42,7 @@ export function RunEntry({ run, order }: { run: Run; order?: Order }) {
   const isActive = run.state === "waiting" || run.state === "running";
   const picture = resultsOf(run).at(-1);
   const failure = run.error || run.note;
+  const outcome = isActive ? "" : outcomeText(run.nodes);
   const varied = variedText(run.varied);
   const name = varied ? `${run.name}, ${varied}` : run.name;
   const left = useLeft(run);
@@ -65,6 +67,7 @@ export function RunEntry({ run, order }: { run: Run; order?: Order }) {
       <div className="ll-run-text">
         <span className="ll-run-name">{run.name}</span>
         <span className="ll-run-facts">{factsOf(run, left)}</span>
+        {outcome && <span className="ll-run-facts">{outcome}</span>}
         {varied && <span className="ll-run-facts">{varied}</span>}
         {failure && <span className={run.error ? "ll-run-error" : "ll-run-facts"}>{failure}</span>}
       </div>
