@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from ..group import Group
 
-REPEATS, REPEATS_ALONE = 5, 15
-REPEATS_AMID = 10
+REPEATS, REPEATS_ALONE = 5, 11
+REPEATS_AMID = (10, 6, 2)
+"""Of each of the sizes: what is large takes long, and hardly notices who wakes up late."""
 SIZES = {"cpu": (64 << 10, 1 << 20, 8 << 20), "cuda": (256 << 10, 4 << 20, 64 << 20)}
 """Bytes that each rank sends."""
 PRODUCTS = {"cpu": (512, 192, 768), "cuda": (4096, 4096, 4096)}
@@ -186,24 +187,24 @@ def _links(group: Group, stride: int, device: Any) -> list[dict[str, Any]]:
     x = torch.randn(TOKENS["cpu"][0], device=device)
     found = []
     for operation, make in (("exchange", _exchange), ("gather", _gather), ("hop", _hop)):
-        for num_bytes in SIZES[device.type]:
+        for num_bytes, repeats in zip(SIZES[device.type], REPEATS_AMID, strict=True):
             sent, call = make(group, num_bytes, device)
-            seconds = _amid(call, lambda: _as_a_block(x)) if device.type == "cpu" else _least(call, device)
+            seconds = _amid(call, lambda: _as_a_block(x), repeats) if device.type == "cpu" else _least(call, device)
             sample = {"operation": operation, "degree": group.size, "stride": stride}
             found.append({**sample, "sent_bytes": sent, "seconds": seconds})
     return found
 
 
-def _amid(call: Callable[[], Any], work: Callable[[], Any]) -> float:
+def _amid(call: Callable[[], Any], work: Callable[[], Any], repeats: int) -> float:
     """Mean seconds that a call takes between pieces of work."""
     call()
     took = 0.0
-    for _ in range(REPEATS_AMID):
+    for _ in range(repeats):
         work()
         start = time.perf_counter()
         call()
         took += time.perf_counter() - start
-    return took / REPEATS_AMID
+    return took / repeats
 
 
 def _exchange(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[[], Any]]:

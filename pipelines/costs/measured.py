@@ -1,6 +1,7 @@
 """A machine as its own ranks measured it (`parallel/pool/measuring.py`): from seconds to rates.
 
-Kept as JSON, one file for each set of devices, driver and torch; whoever changes one of them measures anew.
+Kept as JSON, one file for each set of devices, what joins them, driver and torch; whoever changes one of these measures
+anew.
 """
 
 from __future__ import annotations
@@ -197,9 +198,20 @@ def fitted(points: Sequence[tuple[float, float]]) -> Speed:
 # ---- kept
 
 
-def key_of(devices: Sequence[str], titles: Sequence[str], driver: str, torch: str) -> str:
-    """Of the file that holds what was measured with these."""
-    return hashlib.sha256(json.dumps([FORMAT, *devices, *titles, driver, torch]).encode()).hexdigest()[:16]
+def key_of(
+    devices: Sequence[str],
+    titles: Sequence[str],
+    driver: str,
+    torch: str,
+    *,
+    wiring: Sequence[tuple[str, str, str, bool]] = (),
+    num_sockets: int = 1,
+) -> str:
+    """Of the file that holds what was measured with these; `wiring` are pairs of devices, what joins them, and whether
+    each reads the other's memory.
+    """
+    told = [FORMAT, [*devices], [*titles], driver, torch, sorted(wiring), num_sockets]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
 
 def keep(found: Found, folder: Path, key: str) -> None:

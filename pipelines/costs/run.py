@@ -66,14 +66,16 @@ def predict(
     busy = min(plan.num_ranks * replicas, machine.num_devices)
     speeds, factors = machine.speeds(busy), job.factors
     one = times(step(job.forward, plan, speeds, software, talking=busy), factors.step)
-    outside, around = OUTSIDE_LAUNCHES * speeds.launch_s * factors.step, STAGE_LAUNCHES * speeds.launch_s
+    outside = OUTSIDE_LAUNCHES * speeds.launch_s * factors.step
+    alone = machine.speeds(replicas)  # one rank of each group; whatever the plan, so that it speaks for none
+    around = STAGE_LAUNCHES * alone.launch_s
     return Run(
         step=one,
         steps=job.steps,
-        text_s=(around + _encoding(job, speeds)) * factors.text,
+        text_s=(around + _encoding(job, alone)) * factors.text,
         steps_s=job.steps * (one.seconds + outside),
         around_s=around,
-        decode_s=(around + _decoding(job, speeds) / decoders) * factors.decode,
+        decode_s=(around + _decoding(job, speeds if decoders > 1 else alone) / decoders) * factors.decode,
         load_s=_loading(job, plan, machine),
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...parallel.machine.container import num_cores
 from ...parallel.machine.now import DeviceNow, devices_now
+from ...parallel.machine.topology import num_sockets
 from ...parallel.pool.measuring import measure
 from ..costs.machine import Machine
 from ..costs.measured import Call, Convolution, Found, Pass, Product, Sample, Seen, keep, kept, machine_of
@@ -48,6 +49,8 @@ def _measured(here: Here) -> Found:
     devices, shown, kind = here.devices, here.shown, here.kind
     told = measure(devices)
     title = f"{len(devices)} x {shown[0].title}" if kind == "cuda" else f"{len(devices)} ranks on {shown[0].title}"
+    if (sockets := num_sockets()) > 1:
+        title += f", {sockets} sockets"
     chip = chip_of(shown[0].title) if kind == "cuda" else None
     return Found(
         title=title,

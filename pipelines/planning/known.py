@@ -15,6 +15,7 @@ from ...parallel.machine.container import num_cores
 from ...parallel.machine.folders import user_cache
 from ...parallel.machine.machine import driver_version
 from ...parallel.machine.now import DeviceNow, devices_now, links_now
+from ...parallel.machine.topology import num_sockets
 from ..costs.chips import CHIPS, Chip
 from ..costs.machine import LAUNCH_S, NO_PEERS, NVLINK, Machine
 from ..costs.measured import kept, key_of, machine_of
@@ -207,7 +208,9 @@ def _fabric(chip: Chip) -> Fabric:
 
 @lru_cache(maxsize=8)  # the driver stays while a process uses it
 def _key(devices: tuple[str, ...], titles: tuple[str, ...]) -> str:
-    return key_of(devices, titles, driver_version(), _torch_version())
+    wiring = [(link.first, link.second, link.wire, link.is_direct) for link in links_now() if link.first in devices]
+    sockets = num_sockets()
+    return key_of(devices, titles, driver_version(), _torch_version(), wiring=wiring, num_sockets=sockets)
 
 
 def _stamp(path: Path) -> int:

@@ -35,7 +35,7 @@ from latentloom.pipelines.planning.here import machine_here
 from latentloom.pipelines.planning.planned import planned
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.shape import empty_canvas
-from latentloom.pipelines.values import Model
+from latentloom.pipelines.values import Latents, Model
 
 PLANS = ("ulysses=1", "cfg=2", "ulysses=2", "ring=2", "allgather=2")
 SIZES, BATCHES, MOST_PIXELS = (128, 192, 256, 320, 384, 512), (1, 2, 4), 2 * 512 * 512
@@ -128,18 +128,28 @@ def predicted(model: Model, machine: Machine, setting: Setting) -> Run:
 
 
 def done(model: Model, setting: Setting, prompt: str) -> Took:
-    where, plan = placed(model, read_place("cpu*2", "auto")), ParallelPlan.parse(setting.plan)
+    """A run from its text to its pixels."""
+    start = time.perf_counter()
+    latents, step_s = denoised(model, setting, prompt)
+    placement.decode(Decode(model=_placed(model), latents=latents))
+    return Took(run_s=time.perf_counter() - start, step_s=step_s)
+
+
+def denoised(model: Model, setting: Setting, prompt: str) -> tuple[Latents, float]:
+    """And the median seconds between two steps."""
+    where, plan, clock = _placed(model), ParallelPlan.parse(setting.plan), Clock()
     canvas = empty_canvas(model, width=setting.side, height=setting.side, frames=0, fps=0.0, batch=setting.batch)
-    clock, start = Clock(), time.perf_counter()
     text = placement.encode_text(EncodeText(model=where, prompt=prompt))
     asked = Denoise(
         model=where, conditioning=text, latents=canvas, seed=1, steps=setting.steps, guidance=setting.guidance
     )
     with patch.object(placement, "plan_of", lambda *_, **__: plan):  # also one that leaves a rank idle
         latents = placement.denoise(asked, clock)
-    placement.decode(Decode(model=where, latents=latents))
-    run_s = time.perf_counter() - start
-    return Took(run_s=run_s, step_s=statistics.median(later - earlier for earlier, later in pairwise(clock.times)))
+    return latents, statistics.median(later - earlier for earlier, later in pairwise(clock.times))
+
+
+def _placed(model: Model) -> Model:
+    return placed(model, read_place("cpu*2", "auto"))
 
 
 if __name__ == "__main__":
