@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...parallel.machine.folders import user_cache
 from ...pipelines.costs.machine import Machine
-from ...pipelines.models.describe import DtypeChoice, describe_model
+from ...pipelines.costs.ran import kept
+from ...pipelines.models.describe import DtypeChoice, card_of, describe_model
 from ...pipelines.placement import is_guided
+from ...pipelines.planning.history import learned, setting_of
 from ...pipelines.planning.planned import Planned, planned
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Latents, Model, Place, Quantization
@@ -137,10 +140,12 @@ def _planned(
 ) -> Planned:
     if not model.family:
         raise ValueError(f"{model.source} is run whole, and how long its steps take is not known beforehand")
+    setting = setting_of(model, canvas, machine, text_tokens=known.get("text_length") or card_of(model).text_length)
+    factors = learned(setting, kept(user_cache()) if machine.name == "here" else ())
     return planned(
         model,
         canvas,
-        machine,
+        dataclasses.replace(machine, factors=factors),
         is_guided=is_guided(model, guidance=guidance, guidance_2=guidance_2),
         steps=asked.steps,
         num_runs=asked.num_runs,

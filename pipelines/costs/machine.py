@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...parallel.errors import did_you_mean
+from ...parallel.progress import Factors
 from ..models.json_file import read_object
 from .chips import CHIPS, GIB, Chip
 from .step import Speeds
@@ -46,6 +47,11 @@ class Machine:
     disk_bytes_per_s: float = DISK_BYTES_PER_S
     upload_bytes_per_s: float = UPLOAD_BYTES_PER_S
     is_measured: bool = False
+    key: str = ""
+    """The same for some of its devices as for all, and another one once they were measured anew; "" where the rates of
+    one device tell it."""
+    factors: Factors = field(default_factory=Factors)
+    """What earlier runs here teach of the model that is planned."""
     is_assumed: bool = False
     """Whether nothing tells its rates, no data sheet either."""
 

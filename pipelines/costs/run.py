@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ...parallel.plan import ParallelPlan
-from ...parallel.progress import Factors
 from .forward import Forward
 from .machine import Machine
 from .software import Software
@@ -37,8 +36,6 @@ class Job:
     """All weights, as files hold them."""
     transformer_bytes: int = 0
     """Those of them that the denoise works with."""
-    factors: Factors = field(default_factory=Factors)
-    """What earlier runs here teach of such a one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +61,7 @@ def predict(
 ) -> Run:
     """One run by the plan, while `replicas` groups do the like. `decoders`: ranks that decode together."""
     busy = min(plan.num_ranks * replicas, machine.num_devices)
-    speeds, factors = machine.speeds(busy), job.factors
+    speeds, factors = machine.speeds(busy), machine.factors
     one = times(step(job.forward, plan, speeds, software, talking=busy), factors.step)
     outside = OUTSIDE_LAUNCHES * speeds.launch_s * factors.step
     alone = machine.speeds(replicas)  # one rank of each group; whatever the plan, so that it speaks for none

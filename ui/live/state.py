@@ -57,7 +57,7 @@ def order_of(runs: Iterable[Run], remembered: Sequence[str]) -> list[str]:
 OVER: tuple[State, ...] = ("done", "failed", "cancelled")
 ENDED: tuple[NodeStage, ...] = ("done", "cached", "failed", "cancelled", "skipped")
 
-NONE_LEFT: Mapping[str, None] = {"left_s": None, "run_left_s": None}
+NONE_LEFT: Mapping[str, Any] = {"left_s": None, "run_left_s": None, "left_at": 0.0}
 STOPPING = "stopping at the next step"
 WHY_CACHED = {
     "memory": "unchanged since an earlier run; taken from memory",
