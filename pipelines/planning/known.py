@@ -15,6 +15,7 @@ from ...parallel.machine.container import num_cores
 from ...parallel.machine.folders import user_cache
 from ...parallel.machine.machine import driver_version
 from ...parallel.machine.now import DeviceNow, devices_now, links_now
+from ...parallel.machine.topology import num_sockets
 from ..costs.chips import CHIPS, Chip
 from ..costs.machine import LAUNCH_S, NO_PEERS, NVLINK, Machine
 from ..costs.measured import kept, key_of, machine_of
@@ -140,6 +141,8 @@ def _shared(speeds: Speeds, part: float) -> Speeds:
         half_flops=chip.half_flops * part,
         single_flops=chip.single_flops * part,
         bytes_per_s=chip.bytes_per_s * less,
+        near_bytes_per_s=chip.near_bytes_per_s * less,
+        query_s=chip.query_s / part,
     )
     return replace(speeds, chip=slower, launch_s=speeds.launch_s / less)
 
@@ -206,7 +209,9 @@ def _fabric(chip: Chip) -> Fabric:
 
 @lru_cache(maxsize=8)  # the driver stays while a process uses it
 def _key(devices: tuple[str, ...], titles: tuple[str, ...]) -> str:
-    return key_of(devices, titles, driver_version(), _torch_version())
+    wiring = [(link.first, link.second, link.wire, link.is_direct) for link in links_now() if link.first in devices]
+    sockets = num_sockets()
+    return key_of(devices, titles, driver_version(), _torch_version(), wiring=wiring, num_sockets=sockets)
 
 
 def stamp_of(path: Path) -> int:
