@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .denoising import guidance as guiding
 from .denoising import schedulers
 from .families import FAMILIES, ROWS
-from .models.folder import components_of, read_index
+from .models.folder import component_in, read_index
 from .requests import Denoise
 from .shape import (
     check_fps,
@@ -96,7 +96,8 @@ def check_guidance(request: Denoise) -> None:
 
 def _class_of(model: Model, component: str) -> str:
     """The class of a component of the model's folder; "" where it has none."""
-    return components_of(read_index(Path(model.folder))).get(component, ("", ""))[1]
+    found = component_in(read_index(Path(model.folder)), component)
+    return "" if found is None else found[1]
 
 
 def _why_whole(model: Model) -> str:
