@@ -280,7 +280,7 @@ def components_of(index: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 
 def component_in(index: Mapping[str, Any], name: str) -> tuple[str, str] | None:
     """(library, class) of one component; None where the model has none of that name."""
-    entry = index.get(name)
+    entry: Any = index.get(name)
     return (entry[0], entry[1]) if _is_component(entry) and None not in entry else None
 
 
