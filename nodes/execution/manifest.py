@@ -17,6 +17,7 @@ from ..files.atomic import write_atomic
 from ..graph.graph import Graph, graph_text
 from ..graph.requires import installed_version
 from ..graph.spec import Saved
+from ..preview.foretelling import without_plans
 from .records import NodeRecord, RunResult
 
 FORMAT = 1
@@ -73,7 +74,7 @@ def as_made(folder: Path, graph: Graph) -> Graph:
 
 
 def _own_keys(graph: Graph) -> dict[str, Any]:
-    keys = {"$schema": graph.schema_uri, "meta": graph.meta}
+    keys = {"$schema": graph.schema_uri, "meta": without_plans(graph).meta}
     return {name: value for name, value in keys.items() if value}
 
 
@@ -120,7 +121,7 @@ def versions() -> Mapping[str, str | None]:
 
 def workflow_sha256(graph: Graph) -> str:
     """The hash of the workflow file's text as we write it."""
-    return hashlib.sha256(graph_text(graph).encode()).hexdigest()
+    return hashlib.sha256(graph_text(without_plans(graph)).encode()).hexdigest()
 
 
 def devices(result: RunResult) -> list[str]:

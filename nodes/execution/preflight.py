@@ -77,7 +77,8 @@ def foretell(
     for node in plans:
         if node.problem and node.problem_code and node.problem not in told:
             kind = "estimate" if node.problem_code == "memory" else "error"
-            found.append(Problem(node.node, "", node.problem_code, node.problem, kind=kind))
+            mends = tuple(node.mends)
+            found.append(Problem(node.node, "", node.problem_code, node.problem, kind=kind, mends=mends))
         elif node.problem == TOO_MANY:
             found.append(_note(node.node, TOO_MANY))
         elif workspace.place.cluster and not node.problem:

@@ -53,7 +53,7 @@ INSTALL: dict[Host, str] = {
 SMALLER: dict[Host, str] = {
     "python": "make it smaller, or raise the workspace's max_pixels",
     "command line": "make it smaller, or raise the limit with --max-pixels",
-    "page": "make it smaller, or ask whoever runs this server to raise --max-pixels",
+    "page": "make it smaller, or ask whoever runs this server to raise its limit",
     "comfyui": "make it smaller",
 }
 

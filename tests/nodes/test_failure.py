@@ -2,7 +2,8 @@
 
 import pytest
 
-from latentloom.nodes.execution.failure import sentence
+from latentloom.nodes.execution.failure import MORE, sentence
+from latentloom.nodes.files.workspace import ALLOW, FIND, INSTALL, PULL, SMALLER
 from latentloom.parallel.errors import OutOfMemory
 
 
@@ -26,3 +27,8 @@ from latentloom.parallel.errors import OutOfMemory
 )
 def test_an_error_becomes_one_sentence(error: Exception, expected: str) -> None:
     assert sentence(error, "command line") == expected
+
+
+@pytest.mark.parametrize("words", [ALLOW, FIND, INSTALL, PULL, SMALLER, MORE])
+def test_only_the_command_line_is_told_its_options(words: dict[str, str]) -> None:
+    assert [host for host, told in words.items() if "--" in told or "`latentloom" in told] in ([], ["command line"])
