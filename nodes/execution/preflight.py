@@ -13,7 +13,7 @@ from ...parallel.machine.now import DeviceNow
 from ..files.workspace import Workspace
 from ..graph.check import check
 from ..graph.graph import Graph
-from ..graph.problems import Problem
+from ..graph.problems import GraphError, Problem
 from ..graph.resolve import Overrides
 from ..graph.spec import NodeSpec
 from ..preview.meant import Meant, meant
@@ -52,11 +52,17 @@ def foretell(
     workspace: Workspace,
     machine: Sequence[DeviceNow],
 ) -> Foretold:
-    """A workflow that is not sound in itself is not followed further."""
-    if found := check(graph, specs, overrides, workspace=workspace):
-        return Foretold(problems=found)
+    """Of a workflow that is not sound in itself no more problems are looked for, but values may be known."""
     accelerators = [device.name for device in machine if device.name != "cpu"]
-    walk = Walk(graph, specs, overrides or {}, workspace=workspace, accelerators=accelerators)
+    found = check(graph, specs, overrides, workspace=workspace)
+    try:
+        walk = Walk(graph, specs, overrides or {}, workspace=workspace, accelerators=accelerators)
+    except GraphError:
+        if not found:
+            raise
+        return Foretold(problems=found)
+    if found:
+        return Foretold(problems=found, values=meant(walk))
     needs = needs_of_checked(graph, specs, overrides=overrides or {}, workspace=workspace)
     needed = frozenset(needs.order or needs.nodes)  # all of one that makes nothing yet
     found = list(refused(walk, needed))

@@ -171,8 +171,10 @@ def test_a_draft_is_kept_as_it_is(client: Any) -> None:
 
 def test_a_wrong_workflow_is_refused_with_all_its_problems(client: Any, first: dict[str, Any]) -> None:
     first["nodes"]["denoise"]["inputs"] |= {"steps": "many", "latents": {"from": "load_model.model"}}
-    problems = client.post("/loom/check", json={"graph": first}).json()["problems"]
+    told = client.post("/loom/check", json={"graph": first}).json()
+    problems = told["problems"]
     assert {(each["node"], each["socket"]) for each in problems} == {("denoise", "steps"), ("denoise", "latents")}
+    assert told["values"]["empty_latents"] == {"width": 128, "height": 128, "frames": 1}  # known all the same
     refused = client.post("/loom/runs", json={"graph": first})
     assert refused.status_code == 400
     assert refused.json()["problems"] == problems

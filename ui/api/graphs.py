@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Header, Request
 
 from ...nodes.catalog import entry, find
-from ...nodes.execution.preflight import preflight
+from ...nodes.execution.preflight import foretell
 from ...nodes.graph.check import ensure
 from ...nodes.graph.choosing import chosen
 from ...nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain
@@ -56,8 +56,8 @@ def add_routes(router: APIRouter, server: Server) -> None:
         settings = server.settings
         workspace = settings.reading(settings.place, inputs=inputs_folder(settings.data_dir, user))
         graph = graph_from_plain(body.graph)
-        found = preflight(graph, SPECS, body.overrides, workspace=workspace, machine=devices_now())
-        return Problems(problems=found[:MAX_PROBLEMS])
+        told = foretell(graph, SPECS, body.overrides, workspace=workspace, machine=devices_now())
+        return Problems(problems=told.problems[:MAX_PROBLEMS], values=told.values)
 
     @router.post("/sockets")
     def sockets(body: SocketsBody) -> CatalogNode:

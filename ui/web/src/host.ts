@@ -4,6 +4,7 @@ import { limitedNode, withLimits } from "./exact";
 import { address, ApiError, asset, path, request, send } from "./http";
 import type {
   Catalog,
+  Checked,
   Draft,
   DraftEntry,
   GraphFile,
@@ -15,7 +16,6 @@ import type {
   Overrides,
   PlanRequest,
   PlanView,
-  Problem,
   Result,
   ResultQuery,
   RunRequest,
@@ -96,7 +96,7 @@ export const host = {
   open: (file: Blob, name: string) => request<NamedGraph>("POST", "/open", { raw: file, name }),
   text: (graph: GraphFile) => post<{ text: string }>("/text", { graph }),
   exportComfy: (graph: GraphFile) => post<Record<string, Json>>("/export/comfyui", { graph }),
-  check: (graph: GraphFile, overrides?: Overrides) => post<{ problems: Problem[] }>("/check", { graph, overrides }),
+  check: (graph: GraphFile, overrides?: Overrides) => post<Checked>("/check", { graph, overrides }),
   sockets: (type: string, values: Record<string, string>) =>
     post<NodeSpec>("/sockets", { type, values }).then(limitedNode),
   plan: (asked: PlanRequest) => post<PlanView>("/plan", asked),

@@ -6,6 +6,7 @@ import type {
   LiveRun,
   NodeState,
   PlanBody,
+  Problems as Checked,
   RunBody,
   UploadRow,
 } from "./generated/contract";
@@ -32,6 +33,7 @@ export type {
   PlanStrategies,
   PlanView,
   Problem,
+  Problems as Checked,
   QueuePlace as QueueEntry,
   RankWork,
   Result,
@@ -46,6 +48,7 @@ export type {
 } from "./generated/contract";
 /** The catalog, with the nodes whose sockets depend on their values as far as the server was asked (`chosen.ts`). */
 export type Catalog = Told & { chosen?: Readonly<Record<string, CatalogNode>> };
+export type Meant = Checked["values"];
 export type UploadKind = UploadRow["kind"];
 export type RunState = LiveRun["state"];
 export type NodeRunState = NodeState["state"];
