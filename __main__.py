@@ -119,7 +119,12 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--json", action="store_true")
 
     plan = _command(commands, "plan", plan_command, "say how a model or workflow would run here, or on a machine to be")
-    plan.add_argument("what", metavar="MODEL|WORKFLOW", help="a folder, hub id or builtin:NAME, or a workflow's file")
+    plan.add_argument(
+        "what", nargs="?", default="", metavar="MODEL|WORKFLOW", help="a folder, hub id or builtin:NAME, or a workflow"
+    )
+    plan.add_argument(
+        "--history", action="store_true", help="what runs here took beside what was predicted, of all models or of one"
+    )
     plan.add_argument("--machine", default="here", help="8xH100-nvlink, 4x4090-pcie4, a JSON file (default: this one)")
     plan.add_argument("--devices", type=int, default=0, metavar="N", help="how many of its devices (default: all)")
     plan.add_argument("--size", default="", metavar="WxH", help="pixels (default: the model's own)")
@@ -265,16 +270,15 @@ def check_command(arguments: argparse.Namespace) -> int:
         points = list(zip(sweep, foretold_of(job), strict=True))
     except GraphError as error:
         points = [({}, Foretold(problems=[*error.problems]))]
-    is_bad = any(told.problems for _, told in points)
+    is_bad = any(problem.kind != "unknown" for _, told in points for problem in told.problems)
     if arguments.json:
         found = [{**vars(problem), "point": varied} for varied, told in points for problem in told.problems]
         values = [{"point": varied, "nodes": told.values} for varied, told in points]
         print(json.dumps({"problems": found, "values": values}, indent=2))
-    elif is_bad:
-        print("\n".join(_told(points)))
     else:
         shown = in_words(points[0][1].values) if len(points) == 1 else []
-        print("\n    ".join([f"{arguments.file}: no problems", *shown]))
+        sound = [] if is_bad else ["\n    ".join([f"{arguments.file}: no problems", *shown])]
+        print("\n".join([*_told(points), *sound]))
     return BAD if is_bad else OK
 
 
@@ -289,6 +293,10 @@ def _told(points: Sequence[tuple[Mapping[str, Any], Foretold]]) -> Iterator[str]
 
 
 def plan_command(arguments: argparse.Namespace) -> int:
+    if arguments.history:
+        return _history(arguments.what, as_json=arguments.json)
+    if not arguments.what:
+        raise ValueError("no model or workflow is named; give one, or --history for what runs here took")
     from .nodes.headless.plans import Asked, first_devices, is_workflow, plan_model, plan_workflow, read_size
     from .nodes.headless.workflow_files import roots_of
     from .pipelines.costs.machine import read_machine
@@ -326,6 +334,15 @@ def plan_command(arguments: argparse.Namespace) -> int:
         texts = [as_text(answer, compares=arguments.compare) for _, answer in found]
         print("\n\n".join(f"{node}: {text}" if node else text for (node, _), text in zip(found, texts, strict=True)))
     return OK if all(answer.chosen for _, answer in found) else FAILED
+
+
+def _history(model: str, *, as_json: bool) -> int:
+    from .pipelines.costs.ran import kept
+    from .pipelines.planning.history import as_table, history_table
+
+    rows = history_table(kept(user_cache()), model=model)
+    print(json.dumps([vars(row) for row in rows], indent=2) if as_json else as_table(rows, model=model))
+    return OK
 
 
 def nodes_command(arguments: argparse.Namespace) -> int:

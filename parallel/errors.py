@@ -27,6 +27,7 @@ and libraries raise counts as the class that `kind_of` finds for it, so a plain 
     +- NodeFailed           node-failed           1   500  nodes/execution/failure.py
     +- NotHere              not-here              2   404  ui/errors.py
     +- Conflict             conflict              2   409  ui/errors.py
+    +- Superseded           superseded            2   409  ui/errors.py
     +- NotLoggedIn          not-logged-in         2   401  ui/errors.py
     +- CutOff               cut-off               2   408  ui/access/gate.py
     Cancelled               cancelled           130   500  parallel/errors.py: a BaseException; Ctrl-C counts as one

@@ -212,7 +212,7 @@ def test_a_workflow_without_its_package_names_it_and_loads_nothing(path: Path, m
     assert latentloom("check", file, "--allow", str(model.parent), path=path).returncode == 0
     done = latentloom("check", file)
     assert done.returncode == 2
-    assert "the workflow needs loom-example >=1.0, and none is installed; install that version, or name" in done.stdout
+    assert "the workflow needs loom-example >=1.0, and none is installed; install it, or name" in done.stdout
     assert "node type 'loom_example_Palette' is not installed; it comes from loom-example, which is not" in done.stdout
     asks = workflow(model) | {"requires": {"loom-example": ">=9"}}
     done = latentloom("check", written(tmp_path, asks), path=path)

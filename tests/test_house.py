@@ -28,7 +28,6 @@ CHAMBERS = {
     "ui/command.py": "the command `latentloom ui`",
     "ui/runs/previews.py": "pictures of a step, whoever runs it",
     "ui/views/models_view.py": "one panel",
-    "ui/views/plan_view.py": "one panel",
 }
 """Small modules with one importer, and why each is a room of its own; at most 15."""
 SOURCES = {

@@ -22,6 +22,12 @@ class Conflict(LoomError):
     code, exit_code, http_status = "conflict", 2, 409
 
 
+class Superseded(LoomError):
+    """Nobody waits for this answer any more, because the same page asked anew."""
+
+    code, exit_code, http_status = "superseded", 2, 409
+
+
 class NoRoom(BadInput):
     """The user, or all together, keep as much as they may; the message says what to delete."""
 

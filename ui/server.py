@@ -16,6 +16,7 @@ from .settings import SCRATCH, Settings
 from .store.quota import Quota
 from .store.uploads import Uploads
 from .store.user_files import remove_leftovers
+from .views.newest import Newest
 
 
 class Server:
@@ -37,9 +38,11 @@ class Server:
         self.uploads = Uploads(settings.data_dir, max_pixels=settings.max_pixels, quota=quota)
         self.runs = Runs(settings, self.live, quota=quota)
         self.results = Results(settings, self.runs)
+        self.newest = Newest()
 
     def close(self) -> None:
         """Runs under way stop at their next step, and go first when the server starts again."""
+        self.newest.close()
         self.runs.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
         self._claim.close()

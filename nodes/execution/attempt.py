@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.errors import BadInput, code_of
+from ...parallel.machine.folders import user_cache
+from ...pipelines.costs.outcome import ran_of
+from ...pipelines.costs.ran import keep
 from ...pipelines.values import Audio, Image, Mask, Place, Video
 from ..files.picture_files import MAX_PIXELS, WORKFLOW_KEY
 from ..files.workspace import Host, Workspace, numbered
@@ -93,10 +96,13 @@ class Caches:
 
     memory: Cache
     disk: Cache | None
+    runs: Path | None = None
+    """The folder where it is kept what runs took; none where nothing is kept."""
 
     def of(self, owner: str) -> Caches:
         """For one of several owners, none of whom may learn what another has made."""
-        return Caches(memory=Share(self.memory, owner), disk=self.disk and Share(self.disk, owner))
+        disk = self.disk and Share(self.disk, owner)
+        return dataclasses.replace(self, memory=Share(self.memory, owner), disk=disk)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +116,8 @@ class Attempt:
 
 def open_caches(folder: Path | None) -> Caches:
     """A new memory cache, and the disk cache in a folder; a folder that cannot be written costs time, not the run."""
-    return Caches(memory=MemoryCache(MEMORY_CACHE_BYTES), disk=_disk_cache(folder))
+    runs = None if folder is None else user_cache()
+    return Caches(memory=MemoryCache(MEMORY_CACHE_BYTES), disk=_disk_cache(folder), runs=runs)
 
 
 def workspace_of(
@@ -168,6 +175,8 @@ def attempt(
         disk_cache=caches.disk,
         targets=targets,
     )
+    if caches.runs is not None:
+        _keep_times(result, caches.runs)
     problem: ValueError | None = None
     if shows and (targets is not None or not any(record.files for record in result.nodes.values())):
         sources = {name: link.node for name, link in effective(graph, specs).outputs.items()}
@@ -180,6 +189,15 @@ def attempt(
     if problem is None:
         return Attempt(result=result)
     return Attempt(result=result, problem=str(problem), problem_code=code_of(problem))
+
+
+def _keep_times(result: RunResult, folder: Path) -> None:
+    """What the run's denoises took, for predictions to learn from."""
+    for record in result.nodes.values():
+        if record.foreseen is not None and record.took is not None:
+            ran = ran_of(record.foreseen, record.took, torch=versions()["torch"] or "")
+            if ran is not None:
+                keep(ran, folder)
 
 
 def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...parallel.errors import LoomError, code_of, is_out_of_memory
+from ..files.workspace import Host
 from ..graph.problems import short
 from ..graph.spec import NodeSpec
+
+MORE: Mapping[Host, str] = {
+    "python": "the error behind this one says where",
+    "command line": "run again with --debug to see where",
+    "page": "the server's log says where",
+    "comfyui": "the log says where",
+}
+"""For what nobody foresaw."""
 
 
 class NodeFailed(LoomError):
@@ -15,18 +26,18 @@ class NodeFailed(LoomError):
 
     code = "node-failed"
 
-    def __init__(self, node: str, spec: NodeSpec, title: str, cause: BaseException) -> None:
+    def __init__(self, node: str, spec: NodeSpec, title: str, cause: BaseException, host: Host) -> None:
         self.node = node
         self.type = spec.id
         self.title = title or spec.title
-        self.sentence = sentence(cause)
+        self.sentence = sentence(cause, host)
         if (code := code_of(cause)) != LoomError.code:
             self.code = code
         super().__init__(f"node {node!r} ({self.title}, {self.type}): {self.sentence}")
         self.__cause__ = cause
 
 
-def sentence(error: BaseException) -> str:
+def sentence(error: BaseException, host: Host) -> str:
     """What speaks to the user already stays as it is; anything else gets a sentence around its first line."""
     text = str(error).strip()
     if isinstance(error, ValueError | LoomError) and text:
@@ -37,7 +48,7 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f" at {short(str(error.filename))}" if error.filename else ""
         return f"a file could not be read or written{where}: {error.strerror}; check the path and the free space"
-    return f"it stopped with {kind}: {_first_line(text) or 'no message'}; run again with --debug to see where"
+    return f"it stopped with {kind}: {_first_line(text) or 'no message'}; {MORE[host]}"
 
 
 def _first_line(text: str) -> str:

@@ -7,14 +7,14 @@ for the decoding that follows, too. What nobody knows stays unknown: nothing is 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Literal
 
 from ...parallel.progress import Foreseen
 from ...pipelines.values import Conditioning, Image, Latents, Video
-from .schedule import Needs
+from .schedule import Needs, Schedule
 
 TRUSTED_STEPS = 2
 """Steps to be timed, after the one that warms up, before they alone tell of the rest: one may be a hiccup."""
@@ -30,7 +30,7 @@ class Pace:
     def __init__(self) -> None:
         self.foreseen: Foreseen | None = None
         self.done = self.total = 0
-        self.is_loading = False
+        self.is_loading = self.has_loaded = False
         self.since = time.perf_counter()
         """When the node, its last phase or its last step began."""
         self._seconds: list[float] = []
@@ -39,6 +39,7 @@ class Pace:
 
     def phase(self, *, is_loading: bool) -> None:
         self.is_loading, self.since = is_loading, time.perf_counter()
+        self.has_loaded = self.has_loaded or is_loading
         self._is_first, self._seconds = True, []
 
     def step(self, done: int, total: int) -> float:
@@ -97,6 +98,8 @@ class _Due:
     work: Work
     denoises: tuple[str, ...] = ()
     """Whose text it reads, or whose latents it decodes."""
+    kind: Hashable = None
+    """Of a denoise: the same for those that differ in seed and prompt alone, which take as long."""
     is_under_way: bool = False
     is_over: bool = False
 
@@ -128,42 +131,61 @@ class Outlook:
 
     def node_left_s(self, node: str) -> float | None:
         """The same of one node; None too where it has taken longer than was predicted."""
-        due, pace = self.due.get(node, _Due("")), self.pace(node)
+        due, pace = self.due.get(node, _Due("", is_under_way=True)), self.pace(node)
         if pace.is_loading:
             return None
         now = time.perf_counter()
         if due.work == "steps" or pace.total:
-            if pace.left_s is None or pace.step_s is None or not due.is_under_way:
-                return pace.left_s
+            if not due.is_under_way:
+                known = self._known(node)
+                return known.foreseen.steps * known.step_s if known.foreseen and known.step_s else None
+            if pace.left_s is None or pace.step_s is None:
+                return None
             return pace.left_s - min(now - pace.since, pace.step_s)
-        told = [self.paces[name] for name in due.denoises if name in self.paces]
-        foreseen = [each.foreseen for each in told if each.foreseen is not None]
-        if not foreseen or len(foreseen) < len(due.denoises):
+        told = [(known.foreseen, known.ratio) for known in map(self._known, due.denoises) if known.foreseen]
+        if not told or len(told) < len(due.denoises):
             return None
         if due.work == "text":
-            seconds = max(each.text_s for each in foreseen)
+            seconds = max(foreseen.text_s for foreseen, _ in told)
         else:
-            seconds = sum(pace.ratio * pace.foreseen.decode_s for pace in told if pace.foreseen)
+            seconds = sum(ratio * foreseen.decode_s for foreseen, ratio in told)
         left = seconds - (now - pace.since if due.is_under_way else 0.0)
         return left if left > 0 else None
 
+    def _known(self, denoise: str) -> Pace:
+        """The pace that tells of a denoise: its own, else that of one of its kind that has begun."""
+        own, kind = self.pace(denoise), self.due[denoise].kind if denoise in self.due else None
+        if own.foreseen is not None or kind is None:
+            return own
+        alike = (self.pace(name) for name, due in self.due.items() if due.kind == kind)
+        return next((pace for pace in alike if pace.foreseen is not None), own)
 
-def outlook_of(needs: Needs, todo: Mapping[str, None]) -> Outlook:
+
+def outlook_of(needs: Schedule, todo: Mapping[str, None]) -> Outlook:
     """Of the nodes that are to run."""
     names = [name for name in todo if needs.nodes[name].spec.uses_device]
     return Outlook(due={name: _due(name, needs) for name in names})
 
 
-def _due(name: str, needs: Needs) -> _Due:
+def _due(name: str, needs: Schedule) -> _Due:
     spec = needs.nodes[name].spec
     made = {output.type for output in spec.outputs}
     if spec.denoises is not None:
-        return _Due("steps")
+        return _Due("steps", kind=_kind(name, needs))
     if Conditioning.__name__ in made:
         return _Due("text", encoded_for(name, needs))
     if made & {Image.__name__, Video.__name__} and (denoises := decoded_from(name, needs)):
         return _Due("decoding", denoises)
     return _Due("")
+
+
+def _kind(name: str, needs: Schedule) -> Hashable:
+    node = needs.nodes[name]
+    varied = {socket.name for socket in node.spec.inputs if "seed" in (socket.widget, socket.name)}
+    varied |= {socket.name for socket in node.spec.inputs if socket.type == Conditioning.__name__}
+    values = [(socket, repr(value)) for socket, value in node.values.items() if socket not in varied]
+    links = [(socket, needs.keys[link.node]) for socket, link in node.links.items() if socket not in varied]
+    return node.spec.id, *sorted(values), *sorted(links)
 
 
 def encoded_for(name: str, needs: Needs) -> tuple[str, ...]:

@@ -1,15 +1,16 @@
 """Whether a workflow will run, found before it does: wiring and values, then files, models, plans and memory.
 
 Torch is not imported and nothing is loaded. What headers and numbers can tell is an error, what is reckoned an estimate
-that may be off; what only a run knows is not told of.
+that may be off, and what is seen to be known to nobody before the run a note, which keeps nothing from running.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...parallel.machine.now import DeviceNow
+from ...parallel.progress import SILENT
 from ..files.workspace import Workspace
 from ..graph.check import check
 from ..graph.graph import Graph
@@ -17,9 +18,13 @@ from ..graph.problems import GraphError, Problem
 from ..graph.resolve import Overrides
 from ..graph.spec import NodeSpec
 from ..preview.meant import Meant, meant
-from ..preview.preview import planned
+from ..preview.preview import TOO_MANY, planned
 from ..preview.walk import Walk, refused
 from .schedule import needs_of_checked
+
+KINDS = ("error", "estimate", "unknown")
+"""In the order in which they are told."""
+NOT_ASKED = "whether it fits is not known, because nobody has asked the cluster's machines for their memory"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +44,12 @@ def preflight(
     *,
     workspace: Workspace,
     machine: Sequence[DeviceNow],
+    targets: Collection[str] | None = None,
+    go_on: Callable[[], None] = SILENT.check,
 ) -> list[Problem]:
-    """All problems of a workflow on this machine, errors first."""
-    return foretell(graph, specs, overrides, workspace=workspace, machine=machine).problems
+    """All problems of a workflow on this machine, or of what its `targets` need, errors first and notes last."""
+    known = foretell(graph, specs, overrides, workspace=workspace, machine=machine, targets=targets, go_on=go_on)
+    return known.problems
 
 
 def foretell(
@@ -51,19 +59,23 @@ def foretell(
     *,
     workspace: Workspace,
     machine: Sequence[DeviceNow],
+    targets: Collection[str] | None = None,
+    go_on: Callable[[], None] = SILENT.check,
 ) -> Foretold:
-    """Of a workflow that is not sound in itself no more problems are looked for, but values may be known."""
+    """What is known of a workflow, or of what its `targets` need. Of one that is not sound in itself no more problems
+    are looked for, but values may be known. `go_on` raises `Cancelled` where nobody wants to know any more.
+    """
     accelerators = [device.name for device in machine if device.name != "cpu"]
     found = check(graph, specs, overrides, workspace=workspace)
     try:
-        walk = Walk(graph, specs, overrides or {}, workspace=workspace, accelerators=accelerators)
+        walk = Walk(graph, specs, overrides or {}, workspace=workspace, accelerators=accelerators, go_on=go_on)
     except GraphError:
         if not found:
             raise
         return Foretold(problems=found)
     if found:
         return Foretold(problems=found, values=meant(walk))
-    needs = needs_of_checked(graph, specs, overrides=overrides or {}, workspace=workspace)
+    needs = needs_of_checked(graph, specs, overrides=overrides or {}, workspace=workspace, targets=targets)
     needed = frozenset(needs.order or needs.nodes)  # all of one that makes nothing yet
     found = list(refused(walk, needed))
     told = {problem.message for problem in found}
@@ -72,5 +84,25 @@ def foretell(
         if node.problem and node.problem_code and node.problem not in told:
             kind = "estimate" if node.problem_code == "memory" else "error"
             found.append(Problem(node.node, "", node.problem_code, node.problem, kind=kind))
-    problems = sorted((each for each in found if each.node in needed), key=lambda problem: problem.kind != "error")
+        elif node.problem == TOO_MANY:
+            found.append(_note(node.node, TOO_MANY))
+        elif workspace.place.cluster and not node.problem:
+            found.append(_note(node.node, NOT_ASKED))
+    found += [_note(name, _silent(origin)) for name, origin in walk.silent.items()]
+    problems = sorted((each for each in found if each.node in needed), key=lambda problem: KINDS.index(problem.kind))
     return Foretold(problems=problems, values=meant(walk, needed, plans))
+
+
+def blocking(problems: Iterable[Problem], *, is_forced: bool) -> Iterator[Problem]:
+    """Those that keep a workflow from running: what is reckoned does not where it `is_forced`, and notes never do."""
+    return (each for each in problems if each.kind == "error" or (each.kind == "estimate" and not is_forced))
+
+
+def _note(node: str, message: str) -> Problem:
+    return Problem(node, "", "not_known", message, kind="unknown")
+
+
+def _silent(origin: str) -> str:
+    return (
+        f"what it gives is known only when it runs, as it comes from {origin} without a sketch; what uses it may fail"
+    )

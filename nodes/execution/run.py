@@ -309,7 +309,7 @@ class _Session:
 
     def _fail(self, name: str, error: BaseException) -> NodeFailed:
         node = self.schedule.nodes[name]
-        failure = NodeFailed(name, node.spec, node.node.title, error)
+        failure = NodeFailed(name, node.spec, node.node.title, error, self.workspace.host)
         self.watch.tell("failed", name, message=failure.sentence, code=failure.code)
         self.failure = self.failure or failure
         return failure
@@ -353,13 +353,15 @@ class _Session:
     def _took(self, name: str, record: NodeRecord) -> Took:
         pace = self.watch.outlook.pace(name)
         needs = [other for other in self.schedule.order if other in self.watch.outlook.due]
-        texts = [self.records[other] for other in needs if name in encoded_for(other, self.schedule)]
+        encoders = [other for other in needs if name in encoded_for(other, self.schedule)]
+        is_warm = not any(self.watch.outlook.pace(other).has_loaded for other in encoders)
+        texts = [self.records[other] for other in encoders]
         decoded = [self.records[other] for other in needs if name in decoded_from(other, self.schedule)]
         return Took(
             steps=pace.done,
             step_s=pace.measured_s,
             steps_s=_warm_s(record) or 0.0,
-            text_s=_sum_of(map(_warm_s, texts)),
+            text_s=_sum_of(map(_warm_s, texts)) if is_warm else None,  # what follows loading takes many times as long
             decode_s=_sum_of(map(_warm_s, decoded)),
             num_bytes=max(each.peak_memory_bytes for each in (record, *texts, *decoded)),
         )

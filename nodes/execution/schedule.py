@@ -94,7 +94,7 @@ def schedule(
     for problem in refused(walk, frozenset(needs.order)):
         if problem.kind == "error":
             node = needs.nodes[problem.node]
-            raise NodeFailed(problem.node, node.spec, node.node.title, ValueError(problem.message))
+            raise NodeFailed(problem.node, node.spec, node.node.title, ValueError(problem.message), workspace.host)
     fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
     depths = depths_of(needs)
     return Schedule(
@@ -211,5 +211,5 @@ def _fingerprints(
             prints[name] = secrets.token_hex(16)
             uncached.add(name)
         except Exception as error:
-            raise NodeFailed(name, node.spec, node.node.title, error) from error
+            raise NodeFailed(name, node.spec, node.node.title, error, workspace.host) from error
     return prints, frozenset(uncached)

@@ -33,10 +33,22 @@ ALLOW: dict[Host, str] = {
 }
 
 PULL: dict[Host, str] = {
+    "page": "choose another, or fetch it first: the tab Models says how",
     "comfyui": "download its whole repository with the hub's own command (hf download), or give the path of its folder "
     "below ComfyUI's models",
 }
 """For a model that is not here; the other hosts can name our command."""
+
+FIND: dict[Host, str] = {"page": "choose one of those that are here, or upload it"}
+"""For a file that is not there, in place of where it was looked for."""
+
+INSTALL: dict[Host, str] = {
+    "python": "install it, or name the folder it lies in with LATENTLOOM_NODES",
+    "command line": "install it, or name the folder it lies in with --nodes",
+    "page": "ask whoever runs this server to install it",
+    "comfyui": "install it",
+}
+"""For nodes that are not here."""
 
 SMALLER: dict[Host, str] = {
     "python": "make it smaller, or raise the workspace's max_pixels",
@@ -84,8 +96,10 @@ class Workspace:
         except OSError as error:
             raise ValueError(f"{socket} {path[:200]!r} cannot be opened: {error.strerror}; give another path") from None
         if self.roots is not None and not any((found or _real(candidates[0])).is_relative_to(r) for r in self.roots):
-            allowed = ", ".join(map(str, self.roots))
-            raise ValueError(f"{socket} {path!r} lies outside the allowed folders ({allowed}); {ALLOW[self.host]}")
+            listed = "" if self.host == "page" else f" ({', '.join(map(str, self.roots))})"
+            raise ValueError(f"{socket} {path!r} lies outside the allowed folders{listed}; {ALLOW[self.host]}")
+        if found is None and self.host in FIND:
+            raise ValueError(f"{socket} {path!r} is not on this server; {FIND[self.host]}")
         if found is None:
             where = ", ".join(str(c.parent) for c in candidates)
             raise ValueError(f"{socket} {path!r} does not exist (looked in {where}); check the path")

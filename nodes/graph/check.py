@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from ..files.workspace import Workspace
+from ..files.workspace import INSTALL, Host, Workspace
 from .choosing import NO_FIT, settled, specs_of
 from .graph import Graph, Link, Node, ParamRef
 from .modes import effective
@@ -34,6 +34,7 @@ def check(
     has; without one, such a node is checked as far as the workflow itself tells.
     """
     asked = overrides or {}
+    host: Host = workspace.host if workspace else "python"
     names = Names()
     whole, problems = upgrade(graph, specs)
     whole, overrides, unsettled = settled(whole, specs, asked, workspace)
@@ -45,11 +46,11 @@ def check(
         if problem.code != NO_FIT:  # nothing more is known of these
             known.pop(problem.node, None)
     return [
-        *unmet(graph, require),
+        *unmet(graph, require, host),
         *(problem for problem in problems if problem.node in graph.nodes),
         *_params(graph, overrides),
         *_overrides(whole, specs, asked, names),
-        *_nodes(graph, specs, known, inputs, param_values(graph, overrides), names, require),
+        *_nodes(graph, specs, known, inputs, param_values(graph, overrides), names, require, host),
         *_outputs(graph, known, names),
         *_cycles({name: _sources(graph, entries) for name, entries in inputs.items()}),
     ]
@@ -99,25 +100,22 @@ def _nodes(
     params: Mapping[str, Any],
     names: Names,
     require: Callable[[str], str | None],
+    host: Host,
 ) -> Iterator[Problem]:
     for name, node in graph.nodes.items():
         spec = specs.get(node.type)
         if spec is None:
-            yield Problem(
-                name, "", "unknown_type", _unknown(node.type, specs, names, from_where(graph, node.type, require))
-            )
+            package = from_where(graph, node.type, require)
+            yield Problem(name, "", "unknown_type", _unknown(node.type, specs, names, package, host))
         elif node.version > spec.version:
             yield Problem(name, "", "node_too_new", _too_new(node, spec))
         elif node.version == spec.version and name in known:
             yield from _node(name, known[name], inputs[name], graph, known, params, names)
 
 
-def _unknown(kind: str, specs: Specs, names: Names, package: str) -> str:
+def _unknown(kind: str, specs: Specs, names: Names, package: str, host: Host) -> str:
     if package:
-        return (
-            f"node type {kind!r} is not installed; it comes from {package}, which is not here: install it, or name the "
-            "folder it lies in with --nodes"
-        )
+        return f"node type {kind!r} is not installed; it comes from {package}, which is not here: {INSTALL[host]}"
     hint = names.offer(kind, specs)
     return f"node type {kind!r} is not installed; {hint}; correct it, or install the nodes it comes from"
 

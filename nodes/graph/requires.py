@@ -7,6 +7,7 @@ import importlib.metadata
 from collections.abc import Callable, Iterator, Mapping
 
 from ...pipelines.doors import provided
+from ..files.workspace import INSTALL, Host
 from .graph import Graph
 from .problems import Problem, short
 from .spec import NodeSpec
@@ -43,7 +44,7 @@ def with_requires(graph: Graph, specs: Mapping[str, NodeSpec]) -> Graph:
     return graph.model_copy(update={"requires": {**graph.requires, **lacking}}) if lacking else graph
 
 
-def unmet(graph: Graph, require: Callable[[str], str | None]) -> Iterator[Problem]:
+def unmet(graph: Graph, require: Callable[[str], str | None], host: Host) -> Iterator[Problem]:
     """One problem for each package that is not here, or in another version."""
     for package, wanted in graph.requires.items():
         from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -52,11 +53,8 @@ def unmet(graph: Graph, require: Callable[[str], str | None]) -> Iterator[Proble
         try:
             if have is not None and SpecifierSet(wanted).contains(have, prereleases=True):
                 continue
-            message = f"the workflow needs {package} {wanted}".rstrip() + (
-                f", and {have} is installed; install that version"
-                if have
-                else ", and none is installed; install that version, or name the folder it lies in with --nodes"
-            )
+            got = f"{have} is installed; install that version" if have else f"none is installed; {INSTALL[host]}"
+            message = f"{f'the workflow needs {package} {wanted}'.rstrip()}, and {got}"
         except (InvalidSpecifier, ValueError):
             message = f"requires says {short(wanted)} of {package}; write a range of versions such as >=0.1,<1"
         yield Problem("", package, "requires_unmet", message)

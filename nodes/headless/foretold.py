@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +11,23 @@ from ...parallel.machine.now import devices_now
 from ..execution.preflight import Foretold, foretell
 from ..files.workspace import Workspace
 from ..graph.graph import Graph, ParamRef
-from ..graph.problems import Problem
+from ..graph.problems import Kind, Problem
 from ..graph.resolve import param_values, plain_value
 from ..graph.scalars import fault
 from ..graph.spec import NodeSpec
 from ..preview.meant import Meant
 
 MOST_SHOWN = 60
-ESTIMATE = " (this is an estimate; --force runs it all the same)"
+REMEDIES: Mapping[Kind, str] = {
+    "error": "",
+    "estimate": " (this is an estimate; --force runs it all the same)",
+    "unknown": " (this is a note, which keeps nothing from running)",
+}
 
 
 def with_remedy(problem: Problem) -> Problem:
-    """The problem in a sentence that says by what an estimate is passed."""
-    return dataclasses.replace(problem, message=problem.message + ESTIMATE) if problem.kind == "estimate" else problem
+    """The problem in a sentence that says, on the command line, how much it weighs."""
+    return dataclasses.replace(problem, message=problem.message + REMEDIES[problem.kind])
 
 
 def foretold(
@@ -32,10 +36,10 @@ def foretold(
     specs: Mapping[str, NodeSpec],
     *,
     workspace: Workspace,
-    is_forced: bool = False,
+    targets: Collection[str] | None = None,
 ) -> list[Foretold]:
     """What is known of each, which would write into a folder of its own; those that differ only in their seeds are
-    looked at once. Estimates keep nothing from running that `is_forced`.
+    looked at once.
     """
     machine = devices_now()
     known: dict[str, Foretold] = {}
@@ -44,9 +48,7 @@ def foretold(
         mark = _mark_of(graph, specs)
         if mark not in known:
             own = dataclasses.replace(workspace, output_dir=folder)
-            told = foretell(graph, specs, workspace=own, machine=machine)
-            problems = [each for each in told.problems if each.kind == "error" or not is_forced]
-            known[mark] = dataclasses.replace(told, problems=problems)
+            known[mark] = foretell(graph, specs, workspace=own, machine=machine, targets=targets)
         found.append(known[mark])
     return found
 

@@ -23,7 +23,7 @@ from ..execution.events import Sink
 from ..execution.failure import NodeFailed
 from ..execution.manifest import as_made, has_failed, is_complete
 from ..execution.overlap import next_on, overlapped, width_of
-from ..execution.preflight import Foretold
+from ..execution.preflight import Foretold, blocking
 from ..execution.schedule import schedule
 from ..execution.watch import Token
 from ..files.picture_files import MAX_PIXELS
@@ -98,7 +98,10 @@ def run_headless(
 
 def _foretold(job: Headless, points: Sequence[_Point]) -> tuple[list[_Point], list[Report]]:
     """The points that may be begun, and what is wrong with the others. Raises `GraphError` where none may."""
-    found = [[with_remedy(problem) for problem in told.problems] for told in _told(job, points)]
+    found = [
+        [with_remedy(problem) for problem in blocking(told.problems, is_forced=job.is_forced)]
+        for told in _told(job, points)
+    ]
     if job.resume:  # what is there already needs no room
         pairs = zip(points, found, strict=True)
         found = [[] if problems and _is_complete(job, point) else problems for point, problems in pairs]
@@ -130,7 +133,7 @@ def foretold_of(job: Headless) -> list[Foretold]:
 def _told(job: Headless, points: Sequence[_Point]) -> list[Foretold]:
     workspace = Workspace(roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels)
     graphs, folders = [point.graph for point in points], [point.folder for point in points]
-    return foretold(graphs, folders, SPECS, workspace=workspace, is_forced=job.is_forced)
+    return foretold(graphs, folders, SPECS, workspace=workspace)
 
 
 def _points(job: Headless) -> list[_Point]:

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...parallel.machine.folders import user_cache
 from ...pipelines.costs.machine import Machine
-from ...pipelines.models.describe import DtypeChoice, describe_model
+from ...pipelines.costs.ran import kept
+from ...pipelines.models.describe import DtypeChoice, card_of, describe_model
 from ...pipelines.placement import is_guided
+from ...pipelines.planning.history import learned, setting_of
 from ...pipelines.planning.planned import Planned, planned
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Latents, Model, Place, Quantization
 from ..files.workspace import Workspace
-from ..graph.sketch import Denoising
 from ..preview.walk import MAX_DENOISES, Walk
 from ..registry import SPECS
 from .sweep import parse_set
@@ -64,7 +66,9 @@ def first_devices(machine: Machine, count: int) -> Machine:
     if not count:
         return machine
     if not 1 <= count <= machine.num_devices:
-        raise ValueError(f"--devices {count}: {machine.title} has {machine.num_devices}; give 1 to that")
+        raise ValueError(
+            f"{count} devices are asked for, and {machine.title} has {machine.num_devices}; give 1 to that"
+        )
     at = {each: speeds for each, speeds in machine.at.items() if each <= count}
     title = f"{count} of {machine.title}" if count < machine.num_devices else machine.title
     return dataclasses.replace(machine, num_devices=count, at=at, title=title)
@@ -98,14 +102,15 @@ def plan_workflow(
     workspace = Workspace(roots=roots_of(file, named, allowed), place=place, host="command line")
     overrides = parse_set(graph, SPECS, settings, workspace=workspace)
     walk = Walk(graph, SPECS, overrides, workspace=workspace, accelerators=machine.devices)
-    found = [(name, _denoise(walk.denoise(name), machine, asked)) for name in walk.denoising()[:MAX_DENOISES]]
+    found = [(name, plan_denoise(walk, name, machine, asked)) for name in walk.denoising()[:MAX_DENOISES]]
     if not found:
         raise ValueError(f"{file} denoises nothing, so that there is nothing to plan; give a workflow with a Denoise")
     return found
 
 
-def _denoise(told: tuple[Denoising, Sequence[str]], machine: Machine, asked: Asked) -> Planned:
-    denoising, problems = told
+def plan_denoise(walk: Walk, name: str, machine: Machine, asked: Asked) -> Planned:
+    """One denoise of a workflow. Raises `ValueError` where it cannot be, or how long it takes is not known."""
+    denoising, problems = walk.denoise(name)
     if problem := next(filter(None, [*problems, *denoising.refusals.values()]), ""):
         raise ValueError(problem)
     model = dataclasses.replace(denoising.model, compiled=denoising.model.compiled or asked.is_compiled)
@@ -135,10 +140,12 @@ def _planned(
 ) -> Planned:
     if not model.family:
         raise ValueError(f"{model.source} is run whole, and how long its steps take is not known beforehand")
+    setting = setting_of(model, canvas, machine, text_tokens=known.get("text_length") or card_of(model).text_length)
+    factors = learned(setting, kept(user_cache()) if machine.name == "here" else ())
     return planned(
         model,
         canvas,
-        machine,
+        dataclasses.replace(machine, factors=factors),
         is_guided=is_guided(model, guidance=guidance, guidance_2=guidance_2),
         steps=asked.steps,
         num_runs=asked.num_runs,

@@ -19,11 +19,7 @@ from ...pipelines.planning.memory import Need, fits, whole_bytes, whole_needs, w
 from ...pipelines.planning.plans import why_not
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Latents, Model
-from ..files.workspace import Workspace
-from ..graph.graph import Graph
-from ..graph.resolve import Overrides
 from ..graph.sketch import Denoising
-from ..registry import SPECS
 from .choices import Choice, Denoise, choices, for_all, memories_of
 from .walk import MAX_DENOISES, Walk
 
@@ -54,16 +50,8 @@ class NodePlan:
     where the node's own inputs are not known."""
 
 
-def preview(
-    graph: Graph, overrides: Overrides, *, workspace: Workspace, machine: Sequence[DeviceNow]
-) -> tuple[list[NodePlan], list[Choice]]:
-    """Each denoise as it would run, and the plans that there are for all of them together."""
-    accelerators = [device.name for device in machine if device.name != "cpu"]
-    return planned(Walk(graph, SPECS, overrides, workspace=workspace, accelerators=accelerators), machine)
-
-
 def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], list[Choice]]:
-    """What `preview` gives, of a workflow that is walked already."""
+    """Each denoise as it would run, and the plans that there are for all of them together."""
     nodes, found = [], []
     names = walk.denoising()
     for name in names[:MAX_DENOISES]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...parallel.progress import SILENT
 from ...pipelines.values import Audio, Conditioning, Image, References, Video
 from ..files.workspace import Workspace
 from ..graph.choosing import settled, specs_of
@@ -49,7 +50,10 @@ class _Sketched:
 
 
 class Walk:
-    """Asks each node at most once, and only where somebody wants to know. What is not known raises `Unknown`."""
+    """Asks each node at most once, and only where somebody wants to know. What is not known raises `Unknown`.
+
+    `go_on` is called before each node, and raises `Cancelled` where nobody wants to know any more.
+    """
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class Walk:
         *,
         workspace: Workspace,
         accelerators: Sequence[str] | Callable[[], Sequence[str]] | None = None,
+        go_on: Callable[[], None] = SILENT.check,
     ) -> None:
         """`accelerators` are this machine's, or a function that looks for them once one is asked for."""
         graph = upgrade(graph, specs)[0]
@@ -74,6 +79,9 @@ class Walk:
         self._known: dict[str, _Sketched] = {}
         self._way: list[str] = []
         """The nodes that are being asked, each by the one before it."""
+        self._go_on = go_on
+        self.silent: dict[str, str] = {}
+        """Nodes from outside that were asked in vain, and where each comes from."""
 
     def denoising(self) -> list[str]:
         return [name for name, spec in self.specs.items() if spec.denoises is not None]
@@ -159,6 +167,8 @@ class Walk:
     def _ask(self, name: str) -> _Sketched:
         spec = self.specs.get(name)
         if spec is None or spec.sketch is None:
+            if spec is not None and spec.origin:
+                self.silent[name] = spec.origin
             return _Sketched({})
         given = _Given(self, name, spec)
         try:
@@ -170,12 +180,15 @@ class Walk:
 
     def _answer(self, ask: Callable[[Given], Any], given: Given, name: str) -> Any:
         """What a node tells of itself. Raises `ValueError`, whatever a stranger's raises."""
+        self._go_on()
         try:
             return ask(given)
         except ValueError:
             raise
         except Exception as error:  # of a node from outside, which may run well all the same
             logger.warning("%s failed to say what it would do", name, exc_info=True)
+            if origin := self.specs[name].origin:
+                self.silent[name] = origin
             reason = f"{type(error).__name__}: {error}"
             raise Unknown(f"{name} does not say what it would do ({reason})") from None
 

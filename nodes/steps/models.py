@@ -127,17 +127,18 @@ def model_sketch(given: Given) -> Model:
     from ...pipelines.place import placed
 
     place, device = given.workspace.place, str(given.value("device"))
-    model = describe_model(
-        given.value("source"),
-        revision=given.value("revision"),
-        dtype=given.value("dtype"),
-        device=place.devices[0] if place.devices else pick_device(device, accelerators=given.accelerators),
-        quantization=given.value("quantization"),
-        compiled=given.value("compiled"),
-        cuda_graph=given.value("cuda_graph"),
-        roots=given.workspace.roots,
-        is_here=False,
-    )
+    with remedies(given.workspace):
+        model = describe_model(
+            given.value("source"),
+            revision=given.value("revision"),
+            dtype=given.value("dtype"),
+            device=place.devices[0] if place.devices else pick_device(device, accelerators=given.accelerators),
+            quantization=given.value("quantization"),
+            compiled=given.value("compiled"),
+            cuda_graph=given.value("cuda_graph"),
+            roots=given.workspace.roots,
+            is_here=False,
+        )
     return placed(model, place)
 
 

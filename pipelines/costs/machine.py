@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...parallel.errors import did_you_mean
+from ...parallel.progress import Factors
 from ..models.json_file import read_object
 from .chips import CHIPS, GIB, Chip
 from .step import Speeds
@@ -46,6 +47,11 @@ class Machine:
     disk_bytes_per_s: float = DISK_BYTES_PER_S
     upload_bytes_per_s: float = UPLOAD_BYTES_PER_S
     is_measured: bool = False
+    key: str = ""
+    """The same for some of its devices as for all, and another one once they were measured anew; "" where the rates of
+    one device tell it."""
+    factors: Factors = field(default_factory=Factors)
+    """What earlier runs here teach of the model that is planned."""
     is_assumed: bool = False
     """Whether nothing tells its rates, no data sheet either."""
 
@@ -66,7 +72,7 @@ def read_machine(text: str) -> Machine:
         return named_machine(text)
     path = Path(text)
     if path.suffix != ".json" and not path.is_file():
-        raise ValueError(f"--machine {text[:100]!r} is no machine; write it like {EXAMPLES}, or give a JSON file")
+        raise ValueError(f"{text[:100]!r} is no machine; write it like {EXAMPLES}, or give a JSON file")
     return _from_file(path)
 
 
@@ -74,13 +80,13 @@ def named_machine(name: str) -> Machine:
     """Raises `ValueError` for a device or a fabric that is not in the tables."""
     found = NAME.fullmatch(name)
     if found is None:
-        raise ValueError(f"--machine {name[:100]!r} is no machine; write it like {EXAMPLES}, or give a JSON file")
+        raise ValueError(f"{name[:100]!r} is no machine; write it like {EXAMPLES}")
     count, chip = int(found[1]), _chip(name, found[2])
     if not 1 <= count <= MAX_DEVICES:
-        raise ValueError(f"--machine {name}: it has {count} devices; give 1 to {MAX_DEVICES}")
+        raise ValueError(f"machine {name}: it has {count} devices; give 1 to {MAX_DEVICES}")
     wire = found[3] or ""
     if count > 1 and not wire:
-        raise ValueError(f"--machine {name}: what joins its {count} devices? write {name}-nvlink or {name}-pcie4")
+        raise ValueError(f"machine {name}: what joins its {count} devices? write {name}-nvlink or {name}-pcie4")
     return _machine(name, count, chip, _fabric(name, chip, wire) if wire else None)
 
 
@@ -102,7 +108,7 @@ def _chip(name: str, wanted: str) -> Chip:
     short = wanted.lower().removeprefix("rtx")
     if short not in known:
         hint = did_you_mean(wanted, CHIPS)
-        raise ValueError(f"--machine {name}: {wanted!r} is no device known here; {hint}give one of {', '.join(CHIPS)}")
+        raise ValueError(f"machine {name}: {wanted!r} is no device known here; {hint}give one of {', '.join(CHIPS)}")
     return known[short]
 
 
@@ -115,7 +121,7 @@ def _fabric(name: str, chip: Chip, wire: str) -> Fabric:
     if wanted not in FABRICS:
         names = ("nvlink", "pcie4", "pcie5", *FABRICS)
         raise ValueError(
-            f"--machine {name}: {wire!r} is no fabric known here; {did_you_mean(wire, names)}give one of "
+            f"machine {name}: {wire!r} is no fabric known here; {did_you_mean(wire, names)}give one of "
             f"{', '.join(dict.fromkeys(names))}"
         )
     return FABRICS[wanted]

@@ -95,6 +95,7 @@ def machine_of(found: Found) -> Machine:
         at={count: _speeds(found, count, seen) for count, seen in found.seen.items()},
         kind=found.kind,
         is_measured=True,
+        key=hashlib.sha256(json.dumps(dataclasses.asdict(found)).encode()).hexdigest()[:16],
     )
 
 

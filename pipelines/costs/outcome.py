@@ -6,6 +6,7 @@ Only what is warm is compared: to load comes before, and so does what a first st
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,7 +25,8 @@ COLD_PART = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Took:
-    """What was measured of a denoise, and of the text and the decoding beside it; None where it was not done."""
+    """What was measured of a denoise, and of the text and the decoding beside it; None where it was not done, or was
+    cold."""
 
     steps: int
     step_s: float | None = None
@@ -34,7 +36,7 @@ class Took:
     text_s: float | None = None
     decode_s: float | None = None
     num_bytes: int = 0
-    """On the device that held most; 0 where it was not measured."""
+    """On the device that held most, on a CPU of the whole process, Python included; 0 where it was not measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +78,9 @@ def ratio(foreseen: Foreseen, took: Took) -> float | None:
 def before(foreseen: Foreseen) -> str:
     """The plan in plain words, for whoever waits."""
     plan = "one device" if foreseen.plan in ("", str(ParallelPlan())) else foreseen.plan
-    measured = "as this machine was measured" if foreseen.is_measured else "by data sheets, nothing was measured here"
+    measured = "as this machine was measured" if foreseen.is_measured else "nothing was measured here yet"
     return (
-        f"plan {plan}, because {foreseen.why}; predicted {duration(foreseen.seconds)}: {foreseen.steps} steps of "
+        f"plan {plan} ({foreseen.why}); predicted {duration(foreseen.seconds)}: {foreseen.steps} steps of "
         f"{duration(foreseen.step_s)}, text {duration(foreseen.text_s)}, decoding {duration(foreseen.decode_s)}; "
         f"{volume(foreseen.num_bytes)} on the fullest device; {measured}"
     )
@@ -109,10 +111,10 @@ def after(foreseen: Foreseen, took: Took, *, is_kept: bool) -> str:
 
 def foreseen_to_plain(foreseen: Foreseen) -> dict[str, Any]:
     """As manifests and reports hold it."""
-    plain = asdict(foreseen)
+    plain = _rounded(asdict(foreseen))
     rejected = [{"plan": plan, "step_s": round(step_s, 6), "why": why} for plan, step_s, why in foreseen.rejected]
-    rounded = {name: round(value, 6) if isinstance(value, float) else value for name, value in plain.items()}
-    return {**rounded, "rejected": rejected, "seconds": round(foreseen.seconds, 6)}
+    own = {"rejected": rejected, "factors": _rounded(plain["factors"]), "seconds": round(foreseen.seconds, 6)}
+    return {**plain, **own}
 
 
 def took_to_plain(foreseen: Foreseen, took: Took) -> dict[str, Any]:
@@ -121,6 +123,10 @@ def took_to_plain(foreseen: Foreseen, took: Took) -> dict[str, Any]:
     plain: dict[str, Any] = asdict(took)
     if found is not None:
         plain |= {"predicted_s": found[0], "seconds": found[1], "ratio": found[1] / found[0]}
+    return _rounded(plain)
+
+
+def _rounded(plain: Mapping[str, Any]) -> dict[str, Any]:
     return {name: round(value, 6) if isinstance(value, float) else value for name, value in plain.items()}
 
 

@@ -13,6 +13,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,11 +84,19 @@ def keep(ran: Ran, folder: Path) -> None:
 
 def kept(folder: Path | None) -> tuple[Ran, ...]:
     """The oldest first; none without a folder, or where nothing can be read."""
-    if folder is None or not (folder / FILE).is_file():
+    try:
+        stamp = (folder / FILE).stat() if folder is not None else None
+    except OSError:
         return ()
+    return () if folder is None or stamp is None else _kept(folder / FILE, stamp.st_mtime_ns, stamp.st_size)
+
+
+@lru_cache(maxsize=2)
+def _kept(path: Path, changed_ns: int, num_bytes: int) -> tuple[Ran, ...]:
+    """As it is since then."""
     try:
         rows = _with_lines(
-            folder / FILE,
+            path,
             lambda lines: lines.execute(
                 "SELECT line FROM runs WHERE length(line) < ? ORDER BY id DESC LIMIT ?", [MAX_LINE, MOST]
             ).fetchall(),

@@ -9,7 +9,7 @@ from .chips import CONVOLUTION_SHARE
 from .forward import Forward
 from .machine import Machine
 from .software import Software
-from .step import Speeds, Step, step
+from .step import Speeds, Step, step, times
 
 OUTSIDE_LAUNCHES = 60
 """A step's launches outside of the layers: embeddings, the last projection, the solver."""
@@ -53,15 +53,15 @@ def predict(
 ) -> Run:
     """One run by the plan, while `replicas` groups do the like. `decoders`: ranks that decode together."""
     busy = min(plan.num_ranks * replicas, machine.num_devices)
-    speeds = machine.speeds(busy)
-    one = step(job.forward, plan, speeds, software, talking=busy)
-    outside = OUTSIDE_LAUNCHES * speeds.launch_s
+    speeds, factors = machine.speeds(busy), machine.factors
+    one = times(step(job.forward, plan, speeds, software, talking=busy), factors.step)
+    outside = OUTSIDE_LAUNCHES * speeds.launch_s * factors.step
     return Run(
         step=one,
         steps=job.steps,
-        text_s=_encoding(job, speeds),
+        text_s=_encoding(job, speeds) * factors.text,
         steps_s=job.steps * (one.seconds + outside),
-        decode_s=_decoding(job, speeds) / decoders,
+        decode_s=_decoding(job, speeds) / decoders * factors.decode,
         load_s=_loading(job, plan, machine),
     )
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ..costs.units import duration, volume
 from .choice import Candidate
+from .history import in_words
 from .planned import GIB, Planned, of_each_kind, spelt
 
 BAR, WIDTH = 24, 112
@@ -63,6 +65,8 @@ def _chosen(answer: Planned, chosen: Candidate) -> list[str]:
         ("first", f"{duration(run.load_s)} before it, to read {volume(answer.job.load_bytes)} of weights"),
         ("memory", f"{chosen.num_bytes / GIB:.3g} of {room:.3g} GiB on {where}"),
     ]
+    if words := in_words(answer.machine.factors):
+        rows.append(("learned", words))
     if answer.rejected:
         width = max(len(spelt(each)) for each, _ in answer.rejected)
         rows += [
@@ -139,6 +143,7 @@ def to_plain(answer: Planned) -> dict[str, Any]:
             "memory_bytes": answer.machine.memory_bytes,
             "is_measured": answer.machine.is_measured,
         },
+        "learned": asdict(answer.machine.factors),
         "chosen": None if answer.chosen is None else _plain(answer.chosen),
         "why": answer.why,
         "rejected": [{**_plain(each), "why": why} for each, why in answer.rejected],

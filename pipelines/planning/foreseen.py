@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from ...parallel.machine.folders import user_cache
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Foreseen
+from ..costs.ran import kept
 from ..costs.run import Run
+from ..models.describe import card_of
 from ..requests import Denoise
 from ..values import Model
 from .choice import candidate
+from .history import corrected, setting_of
 from .known import Spot, machine_at, spot_of
 from .planned import basis_of
 from .wanted import Wanted, num_steps_of, wanted_by
@@ -29,18 +33,19 @@ def foreseen_for(
     rejected: Sequence[tuple[str, float, str]] = (),
 ) -> Foreseen | None:
     """Of the run around this denoise, by this plan on its model's devices; None where that cannot be predicted: the
-    machines of a cluster are not known here, and some transformers are no rows of blocks.
+    machines of a cluster are not known here, some transformers are no rows of blocks, and what a step cache skips
+    depends on the picture.
     """
     model, wanted = request.model, wanted_by(request, is_guided=is_guided)
     place = model.place
-    if place.cluster or plan.cfg > 1 + is_guided:
+    if place.cluster or plan.cfg > 1 + is_guided or request.step_cache != "none":
         return None
     spot = spot_of(place.devices[: place.group_size] or (model.device,))
     run, num_bytes = _predicted(model, replace(wanted, steps=num_steps_of(request)), spot, plan) or (None, 0)
     if run is None:
         return None
     machine = machine_at(spot)
-    return Foreseen(
+    foreseen = Foreseen(
         plan=str(plan),
         why=why or (BY_HAND if place.devices else ALONE),
         machine=machine.title,
@@ -53,6 +58,9 @@ def foreseen_for(
         num_bytes=num_bytes,
         rejected=rejected,
     )
+    tokens = wanted.text_length or card_of(model).text_length
+    setting = setting_of(model, wanted.canvas(model), machine, text_tokens=tokens)
+    return corrected(foreseen, setting, kept(user_cache()))
 
 
 @lru_cache(maxsize=256)

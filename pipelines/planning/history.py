@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from statistics import median
 
-from ...parallel.progress import Basis, Factors, Setting
+from ...parallel.plan import ParallelPlan
+from ...parallel.progress import Basis, Factors, Foreseen, Setting
 from ..costs.machine import Machine
 from ..costs.ran import Ran
+from ..costs.units import duration
 from ..models.describe import card_of
 from ..models.source import split_source
 from ..values import Latents, Model
@@ -51,10 +53,13 @@ class Row:
 
 
 def history_table(ran: Sequence[Ran], *, model: str = "") -> list[Row]:
-    """A row for each model, machine, dtype and plan of `costs.ran.kept`; with `model` only those whose name has it."""
+    """A row for each model, machine, dtype and plan of `costs.ran.kept`; with `model`, a source or a part of a name,
+    only those whose name has it.
+    """
+    wanted = _letters(_name_of(model))
     alike: dict[tuple[str, str, str, str], list[Ran]] = {}
     for each in ran:
-        if model.lower() in each.setting.model.lower():
+        if wanted in _letters(each.setting.model):
             key = (each.setting.model, each.title, each.setting.dtype, each.plan)
             alike.setdefault(key, []).append(each)
     return [_row(found) for _, found in sorted(alike.items())]
@@ -74,6 +79,31 @@ def _row(found: Sequence[Ran]) -> Row:
         last_day=last.day,
         last_predicted_s=last.step_s,
         last_took_s=last.took_step_s,
+    )
+
+
+def as_table(rows: Sequence[Row], *, model: str = "") -> str:
+    """One screen for people."""
+    if not rows:
+        of = f" of a model whose name has {model!r}" if model else ""
+        return f"no run{of} has been compared with its prediction here yet; each run with a denoise adds one"
+    heads = ("model", "plan", "machine", "dtype", "runs", "median", "worst", "last", "a step, predicted and taken")
+    lines = [
+        (
+            row.model,
+            "one device" if row.plan == str(ParallelPlan()) else row.plan,
+            row.machine,
+            row.dtype,
+            str(row.num_runs),
+            *(f"{ratio:.2f}" for ratio in (row.median, row.worst, row.last)),
+            f"{duration(row.last_predicted_s)}, {duration(row.last_took_s)} on {row.last_day}",
+        )
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
+    told = ("  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)) for line in (heads, *lines))
+    return "\n".join(
+        [*(line.rstrip() for line in told), "", "median, worst, last: what a step took to what was predicted"]
     )
 
 
@@ -109,6 +139,20 @@ def _factor(found: Sequence[Ran], ratio: Callable[[Ran], float | None]) -> float
     return min(MOST_FACTOR, max(LEAST_FACTOR, median(known))) if len(known) >= LEAST_RUNS else 1.0
 
 
+def corrected(foreseen: Foreseen, setting: Setting, ran: Sequence[Ran]) -> Foreseen:
+    """The prediction as earlier runs taught to make it, and what it is for."""
+    factors = learned(setting, ran)
+    return dataclasses.replace(
+        foreseen,
+        step_s=foreseen.step_s * factors.step,
+        text_s=foreseen.text_s * factors.text,
+        decode_s=foreseen.decode_s * factors.decode,
+        rejected=[(plan, step_s * factors.step, why) for plan, step_s, why in foreseen.rejected],
+        factors=factors,
+        setting=setting,
+    )
+
+
 def in_words(factors: Factors) -> str:
     """What earlier runs changed of a prediction; "" where they changed nothing."""
     if not factors.num_runs:
@@ -121,11 +165,9 @@ def in_words(factors: Factors) -> str:
 
 def setting_of(model: Model, canvas: Latents, machine: Machine, *, text_tokens: int) -> Setting:
     """What a prediction for this run is compared by later. Reads config files only."""
-    checkpoint, base = split_source(model.source)
-    named = card_of(model).name or PurePath(checkpoint or base).name
     return Setting(
         machine=key_of(machine),
-        model=named,
+        model=card_of(model).name or _name_of(model.source),
         class_name=next(iter(transformers(Path(model.folder)).values()), ""),
         fingerprint=model.fingerprint,
         dtype=model.dtype,
@@ -139,8 +181,20 @@ def setting_of(model: Model, canvas: Latents, machine: Machine, *, text_tokens: 
     )
 
 
+def _name_of(source: str) -> str:
+    """Of a model's source what is no path."""
+    checkpoint, base = split_source(source)
+    return PurePath(checkpoint or base).name.removeprefix("builtin:")
+
+
+def _letters(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
 def key_of(machine: Machine) -> str:
     """The same for some of a machine's devices as for all; another one when they were measured anew."""
+    if machine.key:
+        return machine.key
     alone = machine.speeds(1)
     chip = dataclasses.replace(alone.chip, memory_bytes=0)
     rates = [machine.kind, machine.is_measured, dataclasses.asdict(chip), alone.launch_s]

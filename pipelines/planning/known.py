@@ -163,6 +163,7 @@ def _processor(host: DeviceNow, count: int) -> Machine:
         memory_bytes=host.total_bytes,
         at={each: _shared(one if each == 1 else many, cores / max(count, each)) for each in range(1, count + 1)},
         kind="cpu",
+        key=f"{cores} cores of {host.title}",
         is_assumed=True,
     )
 

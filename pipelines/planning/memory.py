@@ -7,10 +7,12 @@ A rank's need is that of the largest of its stages, because components make room
   the next one, and what is in no block), the tensors alive in a block, and what the strategy receives;
 * decoding, on the last rank, or on all for two million pixels or more: the VAE's weights and its widest tensors.
 
-Bytes of weights are exact, from the headers of the files. The rest are the closed forms of our cost model, calibrated
-on FLUX in bf16: 13 x tokens x width numbers are alive in a block, four tensors of the VAE's second width at full size
-while it decodes, and a CUDA context with its libraries takes 1.2 GB. Not counted: activations of text encoders and of
-the picture encoder, step caches, compiled graphs, and on a CPU the libraries of each process.
+Bytes of weights are exact, from the headers of the files. The rest are closed forms: 13 x tokens x width numbers are
+alive in a block (calibrated on FLUX in bf16), four tensors of the VAE's second width at full size while it decodes, or
+what `_causal` counts, and a CUDA context with its libraries takes 1.2 GB. On a CPU a rank has no context; it keeps what
+oneDNN, gloo and the tokenizers have made, and glibc keeps holes of what was freed. Not counted: activations of text
+encoders and of the picture encoder, step caches, compiled graphs, and on a CPU the libraries of each process.
+`tests/bench/memory_bound.py` compares all of it with what ranks on a CPU hold.
 """
 
 # S tokens of the joint sequence, P ranks of the sequence, H heads, D head width
@@ -40,7 +42,19 @@ LIVE = 13
 """Numbers alive at the widest point of a block, for each token and each of its channels."""
 INDEX_BYTES = 4
 DECODED = 4
-"""Tensors of full size that a decoder holds at once."""
+"""Tensors of full size that a decoder holds at once: what a block adds to, its input, output, and one on the way."""
+PIXEL_COPIES = 2
+"""In fp32: as the decoder gives them, and scaled."""
+KEPT_FRAMES = 2
+"""What a convolution that is causal in time keeps of its last input, and puts before the next."""
+CPU_BYTES = 64_000_000
+"""What a rank on a CPU keeps beside: compiled kernels, reordered weights, buffers of exchanges, tokenizers."""
+BLOCK_BYTES = 32 << 20
+"""From this size on glibc asks the system for each block, and gives it back; smaller ones leave holes in its heap."""
+HOLES = 4
+"""How much there is of holes at most, for what is alive: of each size that a decoder has passed, one more set."""
+HELD_BLOCKS, HELD_CAUSAL = 12, 28
+"""Of the largest such blocks no more than these are holes: of three sizes, each with as many as are alive at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +69,16 @@ class Need:
     @property
     def num_bytes(self) -> int:
         return self.own_bytes + self.shared_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoder:
+    """What is alive at a VAE's widest point while it decodes."""
+
+    numbers: float
+    """For each pixel of a frame that is decoded; 0 where the config does not tell."""
+    num_blocks: int
+    """Tensors that leave holes in a heap."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +99,7 @@ class Work:
     canvas: Latents
     decoded_frames: int
     """How many frames a decoder works on at a time: those of one latent."""
-    decoder_width: int
+    decoder: Decoder
     num_bits: int
     context_bytes: int
     packs: bool
@@ -93,7 +117,7 @@ class Work:
         return tuple(needs)
 
     def _denoise(self, plan: ParallelPlan) -> Need:
-        working = self.activations(plan)
+        working = self._with_holes(self.activations(plan), HELD_BLOCKS)
         if plan.weights == 1:
             need = _need(self.transformers)
             beside = max(working, *(part.loading_bytes for part in self.transformers))
@@ -133,15 +157,20 @@ class Work:
 
     def _decode(self, plan: ParallelPlan) -> tuple[Need, bool]:
         """And whether all ranks share it."""
-        working, splits = self.decoding(plan)
+        alive, splits = self.decoding(plan)
+        working = self._with_holes(alive, self.decoder.num_blocks)
         return Need(own_bytes=self.vae.own_bytes + working, shared_bytes=self.vae.shared_bytes), splits
+
+    def _with_holes(self, alive: int, num_blocks: int) -> int:
+        """What a heap holds of tensors that come and go; an accelerator's pieces are in the share that can be used."""
+        return alive if self.packs else alive + min(HOLES * alive, num_blocks * BLOCK_BYTES)
 
     def decoding(self, plan: ParallelPlan) -> tuple[int, bool]:
         """The tensors of a decoder and its pixels, and whether all ranks share them."""
         area = self.canvas.batch * self.canvas.width * self.canvas.height
         splits = plan.num_ranks > 1 and area * self.canvas.frames >= SPLIT_PIXELS
-        widest = DECODED * area * self.decoded_frames * self.decoder_width * self.num_bits // 8
-        pixels = area * self.canvas.frames * 3 * DTYPE_BITS["fp32"] // 8
+        widest = int(self.decoder.numbers * area * self.decoded_frames) * self.num_bits // 8
+        pixels = PIXEL_COPIES * area * self.canvas.frames * 3 * DTYPE_BITS["fp32"] // 8
         return widest // (plan.num_ranks if splits else 1) + pixels, splits
 
 
@@ -150,6 +179,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
     family, weights = FAMILIES[model.family], weights_of(model)
     stages = {stage: _parts(names, weights) for stage, names in family.components.items()}
     config = read_config(Path(model.folder), "transformer")
+    frames = min(canvas.frames, family.frame_multiple or 1)
     return Work(
         text=_loading_need(stages["encode_text"]),
         transformers=stages["denoise"],
@@ -159,10 +189,10 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         tokens=_num_tokens(model, canvas) + num_references * REFERENCE_PIXELS // size_multiple(model) ** 2,
         joint_text=text_length if _is_joint(model) else 0,
         canvas=canvas,
-        decoded_frames=min(canvas.frames, family.frame_multiple or 1),
-        decoder_width=_decoder_width(read_config(Path(model.folder), "vae")),
+        decoded_frames=frames,
+        decoder=_decoder(read_config(Path(model.folder), "vae"), frames),
         num_bits=DTYPE_BITS[model.dtype],
-        context_bytes=0 if model.device == "cpu" else CONTEXT_BYTES,
+        context_bytes=CPU_BYTES if model.device == "cpu" else CONTEXT_BYTES,
         packs=model.device != "cpu",
     )
 
@@ -175,7 +205,7 @@ def whole_bytes(model: Model) -> int:
 def whole_needs(model: Model, num_ranks: int) -> tuple[Need, ...]:
     """What each rank holds of a pipeline that is run whole: all of its weights. What its steps take is not known."""
     need = _need(list(weights_of(model).values()))
-    context = 0 if model.device == "cpu" else CONTEXT_BYTES
+    context = CPU_BYTES if model.device == "cpu" else CONTEXT_BYTES
     return (Need(own_bytes=need.own_bytes + context, shared_bytes=need.shared_bytes),) * num_ranks
 
 
@@ -203,13 +233,37 @@ def _is_joint(model: Model) -> bool:
     return split is not None and "text" in split.order
 
 
-def _decoder_width(config: Mapping[str, Any]) -> int:
-    """Channels of the VAE's last but one width, in which it makes the full size; 0 where its config tells none."""
+def _decoder(config: Mapping[str, Any], frames: int) -> Decoder:
+    """Of so many frames at a time; the full size is made in the last but one width."""
     widths = config.get("block_out_channels")
-    if not isinstance(widths, list):
-        base, times = _whole_number(config.get("base_dim")), config.get("dim_mult")
-        widths = [base * _whole_number(each) for each in times] if isinstance(times, list) else []
-    return _whole_number(widths[min(1, len(widths) - 1)]) if widths else 0
+    if isinstance(widths, list):
+        second = _whole_number(widths[min(1, len(widths) - 1)]) if widths else 0
+        return Decoder(numbers=DECODED * second, num_blocks=HELD_BLOCKS)
+    base = _whole_number(config.get("decoder_base_dim")) or _whole_number(config.get("base_dim"))
+    times = config.get("dim_mult")
+    factors = [_whole_number(each) for each in times] if isinstance(times, list) else []
+    if not base or not factors or not factors[0]:
+        return Decoder(numbers=0, num_blocks=HELD_BLOCKS)
+    depth = _whole_number(config.get("num_res_blocks")) or 2
+    tensors = _causal(factors, depth, frames, is_residual=config.get("is_residual") is True)
+    pixels = (_whole_number(config.get("patch_size")) or 1) ** 2  # to each position of the last block
+    return Decoder(numbers=base * factors[0] * tensors / pixels, num_blocks=HELD_CAUSAL)
+
+
+def _causal(factors: Sequence[int], depth: int, frames: int, *, is_residual: bool) -> float:
+    """Tensors alive in the last block of a decoder that is causal in time (Wan, Qwen-Image), while a convolution runs.
+
+    What the block adds to and the convolution's input are there; the input again with the frames before it, and once
+    more in the order that the convolution takes; its output, in both orders; and what all convolutions keep of the
+    frames before, at each size a quarter of the one above. A residual block takes in more, and copies it.
+    """
+    entering = factors[min(1, len(factors) - 1)] / factors[0] if is_residual else 1.0
+    longer = (frames + KEPT_FRAMES) / frames
+    kept = min(frames, KEPT_FRAMES) / frames
+    sizes = sum(factor / factors[0] / 4**level for level, factor in enumerate(factors))
+    num_convolutions = 2 * (depth + 1) + 1
+    copied = entering + 1 if is_residual else 0.0
+    return 2 * entering * (1 + longer) + 2 + copied + kept * num_convolutions * sizes
 
 
 def _whole_number(value: Any) -> int:

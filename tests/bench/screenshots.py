@@ -81,13 +81,31 @@ def _long(seed: int) -> dict[str, Any]:
     return graph
 
 
+def _wrong(seed: int) -> dict[str, Any]:
+    """With something of each kind that the check tells."""
+    graph = _long(seed)
+    graph["nodes"]["empty_latents"]["inputs"] |= {"width": 100, "height": 77}
+    graph["nodes"]["large"] = {"type": "LoomEmptyLatents", "inputs": {"model": {"from": "load_model.model"}}}
+    graph["nodes"]["large"]["inputs"] |= {"width": 1024, "height": 1024}
+    graph["nodes"]["again"] = json.loads(json.dumps(graph["nodes"]["denoise"]))
+    graph["nodes"]["again"]["inputs"]["latents"] = {"from": "large.latents"}
+    graph["nodes"]["absent"] = {"type": "LoomLoadModel", "inputs": {"source": "Qwen/Qwen-Image"}}
+    graph["nodes"]["absent_text"] = {
+        "type": "LoomEncodeText",
+        "inputs": {"model": {"from": "absent.model"}, "prompt": "a red star"},
+    }
+    graph["outputs"] = {"again": {"from": "again.latents"}, "text": {"from": "absent_text.conditioning"}}
+    return graph
+
+
 def _shoot(browser: Browser, url: str, *, view: str, theme: str, device: str, seed: int, folder: Path) -> None:
     context = browser.new_context(color_scheme=theme, locale="en-US", **DEVICES[device])
     forget_drafts(context.request, url)  # else the page asks whether to keep it
     page = context.new_page()
     page.on("pageerror", lambda error: print(f"{view} {theme} {device}: {error}", file=sys.stderr))
     if view in FROM_LINK:
-        page.goto(f"{share(context.request, url, _long(seed))}&__theme={theme}")
+        graph = _wrong(seed) if view == "problems" else _long(seed)
+        page.goto(f"{share(context.request, url, graph)}&__theme={theme}")
     else:
         page.goto(f"{url}?__theme={theme}")
     expect(page.get_by_role("tab", name="Gallery")).to_be_visible(timeout=WAIT_MS)
@@ -117,6 +135,22 @@ def _running(page: Page) -> None:
 def _plan(page: Page) -> None:
     _build(page)
     page.get_by_role("tab", name="Plan").click()
+
+
+def _machine(page: Page) -> None:
+    """The plan for a machine that is not this one, beside all others."""
+    _plan(page)
+    page.get_by_role("combobox", name="Planned for").fill("8xH100-nvlink")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("8 x H100")).to_be_visible(timeout=WAIT_MS)
+    page.get_by_text("All plans beside each other").click()
+    page.get_by_role("table", name="All plans beside each other").get_by_role("row").last.scroll_into_view_if_needed()
+
+
+def _problems(page: Page) -> None:
+    _build(page)
+    page.get_by_role("tab", name="Problems").click()
+    expect(page.get_by_role("button", name="Use 96 \u00d7 80")).to_be_visible(timeout=WAIT_MS)
 
 
 def _library(page: Page) -> None:
@@ -169,6 +203,8 @@ VIEWS: dict[str, Callable[[Page], None]] = {
     "build": _build,
     "running": _running,
     "plan": _plan,
+    "machine": _machine,
+    "problems": _problems,
     "library": _library,
     "simple": _simple,
     "gallery": _gallery,
@@ -177,7 +213,7 @@ VIEWS: dict[str, Callable[[Page], None]] = {
     "grid": _grid,
     "models": _models,
 }
-FROM_LINK = ("build", "running", "plan", "library", "simple")
+FROM_LINK = ("build", "running", "plan", "machine", "problems", "library", "simple")
 """Views of the workflow in the editor."""
 
 

@@ -25,4 +25,4 @@ from latentloom.parallel.errors import OutOfMemory
     ],
 )
 def test_an_error_becomes_one_sentence(error: Exception, expected: str) -> None:
-    assert sentence(error) == expected
+    assert sentence(error, "command line") == expected

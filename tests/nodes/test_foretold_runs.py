@@ -50,6 +50,7 @@ class Clock:
         self.step_s = [5.0, 3.0, 3.0, 3.0]
         self.decode_s = 55.0
         self.foreseen: Foreseen | None = FORESEEN
+        self.is_cold = False
 
     def __call__(self) -> float:
         return self.now
@@ -70,6 +71,8 @@ def specs(clock: Clock) -> dict[str, Any]:
         progress.spread("", [RankWork(rank=0, device="cpu", seconds=seconds, peak_memory_bytes=num_bytes)])
 
     def read(*, progress: Progress) -> Conditioning:
+        if clock.is_cold:
+            progress.phase("loading text_encoder", is_loading=True)
         work(progress, 1.5, 5)
         return Conditioning(family="f", prompt="", negative_prompt="", positive={})
 
@@ -139,6 +142,17 @@ def test_time_left_is_predicted_then_measured_and_never_nothing_while_decoding(
     assert ends == [("text", None), ("first", 60.0), ("shown", None)]
 
 
+def test_a_denoise_that_waits_takes_as_long_as_one_of_its_kind(
+    toys: ModuleType, specs: dict[str, Any], told: list[Event], clock: Clock
+) -> None:
+    clock.step_s = [2.0] * 4
+    more = {"other": ("Paint", {"text": "@text.conditioning"}), "seen": ("Expose", {"latents": "@other.latents"})}
+    graph = toys.graph(NODES | more, outputs={"picture": "shown.image", "second": "seen.image"})
+    assert run(graph, specs, sink=told.append).state == "ok"
+    assert next(event.run_left_s for event in told if event.kind == "foreseen") == 2 * (4 * 2.0 + 40.0)
+    assert min(each for each in left(told, "progress") if each is not None) >= 40.0
+
+
 def test_without_a_prediction_nothing_is_made_up(
     toys: ModuleType, specs: dict[str, Any], told: list[Event], clock: Clock, tmp_path: Path
 ) -> None:
@@ -178,8 +192,16 @@ def test_what_came_close_is_told_in_one_line(
         bars(event)
     lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("\r")]
     assert "first              predicted 49 s, took 53.9 s" in lines
-    assert any("plan ulysses=2, because it is the fastest; predicted 49 s: 4 steps of 2 s" in line for line in lines)
+    assert any("plan ulysses=2 (it is the fastest); predicted 49 s: 4 steps of 2 s" in line for line in lines)
     assert any("decoding, about 42 s" in line for line in lines)
+
+
+def test_a_text_that_encoders_were_loaded_for_is_not_compared(
+    toys: ModuleType, specs: dict[str, Any], told: list[Event], clock: Clock
+) -> None:
+    clock.is_cold = True
+    took = made(toys, specs, told).nodes["first"].took
+    assert took is not None and took.text_s is None and took.decode_s == 55.0
 
 
 def test_what_was_not_done_is_not_compared(

@@ -16,11 +16,11 @@ from latentloom.nodes.execution.attempt import shown
 from latentloom.nodes.execution.records import NodeRecord, RunResult
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
-from latentloom.nodes.preview.preview import preview
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS
 from latentloom.pipelines import placement
 from latentloom.pipelines.requests import Denoise
 from latentloom.pipelines.values import Conditioning, Image, Latents, Mask, Model
+from support.previews import preview
 
 ROOT = Path(__file__).resolve().parents[2]
 COLOURS = np.array([[[255, 0, 0, 255], [0, 255, 0, 0]], [[0, 0, 255, 51], [255, 255, 255, 255]]], np.uint8)  # 2 2 4

@@ -14,7 +14,7 @@ from latentloom.nodes.graph.graph import Graph, graph_from_plain, read_graph
 from latentloom.nodes.graph.sketch import Denoising, Given, Sketch
 from latentloom.nodes.graph.spec import NodeSpec, Socket, read_spec
 from latentloom.nodes.preview.choices import Choice, for_all
-from latentloom.nodes.preview.preview import ALONE, NodePlan, preview
+from latentloom.nodes.preview.preview import ALONE, NodePlan
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines.models.describe import describe_model
@@ -22,6 +22,7 @@ from latentloom.pipelines.placement import is_guided, plan_of
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Latents, Model, Place
 from support.flux_folder import write_flux
+from support.previews import preview
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST = ROOT / "workflows" / "bobbin" / "first_picture.json"
@@ -275,7 +276,7 @@ HOUSE = {"title": "House", "category": "house"}
 
 def with_house(monkeypatch: pytest.MonkeyPatch, **specs: NodeSpec) -> None:
     """Nodes of a studio's own, beside ours."""
-    monkeypatch.setattr("latentloom.nodes.preview.preview.SPECS", SPECS | specs)
+    monkeypatch.setattr("support.previews.SPECS", SPECS | specs)
 
 
 def housed(type: str, *, sockets: dict[str, str]) -> Graph:
@@ -394,7 +395,7 @@ import runpy, sys
 runpy.run_path({str(ROOT / "tests" / "support" / "checkout.py")!r})
 from pathlib import Path
 from latentloom.nodes.graph.graph import read_graph
-from latentloom.nodes.preview.preview import preview
+from support.previews import preview
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.parallel.machine.now import devices_now
 preview(read_graph(Path({str(FIRST)!r})), {{}}, workspace=Workspace(roots=()), machine=devices_now())

@@ -1,5 +1,6 @@
 """Checked means it will run: what files and numbers tell is told before anything is loaded, with what mends it."""
 
+import dataclasses
 import json
 import os
 from collections.abc import Callable
@@ -12,12 +13,13 @@ from PIL import Image as Pillow
 from safetensors.torch import save_file
 
 from latentloom.__main__ import main
-from latentloom.nodes.execution.preflight import preflight
+from latentloom.nodes.execution.preflight import blocking, preflight
 from latentloom.nodes.execution.schedule import schedule
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.graph.problems import Problem
 from latentloom.nodes.registry import SPECS
+from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines import stages
 
@@ -205,3 +207,28 @@ def test_a_name_at_which_no_file_can_be_is_told(tmp_path: Path) -> None:
     for name in ("folder", "blocked/x"):
         assert [problem.code for problem in found(FIRST, {"save.name": name})] == ["bad_name"]
     assert not found(FIRST, {"save.name": "new/one"})
+
+
+def test_what_nobody_knows_before_the_run_is_a_note_that_blocks_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = dataclasses.replace(SPECS["LoomEmptyLatents"], origin="studio 1.2", sketch=None, refuses=None)
+    monkeypatch.setitem(SPECS, "LoomEmptyLatents", outside)  # pyright: ignore[reportArgumentType]
+    [note] = found(FIRST, {})
+    assert (note.node, note.kind, note.code) == ("empty_latents", "unknown", "not_known")
+    assert "studio 1.2" in note.message and not list(blocking([note], is_forced=False))
+    assert main(["check", FIRST]) == 0 and "keeps nothing from running" in capsys.readouterr().out
+
+
+def test_a_check_ends_at_the_next_node_once_nobody_waits_for_it() -> None:
+    asked: list[int] = []
+
+    def go_on() -> None:
+        asked.append(1)
+        if len(asked) == 2:
+            raise Cancelled
+
+    graph = graph_from_plain(json.loads(Path(FIRST).read_text()))
+    with pytest.raises(Cancelled):
+        preflight(graph, SPECS, workspace=Workspace(), machine=[], go_on=go_on)
+    assert len(asked) == 2

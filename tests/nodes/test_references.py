@@ -13,13 +13,13 @@ from latentloom.__main__ import main
 from latentloom.nodes import empty_latents, reference_pictures
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
-from latentloom.nodes.preview.preview import preview
 from latentloom.nodes.registry import NODE_CLASS_MAPPINGS
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.families.by_blocks import _pictures  # pyright: ignore[reportPrivateUsage]
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.requests import EncodeText
 from latentloom.pipelines.values import Image, References
+from support.previews import preview
 
 ROOT = Path(__file__).resolve().parents[2]
 Tiny = Callable[[str], Path]

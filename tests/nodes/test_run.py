@@ -249,7 +249,7 @@ def test_after_a_failure_running_nodes_finish_and_no_new_one_starts(toys: Module
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("type", "stopped with TypeError: these do not add; run again with --debug"),
+        ("type", "stopped with TypeError: these do not add; the error behind this one says where"),
         ("disk", "No space left on device; check the path and the free space"),
         ("memory", "ran out of memory"),
     ],

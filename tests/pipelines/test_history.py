@@ -8,11 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from latentloom.parallel.progress import Factors, Setting
+from latentloom.__main__ import main
+from latentloom.nodes.headless.plans import Asked, plan_model
+from latentloom.parallel.progress import Factors, Foreseen, Setting
 from latentloom.pipelines.costs import ran as ran_module
 from latentloom.pipelines.costs.machine import named_machine
+from latentloom.pipelines.costs.outcome import Took, ran_of
 from latentloom.pipelines.costs.ran import FILE, Ran, keep, kept
-from latentloom.pipelines.planning.history import history_table, key_of, learned
+from latentloom.pipelines.planning.explained import as_text
+from latentloom.pipelines.planning.history import (
+    LEAST_RUNS,
+    corrected,
+    history_table,
+    in_words,
+    key_of,
+    learned,
+    setting_of,
+)
+from latentloom.pipelines.planning.planned import Planned
 
 SETTING = Setting(
     machine="here",
@@ -28,6 +41,9 @@ SETTING = Setting(
     batch=1,
     text_tokens=512,
 )
+
+
+HERE = dataclasses.replace(named_machine("2x4090-pcie4"), name="here")
 
 
 def ran(took_s: float = 0.5, *, setting: Setting = SETTING, **fields: object) -> Ran:
@@ -102,3 +118,62 @@ def test_the_table_tells_how_well_each_plan_was_predicted() -> None:
 def test_a_machine_is_known_by_its_rates_however_many_devices_are_taken() -> None:
     assert key_of(named_machine("8xH100-nvlink")) == key_of(named_machine("1xH100"))
     assert key_of(named_machine("1xH100")) != key_of(named_machine("1xH200"))
+
+
+def test_the_command_tells_the_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert main(["plan", "--history"]) == 0
+    assert capsys.readouterr().out.startswith("no run has been compared with its prediction here yet")
+    keep(ran(0.6), tmp_path / "latentloom")
+    assert main(["plan", "--history", "black-forest-labs/FLUX.1-dev"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[1].split()[:2] == ["FLUX.1-dev", "ulysses=4"] and "1.20    1.20   1.20  500 ms, 600 ms" in told[1]
+    assert main(["plan", "--history", "wan", "--json"]) == 0
+    assert capsys.readouterr().out == "[]\n"
+    assert main(["plan"]) == 2 and "no model or workflow is named" in capsys.readouterr().err
+
+
+def test_what_was_learned_changes_predictions_and_not_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found = plan_bobbin()
+    assert in_words(found.machine.factors) == "" and "learned" not in as_text(found)
+    setting = setting_of(found.model, found.canvas, HERE, text_tokens=found.job.encode_tokens)
+    for _ in range(LEAST_RUNS):
+        keep(ran(0.6, setting=setting, took_decode_s=1.5), tmp_path / "latentloom")
+    slower = plan_bobbin()
+    assert found.chosen is not None and slower.chosen is not None
+    assert slower.chosen.plan == found.chosen.plan
+    assert slower.chosen.run.step.seconds == pytest.approx(1.2 * found.chosen.run.step.seconds)
+    assert slower.chosen.run.decode_s == pytest.approx(1.5 * found.chosen.run.decode_s)
+    told = "learned steps are corrected by 1.2, decoding by 1.5, from the last 3 such runs here"
+    assert told in " ".join(as_text(slower).split())
+
+
+def plan_bobbin() -> Planned:
+    return plan_model("builtin:bobbin", HERE, Asked(), roots=())
+
+
+def test_a_prediction_is_told_with_what_corrected_it() -> None:
+    foreseen = Foreseen(
+        plan="ulysses=1",
+        why="",
+        machine="4 x H100",
+        is_measured=True,
+        steps=28,
+        step_s=0.5,
+        text_s=0.1,
+        decode_s=1.0,
+        load_s=9.0,
+        num_bytes=1,
+        rejected=[("cfg=2", 1.0, "slower")],
+    )
+    better = corrected(foreseen, SETTING, [ran(0.6)] * LEAST_RUNS)
+    assert (better.step_s, better.decode_s, better.load_s) == (pytest.approx(0.6), 1.0, 9.0)
+    assert better.rejected == [("cfg=2", pytest.approx(1.2), "slower")] and better.factors.num_runs == LEAST_RUNS
+    took = Took(steps=28, step_s=0.6, steps_s=17.0, num_bytes=5)
+    kept_line = ran_of(better, took, torch="2.9")
+    assert kept_line is not None and kept_line.ratio == pytest.approx(1.0)
+    assert learned(SETTING, [kept_line] * LEAST_RUNS).step == pytest.approx(1.2)
+    assert ran_of(foreseen, took, torch="2.9") is None and ran_of(better, Took(steps=1), torch="2.9") is None

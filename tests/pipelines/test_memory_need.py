@@ -119,7 +119,7 @@ def test_every_family_tells_its_tokens_and_its_decoder(family: str, tiny: Callab
     found = work(model, width=128, height=64, frames=9 if video else 1)
     assert found.tokens == 8 * 4 * (3 if video else 1)
     assert found.joint_text == (0 if video else TEXT)
-    assert found.heads == 4 and found.width in (12, 16) and found.decoder_width > 0
+    assert found.heads == 4 and found.width in (12, 16) and found.decoder.numbers > 0
     assert len(found.transformers) == (2 if family == "wan22" else 1)
 
 

@@ -2,7 +2,10 @@
 
 import io
 import json
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +13,14 @@ import pytest
 from PIL import Image
 from pydantic import TypeAdapter
 
+from latentloom.nodes.execution.preflight import Foretold
 from latentloom.nodes.files.audio_files import write_audio
 from latentloom.nodes.registry import SPECS
+from latentloom.parallel.progress import Setting
+from latentloom.pipelines.costs.ran import Ran
+from latentloom.ui.api import graphs
 from latentloom.ui.contract.shown import ErrorAnswer
-from support.toy_server import until
+from support.toy_server import DEADLINE_S, until
 
 JSON = {"Content-Type": "application/json"}
 
@@ -181,6 +188,52 @@ def test_a_wrong_workflow_is_refused_with_all_its_problems(client: Any, first: d
     assert client.get("/loom/runs").json() == []
 
 
+def test_what_is_reckoned_is_refused_unless_it_is_forced_and_errors_always_are(
+    client: Any, first: dict[str, Any]
+) -> None:
+    sides = {"empty_latents.width": 1024, "empty_latents.height": 1024}
+    refused = client.post("/loom/runs", json={"graph": first, "overrides": sides})
+    [problem] = refused.json()["problems"]
+    assert (refused.status_code, problem["kind"], "--force" in problem["message"]) == (400, "estimate", False)
+    started = client.post("/loom/runs", json={"graph": first, "overrides": sides, "force": True})
+    assert started.status_code == 201
+    client.post(f"/loom/runs/{started.json()['runs'][0]}/cancel", json={})
+    wrong = {"graph": first, "overrides": {"load_model.source": "nobody/has-it"}, "force": True}
+    [problem] = client.post("/loom/runs", json=wrong).json()["problems"]
+    assert (problem["node"], problem["kind"]) == ("load_model", "error") and "latentloom" not in problem["message"]
+
+
+def test_the_bad_points_of_a_sweep_are_told_and_not_begun(client: Any, first: dict[str, Any]) -> None:
+    sent = client.post("/loom/runs", json={"graph": first, "sweep": ["empty_latents.width=96,100"]}).json()
+    assert len(sent["runs"]) == 1
+    [left] = sent["left_out"]
+    assert left["varied"] == {"empty_latents.width": 100} and left["problems"][0]["mends"]
+    client.post(f"/loom/runs/{sent['runs'][0]}/cancel", json={})
+    assert client.post("/loom/runs", json={"graph": first, "sweep": ["empty_latents.width=77,100"]}).status_code == 400
+
+
+def test_a_newer_check_of_the_same_page_ends_the_older_and_nobody_waits_for_it(
+    client: Any, first: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = threading.Event()
+
+    def slow(*given: Any, go_on: Callable[[], None], **named: Any) -> Foretold:
+        is_first = not began.is_set()
+        began.set()
+        while is_first:
+            go_on()
+            time.sleep(0.005)
+        return Foretold(problems=[])
+
+    monkeypatch.setattr(graphs, "foretell", slow)
+    asked = {"graph": first, "page": "p"}
+    with ThreadPoolExecutor(1) as threads:
+        older = threads.submit(client.post, "/loom/check", json=asked)
+        assert began.wait(DEADLINE_S) and client.get("/loom/me").status_code == 200
+        assert client.post("/loom/check", json=asked).json() == {"problems": [], "values": {}}
+        assert (older.result().status_code, older.result().json()["code"]) == (409, "superseded")
+
+
 def test_a_check_sees_the_uploads_of_the_user_who_asks(log_in: Callable[[str], Any], first: dict[str, Any]) -> None:
     ann, bob = log_in("ann"), log_in("bob")
     path = ann.post("/loom/uploads", content=png(), headers={"X-Name": "cat.png"}).json()["path"]
@@ -238,8 +291,20 @@ def tagged(file: Path, tags: dict[str, str]) -> None:
 
 def test_a_plan_is_answered_before_a_run(client: Any, first: dict[str, Any]) -> None:
     view = client.post("/loom/plan", json={"graph": first}).json()
-    assert set(view) == {"devices", "nodes", "choices", "problem"}
+    assert set(view) == {"devices", "nodes", "choices", "problem", "examples"}
     assert [node["node"] for node in view["nodes"]] == ["denoise"]
+
+
+def test_how_well_runs_were_predicted_is_told(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client.get("/loom/history").json() == []
+    names = dict.fromkeys(("machine", "class_name", "fingerprint", "dtype", "quantization"), "x")
+    sizes = dict.fromkeys(("width", "height", "frames", "batch", "text_tokens"), 1)
+    setting = Setting(model="toy", is_compiled=False, **names, **sizes)  # pyright: ignore[reportArgumentType]
+    times = {"steps": 4, "step_s": 0.5, "text_s": 0.0, "decode_s": 0.0, "num_bytes": 1, "took_step_s": 0.6}
+    ran = Ran(day="2026-11-23", setting=setting, title="2 ranks", plan="cfg=2", **times)  # pyright: ignore[reportArgumentType]
+    monkeypatch.setattr(graphs, "kept", lambda folder: (ran, ran))
+    [row] = client.get("/loom/history").json()
+    assert (row["model"], row["plan"], row["num_runs"], row["median"]) == ("toy", "cfg=2", 2, pytest.approx(1.2))
 
 
 def test_a_run_goes_from_a_request_to_a_file(client: Any, copied: dict[str, Any]) -> None:

@@ -46,6 +46,22 @@ def test_seconds_left_are_told_only_where_they_are_known() -> None:
         assert (message.runs["one"].left_s, message.runs["one"].nodes["a"].left_s) == (told, told)
 
 
+def test_seconds_left_of_a_run_are_those_that_the_newest_event_told() -> None:
+    live, seen = Live(), Seen()
+    live.put_run(run("one"))
+    steps = Event(kind="progress", run="one", done=15, total=16, left_s=2.0, run_left_s=42.0)
+    live.put_node("one", "a", after(NodeState(state="running"), steps, now=2.0))
+    decoding = after(NodeState(), Event(kind="started", run="one", left_s=40.0, run_left_s=40.0), now=4.0)
+    for name, node, told in (("b", decoding, (40.0, 4.0, False)), ("b", NodeState(state="done"), (42.0, 2.0, False))):
+        live.put_node("one", name, node)
+        message = live.changes("ada", seen)
+        assert message is not None
+        row = message.runs["one"]
+        assert (row.left_s, row.left_at, row.is_left_least) == told
+    unknown = after(decoding, Event(kind="phase", run="one", message="decoding"), now=5.0)
+    assert (unknown.left_s, unknown.run_left_s) == (None, None)
+
+
 def test_a_slow_page_gets_the_newest_state_only() -> None:
     live, seen = Live(), Seen()
     live.put_run(run("one"))

@@ -126,8 +126,8 @@ def test_a_failure_is_no_longer_told_once_the_workflow_was_made(
     page = open_page(page_server.url)
     graph = steps(1)
     failing = json.loads(json.dumps(graph))
-    failing["nodes"]["load_image"] = {"type": "LoomLoadImage", "inputs": {"path": "none.png"}}
-    failing["nodes"]["save"]["inputs"]["image"] = {"from": "load_image.image"}
+    failing["nodes"]["choose"] = {"type": "LoomChooseText", "inputs": {"lines": " "}}  # which it says when it runs
+    failing["nodes"]["encode_text"]["inputs"]["prompt"] = {"from": "choose.text"}
     call(page_server.url, "runs", {"graph": failing})
     messages = page.get_by_role("region", name="Messages")
     expect(messages.get_by_role("alert")).to_contain_text("first_picture failed: ")

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from support.browser import MODEL_MS, PHONE, call, card, choose, file_graph, made, say, tab, toolbar
+from support.browser import MODEL_MS, PHONE, Watch, call, card, choose, file_graph, made, say, tab, toolbar
 from support.checkout import ROOT
 
 if TYPE_CHECKING:
@@ -25,6 +25,31 @@ def small(**changes: Any) -> dict[str, Any]:
     graph = json.loads(json.dumps(FIRST)) | changes
     graph["nodes"]["denoise"]["inputs"]["steps"] = 2
     return graph
+
+
+# --- problems ---
+
+
+def test_a_button_mends_a_problem_and_what_is_reckoned_is_asked_before_it_runs(
+    page_server: Any, open_page: Callable[..., Page], watch: Watch
+) -> None:
+    watch.foresee("400 .*loom/runs")
+    graph = small()
+    graph["nodes"]["empty_latents"]["inputs"] |= {"width": 100, "height": 77}
+    page = open_page(page_server.url, graph=graph)
+    page.get_by_role("tab", name="Problems").click()
+    expect(page.get_by_text("1 error keeps it from running")).to_be_visible()
+    page.get_by_role("button", name="Use 96 \u00d7 80").click()
+    expect(page.get_by_text("No problems found")).to_be_visible()
+    field = card(page, "empty_latents").get_by_role("spinbutton", name="width")
+    field.fill("1024")
+    field.press("Enter")
+    expect(page.get_by_text("1 estimate says that it may fail")).to_be_visible()
+    toolbar(page).get_by_role("button", name="Run", exact=True).click()
+    question = page.get_by_role("alertdialog")
+    expect(question.get_by_role("button", name="Run anyway")).to_be_visible()
+    question.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("The workflow has a problem and was not run")).to_be_visible()
 
 
 # --- gallery ---

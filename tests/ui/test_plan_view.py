@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from latentloom.nodes.graph.graph import read_graph
+from latentloom.nodes.graph.graph import graph_from_plain, graph_to_plain, read_graph
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines.values import Place
 from latentloom.ui.contract.shown import PlanView
+from latentloom.ui.errors import Conflict
 from latentloom.ui.settings import Settings
 from latentloom.ui.views import plan_view as plan_view_module
 from latentloom.ui.views.plan_view import plan_view
@@ -24,18 +25,20 @@ def _only_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_view_module, "devices_now", lambda: [cpu])
 
 
-def view(tmp_path: Path, devices: str = "", plan: str = "", *, graph: Any = GRAPH, **settings: Any) -> PlanView:
+def view(
+    tmp_path: Path, devices: str = "", plan: str = "", *, graph: Any = GRAPH, machine: str = "", **settings: Any
+) -> PlanView:
     given = Settings(output_dir=tmp_path / "out", data_dir=tmp_path / "data", **settings)
-    return plan_view(graph, {}, devices=devices, plan=plan, settings=given)
+    return plan_view(graph, {}, devices=devices, plan=plan, machine=machine, settings=given)
 
 
 def test_the_answer_is_plain_json_with_the_parts_that_the_page_draws(tmp_path: Path) -> None:
     found = json.loads(json.dumps(view(tmp_path).model_dump()))
-    assert found.keys() == {"devices", "nodes", "choices", "problem"}
+    assert found.keys() == {"devices", "nodes", "choices", "problem", "examples"}
     [node] = found["nodes"]
     assert node.keys() == {
         *("node", "model", "family", "plan", "why", "is_chosen_by_hand", "num_ranks"),
-        *("strategies", "ranks", "need_bytes", "problem"),
+        *("strategies", "ranks", "need_bytes", "problem", "prediction"),
     }
     assert node["ranks"][0].keys() == {"rank", "device", "bytes", "fits"}
     assert found["choices"][0].keys() == {"plan", "devices", "num_ranks", "fits", "bytes_per_device", "problem"}
@@ -99,3 +102,43 @@ def test_the_route_answers(client: Any, first: dict[str, Any]) -> None:
     answer = client.post("/loom/plan", json={"graph": first, "devices": "cpu*2"}, headers=headers)
     assert answer.status_code == 200, answer.text
     assert answer.json()["nodes"][0]["plan"] == "cfg=2"
+
+
+def test_a_machine_that_one_does_not_have_is_planned_for(tmp_path: Path) -> None:
+    found = view(tmp_path, machine="4xH100-nvlink")
+    told = found.nodes[0].prediction
+    assert told is not None and (told.machine.num_devices, told.machine.is_measured) == (4, False)
+    assert told.why and 0 < len(told.rejected) <= 3 and all(each.why for each in told.rejected)
+    [shown] = [each for each in told.plans if each.is_shown]
+    assert (shown.plan, shown.seconds) == (told.plan, told.seconds)
+    assert told.seconds == pytest.approx(told.text_s + told.steps_s + told.decode_s)
+    assert [each.seconds for each in told.plans] == sorted(each.seconds for each in told.plans)
+    by_hand = view(tmp_path, "", "ulysses=4", machine="4xH100-nvlink").nodes[0].prediction
+    assert by_hand is not None and (by_hand.plan, by_hand.why, by_hand.rejected) == ("ulysses=4", "", [])
+
+
+def test_remedies_are_those_of_the_page(tmp_path: Path) -> None:
+    plain = graph_to_plain(GRAPH)
+    plain["nodes"]["load_model"]["inputs"]["source"] = "nobody/has-it"
+    [node] = view(tmp_path, graph=graph_from_plain(plain)).nodes
+    assert "the tab Models says how" in node.problem and "latentloom" not in node.problem
+
+
+def test_what_is_no_machine_is_told_and_no_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text('{"like": "8xH100-nvlink"}')
+    for name in ("8xH100", "7 apples", str(tmp_path / "mine.json")):
+        found = view(tmp_path, machine=name)
+        assert found.problem and not found.nodes and "--" not in found.problem
+
+
+def test_what_the_plan_takes_here_is_predicted(tmp_path: Path) -> None:
+    [node] = view(tmp_path, "cpu*2", "ring=2").nodes
+    assert node.prediction is not None and node.prediction.plan == node.plan == "ring=2"
+    assert node.prediction.machine.num_devices == 2 and len(node.ranks) == 2
+
+
+def test_a_machine_that_is_at_work_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_view_module, "is_busy", lambda shown: True)
+    monkeypatch.setattr(plan_view_module, "machine_here", lambda *args, **named: pytest.fail("it was measured"))
+    with pytest.raises(Conflict, match="try again later"):
+        plan_view_module.measured()

@@ -1,6 +1,7 @@
 """Runs on the server: what they make and say, their order, sweeps, cancelling, deleting, and what is refused."""
 
 import platform
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -263,9 +264,17 @@ def test_a_running_run_is_not_deleted(runs: Runs) -> None:
     OPEN["gate"].set()
 
 
-def test_an_output_folder_that_cannot_be_written_fails_the_run_in_words(runs: Runs, tmp_path: Path) -> None:
+def test_an_output_folder_that_cannot_be_written_is_told_before_and_fails_the_run_in_words(
+    runs: Runs, tmp_path: Path
+) -> None:
+    waiting = (one(runs, gated("before")), one(runs, pictured()))[1]
+    assert REACHED["before"].wait(DEADLINE_S)
+    shutil.rmtree(tmp_path / "out")
     (tmp_path / "out").write_text("in the way")
-    run = finished(runs, "ada", one(runs, pictured()))
+    with pytest.raises(GraphError, match="cannot be written"):
+        runs.submit("ada", pictured())
+    OPEN["before"].set()
+    run = finished(runs, "ada", waiting)
     assert run.state == "failed" and "cannot be written" in run.error and run.code == "not-written"
     assert run.nodes["save"].state == "skipped"
 
@@ -311,6 +320,26 @@ def test_a_second_worker_begins_when_the_steps_of_the_first_have_begun(runs: Run
         finished(runs, "ada", id)
     workers.close(DEADLINE_S)
     assert began == ids
+
+
+def test_the_machine_is_measured_while_no_run_is_under_way_and_runs_wait_for_it(runs: Runs) -> None:
+    with runs.idle():
+        waiting = one(runs, gated("held"))
+        assert not REACHED["held"].wait(0.05) and runs.book.get("ada", waiting).state == "waiting"
+    assert REACHED["held"].wait(DEADLINE_S)
+    with pytest.raises(Conflict, match="at work"), runs.idle():
+        pass
+    OPEN["held"].set()
+    finished(runs, "ada", waiting)
+    until(lambda: not _is_busy(runs))
+
+
+def _is_busy(runs: Runs) -> bool:
+    try:
+        with runs.idle():
+            return False
+    except Conflict:
+        return True
 
 
 def test_a_worker_outlives_what_a_run_throws(runs: Runs) -> None:

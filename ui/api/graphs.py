@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 from urllib.parse import unquote
 
@@ -15,16 +16,19 @@ from ...nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain
 from ...nodes.graph.requires import with_requires
 from ...nodes.hosts.comfy_file import to_comfy
 from ...nodes.registry import SPECS
-from ...parallel.machine.now import devices_now
+from ...parallel.machine.folders import user_cache
+from ...pipelines.costs.ran import kept
+from ...pipelines.planning.history import history_table
 from ..access.answers import MAX_PROBLEMS
-from ..contract.bodies import CheckBody, GraphBody, PlanBody, SocketsBody
+from ..contract.bodies import CheckBody, Empty, GraphBody, PlanBody, SocketsBody
 from ..contract.kept import FileText, NamedGraph
-from ..contract.shown import CatalogNode, PlanView, Problems
+from ..contract.shown import CatalogNode, HistoryRow, PlanMachine, PlanView, Problems
 from ..library.opening import open_file
 from ..server import Server
 from ..store.uploads import inputs_folder
-from ..views.plan_view import plan_view
-from .described import takes
+from ..views.devices import devices_now
+from ..views.plan_view import measured, plan_view
+from .described import CONFLICT, takes
 from .requests import User
 
 FileName = Annotated[str, Header(max_length=4096, description="The file's name, percent-encoded.")]
@@ -50,14 +54,25 @@ def add_routes(router: APIRouter, server: Server) -> None:
         ensure(graph, SPECS, workspace=server.settings.reading())
         return to_comfy(graph, SPECS)
 
-    @router.post("/check")
-    def check_workflow(body: CheckBody, user: User) -> Problems:
-        """Everything that keeps the workflow from running, with the user's own uploads, on the server's devices."""
+    @router.post("/check", responses=CONFLICT)
+    async def check_workflow(body: CheckBody, user: User) -> Problems:
+        """What keeps the workflow from running, may do so, or is not known, with the user's uploads, on the server's
+        devices. A newer question of the same `page` ends this one.
+        """
         settings = server.settings
-        workspace = settings.reading(settings.place, inputs=inputs_folder(settings.data_dir, user))
-        graph = graph_from_plain(body.graph)
-        told = foretell(graph, SPECS, body.overrides, workspace=workspace, machine=devices_now())
-        return Problems(problems=told.problems[:MAX_PROBLEMS], values=told.values)
+
+        def ask(go_on: Callable[[], None]) -> Problems:
+            told = foretell(
+                graph_from_plain(body.graph),
+                SPECS,
+                body.overrides,
+                workspace=settings.reading(settings.place, inputs=inputs_folder(settings.data_dir, user)),
+                machine=devices_now(),
+                go_on=go_on,
+            )
+            return Problems(problems=told.problems[:MAX_PROBLEMS], values=told.values)
+
+        return await server.newest.answer(ask, user=user, page=body.page, about="check")
 
     @router.post("/sockets")
     def sockets(body: SocketsBody) -> CatalogNode:
@@ -65,12 +80,34 @@ def add_routes(router: APIRouter, server: Server) -> None:
         spec = chosen(find(body.type), body.values, server.settings.reading())
         return CatalogNode.model_validate(entry(spec))
 
-    @router.post("/plan")
-    def plan(body: PlanBody) -> PlanView:
-        """How its denoises would use the devices, and what they need there; nothing is loaded."""
-        return plan_view(
-            graph_from_plain(body.graph), body.overrides, devices=body.devices, plan=body.plan, settings=server.settings
-        )
+    @router.post("/plan", responses=CONFLICT)
+    async def plan(body: PlanBody, user: User) -> PlanView:
+        """How its denoises would use the devices, or another machine's, and what they need there; nothing is loaded."""
+
+        def ask(go_on: Callable[[], None]) -> PlanView:
+            graph = graph_from_plain(body.graph)
+            return plan_view(
+                graph,
+                body.overrides,
+                devices=body.devices,
+                plan=body.plan,
+                machine=body.machine,
+                settings=server.settings,
+                go_on=go_on,
+            )
+
+        return await server.newest.answer(ask, user=user, page=body.page, about="plan")
+
+    @router.get("/history")
+    def history() -> list[HistoryRow]:
+        """How well the denoises of this machine were predicted, by model and plan."""
+        return [HistoryRow.model_validate(row) for row in history_table(kept(user_cache()))]
+
+    @router.post("/measure", responses=CONFLICT)
+    def measure(body: Empty) -> PlanMachine:
+        """Measure the server's machine for its predictions, in about ten seconds; refused while anything is at work."""
+        with server.runs.idle():
+            return measured()
 
 
 def file_name(header: str) -> str:

@@ -34,7 +34,7 @@ class StrictRequest(Request):
 class LoomRoute(APIRoute):
     """A route that asks who is there before it reads the body, and whose errors are `{"error": sentence}`.
 
-    What its handler returns is written as JSON in the handler's own thread, not in the event loop as FastAPI does it.
+    What its handler returns is written as JSON in a thread, not in the event loop as FastAPI does it.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **described: Any) -> None:
@@ -82,7 +82,7 @@ def _answering(endpoint: Callable[..., Any], answer: Callable[[Any], Response]) 
 
     @functools.wraps(endpoint)
     async def handle_async(*given: Any, **named: Any) -> Response:
-        return answer(await endpoint(*given, **named))
+        return await run_in_threadpool(answer, await endpoint(*given, **named))
 
     return handle_async if inspect.iscoroutinefunction(endpoint) else handle
 

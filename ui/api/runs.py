@@ -28,7 +28,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
 
     @router.post("/runs", status_code=201)
     def start(body: RunBody, user: User) -> Submitted:
-        """Put a run at the end of the queue, or one for each value of a sweep."""
+        """Put a run at the end of the queue, or one for each value of a sweep that can be made."""
         return runs.submit(
             user,
             graph_from_plain(body.graph),
@@ -37,6 +37,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
             targets=body.targets,
             workflow_id=body.workflow_id,
             place=_place(body, server.settings.place),
+            is_forced=body.force,
         )
 
     @router.get("/runs")

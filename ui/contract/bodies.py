@@ -31,6 +31,8 @@ class GraphBody(Body):
 
 class CheckBody(GraphBody):
     overrides: Overrides = {}
+    page: Text = ""
+    """Which page asks: a newer question of the same one ends the older. Without it every question is answered."""
 
 
 class SocketsBody(Body):
@@ -40,14 +42,22 @@ class SocketsBody(Body):
     values: Annotated[dict[Name, LongText], Field(max_length=8)]
 
 
-class PlanBody(CheckBody):
+class PlacedBody(GraphBody):
+    overrides: Overrides = {}
     devices: Text = ""
     plan: Text = ""
 
 
-class RunBody(PlanBody):
+class PlanBody(CheckBody, PlacedBody):
+    machine: Text = ""
+    """One that is not this one, such as `8xH100-nvlink`."""
+
+
+class RunBody(PlacedBody):
     """One run, or with `sweep` (such as `seed=1..4`) one for each combination of values."""
 
+    force: StrictBool = False
+    """Whether what is only reckoned, such as memory, keeps nothing from running."""
     sweep: Annotated[list[LongText], Field(max_length=32)] = []
     targets: Annotated[list[Text], Field(max_length=10_000)] | None = None
     workflow_id: Text | None = None

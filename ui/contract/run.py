@@ -7,8 +7,10 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
+from ...nodes.graph.problems import Problem
 from ...parallel.machine.now import DeviceNow
-from ...parallel.progress import RankWork
+from ...parallel.progress import Foreseen, RankWork
+from ...pipelines.costs.outcome import Took
 from .answer import Answer, Exact, WorkflowFile
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
@@ -26,7 +28,11 @@ class NodeState(Answer):
     total: int = 0
     seconds: float = 0.0
     left_s: float | None = None
-    """Seconds until the node's last step; null until there is a number to trust."""
+    """Seconds that the node takes yet, as they were at `left_at`; null where no prediction and no steps tell."""
+    run_left_s: float | None = None
+    """The same of all that the run has yet to do on the device."""
+    left_at: float = 0.0
+    """When both were told, in seconds since the epoch on the server's clock; 0 before."""
     phase: str = ""
     message: str = ""
     """The failure's sentence, or why the node was skipped or cached."""
@@ -37,6 +43,12 @@ class NodeState(Answer):
     """Counts the previews; 0 before the first."""
     plan: str = ""
     ranks: tuple[RankWork, ...] = ()
+    foreseen: Foreseen | None = None
+    """Of a denoise that has begun: what it and the run around it are predicted to take; null where nobody can tell."""
+    took: Took | None = None
+    """What was predicted, as it was measured; once the run is over."""
+    outlook: str = ""
+    """The plan and the prediction in plain words; once the run is over, how well it did."""
     files: tuple[str, ...] = ()
     """The ids of the results that the node made."""
     sounds: tuple[str, ...] = ()
@@ -79,7 +91,11 @@ class RunRow(RunFacts):
     done: int
     total: int
     left_s: float | None
-    """Seconds that the run takes yet, at the least; null until there is a number to trust."""
+    """Seconds that the run takes yet, as they were at `left_at`; null until there is a number to trust."""
+    left_at: float
+    """In seconds since the epoch on the server's clock."""
+    is_left_least: bool
+    """Whether something is yet to come of which nobody knows how long it takes."""
 
 
 class LiveRun(RunParts, RunRow):
@@ -97,11 +113,19 @@ class RunWithGraph(LiveRun):
     """What 0, "" and "auto" were in the run, by node and socket."""
 
 
+class LeftOut(Answer):
+    """A point of a sweep that is not begun, and why."""
+
+    varied: dict[str, Any]
+    problems: tuple[Problem, ...]
+
+
 class Submitted(Answer):
-    """What one request started."""
+    """What one request started, and the points of its sweep that cannot be made."""
 
     batch: str
     runs: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class MadeFacts(Answer):

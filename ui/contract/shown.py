@@ -127,6 +127,72 @@ class PlanRank(Answer):
     fits: bool | None
 
 
+class PlanMachine(Answer):
+    """What a plan is predicted for."""
+
+    name: str
+    title: str
+    num_devices: int
+    memory_bytes: int
+    """Of each device; on a CPU, of all ranks together."""
+    is_measured: bool
+    """Whether its own measurements are under the predictions, or data sheets."""
+    is_assumed: bool
+    """Whether no data sheet tells of it either."""
+
+
+class RejectedPlan(Answer):
+    """A plan that is not taken, with the seconds of a step, and why not."""
+
+    plan: str
+    step_s: float
+    why: str
+
+
+class PredictedPlan(Answer):
+    """One of all plans, with the seconds of a run."""
+
+    plan: str
+    num_devices: int
+    seconds: float
+    bytes: int
+    """On the device that holds most."""
+    lacking_bytes: int
+    """What does not fit there."""
+    is_shown: bool
+    """Whether it is the one whose numbers are told."""
+
+
+class Prediction(Answer):
+    """What one denoise, and the run around it, are predicted to take by a plan, in seconds."""
+
+    machine: PlanMachine
+    plan: str
+    why: str
+    """Empty for one that was written by hand, or does not fit."""
+    num_devices: int
+    steps: int
+    step_s: float
+    steps_s: float
+    """Of all steps."""
+    text_s: float
+    decode_s: float
+    seconds: float
+    """Of text, steps and decoding."""
+    load_s: float
+    """Before the first run, to read the weights."""
+    bytes: int
+    """On the device that holds most."""
+    lacking_bytes: int
+    rejected: list[RejectedPlan]
+    plans: list[PredictedPlan]
+    """The fastest first, the best of each kind."""
+    remedy: str
+    """What to change so that a plan fits."""
+    hint: str
+    """What would make it faster."""
+
+
 class PlanNode(Answer):
     """How one denoise would run, or `problem`: why it cannot."""
 
@@ -142,6 +208,26 @@ class PlanNode(Answer):
     need_bytes: int
     """The bytes of the whole model's weights."""
     problem: str
+    prediction: Prediction | None = None
+    """Null where nobody can tell, as of a pipeline that is run whole."""
+
+
+class HistoryRow(Answer):
+    """How well one model's runs by one plan were predicted. A ratio is what a step took to what was predicted."""
+
+    model: str
+    plan: str
+    machine: str
+    dtype: str
+    num_runs: int
+    median: float
+    worst: float
+    """The ratio that is furthest from 1, either way."""
+    last: float
+    last_day: str
+    last_predicted_s: float
+    """Of a step; the next is what it took."""
+    last_took_s: float
 
 
 class PlanView(Answer):
@@ -150,3 +236,5 @@ class PlanView(Answer):
     choices: list[Choice]
     problem: str
     """What cannot be of what was asked for."""
+    examples: list[str]
+    """Names of machines that one does not have, to plan for."""

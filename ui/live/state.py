@@ -57,6 +57,7 @@ def order_of(runs: Iterable[Run], remembered: Sequence[str]) -> list[str]:
 OVER: tuple[State, ...] = ("done", "failed", "cancelled")
 ENDED: tuple[NodeStage, ...] = ("done", "cached", "failed", "cancelled", "skipped")
 
+NONE_LEFT: Mapping[str, Any] = {"left_s": None, "run_left_s": None, "left_at": 0.0}
 STOPPING = "stopping at the next step"
 WHY_CACHED = {
     "memory": "unchanged since an earlier run; taken from memory",
@@ -119,19 +120,26 @@ class Outcome:
 
 
 def progress(nodes: Iterable[NodeState]) -> dict[str, Any]:
-    """Steps done and in all, a node without steps being one, and the seconds left of the node that takes longest.
-
-    These seconds are the least that the run takes: nodes that wait have not told how much they do.
+    """Steps done and in all, a node without steps being one, and the seconds left: those of the run where they are
+    known, else those of the running node that takes longest, which are the least.
     """
     done = total = 0
-    left_s: float | None = None
+    newest = longest = NodeState()
     for node in nodes:
         size = max(1, node.total)
         total += size
         done += size if node.state in ENDED else node.done
-        if node.state == "running" and node.left_s is not None:
-            left_s = max(left_s or 0.0, node.left_s)
-    return {"done": done, "total": total, "left_s": left_s}
+        newest = max(newest, node, key=lambda each: each.left_at)
+        if node.state == "running":
+            longest = max(longest, node, key=lambda each: each.left_s or 0.0)
+    is_known = newest.run_left_s is not None
+    return {
+        "done": done,
+        "total": total,
+        "left_s": newest.run_left_s if is_known else longest.left_s,
+        "left_at": newest.left_at if is_known else longest.left_at,
+        "is_left_least": not is_known,
+    }
 
 
 def after(node: NodeState, event: Event, *, now: float) -> NodeState:
@@ -142,27 +150,36 @@ def after(node: NodeState, event: Event, *, now: float) -> NodeState:
 def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
     match event.kind:
         case "started":
-            return {"state": "running", "started": round(now, 3)}
+            return {"state": "running", "started": round(now, 3), **_left(event, now)}
         case "phase":
-            return {"phase": event.message, "left_s": None}
+            return {"phase": event.message, **_left(event, now)}
         case "progress":
-            left_s = event.left_s and round(event.left_s, 2)
-            return {"phase": "", "done": event.done, "total": event.total, "left_s": left_s}
+            return {"phase": "", "done": event.done, "total": event.total, **_left(event, now)}
         case "preview":
             return {"preview": node.preview + 1}
         case "spread":
             return {"plan": event.message, "ranks": tuple(map(_rounded, event.ranks))}
+        case "foreseen":
+            return {"foreseen": event.foreseen, "outlook": event.message, **_left(event, now)}
+        case "took":
+            return {"took": event.took, "outlook": event.message}
         case "cached":
             return {"state": "cached", "cached": event.message, "message": WHY_CACHED.get(event.message, event.message)}
         case "finished":
             seconds = round(event.seconds, 4)
-            return {"state": "done", "seconds": seconds, "done": node.total, "left_s": None, "phase": ""}
+            return {"state": "done", "seconds": seconds, "done": node.total, "phase": "", **_left(event, now)}
         case "failed" | "cancelled" | "skipped":
             seconds = round(event.seconds, 4)
             told = {"message": event.message, "code": event.code}
-            return {"state": event.kind, "seconds": seconds, "left_s": None, "phase": "", **told}
+            return {"state": event.kind, "seconds": seconds, "phase": "", **told, **_left(event, now)}
         case _:
             return {}
+
+
+def _left(event: Event, now: float) -> dict[str, Any]:
+    left = {"left_s": event.left_s, "run_left_s": event.run_left_s}
+    rounded = {name: None if seconds is None else round(seconds, 2) for name, seconds in left.items()}
+    return {**rounded, "left_at": round(now, 3)}
 
 
 def with_made(run: Run, made: Made) -> Run:
@@ -177,7 +194,9 @@ def ended(run: Run, outcome: Outcome, *, now: float) -> Run:
     why = {"cancelled": "the run was cancelled", "failed": "the run failed"}.get(outcome.state, "it was not needed")
     made = {name: [each for each in outcome.made if each.node == name] for name in run.nodes}
     nodes = {
-        name: (node if node.state in ENDED else _skipped(node, why)).model_copy(update=_files(made[name]))
+        name: (node if node.state in ENDED else _skipped(node, why)).model_copy(
+            update={**_files(made[name]), **NONE_LEFT}
+        )
         for name, node in run.nodes.items()
     }
     known = {field.name: getattr(outcome, field.name) for field in dataclasses.fields(outcome)}
@@ -193,7 +212,7 @@ def _files(made: Iterable[Made]) -> dict[str, tuple[str, ...]]:
 
 
 def _skipped(node: NodeState, why: str) -> NodeState:
-    return node.model_copy(update={"state": "skipped", "left_s": None, "phase": "", "message": why})
+    return node.model_copy(update={"state": "skipped", "phase": "", "message": why})
 
 
 def _rounded(rank: RankWork) -> RankWork:

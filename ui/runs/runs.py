@@ -8,23 +8,28 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from ...nodes.execution.attempt import attempt, baked, open_caches, workspace_of
 from ...nodes.execution.events import Event
+from ...nodes.execution.failure import NodeFailed
 from ...nodes.execution.manifest import MANIFEST_FILE, meant_of, versions_of
 from ...nodes.execution.overlap import next_on, width_of
+from ...nodes.execution.preflight import blocking
 from ...nodes.execution.schedule import needs_of
 from ...nodes.execution.watch import Token
 from ...nodes.files.workspace import folder_name
 from ...nodes.graph.graph import Graph, graph_to_plain
+from ...nodes.graph.problems import GraphError
 from ...nodes.graph.resolve import param_values
 from ...nodes.graph.spec import NodeSpec
+from ...nodes.headless.foretold import foretold
 from ...nodes.headless.sweep import parse_sweep
 from ...nodes.registry import SPECS
 from ...pipelines.values import Place, from_plain, to_plain
-from ..contract.run import NodeState, RunWithGraph, State, Submitted
+from ..contract.run import LeftOut, NodeState, RunWithGraph, State, Submitted
 from ..errors import NoRoom, NotHere
 from ..live.live import Live
 from ..live.state import Outcome, Run
@@ -73,8 +78,11 @@ class Runs:
         targets: Collection[str] | None = None,
         workflow_id: str | None = None,
         place: Place | None = None,
+        is_forced: bool = False,
     ) -> Submitted:
-        """Put a run, or one for each point of a sweep, into the queue. Raises `GraphError` or `ValueError`."""
+        """Put a run, or one for each point of a sweep that can be made, into the queue. What is only reckoned keeps
+        none from it that `is_forced`. Raises `GraphError` where nothing can be made, or `ValueError`.
+        """
         overrides = dict(overrides or {})
         workspace = self._settings.reading()
         points = parse_sweep(graph, self._specs, sweep, given=overrides, workspace=workspace)
@@ -101,6 +109,7 @@ class Runs:
             )
             for number, varied in enumerate(points)
         ]
+        runs, left_out = self._sound(runs, graph, place, targets, is_forced=is_forced)
         num_bytes = len(graph_bytes(graph)) + len(runs) * len(runs[0].model_dump_json())
         with self._submitting[user]:  # or two at once would both find room for one
             self._check_waiting(user, len(runs))
@@ -108,7 +117,32 @@ class Runs:
             self._quota.check(user, "results", num_bytes=0, count=1)
             self.book.add(runs, graph)
         self._workers.wake()
-        return Submitted(batch=batch, runs=tuple(run.id for run in runs))
+        return Submitted(batch=batch, runs=tuple(run.id for run in runs), left_out=left_out)
+
+    def _sound(
+        self,
+        runs: Sequence[Run],
+        graph: Graph,
+        place: Place | None,
+        targets: Collection[str] | None,
+        *,
+        is_forced: bool,
+    ) -> tuple[list[Run], tuple[LeftOut, ...]]:
+        """Those that can be made, and what is wrong with the others. Raises `GraphError` where all are wrong."""
+        settings, user = self._settings, runs[0].user
+        found = foretold(
+            [baked(graph, run.overrides) for run in runs],
+            [settings.output_dir / run.folder for run in runs],
+            self._specs,
+            workspace=settings.reading(place or settings.place, inputs=inputs_folder(settings.data_dir, user)),
+            targets=targets,
+        )
+        told = [tuple(blocking(known.problems, is_forced=is_forced)) for known in found]
+        if all(told):
+            raise GraphError(told[0])
+        pairs = list(zip(runs, told, strict=True))
+        left_out = tuple(LeftOut(varied=run.varied, problems=problems) for run, problems in pairs if problems)
+        return [run for run, problems in pairs if not problems], left_out
 
     def list(
         self, user: str, *, states: Sequence[State] = (), batch: str = "", limit: int = FIRST_ROWS, before: str = ""
@@ -158,6 +192,10 @@ class Runs:
         """The node's newest as WebP."""
         self.book.get(user, id)
         return self._previews.get(id, node)
+
+    def idle(self) -> AbstractContextManager[None]:
+        """No run begins while this is entered. Raises `Conflict` while one is under way."""
+        return self._workers.held()
 
     def close(self) -> None:
         self._workers.close(CLOSE_S)
@@ -213,7 +251,8 @@ class Runs:
         failed, code = made.problem, made.problem_code
         if result.failure:
             failed, code = str(result.failure), result.failure.code
-            logger.info("run %s: %s", run.id, failed, exc_info=result.failure.__cause__)
+            level = logging.ERROR if code == NodeFailed.code else logging.INFO  # the sentence names the log
+            logger.log(level, "run %s: %s", run.id, failed, exc_info=result.failure.__cause__)
         return Outcome(
             state="failed" if failed else "done" if result.state == "ok" else "cancelled",
             seconds=round(result.seconds, 3),

@@ -6,16 +6,18 @@ does it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ...nodes.execution.events import Event
 from ...nodes.execution.failure import sentence
 from ...nodes.execution.overlap import NextOn, steps_began
 from ...nodes.execution.watch import Token
 from ...parallel.errors import code_of
+from ..errors import Conflict
 from ..live.state import Outcome, Run
 from .book import RunBook
 
@@ -34,6 +36,8 @@ class RunWorkers:
         self._changed = threading.Condition()
         self._preparing: set[str] = set()
         """Runs under way that do not let the next one start yet."""
+        self._num_under_way = 0
+        self._is_held = False
         self._is_closing = False
         self._threads = [threading.Thread(target=self._work, name=f"run-{n}", daemon=True) for n in range(width)]
         for thread in self._threads:
@@ -43,6 +47,20 @@ class RunWorkers:
         """The queue has something new."""
         with self._changed:
             self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """No run begins while this is entered. Raises `Conflict` while one is under way."""
+        with self._changed:
+            if self._num_under_way or self._is_held:
+                raise Conflict("the machine is at work, so that what is measured now would be wrong; wait for it")
+            self._is_held = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._is_held = False
+                self._changed.notify_all()
 
     def close(self, timeout_s: float) -> None:
         """End the runs under way at their next step; a new server begins them again. Waits so long for all of them."""
@@ -62,17 +80,20 @@ class RunWorkers:
             except Exception as error:  # a run must never end the thread that makes the next one
                 if not isinstance(error, ValueError):
                     logger.error("run %s stopped", run.id, exc_info=error)
-                outcome = Outcome(state="failed", error=sentence(error), code=code_of(error))
+                outcome = Outcome(state="failed", error=sentence(error, "page"), code=code_of(error))
             self._has_begun(run.id)
             is_left = self._is_closing and outcome.state == "cancelled" and not self._book.is_ending(run.id)
             if not is_left:
                 self._book.end(run.id, outcome)
+            with self._changed:
+                self._num_under_way -= 1
 
     def _take(self) -> tuple[Run, threading.Event] | None:
         with self._changed:
             while not self._is_closing:
-                if not self._preparing and (taken := self._book.begin_next()) is not None:
+                if not self._is_held and not self._preparing and (taken := self._book.begin_next()) is not None:
                     self._preparing.add(taken[0].id)
+                    self._num_under_way += 1
                     return taken
                 self._changed.wait()
             return None

@@ -2,5 +2,6 @@
 
 devices: The devices of this server for the page: name, title, memory and load.
 models_view: The models page's content: what is installed, what fits on these devices, and what is loaded now.
+newest: Questions about a workflow that is being edited: of each page only the newest is answered.
 plan_view: How a workflow would use the devices, for the page: answered before a run, on every change of the workflow.
 """

@@ -5,35 +5,182 @@ It reads config files and headers of weights; nothing is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...nodes.graph.graph import Graph
-from ...nodes.preview.preview import preview
+from ...nodes.headless.plans import Asked, plan_denoise
+from ...nodes.preview.preview import planned
+from ...nodes.preview.walk import Walk
+from ...nodes.registry import SPECS
+from ...parallel.machine.now import DeviceNow
+from ...parallel.plan import DEGREES, ParallelPlan
+from ...parallel.progress import SILENT
+from ...pipelines.costs.machine import EXAMPLES, Machine, named_machine
 from ...pipelines.place import AUTO
+from ...pipelines.planning.choice import Candidate
+from ...pipelines.planning.here import is_busy, machine_here
+from ...pipelines.planning.known import here_of, machine_at, machines_folder, spot_of, with_devices
+from ...pipelines.planning.planned import Planned, of_each_kind, spelt
 from ...pipelines.values import Place
-from ..contract.shown import PlanNode, PlanView
+from ..contract.shown import (
+    PlanMachine,
+    PlanNode,
+    PlanStrategies,
+    PlanView,
+    PredictedPlan,
+    Prediction,
+    RejectedPlan,
+)
+from ..errors import Conflict
 from ..settings import Settings
 from .devices import accelerators, asked_place, devices_now
 
+BUSY = "something else is at work on this machine, so that what is measured now would not hold; try again later"
+MACHINES = [str(name) for name in EXAMPLES.split(", ")]
 NOTHING = "this workflow denoises nothing, so no plan is needed; add a Denoise node or Run Pipeline"
 
 
-def plan_view(graph: Graph, overrides: Mapping[str, Any], *, devices: str, plan: str, settings: Settings) -> PlanView:
-    """The plan of each denoise, what its ranks need and the other plans there are.
+def plan_view(
+    graph: Graph,
+    overrides: Mapping[str, Any],
+    *,
+    devices: str,
+    plan: str,
+    settings: Settings,
+    machine: str = "",
+    go_on: Callable[[], None] = SILENT.check,
+) -> PlanView:
+    """The plan of each denoise, what its ranks need and the other plans there are, here or on a named `machine`.
 
     Empty `devices` and `plan` are the server's own. `problem` tells what cannot be; the view is then that of the plan
-    `auto`, or of the server's own devices.
+    `auto`, or of the server's own devices. `go_on` is as for `Walk`.
     """
     now = devices_now()
-    place, problem = _place(devices, plan, settings.place, here=accelerators(now))
-    nodes, choices = preview(graph, overrides, workspace=settings.reading(place), machine=now)
+    try:
+        there = named_machine(machine.strip()) if machine.strip() else None
+    except ValueError as error:
+        return _empty(now, str(error))
+    shown = now if there is None else _devices(there)
+    own = settings.place if there is None else Place(devices=there.devices, plan=AUTO)
+    here = accelerators(shown)
+    place, problem = _place(devices, plan, own, here=here)
+    walk = Walk(graph, SPECS, overrides, workspace=settings.reading(place), accelerators=here, go_on=go_on)
+    found, choices = planned(walk, shown)
+    if there is not None:
+        there, choices = with_devices(there, len(place.devices)), []
+    nodes = [_foretold(PlanNode.model_validate(node), walk, now, there) for node in found]
     return PlanView(
-        devices=now,
-        nodes=[PlanNode.model_validate(node) for node in nodes],
+        devices=shown,
+        nodes=nodes,
         choices=choices,
         problem=problem or ("" if nodes else NOTHING),
+        examples=MACHINES,
     )
+
+
+def _foretold(node: PlanNode, walk: Walk, now: Sequence[DeviceNow], there: Machine | None) -> PlanNode:
+    """The node with what its plan is predicted to take here; or as it would be run `there`."""
+    if not node.plan:
+        return node
+    try:
+        model = walk.denoise(node.node)[0].model
+        if model.place.cluster:
+            return node
+        devices = model.place.devices[: model.place.group_size] or (model.device,)
+        answer = plan_denoise(walk, node.node, there or machine_at(spot_of(devices, now)), Asked())
+    except ValueError:  # which the node's own problem tells, or nobody can tell
+        return node
+    if there is None or node.is_chosen_by_hand:
+        return node.model_copy(update={"prediction": _prediction(answer, node.plan)})
+    chosen = _chosen((answer.chosen or answer.closest).plan, answer.why)
+    return node.model_copy(update={"prediction": _prediction(answer, ""), "ranks": [], "problem": "", **chosen})
+
+
+def _chosen(plan: ParallelPlan, why: str) -> dict[str, Any]:
+    strategies = PlanStrategies.model_validate({**{name: getattr(plan, name) for name in DEGREES}, "text": plan.text})
+    return {"plan": str(plan), "why": why, "num_ranks": plan.num_ranks, "strategies": strategies}
+
+
+def _prediction(answer: Planned, plan: str) -> Prediction | None:
+    """Of this plan, where the planner knows it; "" is the one to take, or the closest where none fits."""
+    asked = next((each for each in answer.found if str(each.plan) == plan), None)
+    if plan and asked is None:
+        return None
+    shown, rows = asked or answer.chosen or answer.closest, of_each_kind(answer)
+    if shown not in rows:
+        rows = sorted([*rows, shown], key=lambda each: (each.seconds, each.num_bytes))
+    by_itself = shown == answer.chosen
+    return Prediction(
+        machine=_machine(answer.machine),
+        plan=spelt(shown),
+        why=answer.why if by_itself else "",
+        num_devices=shown.num_devices,
+        steps=answer.job.steps,
+        step_s=shown.run.step.seconds,
+        steps_s=shown.run.steps_s,
+        text_s=shown.run.text_s,
+        decode_s=shown.run.decode_s,
+        seconds=shown.run.seconds,
+        load_s=shown.run.load_s,
+        bytes=shown.num_bytes,
+        lacking_bytes=shown.lacking_bytes,
+        rejected=[
+            RejectedPlan(plan=spelt(each), step_s=each.run.step.seconds, why=why) for each, why in answer.rejected
+        ]
+        if by_itself
+        else [],
+        plans=[_row(each, shown) for each in rows],
+        remedy=answer.remedy,
+        hint=answer.hint if by_itself else "",
+    )
+
+
+def _row(candidate: Candidate, shown: Candidate) -> PredictedPlan:
+    return PredictedPlan(
+        plan=spelt(candidate),
+        num_devices=candidate.num_devices,
+        seconds=candidate.seconds,
+        bytes=candidate.num_bytes,
+        lacking_bytes=candidate.lacking_bytes,
+        is_shown=candidate == shown,
+    )
+
+
+def measured() -> PlanMachine:
+    """This machine, measured now, which takes about ten seconds. Raises `Conflict` while something else is at work, or
+    `RankFailed`.
+    """
+    here = here_of(devices_now())
+    if is_busy(here.shown):
+        raise Conflict(BUSY)
+    before = spot_of(here.devices).stamp
+    machine = machine_here(machines_folder(), anew=True)
+    if spot_of(here.devices).stamp == before:
+        raise Conflict(BUSY)
+    return _machine(machine)
+
+
+def _machine(machine: Machine) -> PlanMachine:
+    return PlanMachine(
+        name=machine.name,
+        title=machine.title,
+        num_devices=machine.num_devices,
+        memory_bytes=machine.memory_bytes,
+        is_measured=machine.is_measured,
+        is_assumed=machine.is_assumed,
+    )
+
+
+def _devices(machine: Machine) -> list[DeviceNow]:
+    return [
+        DeviceNow(name=name, title=machine.title, total_bytes=machine.memory_bytes, used_bytes=0, load=None)
+        for name in machine.devices
+    ]
+
+
+def _empty(devices: list[DeviceNow], problem: str) -> PlanView:
+    return PlanView(devices=devices, nodes=[], choices=[], problem=problem, examples=MACHINES)
 
 
 def _place(devices: str, plan: str, own: Place, *, here: Sequence[str]) -> tuple[Place, str]:

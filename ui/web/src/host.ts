@@ -8,12 +8,13 @@ import type {
   Draft,
   DraftEntry,
   GraphFile,
+  HistoryRow,
   Json,
   Me,
   ModelsView,
   NamedGraph,
   NodeSpec,
-  Overrides,
+  PlanMachine,
   PlanRequest,
   PlanView,
   Result,
@@ -39,9 +40,12 @@ type Asked = Readonly<Record<string, string | number | undefined>>;
 const MAX_ROWS = 1000;
 const UPLOADS_AT_ONCE = 60;
 const MAX_TURNS = 3;
+/** This page, as the server knows it: its newer question about a workflow ends the older. */
+const PAGE = [...crypto.getRandomValues(new Uint8Array(8))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 const get = <T>(apiPath: string): Promise<T> => request<T>("GET", apiPath);
-const post = <T>(apiPath: string, json: unknown): Promise<T> => request<T>("POST", apiPath, { json });
+const post = <T>(apiPath: string, json: unknown, signal?: AbortSignal): Promise<T> =>
+  request<T>("POST", apiPath, { json, signal });
 const put = <T>(apiPath: string, json: unknown): Promise<T> => request<T>("PUT", apiPath, { json });
 /** All rows of a list that comes in pages; a row that is gone when the page behind it is asked for starts it anew. */
 async function all<T>(apiPath: string, keyOf: (row: T) => string, asked: Asked = {}): Promise<T[]> {
@@ -96,10 +100,16 @@ export const host = {
   open: (file: Blob, name: string) => request<NamedGraph>("POST", "/open", { raw: file, name }),
   text: (graph: GraphFile) => post<{ text: string }>("/text", { graph }),
   exportComfy: (graph: GraphFile) => post<Record<string, Json>>("/export/comfyui", { graph }),
-  check: (graph: GraphFile, overrides?: Overrides) => post<Checked>("/check", { graph, overrides }),
+  /** A newer question of the same asker ends the older. */
+  check: (graph: GraphFile, signal?: AbortSignal, asker = "") =>
+    post<Checked>("/check", { graph, page: PAGE + asker }, signal),
   sockets: (type: string, values: Record<string, string>) =>
     post<NodeSpec>("/sockets", { type, values }).then(limitedNode),
-  plan: (asked: PlanRequest) => post<PlanView>("/plan", asked),
+  /** How well this machine's runs were predicted. */
+  history: () => get<HistoryRow[]>("/history"),
+  /** Measures the server's machine for predictions; refused while anything runs there. */
+  measure: () => post<PlanMachine>("/measure", {}),
+  plan: (asked: PlanRequest, signal?: AbortSignal) => post<PlanView>("/plan", { ...asked, page: PAGE }, signal),
 
   submit: (asked: RunRequest) => post<Submitted>("/runs", asked),
   run: (id: string) => get<RunWithGraph>(path`/runs/${id}`),

@@ -52,6 +52,8 @@ interface Body {
   json?: unknown;
   raw?: Blob;
   name?: string;
+  /** Ends the request; its promise is then rejected, and nobody should be told. */
+  signal?: AbortSignal;
 }
 
 export async function request<T>(method: string, apiPath: string, body: Body = {}): Promise<T> {
@@ -60,14 +62,15 @@ export async function request<T>(method: string, apiPath: string, body: Body = {
   if (body.name !== undefined) headers["X-Name"] = encodeURIComponent(body.name);
   const content = body.json === undefined ? (body.raw ?? null) : textExact(body.json);
   const ask = (): Promise<Response> =>
-    fetch(address(apiPath), { method, headers, body: content, credentials: "same-origin" });
+    fetch(address(apiPath), { method, headers, body: content, credentials: "same-origin", signal: body.signal });
   let response: Response;
   try {
     response = await ask().catch((error) => {
       if (method !== "GET") throw error;
       return pause(AGAIN_MS).then(ask);
     });
-  } catch {
+  } catch (error) {
+    if (body.signal?.aborted) throw error;
     return refuseOffline();
   }
   onTrouble("online");

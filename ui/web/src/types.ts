@@ -6,6 +6,7 @@ import type {
   LiveRun,
   NodeState,
   PlanBody,
+  Problem,
   Problems as Checked,
   RunBody,
   UploadRow,
@@ -19,6 +20,7 @@ export type {
   DeviceNow as Device,
   Draft as DraftEntry,
   DraftBody as Draft,
+  HistoryRow,
   LiveMessage,
   LiveRun as Run,
   LoadedPart,
@@ -28,10 +30,13 @@ export type {
   NamedGraph,
   NodeState,
   OutputSpec,
+  PlanMachine,
   PlanNode,
   PlanRank,
   PlanStrategies,
   PlanView,
+  PredictedPlan,
+  Prediction,
   Problem,
   Problems as Checked,
   QueuePlace as QueueEntry,
@@ -49,6 +54,7 @@ export type {
 /** The catalog, with the nodes whose sockets depend on their values as far as the server was asked (`chosen.ts`). */
 export type Catalog = Told & { chosen?: Readonly<Record<string, CatalogNode>> };
 export type Meant = Checked["values"];
+export type ProblemKind = Problem["kind"];
 export type UploadKind = UploadRow["kind"];
 export type RunState = LiveRun["state"];
 export type NodeRunState = NodeState["state"];
@@ -56,7 +62,7 @@ export type NodeRunState = NodeState["state"];
 /** Values by name as a form holds them: the server says what is wrong with them. */
 export type Overrides = Record<string, Json>;
 export type RunRequest = Omit<RunBody, "overrides"> & { overrides?: Overrides };
-export type PlanRequest = Omit<PlanBody, "overrides"> & { overrides?: Overrides };
+export type PlanRequest = Omit<PlanBody, "overrides" | "page"> & { overrides?: Overrides };
 
 export * from "./types/graph";
 export * from "./types/library";

@@ -5,11 +5,11 @@ import { flowNodes, MANY, type Overlay } from "../src/canvas/flow/flowNodes";
 import { commonInputs } from "../src/canvas/inspector/commonInputs";
 import { lookOf } from "../src/canvas/look";
 import { nodeView } from "../src/canvas/nodes/nodeView";
-import { problemsOf } from "../src/canvas/nodes/problemsOf";
+import { problemsOf, worstOf } from "../src/canvas/nodes/problemsOf";
 import { found } from "../src/canvas/popups/searchRank";
 import { addReroute, connect, move, setColor, setInput, setMode } from "../src/graph/edits";
 import { fromFile } from "../src/graph/file/workflowFile";
-import type { Catalog, EditorGraph, NodeFile } from "../src/types";
+import type { Catalog, EditorGraph, NodeFile, Problem } from "../src/types";
 import { input, spec } from "./graphs";
 
 const NONE: ReadonlySet<string> = new Set();
@@ -186,12 +186,14 @@ test("types that are not known have a look of their own, always the same", () =>
 });
 
 test("problems are found by node and by socket", () => {
-  const problems = [
-    { node: "a", socket: "x", code: "c", message: "one" },
-    { node: "a", socket: "", code: "c", message: "two" },
+  const told = { node: "a", code: "c", mends: [] };
+  const problems: Problem[] = [
+    { ...told, socket: "x", message: "one", kind: "estimate" },
+    { ...told, socket: "", message: "two", kind: "error" },
   ];
-  assert.equal(problemsOf(problems, "a", null), "one\ntwo");
-  assert.equal(problemsOf(problems, "a", "x"), "one");
+  assert.equal(problemsOf(problems, "a", null), "Estimate: one\ntwo");
+  assert.equal(problemsOf(problems, "a", "x"), "Estimate: one");
+  assert.deepEqual([worstOf(problems, "a"), worstOf(problems, "b")], ["error", ""]);
   assert.equal(problemsOf(problems, "b", null), "");
 });
 

@@ -104,3 +104,15 @@ test("addresses of pictures are escaped part by part", () => {
   assert.equal(urls.uploadThumb("me/a b.png"), "http://host/prefix/loom/uploads/me/a%20b.png/thumb");
   assert.equal(urls.download("x"), "http://host/prefix/loom/files/x?download=1");
 });
+
+test("a question that nobody asks any more is no trouble", async () => {
+  const { browser, troubles } = begin();
+  const under = new AbortController();
+  browser.answer(() => {
+    under.abort();
+    throw under.signal.reason;
+  });
+  await assert.rejects(host.check(GRAPH, under.signal), { name: "AbortError" });
+  assert.deepEqual(troubles, []);
+  assert.match((await browser.requests[0]!.json()).page, /^[0-9a-f]{16}$/);
+});

@@ -7,6 +7,7 @@ import { changedNodes } from "../src/store/changedSinceRun";
 import { applyMessage, EMPTY_LIVE, endedRuns, newestActive, newRuns, type LiveState } from "../src/store/liveState";
 import { dismissToast, pageStore } from "../src/store/page";
 import { titleOf } from "../src/store/tabTitle";
+import { leftAt } from "../src/store/left";
 import type { NodeState, Run } from "../src/types";
 import { toyGraph } from "./graphs";
 import { liveMessage } from "./live";
@@ -18,6 +19,8 @@ const node = (state: NodeState["state"], done = 0): NodeState => ({
   total: 8,
   seconds: 0,
   left_s: null,
+  run_left_s: null,
+  left_at: 0,
   phase: "",
   message: "",
   code: "",
@@ -25,6 +28,9 @@ const node = (state: NodeState["state"], done = 0): NodeState => ({
   preview: 0,
   plan: "",
   ranks: [],
+  foreseen: null,
+  took: null,
+  outlook: "",
   files: [],
   sounds: [],
 });
@@ -147,4 +153,13 @@ test("what was changed since a run is that node and all that it feeds; moving on
 
 test("seconds that are left are whole, and never none", () => {
   assert.deepEqual([0.004, 1.2, 59.5].map(formatLeft), ["1 s", "2 s", "1 min"]);
+});
+
+test("seconds that are left count down between messages, and nobody knows once they are over", () => {
+  const told = { left_s: 40, left_at: 100 };
+  assert.deepEqual(
+    [90, 110, 139, 141].map((now) => leftAt(told, now)),
+    [40, 30, 1, null],
+  );
+  assert.equal(leftAt({ left_s: null, left_at: 0 }, 100), null);
 });

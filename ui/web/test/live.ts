@@ -21,6 +21,8 @@ export function liveRun(id: string, facts: Partial<Run> = {}): Run {
     done: 0,
     total: 0,
     left_s: null,
+    left_at: 0,
+    is_left_least: true,
     overrides: {},
     targets: null,
     nodes: {},

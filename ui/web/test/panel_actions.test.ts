@@ -6,8 +6,9 @@ import { mayLeave } from "../src/panels/files/mayLeave";
 import { openFile, type PlainFile } from "../src/panels/files/openFile";
 import { deleteLater, undoDelete } from "../src/panels/library/lateDeletes";
 import { panelStore, setNextPlan } from "../src/panels/panelState";
+import { applyMend, mendsFor, mendText } from "../src/panels/problems/mends";
 import { run } from "../src/panels/runs/runActions";
-import { edit, editorStore, load } from "../src/store/editor";
+import { edit, editorStore, load, undo } from "../src/store/editor";
 import { liveStore } from "../src/store/live";
 import { pageStore } from "../src/store/page";
 import { newBrowser, type Browser } from "./browser";
@@ -62,6 +63,57 @@ test("what is edited while a save is under way stays unsaved", async () => {
   });
   await save();
   assert.deepEqual([editorStore.getState().workflow?.version, editorStore.getState().isDirty], [4, true]);
+});
+
+const TIGHT = {
+  node: "first",
+  socket: "",
+  code: "memory",
+  message: "it lacks 3 GiB",
+  kind: "estimate" as const,
+  mends: [],
+};
+const STARTED = { batch: "b", runs: ["r1"], left_out: [] };
+
+test("what is only reckoned is run once people say so, and then asked for by force", async () => {
+  browser.answer(async (request) =>
+    (await request.json()).force
+      ? Response.json(STARTED)
+      : Response.json({ error: "tight", problems: [TIGHT] }, { status: 400 }),
+  );
+  const first = run();
+  while (!pageStore.getState().question) await new Promise(setImmediate);
+  assert.equal(pageStore.getState().question!.yes, "Run anyway");
+  pageStore.getState().question!.answer(false);
+  assert.equal(await first, false);
+  assert.deepEqual([editorStore.getState().problems, panelStore.getState().tab], [[TIGHT], "problems"]);
+  const second = run();
+  while (!pageStore.getState().question) await new Promise(setImmediate);
+  pageStore.getState().question!.answer(true);
+  assert.equal(await second, true);
+  assert.deepEqual(editorStore.getState().problems, [TIGHT], "it may be so all the same");
+});
+
+test("an error is no question, and points that are left out are told", async () => {
+  browser.answer(() => Response.json({ error: "no", problems: [TIGHT, { ...TIGHT, kind: "error" }] }, { status: 400 }));
+  assert.equal(await run(), false);
+  browser.answer(() => Response.json({ ...STARTED, left_out: [{ varied: { seed: 2 }, problems: [TIGHT] }] }));
+  assert.equal(await run(), true);
+  assert.match(pageStore.getState().toasts.at(-1)!.text, /1 of 2 runs was left out: it lacks 3 GiB/);
+});
+
+test("a mend is one step that undo takes back, by the param where one sets the input", () => {
+  const { graph } = editorStore.getState();
+  const size = { "first.width": 96, "first.height": 80 };
+  assert.deepEqual(mendsFor(graph, [size, { "first.model": "x" }, { "gone.width": 1 }]), [size]);
+  assert.equal(mendText(graph, editorStore.getState().catalog, size, "first"), "Use 96 × 80");
+  applyMend(size);
+  assert.deepEqual(
+    ["width", "height"].map((name) => editorStore.getState().graph.nodes.first!.inputs[name]),
+    [96, 80],
+  );
+  undo();
+  assert.equal(editorStore.getState().graph, graph);
 });
 
 test("a workflow that another tab saved is not overwritten without a question", async () => {
@@ -119,7 +171,7 @@ test("unsaved work asks before another workflow takes its place", async () => {
 
 test("a run takes the plan for the next run, once, and is shown on the canvas", async () => {
   setNextPlan({ plan: "ulysses=2", devices: "cpu*2" });
-  browser.answer(() => Response.json({ batch: "b", runs: ["r1"] }, { status: 201 }));
+  browser.answer(() => Response.json(STARTED, { status: 201 }));
   assert.equal(await run({ targets: ["first"] }), true);
   const asked = await browser.requests[0]!.json();
   assert.deepEqual(
@@ -134,7 +186,7 @@ test("a run that is taken ends what was said of the one before", async () => {
   browser.answer(() => Response.json({ error: "cannot run" }, { status: 400 }));
   await run();
   assert.equal(pageStore.getState().toasts[0]?.text, "cannot run");
-  browser.answer(() => Response.json({ batch: "b", runs: ["r1"] }, { status: 201 }));
+  browser.answer(() => Response.json(STARTED, { status: 201 }));
   await run();
   assert.deepEqual(pageStore.getState().toasts, []);
 });

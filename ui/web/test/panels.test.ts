@@ -8,7 +8,10 @@ import { found, foldersOf } from "../src/panels/library/folders";
 import { devicesFor } from "../src/panels/plan/planDevices";
 import { planNodeOf, withPlan } from "../src/panels/plan/planNode";
 import { numRanks, ONE_RANK, parsePlan, planText, withDegree } from "../src/panels/plan/planText";
+import { Newest } from "../src/panels/newest";
+import { outcomeText } from "../src/panels/runs/outcome";
 import { beforeOf } from "../src/panels/runs/queueOrder";
+import { formatDuration } from "../src/parts/format";
 import { sweepables } from "../src/panels/runs/sweepables";
 import { numValues, sweepText } from "../src/panels/runs/sweepText";
 import { countSweep, seedOf } from "../src/panels/runs/workflowSeed";
@@ -153,8 +156,10 @@ test("the library is found by folder and by every word", () => {
 });
 
 function state(more: Partial<NodeState>): NodeState {
-  const counts = { done: 0, total: 0, seconds: 0, left_s: null, phase: "", message: "", code: "", preview: 0 };
-  return { state: "done", started: 0, ...counts, cached: "", plan: "", ranks: [], files: [], sounds: [], ...more };
+  const counts = { done: 0, total: 0, seconds: 0, phase: "", message: "", code: "", preview: 0 };
+  const times = { left_s: null, run_left_s: null, left_at: 0, foreseen: null, took: null, outlook: "" };
+  const made = { cached: "" as const, plan: "", ranks: [], files: [], sounds: [] };
+  return { state: "done", started: 0, ...counts, ...times, ...made, ...more };
 }
 
 function runOf(nodes: Record<string, NodeState>, plan = ""): Run {
@@ -200,4 +205,46 @@ test("each rank has a lane, with what it sent; while work is under way the plan 
     [800, 5, 400, 70],
   );
   assert.equal(lanes[1]!.device, "cuda:1");
+});
+
+test("of questions in a row the newest is heard, and the one before is ended", async () => {
+  const newest = new Newest<string>();
+  const heard: unknown[] = [];
+  const signals: AbortSignal[] = [];
+  const answers: ((text: string) => void)[] = [];
+  for (let number = 0; number < 2; number++) {
+    newest.ask(
+      (signal) => {
+        signals.push(signal);
+        return new Promise((resolve) => answers.push(resolve));
+      },
+      (told) => heard.push(told),
+    );
+  }
+  assert.deepEqual(
+    signals.map(({ aborted }) => aborted),
+    [true, false],
+  );
+  answers[1]!("new");
+  answers[0]!("old");
+  await new Promise(setImmediate);
+  newest.ask(
+    () => Promise.reject(new Error("no")),
+    (told) => heard.push(told),
+  );
+  await new Promise(setImmediate);
+  assert.deepEqual(heard, [{ value: "new" }, { error: "no" }]);
+});
+
+test("times are told in three digits of a unit that fits", () => {
+  const times = [0.000000693, 0.0042, 0.9996, 12.345, 200];
+  assert.deepEqual(times.map(formatDuration), ["0.693 µs", "4.2 ms", "1 s", "12.3 s", "3 min 20 s"]);
+});
+
+test("what a run was predicted to take stands beside what it took, of the parts that were measured", () => {
+  const foreseen = { text_s: 1, step_s: 2, steps: 3, decode_s: 4 };
+  const took = { steps: 3, step_s: 2.2, steps_s: 9, text_s: null, decode_s: 5 };
+  const nodes = { denoise: { foreseen, took }, save: { foreseen: null, took: null } };
+  assert.equal(outcomeText(nodes as unknown as Record<string, NodeState>), "predicted 10 s, took 11.6 s (+16 %)");
+  assert.equal(outcomeText({}), "");
 });

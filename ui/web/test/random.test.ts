@@ -86,6 +86,7 @@ const RANDOM: Record<keyof typeof edits, RandomEdit> = {
     const value = hand.pick([1, "text", null, undefined, { value: { from: "x" } }, [1, 2]]);
     return edits.setInput(graph, ...parts(hand.pick(inputs(graph))), value);
   },
+  giveValue: (graph, hand) => edits.giveValue(graph, ...parts(hand.pick(inputs(graph))), hand.pick([1, "text", ""])!),
   setTitle: (graph, hand) => edits.setTitle(graph, hand.pick(Object.keys(graph.nodes)) ?? "", `T${hand.below(99)}`),
   setMode: (graph, hand) =>
     edits.setMode(graph, [hand.pick(Object.keys(graph.nodes)) ?? ""], hand.pick<Mode>(["run", "mute", "bypass"])!),

@@ -88,6 +88,8 @@ const NODE: NodeState = {
   total: 0,
   seconds: 0,
   left_s: null,
+  run_left_s: null,
+  left_at: 0,
   phase: "",
   message: "",
   code: "",
@@ -95,9 +97,14 @@ const NODE: NodeState = {
   preview: 0,
   plan: "",
   ranks: [],
+  foreseen: null,
+  took: null,
+  outlook: "",
   files: [],
   sounds: [],
 };
+
+const UNTOLD = { elapsed: 10, left: null };
 
 function running(nodes: Record<string, Partial<NodeState>>): Run {
   const all = Object.entries(nodes).map(([name, state]) => [name, { ...NODE, ...state }]);
@@ -105,17 +112,25 @@ function running(nodes: Record<string, Partial<NodeState>>): Run {
 }
 
 test("progress is unknown until a node tells its steps", () => {
-  assert.deepEqual(progressOf(running({ one: { state: "running" }, save: {} }), GRAPH), { part: null, left_s: null });
+  assert.deepEqual(progressOf(running({ one: { state: "running" }, save: {} }), GRAPH, UNTOLD), {
+    part: null,
+    left_s: null,
+  });
 });
 
 test("a node that waits counts as many steps as another of its type", () => {
   const run = running({ one: { state: "running", done: 5, total: 10, left_s: 10 }, two: {}, save: {} });
-  assert.deepEqual(progressOf(run, GRAPH), { part: 5 / 21, left_s: 30 });
+  assert.deepEqual(progressOf(run, GRAPH, UNTOLD), { part: 5 / 21, left_s: 30 });
+});
+
+test("what the server predicts goes before", () => {
+  const run = running({ one: { state: "running", done: 9, total: 10, left_s: 1 }, save: {} });
+  assert.deepEqual(progressOf(run, GRAPH, { elapsed: 20, left: 40 }), { part: 1 / 3, left_s: 40 });
 });
 
 test("cached nodes count as done", () => {
   const run = running({ one: { state: "cached" }, two: { state: "running", done: 10, total: 10 }, save: {} });
-  assert.deepEqual(progressOf(run, GRAPH), { part: 20 / 21, left_s: null });
+  assert.deepEqual(progressOf(run, GRAPH, UNTOLD), { part: 20 / 21, left_s: null });
 });
 
 test("the running node with steps is shown, and its preview", () => {

@@ -8,7 +8,7 @@ import { usePage } from "../store/page";
 export function Question() {
   const question = usePage((state) => state.question);
   if (!question) return null;
-  const { text, answer } = question;
+  const { text, yes, answer } = question;
   return (
     <Dialog
       title={t("frame.question")}
@@ -17,14 +17,16 @@ export function Question() {
       onClose={() => answer(false)}
       footer={
         <>
-          <Button onClick={() => answer(false)}>{t("frame.no")}</Button>
+          <Button onClick={() => answer(false)}>{t(yes ? "panels.cancel_dialog" : "frame.no")}</Button>
           <Button kind="primary" onClick={() => answer(true)}>
-            {t("frame.yes")}
+            {yes ?? t("frame.yes")}
           </Button>
         </>
       }
     >
-      <p>{text}</p>
+      {text.split("\n").map((line) => (
+        <p key={line}>{line}</p>
+      ))}
     </Dialog>
   );
 }

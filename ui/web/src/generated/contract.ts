@@ -18,8 +18,12 @@ export interface Contract {
   DraftWithGraph: DraftWithGraph;
   Empty: Empty;
   ErrorAnswer: ErrorAnswer;
+  Factors: Factors;
   FileText: FileText;
+  Foreseen: Foreseen;
   GraphBody: GraphBody;
+  HistoryRow: HistoryRow;
+  LeftOut: LeftOut;
   LiveMessage: LiveMessage;
   LiveRun: LiveRun;
   LoadedPart: LoadedPart;
@@ -33,15 +37,20 @@ export interface Contract {
   NoStrategies: NoStrategies;
   NodeState: NodeState;
   OutputSpec: OutputSpec;
+  PlacedBody: PlacedBody;
   PlanBody: PlanBody;
+  PlanMachine: PlanMachine;
   PlanNode: PlanNode;
   PlanRank: PlanRank;
   PlanStrategies: PlanStrategies;
   PlanView: PlanView;
+  PredictedPlan: PredictedPlan;
+  Prediction: Prediction;
   Problem: Problem;
   Problems: Problems;
   QueuePlace: QueuePlace;
   RankWork: RankWork;
+  RejectedPlan: RejectedPlan;
   RenameBody: RenameBody;
   Result: Result;
   RunBody: RunBody;
@@ -50,10 +59,12 @@ export interface Contract {
   RunRow: RunRow;
   RunWithGraph: RunWithGraph;
   SaveBody: SaveBody;
+  Setting: Setting;
   SocketsBody: SocketsBody;
   Submitted: Submitted;
   Template: Template;
   Token: Token;
+  Took: Took;
   Upload: Upload;
   UploadRow: UploadRow;
   Workflow: Workflow;
@@ -133,6 +144,7 @@ export interface CheckBody {
   overrides?: {
     [k: string]: boolean | number | string;
   };
+  page?: string;
 }
 /**
  * One plan on some devices; `fits` is None where a device's memory is not known.
@@ -216,22 +228,147 @@ export interface Problem {
   socket: string;
   code: string;
   message: string;
-  kind?: "error" | "estimate" | "unknown";
+  kind: "error" | "estimate" | "unknown";
   /**
    * Values that mend it, each a set of them by node.socket, the nearest first.
    */
-  mends?: {
+  mends: {
     [k: string]: Json;
   }[];
 }
+/**
+ * By what the seconds of a prediction were multiplied, as earlier runs taught.
+ */
+export interface Factors {
+  step: number;
+  text: number;
+  decode: number;
+  /**
+   * From which this is known.
+   */
+  num_runs: number;
+  /**
+   * Whether they were runs of the same class of model and dtype, or of any on this machine.
+   */
+  basis: "" | "model" | "machine";
+}
 export interface FileText {
   text: string;
+}
+/**
+ * What a run is predicted to take by a plan, in seconds with warm ranks, before it begins.
+ */
+export interface Foreseen {
+  plan: string;
+  /**
+   * Why this plan, in plain words.
+   */
+  why: string;
+  machine: string;
+  /**
+   * Whether this machine's own measurements are under it, or data sheets.
+   */
+  is_measured: boolean;
+  steps: number;
+  step_s: number;
+  text_s: number;
+  decode_s: number;
+  /**
+   * Before the first, to read the weights.
+   */
+  load_s: number;
+  /**
+   * On the device that holds most.
+   */
+  num_bytes: number;
+  /**
+   * Other plans, the seconds of one of their steps, and why not.
+   */
+  rejected: [unknown, unknown, unknown][];
+  factors: Factors1;
+  /**
+   * Without one nothing is learned from the run.
+   */
+  setting: Setting | null;
+}
+/**
+ * Those that are in these seconds already.
+ */
+export interface Factors1 {
+  step: number;
+  text: number;
+  decode: number;
+  /**
+   * From which this is known.
+   */
+  num_runs: number;
+  /**
+   * Whether they were runs of the same class of model and dtype, or of any on this machine.
+   */
+  basis: "" | "model" | "machine";
+}
+/**
+ * What a prediction is for, as runs of this machine are compared by it later: no prompt, no path.
+ */
+export interface Setting {
+  /**
+   * A name of its devices and of the rates that they are predicted by.
+   */
+  machine: string;
+  model: string;
+  /**
+   * Of its transformer.
+   */
+  class_name: string;
+  fingerprint: string;
+  dtype: string;
+  quantization: string;
+  is_compiled: boolean;
+  width: number;
+  height: number;
+  frames: number;
+  batch: number;
+  /**
+   * Padding included.
+   */
+  text_tokens: number;
 }
 export interface GraphBody {
   /**
    * A workflow file.
    */
   graph: GraphFile;
+}
+/**
+ * How well one model's runs by one plan were predicted. A ratio is what a step took to what was predicted.
+ */
+export interface HistoryRow {
+  model: string;
+  plan: string;
+  machine: string;
+  dtype: string;
+  num_runs: number;
+  median: number;
+  /**
+   * The ratio that is furthest from 1, either way.
+   */
+  worst: number;
+  last: number;
+  last_day: string;
+  /**
+   * Of a step; the next is what it took.
+   */
+  last_predicted_s: number;
+  last_took_s: number;
+}
+/**
+ * A point of a sweep that is not begun, and why.
+ */
+export interface LeftOut {
+  varied: {
+    [k: string]: Json;
+  };
+  problems: Problem[];
 }
 /**
  * One message of the WebSocket: what changed since the last one; all of it where `full`.
@@ -297,9 +434,17 @@ export interface LiveRun {
   done: number;
   total: number;
   /**
-   * Seconds that the run takes yet, at the least; null until there is a number to trust.
+   * Seconds that the run takes yet, as they were at `left_at`; null until there is a number to trust.
    */
   left_s: number | null;
+  /**
+   * In seconds since the epoch on the server's clock.
+   */
+  left_at: number;
+  /**
+   * Whether something is yet to come of which nobody knows how long it takes.
+   */
+  is_left_least: boolean;
   overrides: {
     [k: string]: Json;
   };
@@ -324,9 +469,17 @@ export interface NodeState {
   total: number;
   seconds: number;
   /**
-   * Seconds until the node's last step; null until there is a number to trust.
+   * Seconds that the node takes yet, as they were at `left_at`; null where no prediction and no steps tell.
    */
   left_s: number | null;
+  /**
+   * The same of all that the run has yet to do on the device.
+   */
+  run_left_s: number | null;
+  /**
+   * When both were told, in seconds since the epoch on the server's clock; 0 before.
+   */
+  left_at: number;
   phase: string;
   /**
    * The failure's sentence, or why the node was skipped or cached.
@@ -343,6 +496,18 @@ export interface NodeState {
   preview: number;
   plan: string;
   ranks: RankWork[];
+  /**
+   * Of a denoise that has begun: what it and the run around it are predicted to take; null where nobody can tell.
+   */
+  foreseen: Foreseen | null;
+  /**
+   * What was predicted, as it was measured; once the run is over.
+   */
+  took: Took | null;
+  /**
+   * The plan and the prediction in plain words; once the run is over, how well it did.
+   */
+  outlook: string;
   /**
    * The ids of the results that the node made.
    */
@@ -380,6 +545,27 @@ export interface RankWork {
    * stage.
    */
   peak_memory_bytes: number;
+}
+/**
+ * What was measured of a denoise, and of the text and the decoding beside it; None where it was not done, or was
+ * cold.
+ */
+export interface Took {
+  steps: number;
+  /**
+   * The median of the steps after the first; None where there was one only.
+   */
+  step_s: number | null;
+  /**
+   * All of them, the first included.
+   */
+  steps_s: number;
+  text_s: number | null;
+  decode_s: number | null;
+  /**
+   * On the device that held most, on a CPU of the whole process, Python included; 0 where it was not measured.
+   */
+  num_bytes: number;
 }
 /**
  * One place of the queue; another user's has neither `id` nor `name`.
@@ -487,6 +673,17 @@ export interface NewWorkflowBody {
  * `{}`: there is no plan.
  */
 export interface NoStrategies {}
+export interface PlacedBody {
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+  overrides?: {
+    [k: string]: boolean | number | string;
+  };
+  devices?: string;
+  plan?: string;
+}
 export interface PlanBody {
   /**
    * A workflow file.
@@ -497,6 +694,28 @@ export interface PlanBody {
   };
   devices?: string;
   plan?: string;
+  page?: string;
+  machine?: string;
+}
+/**
+ * What a plan is predicted for.
+ */
+export interface PlanMachine {
+  name: string;
+  title: string;
+  num_devices: number;
+  /**
+   * Of each device; on a CPU, of all ranks together.
+   */
+  memory_bytes: number;
+  /**
+   * Whether its own measurements are under the predictions, or data sheets.
+   */
+  is_measured: boolean;
+  /**
+   * Whether no data sheet tells of it either.
+   */
+  is_assumed: boolean;
 }
 /**
  * How one denoise would run, or `problem`: why it cannot.
@@ -516,6 +735,10 @@ export interface PlanNode {
    */
   need_bytes: number;
   problem: string;
+  /**
+   * Null where nobody can tell, as of a pipeline that is run whole.
+   */
+  prediction: Prediction | null;
 }
 /**
  * The degrees of a plan.
@@ -537,6 +760,80 @@ export interface PlanRank {
   bytes: number;
   fits: boolean | null;
 }
+/**
+ * What one denoise, and the run around it, are predicted to take by a plan, in seconds.
+ */
+export interface Prediction {
+  machine: PlanMachine;
+  plan: string;
+  /**
+   * Empty for one that was written by hand, or does not fit.
+   */
+  why: string;
+  num_devices: number;
+  steps: number;
+  step_s: number;
+  /**
+   * Of all steps.
+   */
+  steps_s: number;
+  text_s: number;
+  decode_s: number;
+  /**
+   * Of text, steps and decoding.
+   */
+  seconds: number;
+  /**
+   * Before the first run, to read the weights.
+   */
+  load_s: number;
+  /**
+   * On the device that holds most.
+   */
+  bytes: number;
+  lacking_bytes: number;
+  rejected: RejectedPlan[];
+  /**
+   * The fastest first, the best of each kind.
+   */
+  plans: PredictedPlan[];
+  /**
+   * What to change so that a plan fits.
+   */
+  remedy: string;
+  /**
+   * What would make it faster.
+   */
+  hint: string;
+}
+/**
+ * A plan that is not taken, with the seconds of a step, and why not.
+ */
+export interface RejectedPlan {
+  plan: string;
+  step_s: number;
+  why: string;
+}
+/**
+ * One of all plans, with the seconds of a run.
+ */
+export interface PredictedPlan {
+  plan: string;
+  num_devices: number;
+  seconds: number;
+  /**
+   * On the device that holds most.
+   */
+  bytes: number;
+  /**
+   * What does not fit there.
+   */
+  lacking_bytes: number;
+  /**
+   * Whether it is the one whose numbers are told.
+   */
+  is_shown: boolean;
+}
 export interface PlanView {
   devices: DeviceNow[];
   nodes: PlanNode[];
@@ -545,6 +842,10 @@ export interface PlanView {
    * What cannot be of what was asked for.
    */
   problem: string;
+  /**
+   * Names of machines that one does not have, to plan for.
+   */
+  examples: string[];
 }
 export interface Problems {
   problems: Problem[];
@@ -615,6 +916,7 @@ export interface RunBody {
   };
   devices?: string;
   plan?: string;
+  force?: boolean;
   /**
    * @maxItems 32
    */
@@ -693,9 +995,17 @@ export interface RunRow {
   done: number;
   total: number;
   /**
-   * Seconds that the run takes yet, at the least; null until there is a number to trust.
+   * Seconds that the run takes yet, as they were at `left_at`; null until there is a number to trust.
    */
   left_s: number | null;
+  /**
+   * In seconds since the epoch on the server's clock.
+   */
+  left_at: number;
+  /**
+   * Whether something is yet to come of which nobody knows how long it takes.
+   */
+  is_left_least: boolean;
 }
 /**
  * One run with all of its nodes.
@@ -726,9 +1036,17 @@ export interface RunWithGraph {
   done: number;
   total: number;
   /**
-   * Seconds that the run takes yet, at the least; null until there is a number to trust.
+   * Seconds that the run takes yet, as they were at `left_at`; null until there is a number to trust.
    */
   left_s: number | null;
+  /**
+   * In seconds since the epoch on the server's clock.
+   */
+  left_at: number;
+  /**
+   * Whether something is yet to come of which nobody knows how long it takes.
+   */
+  is_left_least: boolean;
   overrides: {
     [k: string]: Json;
   };
@@ -775,11 +1093,12 @@ export interface SocketsBody {
   };
 }
 /**
- * What one request started.
+ * What one request started, and the points of its sweep that cannot be made.
  */
 export interface Submitted {
   batch: string;
   runs: string[];
+  left_out: LeftOut[];
 }
 /**
  * A ready workflow to start from.

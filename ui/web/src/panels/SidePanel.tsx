@@ -18,7 +18,7 @@ export function SidePanel() {
   const { tab, isSideOpen, sideWidth } = usePanels((state) => state);
   const isNarrow = useIsNarrow();
   const numQueued = useQueue().length;
-  const numProblems = useEditor((state) => state.problems.length);
+  const numProblems = useEditor((state) => state.problems.filter(({ kind }) => kind !== "unknown").length);
   const numSelected = useEditor((state) => idsOf(state.selection, "node").length);
   const aside = useRef<HTMLElement>(null);
   useLayoutEffect(() => {

@@ -23,6 +23,8 @@ interface PanelState extends Kept {
   nextPlan: NextPlan | null;
   /** What is being tried in the plan panel; null shows what the server would choose. */
   triedPlan: NextPlan | null;
+  /** The name of a machine to plan for; "" is the server's own. */
+  machine: string;
 }
 
 export const SIDE_WIDTH = { min: 16, max: 44, usual: 22 };
@@ -38,6 +40,7 @@ export const panelStore = createStore<PanelState>(() => ({
   tab: "queue",
   nextPlan: null,
   triedPlan: null,
+  machine: "",
 }));
 
 export function usePanels<T>(selector: (state: PanelState) => T): T {
@@ -67,6 +70,11 @@ export function setNextPlan(nextPlan: NextPlan | null): void {
 
 export function tryPlan(triedPlan: NextPlan | null): void {
   panelStore.setState({ triedPlan });
+}
+
+/** What was tried for another machine may not be there. */
+export function planFor(machine: string): void {
+  panelStore.setState({ machine, triedPlan: null });
 }
 
 function keep(change: Partial<Kept>): void {

@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from "react";
 import { toFile } from "../graph/file/workflowFile";
-import { sentence } from "../host";
 import { useEditor } from "../store/editor";
 import type { GraphFile } from "../types";
+import { Newest } from "./newest";
 
 const DELAY_MS = 400;
 
@@ -12,11 +12,13 @@ interface Answer<T> {
   isLoading: boolean;
 }
 
-/** The server's answer about the workflow, asked anew shortly after a change; moving nodes is none. */
-export function useAnswer<T>(ask: (graph: GraphFile) => Promise<T>, about = ""): Answer<T> {
+/** The server's answer about the workflow, asked anew shortly after a change; moving nodes is none. The newest question
+ * wins: the one before is ended, and what it may still be answered is not heard. */
+export function useAnswer<T>(ask: (graph: GraphFile, signal: AbortSignal) => Promise<T>, about = ""): Answer<T> {
   const graph = useEditor((state) => state.graph);
   const [answer, setAnswer] = useState<Answer<T>>({ value: null, error: "", isLoading: true });
   const asked = useRef("");
+  const newest = useRef(new Newest<T>()).current;
   const latest = useRef(ask);
   latest.current = ask;
   useEffect(() => {
@@ -26,15 +28,13 @@ export function useAnswer<T>(ask: (graph: GraphFile) => Promise<T>, about = ""):
       if (asked.current === question) return;
       asked.current = question;
       setAnswer((last) => ({ ...last, isLoading: true }));
-      const settle = (change: Partial<Answer<T>>) => {
-        if (asked.current === question) setAnswer((last) => ({ ...last, error: "", ...change, isLoading: false }));
-      };
-      latest.current(file).then(
-        (value) => settle({ value }),
-        (error: unknown) => settle({ error: sentence(error) }),
+      newest.ask(
+        (signal) => latest.current(file, signal),
+        (told) => setAnswer((last) => ({ ...last, error: "", ...told, isLoading: false })),
       );
     }, DELAY_MS);
     return () => clearTimeout(timer);
-  }, [graph, about]);
+  }, [graph, about, newest]);
+  useEffect(() => () => newest.end(), [newest]);
   return answer;
 }

@@ -31,6 +31,24 @@ export function formatSeconds(seconds: number): string {
   return minutes % 60 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${minutes / 60} h`;
 }
 
+/** Three digits of any time, short or long: 0.0042 -> "4.2 ms", 1.234 -> "1.23 s". */
+export function formatDuration(seconds: number): string {
+  if (seconds >= 99.95) return formatSeconds(seconds);
+  const scales: readonly [number, string][] = [
+    [1, "s"],
+    [1e3, "ms"],
+    [1e6, "µs"],
+  ];
+  const [scale, unit] = scales.find(([each]) => seconds * each >= 0.9995) ?? [1e6, "µs"];
+  const value = seconds * scale;
+  return `${value.toLocaleString(language(), { maximumSignificantDigits: 3 })} ${unit}`;
+}
+
+/** How far off something is: 0.081 -> "+8 %". */
+export function formatPercent(part: number): string {
+  return `${(part * 100).toLocaleString(language(), { maximumFractionDigits: 0, signDisplay: "exceptZero" })} %`;
+}
+
 /** A day and time of day; the time alone for today. */
 export function moment(epochSeconds: number): string {
   const date = new Date(epochSeconds * 1000);

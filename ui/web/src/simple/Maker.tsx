@@ -1,7 +1,8 @@
 import { useMemo, useRef, useState } from "react";
-import { ApiError, host, sentence } from "../host";
+import { ApiError, sentence } from "../host";
 import { t } from "../i18n";
 import { openUnsaved } from "../panels/files/fileActions";
+import { submit as ask } from "../panels/runs/submit";
 import { go } from "../store/page";
 import type { Catalog, GraphFile, InputSpec, Problem } from "../types";
 import { isKept, newSeed } from "../widgets/numbers/seeds";
@@ -38,7 +39,7 @@ export function Maker({ choice, graph, catalog }: MakerProps) {
     if (empty.length > 0) return;
     setSending(true);
     try {
-      const { runs } = await host.submit({ graph, overrides: values, workflow_id: choice.workflow?.id ?? null });
+      const { runs } = await ask({ graph, overrides: values, workflow_id: choice.workflow?.id ?? null });
       const first = runs[0] ?? null;
       setRun(first);
       keep(choice.key, { run: first });
@@ -92,5 +93,5 @@ function showOutcome(element: HTMLElement | null): void {
 }
 
 function problemOf(socket: string, message: string): Problem {
-  return { node: "", socket, code: "", message };
+  return { node: "", socket, code: "", message, kind: "error", mends: [] };
 }

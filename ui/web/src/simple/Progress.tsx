@@ -4,6 +4,7 @@ import { t } from "../i18n";
 import { Button } from "../parts/Button";
 import { formatLeft, formatSeconds } from "../parts/format";
 import { Meter } from "../parts/Meter";
+import { useLeft } from "../store/left";
 import { useQueue } from "../store/live";
 import { toast } from "../store/page";
 import type { Catalog, GraphFile, Run } from "../types";
@@ -20,7 +21,8 @@ interface ProgressProps {
 export function Progress({ run, graph, catalog }: ProgressProps) {
   const before = useNumBefore(run.id);
   const elapsed = useElapsed(run);
-  const { part, left_s } = progressOf(run, graph);
+  const left = useLeft(run);
+  const { part, left_s } = progressOf(run, graph, { elapsed, left: run.is_left_least ? null : left });
   const preview = previewOf(run);
   const isWaiting = run.state === "waiting";
   const what = isWaiting ? waitText(before) : workText(run, graph, catalog);

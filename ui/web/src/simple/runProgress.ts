@@ -11,8 +11,17 @@ export interface Progress {
   left_s: number | null;
 }
 
-/** Steps over all nodes. A node that has not begun counts as many as another one of its type has told. */
-export function progressOf(run: Run, graph: GraphFile): Progress {
+export interface Times {
+  /** Seconds that the run has taken until now. */
+  elapsed: number;
+  /** Seconds that it takes yet, as the server predicts; null where it does not know. */
+  left: number | null;
+}
+
+/** By time where the server knows how much is left, else by steps over all nodes: one that has not begun counts as many
+ * as another one of its type has told. */
+export function progressOf(run: Run, graph: GraphFile, { elapsed, left }: Times): Progress {
+  if (left !== null) return { part: elapsed / (elapsed + left), left_s: left };
   const told = new Map<string, number>();
   for (const [name, { total }] of Object.entries(run.nodes)) if (total > 1) told.set(typeOf(graph, name), total);
   if (told.size === 0) return { part: run.state === "done" ? 1 : null, left_s: null };

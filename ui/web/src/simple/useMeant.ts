@@ -9,16 +9,16 @@ const DELAY_MS = 400;
 export function useMeant(graph: GraphFile, values: FormValues): Readonly<Record<string, Json>> {
   const [meant, setMeant] = useState<Meant>({});
   useEffect(() => {
-    let isLatest = true;
+    const abort = new AbortController();
     const timer = setTimeout(() => {
-      host.check(withDefaults(graph, values)).then(
-        (answer) => isLatest && setMeant(answer.values),
+      host.check(withDefaults(graph, values), abort.signal, "form").then(
+        (answer) => setMeant(answer.values),
         () => undefined, // a form works without
       );
     }, DELAY_MS);
     return () => {
-      isLatest = false;
       clearTimeout(timer);
+      abort.abort();
     };
   }, [graph, values]);
   return useMemo(() => byParam(graph, meant), [graph, meant]);

@@ -34,6 +34,8 @@ export interface DialogState {
 
 export interface Question {
   text: string;
+  /** What the button that agrees says; without it, yes. */
+  yes?: string;
   answer: (yes: boolean) => void;
 }
 
@@ -111,14 +113,14 @@ export function closeDialog(): void {
 }
 
 /** Ask a yes-or-no question in the page; an older unanswered one counts as no. */
-export function confirm(text: string): Promise<boolean> {
+export function confirm(text: string, yes?: string): Promise<boolean> {
   pageStore.getState().question?.answer(false);
   return new Promise((resolve) => {
     const answer = (yes: boolean): void => {
       pageStore.setState({ question: null });
       resolve(yes);
     };
-    pageStore.setState({ question: { text, answer } });
+    pageStore.setState({ question: { text, yes, answer } });
   });
 }
 

@@ -28,16 +28,17 @@ export function ModelField({ id, value, onChange, disabled, describedBy, isInval
         onChange={(next) => onChange(next, SETTLED)}
       />
       {found?.problem && <p className="ll-field-problem">{found.problem}</p>}
-      {isMissing && <Missing source={source} />}
+      {isMissing && <Missing source={source} isTold={Boolean(isInvalid)} />}
     </div>
   );
 }
 
-function Missing({ source }: { source: string }) {
+/** How to get a model; that it is not here is said once, by the check where that has said so. */
+function Missing({ source, isTold }: { source: string; isTold: boolean }) {
   return (
     <div className="ll-field-said ll-model-missing">
       <span>
-        {t("widgets.model_missing")} <code>{pullCommand(source)}</code>
+        {!isTold && t("widgets.model_missing")} <code>{pullCommand(source)}</code>
       </span>
       <CopyButton text={pullCommand(source)} label={t("widgets.copy_command")} />
     </div>

@@ -7,7 +7,7 @@ import type { EditorNode, NodeSpec } from "../../types";
 import { collapse, openMenuBeside, retitle } from "../commands/itemCommands";
 import { TitleLine } from "../groups/TitleLine";
 import type { NodeView } from "./nodeView";
-import { problemsOf } from "./problemsOf";
+import { PROBLEM_ICONS, problemsOf, worstOf } from "./problemsOf";
 import { SocketHandle } from "./SocketHandle";
 
 interface NodeHeadProps {
@@ -21,6 +21,7 @@ interface NodeHeadProps {
 /** A node's title bar: fold, title (double click edits it), mode, problems, menu. */
 export function NodeHead({ name, node, title, spec, view }: NodeHeadProps) {
   const problem = useEditor((state) => problemsOf(state.problems, name, null));
+  const kind = useEditor((state) => worstOf(state.problems, name));
   const isFolded = node.collapsed ?? false;
   return (
     <div className="ll-node-head">
@@ -48,9 +49,9 @@ export function NodeHead({ name, node, title, spec, view }: NodeHeadProps) {
           {t(node.mode === "mute" ? "canvas.muted" : "canvas.bypassed")}
         </span>
       )}
-      {problem && (
-        <span className="ll-node-problem" role="img" aria-label={problem} title={problem}>
-          <Icon name="warning" size={15} />
+      {kind && (
+        <span className={`ll-node-problem ll-problem-${kind}`} role="img" aria-label={problem} title={problem}>
+          <Icon name={PROBLEM_ICONS[kind]} size={15} />
         </span>
       )}
       <IconButton

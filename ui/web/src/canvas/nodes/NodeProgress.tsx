@@ -1,6 +1,7 @@
 import { t } from "../../i18n";
 import { formatLeft, formatSeconds } from "../../parts/format";
 import { Icon, type IconName } from "../../parts/icons";
+import { useLeft } from "../../store/left";
 import type { NodeState } from "../../types";
 
 const ICONS: Partial<Record<NodeState["state"], IconName>> = {
@@ -16,10 +17,11 @@ const ICONS: Partial<Record<NodeState["state"], IconName>> = {
 export function NodeProgress({ title, state, isStale }: { title: string; state: NodeState; isStale: boolean }) {
   const isRunning = state.state === "running";
   const icon = isStale ? "history" : ICONS[state.state];
-  const words = isRunning ? running(state) : isStale ? t("canvas.changed_since") : ended(state);
+  const left = useLeft(state);
+  const words = isRunning ? running(state, left) : isStale ? t("canvas.changed_since") : ended(state);
   return (
     <div className="ll-node-status" title={words}>
-      {isRunning && <Bar title={title} state={state} />}
+      {isRunning && <Bar title={title} state={state} words={words} />}
       <p className="ll-node-words">
         {icon && <Icon name={icon} size={13} />}
         <span>{words}</span>
@@ -28,7 +30,7 @@ export function NodeProgress({ title, state, isStale }: { title: string; state: 
   );
 }
 
-function Bar({ title, state }: { title: string; state: NodeState }) {
+function Bar({ title, state, words }: { title: string; state: NodeState; words: string }) {
   const isCounted = state.total > 0;
   const share = isCounted ? Math.min(1, state.done / state.total) : 0;
   return (
@@ -39,18 +41,18 @@ function Bar({ title, state }: { title: string; state: NodeState }) {
       aria-valuemin={0}
       aria-valuemax={isCounted ? state.total : undefined}
       aria-valuenow={isCounted ? state.done : undefined}
-      aria-valuetext={running(state)}
+      aria-valuetext={words}
     >
       <i style={{ transform: `scaleX(${share})` }} />
     </div>
   );
 }
 
-function running(state: NodeState): string {
+function running(state: NodeState, left: number | null): string {
   const parts = [
     state.phase || t("canvas.running"),
     state.total > 0 ? t("canvas.steps_done", { done: state.done, total: state.total }) : "",
-    state.left_s === null ? "" : t("canvas.left", { time: formatLeft(state.left_s) }),
+    left === null ? "" : t("canvas.left", { time: formatLeft(left) }),
   ];
   return parts.filter(Boolean).join(" · ");
 }

@@ -4,7 +4,7 @@ export { arrange } from "./arrange";
 export { paste } from "../file/clip";
 export { addGroup, addNote, setGroup, setNote } from "./frames";
 export { addNode, rename, setCollapsed, setMode, setOutput, setTitle } from "./nodes";
-export { exposeParam, hideParam, renameParam, setParam } from "./params";
+export { exposeParam, giveValue, hideParam, renameParam, setParam } from "./params";
 export { move, removeItems, resize, setColor } from "./places";
 export { addReroute, moveReroute, removeReroute } from "./reroutes";
 export { connect, disconnect, setInput } from "./wires";

@@ -1,7 +1,7 @@
 /** Edits of the workflow's params: the values that its users set by name. */
 
 import { isExact } from "../../exact";
-import type { EditorGraph, InputSpec, InputValue, Param, ParamType, Scalar } from "../../types";
+import type { EditorGraph, InputSpec, InputValue, Json, Param, ParamType, Scalar } from "../../types";
 import { isName } from "../names";
 import { has, mapRecord, own, renameKey, withEntry, without } from "../record";
 import { asInput, isLink, isParamRef, plainValue } from "../values";
@@ -49,6 +49,13 @@ export function hideParam(graph: EditorGraph, name: string): EditorGraph {
 export function setParam(graph: EditorGraph, name: string, change: Partial<Param>): EditorGraph {
   const param = own(graph.params, name);
   return param ? { ...graph, params: withEntry(graph.params, name, { ...param, ...change }) } : graph;
+}
+
+/** Give an input a value; where a param sets it, the param has the new value. */
+export function giveValue(graph: EditorGraph, node: string, socket: string, value: Json): EditorGraph {
+  const held = own(own(graph.nodes, node)?.inputs ?? {}, socket);
+  if (isParamRef(held)) return setParam(graph, held.param, { default: value as Scalar });
+  return setInput(graph, node, socket, asInput(value));
 }
 
 /** Give a param another name; a name that is taken or illegal changes nothing. */

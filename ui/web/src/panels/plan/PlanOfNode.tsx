@@ -9,13 +9,14 @@ import { Meter } from "../../parts/Meter";
 import { Notice } from "../../parts/Notice";
 import { useEditor } from "../../store/editor";
 import type { Device, PlanNode, PlanRank } from "../../types";
+import { PredictionOf } from "./PredictionOf";
 
 interface PlanOfNodeProps {
   node: PlanNode;
   devices: readonly Device[];
 }
 
-/** How one node would run: its plan, why, and what each rank needs of its device. */
+/** How one node would run: its plan, why, what each rank needs of its device, and how long it would take. */
 export function PlanOfNode({ node, devices }: PlanOfNodeProps) {
   const id = useId();
   const title = useEditor((state) => titleOf(state.graph, state.catalog, node.node));
@@ -46,6 +47,7 @@ export function PlanOfNode({ node, devices }: PlanOfNodeProps) {
           ))}
         </ul>
       )}
+      {node.prediction && <PredictionOf prediction={node.prediction} hasRanks={node.ranks.length > 0} />}
     </section>
   );
 }

@@ -1,4 +1,4 @@
-import { useId } from "react";
+import { useId, useState } from "react";
 import { sizeOf } from "../../canvas/commands/itemCommands";
 import { host } from "../../host";
 import { t } from "../../i18n";
@@ -11,18 +11,23 @@ import type { PlanView } from "../../types";
 import { setNextPlan, tryPlan, usePanels, type NextPlan } from "../panelState";
 import { useAnswer } from "../useAnswer";
 import { DeviceList } from "./DeviceList";
+import { History } from "./History";
 import { PlanChoices } from "./PlanChoices";
 import { PlanDegrees } from "./PlanDegrees";
 import { withPlan } from "./planNode";
+import { PlannedFor } from "./PlannedFor";
 import { PlanOfNode } from "./PlanOfNode";
 
 /** Before a run: the devices found, the plan chosen and why, what each rank needs, and what other plans would do. */
 export function PlanPanel() {
   const tried = usePanels((state) => state.triedPlan);
   const next = usePanels((state) => state.nextPlan);
+  const machine = usePanels((state) => state.machine);
+  const [numMeasured, setNumMeasured] = useState(0);
+  const asked = tried ?? (machine ? null : next);
   const { value, error, isLoading } = useAnswer(
-    (graph) => host.plan({ graph, ...(tried ?? next ?? {}) }),
-    JSON.stringify(tried ?? next),
+    (graph, signal) => host.plan({ graph, machine, ...asked }, signal),
+    JSON.stringify([asked, machine, numMeasured]),
   );
   if (!value) {
     return (
@@ -34,15 +39,23 @@ export function PlanPanel() {
   return (
     <div className="ll-panel ll-plan" aria-busy={isLoading}>
       {error && <Notice kind="error">{error}</Notice>}
-      {value.problem && value.nodes.length === 0 && <Notice>{value.problem}</Notice>}
-      <DeviceList devices={value.devices} />
+      {value.problem && value.nodes.length === 0 && (
+        <Notice kind={machine ? "warning" : "info"}>{value.problem}</Notice>
+      )}
+      <PlannedFor
+        machine={value.nodes.find((node) => node.prediction)?.prediction?.machine ?? null}
+        examples={value.examples}
+        onMeasured={() => setNumMeasured(numMeasured + 1)}
+      />
+      {!machine && <DeviceList devices={value.devices} />}
       {value.nodes.map((node) => (
         <PlanOfNode key={node.node} node={node} devices={value.devices} />
       ))}
-      {value.nodes.length > 0 && <ByHand view={value} tried={tried} next={next} />}
+      {value.nodes.length > 0 && <ByHand view={value} tried={tried} next={machine ? null : next} isHere={!machine} />}
       {value.choices.length > 0 && (
         <PlanChoices choices={value.choices} current={value.nodes[0]?.plan ?? ""} devices={value.devices} />
       )}
+      <History />
     </div>
   );
 }
@@ -51,10 +64,12 @@ interface ByHandProps {
   view: PlanView;
   tried: NextPlan | null;
   next: NextPlan | null;
+  /** Whether the devices are the server's own; a plan for others is only looked at. */
+  isHere: boolean;
 }
 
 /** The degrees, to be changed, and what to do with them. */
-function ByHand({ view, tried, next }: ByHandProps) {
+function ByHand({ view, tried, next, isHere }: ByHandProps) {
   const id = useId();
   return (
     <section aria-labelledby={id}>
@@ -75,14 +90,16 @@ function ByHand({ view, tried, next }: ByHandProps) {
       {view.problem && <Notice kind="warning">{view.problem}</Notice>}
       <PlanDegrees view={view} tried={tried ?? next} />
       {next && <p className="ll-quiet">{t("panels.plan_next_set", { plan: next.plan })}</p>}
-      <div className="ll-plan-apply">
-        <Button disabled={!tried} onClick={() => tried && putIntoWorkflow(view, tried)}>
-          {t("panels.plan_put")}
-        </Button>
-        <Button disabled={!tried} onClick={() => tried && keepForNext(tried)}>
-          {t("panels.plan_next")}
-        </Button>
-      </div>
+      {isHere && (
+        <div className="ll-plan-apply">
+          <Button disabled={!tried} onClick={() => tried && putIntoWorkflow(view, tried)}>
+            {t("panels.plan_put")}
+          </Button>
+          <Button disabled={!tried} onClick={() => tried && keepForNext(tried)}>
+            {t("panels.plan_next")}
+          </Button>
+        </div>
+      )}
     </section>
   );
 }

@@ -1,10 +1,10 @@
 /** A plan put into the workflow itself: its Parallel Plan node is changed, or one is put behind the model. */
 
 import { specOf } from "../../graph/catalog";
-import { addNode, setInput, setParam } from "../../graph/edits";
+import { addNode, giveValue, setInput } from "../../graph/edits";
 import { freshName } from "../../graph/names";
 import { has, own } from "../../graph/record";
-import { isParamRef, sourceOf, splitTarget } from "../../graph/values";
+import { sourceOf, splitTarget } from "../../graph/values";
 import type { Catalog, EditorGraph, Point } from "../../types";
 
 const PLAN_TYPE = "LoomParallelPlan";
@@ -38,7 +38,7 @@ export function withPlan(
   sizeOf: SizeOf = () => [0, 0],
 ): EditorGraph {
   const placed = hasPlan(graph, catalog, node) ? node : planNodeOf(graph, node);
-  if (placed) return setValue(setValue(graph, placed, "plan", plan), placed, "devices", devices);
+  if (placed) return giveValue(giveValue(graph, placed, "plan", plan), placed, "devices", devices);
   const spec = specOf(catalog, PLAN_TYPE);
   const source = sourceOf(graph, `${node}.model`) ?? `${node}.model`;
   const makerName = splitTarget(source)[0];
@@ -57,12 +57,6 @@ export function withPlan(
 function hasPlan(graph: EditorGraph, catalog: Catalog, node: string): boolean {
   const inputs = specOf(catalog, own(graph.nodes, node)?.type ?? "")?.inputs ?? [];
   return ["plan", "devices"].every((name) => inputs.some((input) => input.name === name));
-}
-
-/** Where a param sets the input, the param has the new value. */
-function setValue(graph: EditorGraph, node: string, socket: string, value: string): EditorGraph {
-  const held = own(own(graph.nodes, node)?.inputs ?? {}, socket);
-  return isParamRef(held) ? setParam(graph, held.param, { default: value }) : setInput(graph, node, socket, value);
 }
 
 function modelSource(graph: EditorGraph, node: string): string {

@@ -1,49 +1,96 @@
 import { showItem } from "../../canvas/commands/focusItem";
+import { KINDS, PROBLEM_ICONS } from "../../canvas/nodes/problemsOf";
 import { titleOf } from "../../graph/catalog";
 import { itemKey } from "../../graph/items";
 import { has } from "../../graph/record";
-import { t } from "../../i18n";
+import { plural, t } from "../../i18n";
+import { Button } from "../../parts/Button";
 import { Empty } from "../../parts/Empty";
 import { Icon } from "../../parts/icons";
 import { useEditor } from "../../store/editor";
 import type { Problem } from "../../types";
+import { run } from "../runs/runActions";
+import { areReckoned } from "../runs/submit";
 import { focusField } from "./focusField";
+import { applyMend, mendsFor, mendText } from "./mends";
 
-/** What is wrong with the workflow; a click goes to the place. */
+/** What is wrong with the workflow, what may be, and what nobody knows; a click goes to the place. */
 export function ProblemsPanel() {
   const problems = useEditor((state) => state.problems);
   if (problems.length === 0)
     return <Empty icon="check" title={t("panels.no_problems")} text={t("panels.no_problems_text")} />;
+  const blocking = problems.filter(({ kind }) => kind !== "unknown");
   return (
-    <ul className="ll-panel ll-problems">
-      {problems.map((problem, index) => (
-        <li key={index}>
-          <OneProblem problem={problem} />
-        </li>
-      ))}
-    </ul>
+    <div className="ll-panel">
+      <p>{sumOf(problems)}</p>
+      {areReckoned(blocking) && (
+        <div>
+          <Button icon="play" onClick={() => void run({ force: true })}>
+            {t("panels.run_anyway")}
+          </Button>
+        </div>
+      )}
+      <ul className="ll-problems">
+        {problems.map((problem, index) => (
+          <OneProblem key={index} problem={problem} />
+        ))}
+      </ul>
+    </div>
   );
 }
 
 function OneProblem({ problem }: { problem: Problem }) {
   const isHere = useEditor((state) => has(state.graph.nodes, problem.node));
   const title = useEditor((state) => titleOf(state.graph, state.catalog, problem.node));
+  const { kind } = problem;
   const place = problem.socket ? `${title}: ${problem.socket}` : title;
   const content = (
     <>
-      <Icon name="warning" size={16} />
+      <Icon name={PROBLEM_ICONS[kind]} size={16} />
       <span>
+        <span className="ll-problem-kind">{t(`core.problem_${kind}`)}</span>
         {place && <strong>{place}</strong>}
         <span>{problem.message}</span>
       </span>
     </>
   );
-  if (!isHere) return <div className="ll-problem">{content}</div>;
   return (
-    <button type="button" className="ll-problem" onClick={() => goTo(problem)}>
-      {content}
-    </button>
+    <li className={`ll-problem ll-problem-is-${kind}`}>
+      {isHere ? (
+        <button type="button" className="ll-problem-said" onClick={() => goTo(problem)}>
+          {content}
+        </button>
+      ) : (
+        <div className="ll-problem-said">{content}</div>
+      )}
+      <Mends problem={problem} />
+    </li>
   );
+}
+
+/** A button for each set of values that mends it. */
+function Mends({ problem }: { problem: Problem }) {
+  const graph = useEditor((state) => state.graph);
+  const catalog = useEditor((state) => state.catalog);
+  const mends = mendsFor(graph, problem.mends);
+  if (mends.length === 0) return null;
+  return (
+    <div className="ll-problem-mends">
+      {mends.map((mend) => (
+        <Button key={JSON.stringify(mend)} onClick={() => applyMend(mend)}>
+          {mendText(graph, catalog, mend, problem.node)}
+        </Button>
+      ))}
+    </div>
+  );
+}
+
+/** "1 error, 2 estimates, 1 not known" */
+function sumOf(problems: readonly Problem[]): string {
+  return KINDS.map((kind) => ({ kind, count: problems.filter((problem) => problem.kind === kind).length }))
+    .filter(({ count }) => count > 0)
+    .map(({ kind, count }) => t(`panels.sum_${kind}_${plural(count)}`, { count }))
+    .join("; ");
 }
 
 /** To the node, and on to the field of its socket where that is drawn. */

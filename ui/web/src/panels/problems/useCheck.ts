@@ -5,8 +5,8 @@ import { useAnswer } from "../useAnswer";
 
 /** Keeps problems, and what stand-ins mean, up to date with the workflow; the empty one has none. */
 export function useCheck(): void {
-  const { value } = useAnswer((graph) =>
-    Object.keys(graph.nodes).length > 0 ? host.check(graph) : Promise.resolve({ problems: [], values: {} }),
+  const { value } = useAnswer((graph, signal) =>
+    Object.keys(graph.nodes).length > 0 ? host.check(graph, signal) : Promise.resolve({ problems: [], values: {} }),
   );
   useEffect(() => {
     const { problems } = editorStore.getState();

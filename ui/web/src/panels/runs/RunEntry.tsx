@@ -6,11 +6,13 @@ import { IconButton } from "../../parts/IconButton";
 import { Icon, type IconName } from "../../parts/icons";
 import { Meter } from "../../parts/Meter";
 import { MenuButton, type MenuItem } from "../../parts/overlays/Menu";
+import { useLeft } from "../../store/left";
 import { useLive, watchRun } from "../../store/live";
 import { go } from "../../store/page";
 import type { QueueEntry, Run, RunState } from "../../types";
 import { resultsOf } from "../library/workflowThumb";
 import { openRun, watch } from "./openRun";
+import { outcomeText } from "./outcome";
 import { cancel, removeRuns } from "./runActions";
 import { variedText } from "./variedText";
 
@@ -40,8 +42,10 @@ export function RunEntry({ run, order }: { run: Run; order?: Order }) {
   const isActive = run.state === "waiting" || run.state === "running";
   const picture = resultsOf(run).at(-1);
   const failure = run.error || run.note;
+  const outcome = isActive ? "" : outcomeText(run.nodes);
   const varied = variedText(run.varied);
   const name = varied ? `${run.name}, ${varied}` : run.name;
+  const left = useLeft(run);
   return (
     <li
       className={`ll-run ll-run-${run.state} ${order?.isDragged ? "ll-run-dragged" : ""}`}
@@ -62,7 +66,8 @@ export function RunEntry({ run, order }: { run: Run; order?: Order }) {
       )}
       <div className="ll-run-text">
         <span className="ll-run-name">{run.name}</span>
-        <span className="ll-run-facts">{factsOf(run)}</span>
+        <span className="ll-run-facts">{factsOf(run, left)}</span>
+        {outcome && <span className="ll-run-facts">{outcome}</span>}
         {varied && <span className="ll-run-facts">{varied}</span>}
         {failure && <span className={run.error ? "ll-run-error" : "ll-run-facts"}>{failure}</span>}
       </div>
@@ -114,11 +119,11 @@ export function OtherEntry({ entry }: { entry: QueueEntry }) {
   );
 }
 
-function factsOf(run: Run): string {
+function factsOf(run: Run, left: number | null): string {
   const state = t(`panels.state_${run.state}`);
   if (run.state === "running") {
     const steps = run.total > 0 ? ` ${run.done}/${run.total}` : "";
-    return run.left_s === null ? `${state}${steps}` : `${state}${steps}, ${leftOf(run, run.left_s)}`;
+    return left === null ? `${state}${steps}` : `${state}${steps}, ${leftOf(run, left)}`;
   }
   if (run.state === "waiting" || !run.ended) return state;
   const when = moment(run.ended);
@@ -127,10 +132,8 @@ function factsOf(run: Run): string {
     : `${state}, ${when}`;
 }
 
-/** Nodes that have not begun have not told how much they do. */
 function leftOf(run: Run, seconds: number): string {
-  const isLeast = Object.values(run.nodes).some((node) => node.state === "waiting");
-  return t(isLeast ? "panels.left_at_least" : "panels.left", { time: formatLeft(seconds) });
+  return t(run.is_left_least ? "panels.left_at_least" : "panels.left", { time: formatLeft(seconds) });
 }
 
 function menuOf(run: Run): MenuItem[] {

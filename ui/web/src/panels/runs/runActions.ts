@@ -11,30 +11,32 @@ import { confirm, dismissAbout, toast } from "../../store/page";
 import type { Run, RunRequest } from "../../types";
 import { withNewSeeds } from "../../widgets/numbers/seeds";
 import { panelStore, setNextPlan, showTab } from "../panelState";
+import { submit } from "./submit";
 import { countSweep, seedOf } from "./workflowSeed";
 
-interface Asked extends Pick<RunRequest, "targets" | "sweep"> {
+interface Asked extends Pick<RunRequest, "targets" | "sweep" | "force"> {
   /** So many pictures: the workflow's seed counts up. */
   count?: number;
 }
 
 /** Run the whole workflow, or a part of it, or many of it. Resolves to whether it was queued. */
-export async function run({ targets, sweep, count = 1 }: Asked = {}): Promise<boolean> {
+export async function run({ targets, sweep, force, count = 1 }: Asked = {}): Promise<boolean> {
   if (Object.keys(editorStore.getState().graph.nodes).length === 0) return refuse(t("panels.nothing_to_run"));
   edit(t("panels.edit_seeds"), withNewSeeds);
   const { graph, catalog, workflow } = editorStore.getState();
   const seed = count > 1 ? seedOf(graph, catalog) : null;
   if (count > 1 && !seed) return refuse(t("panels.no_seed"));
   try {
-    const { runs } = await host.submit({
+    const { runs } = await submit({
       graph: toFile(graph),
       workflow_id: workflow?.id ?? null,
       targets,
       sweep: seed ? [countSweep(seed, count)] : sweep,
+      force,
       ...panelStore.getState().nextPlan,
     });
     setNextPlan(null);
-    setProblems([]);
+    setProblems(editorStore.getState().problems.filter(({ kind }) => kind !== "error"));
     dismissAbout(aboutRuns({ workflow_id: workflow?.id ?? null, name: graph.name }));
     if (runs[0]) rememberRan(runs[0], graph);
     watchRun(runs[0] ?? null);
