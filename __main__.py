@@ -137,6 +137,9 @@ def parser() -> argparse.ArgumentParser:
     plan.add_argument("--compiled", action="store_true", help="as with `compiled` of Load Model")
     plan.add_argument("--compare", action="store_true", help="all plans, with their time and memory")
     plan.add_argument("--measure", action="store_true", help="measure this machine anew (about ten seconds)")
+    plan.add_argument(
+        "--relearn", action="store_true", help="drop the plans that auto keeps, for this model or for all"
+    )
     plan.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="of a workflow")
     _reading_options(plan)
     plan.add_argument("--json", action="store_true")
@@ -295,9 +298,19 @@ def _told(points: Sequence[tuple[Mapping[str, Any], Foretold]]) -> Iterator[str]
 def plan_command(arguments: argparse.Namespace) -> int:
     if arguments.history:
         return _history(arguments.what, as_json=arguments.json)
+    if arguments.relearn and not arguments.what:
+        return _relearn()
     if not arguments.what:
         raise ValueError("no model or workflow is named; give one, or --history for what runs here took")
-    from .nodes.headless.plans import Asked, first_devices, is_workflow, plan_model, plan_workflow, read_size
+    from .nodes.headless.plans import (
+        Asked,
+        first_devices,
+        is_workflow,
+        kept_or_relearned,
+        plan_model,
+        plan_workflow,
+        read_size,
+    )
     from .nodes.headless.workflow_files import roots_of
     from .pipelines.costs.machine import read_machine
     from .pipelines.planning.explained import as_text, to_plain
@@ -328,12 +341,22 @@ def plan_command(arguments: argparse.Namespace) -> int:
     else:
         roots = roots_of(Path(arguments.what), [arguments.what], allowed)
         found = [("", plan_model(arguments.what, machine, asked, roots=roots))]
+    if arguments.machine == "here":
+        found = [(node, kept_or_relearned(answer, relearns=arguments.relearn)) for node, answer in found]
     if arguments.json:
         print(json.dumps([{"node": node, **to_plain(answer)} for node, answer in found], indent=2))
     else:
         texts = [as_text(answer, compares=arguments.compare) for _, answer in found]
         print("\n\n".join(f"{node}: {text}" if node else text for (node, _), text in zip(found, texts, strict=True)))
     return OK if all(answer.chosen for _, answer in found) else FAILED
+
+
+def _relearn() -> int:
+    from .pipelines.planning.kept_choices import forget_choices
+
+    count = forget_choices()
+    print(f"{count} kept {'plan' if count == 1 else 'plans'} dropped: auto chooses anew")
+    return OK
 
 
 def _history(model: str, *, as_json: bool) -> int:

@@ -14,7 +14,15 @@ from .steps.audio import (
     load_audio,
     save_audio,
 )
-from .steps.canvas import empty_latents, empty_means, empty_refusals, empty_sketch, upscale_latents, upscale_sketch
+from .steps.canvas import (
+    empty_latents,
+    empty_means,
+    empty_refusals,
+    empty_sketch,
+    upscale_latents,
+    upscale_refusals,
+    upscale_sketch,
+)
 from .steps.decoding import (
     audio_refusals,
     decode,
@@ -146,7 +154,13 @@ NODE_CLASS_MAPPINGS = {
         )
     ),
     "LoomUpscaleLatents": node_class(
-        read_spec(upscale_latents, title="Upscale Latents", category="latents", sketch=upscale_sketch)
+        read_spec(
+            upscale_latents,
+            title="Upscale Latents",
+            category="latents",
+            sketch=upscale_sketch,
+            refuses=upscale_refusals,
+        )
     ),
     "LoomDenoise": node_class(
         read_spec(

@@ -20,6 +20,7 @@ from .shape import (
     check_frames,
     check_mask,
     check_size,
+    why_all_anew,
     why_no_distilled,
     why_no_frame,
     why_no_guidance_2,
@@ -70,8 +71,8 @@ def check_denoise(request: Denoise) -> None:
     if not LEAST_STRENGTH <= strength <= 1:
         raise ValueError(f"strength is {strength:g}; give a number above 0, up to 1")
     if latents.tensor is None:
-        if strength < 1:
-            raise ValueError(f"strength is {strength:g}, but {_why_whole(model)}")
+        if why := why_all_anew(model, strength, is_empty=True):
+            raise ValueError(why)
     elif len(latents.tensor) not in (1, latents.batch):
         raise ValueError(
             f"the latents hold {len(latents.tensor)} pictures and a batch of {latents.batch}; make them equal"
@@ -92,15 +93,6 @@ def check_guidance(request: Denoise) -> None:
     for name, value in (("guidance", request.guidance), ("guidance_2", guidance_2)):
         if 0 < value < 1:
             logger.warning("%s is %g: below 1 there is no guidance, as at 1; set it above 1 to guide", name, value)
-
-
-def _why_whole(model: Model) -> str:
-    family = FAMILIES[model.family]
-    if family.takes_image == "first_frame":
-        return f"{family.title} makes every video from noise, one with a first frame too; set strength to 1"
-    if family.takes_image == "nothing":
-        return f"{family.title} makes everything from noise; set strength to 1"
-    return "the canvas is empty; put a picture on it with Encode Image, or set strength to 1"
 
 
 def check_seen(model: Model, first_frame: Latents | None) -> bool:

@@ -25,10 +25,13 @@ from .kept import KEPT, key_of
 from .models.describe import card_of
 from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
+from .needs.memory import SPLIT_PIXELS
 from .place import named_plan
-from .planning.foreseen import foreseen_for
-from .planning.memory import SPLIT_PIXELS
-from .planning.plans import auto_plan, why_not
+from .planning.auto import EXACT, FREE, Chosen, Leeway, choose
+from .planning.foreseen import ALONE, BY_HAND, foreseen_for
+from .planning.here import measure_first
+from .planning.plans import why_not
+from .planning.wanted import Wanted, wanted_by
 from .pools import POOLS, preloads
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Request
 from .shape import (
@@ -73,23 +76,25 @@ def encode_image(request: EncodeImage, progress: Progress = SILENT) -> Latents:
     return _once(request, Latents, progress, rank=-1)
 
 
-def denoise(request: Denoise, progress: Progress = SILENT) -> Latents:
+def denoise(request: Denoise, progress: Progress = SILENT, *, leeway: Leeway = FREE) -> Latents:
+    """`leeway` says what is settled of its plan already, where the place names none."""
     model = request.model
     guided = is_guided(model, guidance=request.guidance, guidance_2=request.guidance_2)
     if not model.place.devices:
-        _foresee(request, ParallelPlan(), progress, is_guided=guided)
+        _foresee(request, Chosen(plan=ParallelPlan(), why=ALONE), progress, is_guided=guided)
         return _run(request, Latents, progress)
     check_size(model, request.latents.width, request.latents.height)  # the stage checks all of it, and more;
     check_frames(model, request.latents.frames)  # but what can be refused without ranks starts none
     check_mask(model, request.latents, request.mask)
-    plan = plan_of(model, is_guided=guided)
-    progress.spread(str(plan), ())
-    _foresee(request, plan, progress, is_guided=guided)
-    return _run(request.resolved(plan=plan), Latents, progress, num_ranks=plan.num_ranks)
+    choice = told(choice_for(model, wanted_by(request, is_guided=guided), leeway, measures=progress), model)
+    progress.spread(str(choice.plan), ())
+    _foresee(request, choice, progress, is_guided=guided)
+    return _run(request.resolved(plan=choice.plan), Latents, progress, num_ranks=choice.plan.num_ranks)
 
 
-def _foresee(request: Denoise, plan: ParallelPlan, progress: Progress, *, is_guided: bool) -> None:
-    if (found := foreseen_for(request, plan, is_guided=is_guided)) is not None:
+def _foresee(request: Denoise, choice: Chosen, progress: Progress, *, is_guided: bool) -> None:
+    found = foreseen_for(request, choice.plan, is_guided=is_guided, why=choice.why, rejected=choice.rejected)
+    if found is not None:
         progress.foresee(found)
 
 
@@ -126,7 +131,7 @@ def run_whole(
         return call(Whole(**asked, device=model.device, loras=model.loras), arguments, progress)
     from .spreading.wire import from_wire, to_wire
 
-    plan = plan_of(model, is_guided=signature.guidance(arguments) > 1)
+    plan = told(choice_for(model, Wanted(is_guided=signature.guidance(arguments) > 1)), model).plan
     if problem := why_not(plan, model):
         raise ValueError(problem)
     progress.spread(str(plan), ())
@@ -141,19 +146,35 @@ def run_whole(
         return from_wire(ranks.call(".pipelines.whole.pooled:on_rank", request, progress, num_ranks=plan.num_ranks))
 
 
-def plan_of(model: Model, *, is_guided: bool) -> ParallelPlan:
-    """The plan of a denoise; the reason for one that was chosen is logged."""
-    plan, why = plan_and_reason(model, is_guided=is_guided)
-    if why:
-        logger.log(logging.WARNING if plan.num_ranks < model.place.group_size else logging.INFO, "%s", why)
-    return plan
+def choice_for(
+    model: Model,
+    wanted: Wanted,
+    leeway: Leeway = FREE,
+    *,
+    measures: Progress | None = None,
+    wish: ParallelPlan | None = None,
+) -> Chosen:
+    """The plan that the place names; else what `leeway` has settled; else the best for its devices, or `wish`, kept for
+    later. GPUs that nobody measured are measured first where `measures` can be told. Raises `ValueError`.
+    """
+    place = model.place
+    if (named := named_plan(place)) is not None:
+        return Chosen(plan=named, why=BY_HAND)
+    if leeway.choice is not None:
+        if leeway.is_guided == wanted.is_guided and leeway.choice.plan.num_ranks <= place.group_size:
+            return leeway.choice
+        leeway = EXACT
+    if measures is not None and not place.cluster:
+        measure_first(place.devices, measures, is_free=lambda: not POOLS.has_work())
+    return choose(model, wanted, may_round=leeway.may_round, keeps=True, wish=wish)
 
 
-def plan_and_reason(model: Model, *, is_guided: bool) -> tuple[ParallelPlan, str]:
-    """What the place names, and "", or the rule's choice for its devices and why. Reads config files only."""
-    if (named := named_plan(model.place)) is not None:
-        return named, ""
-    return auto_plan(model, model.place.group_size, is_guided=is_guided)
+def told(choice: Chosen, model: Model) -> Chosen:
+    """The choice, whose reason is logged unless the user named the plan."""
+    if choice.why != BY_HAND:
+        is_less = choice.plan.num_ranks < model.place.group_size
+        logger.log(logging.WARNING if is_less else logging.INFO, "%s", choice.why)
+    return choice
 
 
 def is_guided(model: Model, *, guidance: float = 0.0, guidance_2: float = 0.0) -> bool:

@@ -65,6 +65,9 @@ class Pools:
         self._num_users: Counter[Pool] = Counter()
         self._lock = threading.Lock()
 
+    def __len__(self) -> int:
+        return len(self._pools)
+
     @contextlib.contextmanager
     def using(self, model: Model) -> Iterator[Pool]:
         """The pool of the model's devices, its ranks warm or starting; it stays open at least so long."""
@@ -84,6 +87,10 @@ class Pools:
         """The pools that nobody uses; any of them may be ended at any moment."""
         with self._lock:
             return [self._pools[key] for key in self._idle()]
+
+    def has_work(self) -> bool:
+        with self._lock:
+            return any(self._num_users.values())
 
     def close(self) -> None:
         """End all, also those in use."""

@@ -16,6 +16,7 @@ from .models.facts import family_size_multiple
 from .models.folder import read_index
 from .values import Latents, Mask, Model, References
 
+NOTHING_SHOWN = "the latents are an empty canvas, which shows nothing; put a Denoise before Decode"
 LEAST_SIDE, LONGEST = 64, 8
 """Of a reference picture: pixels of a side, and how many times the short side the long one may be."""
 
@@ -111,16 +112,34 @@ def check_mask(model: Model, latents: Latents, mask: Mask | None) -> None:
     if why := why_no_mask(model):
         raise ValueError(why)
     if latents.tensor is None:
-        raise ValueError(
-            "the mask keeps a part of a picture, but the canvas is empty; put a picture on it with Encode Image, or "
-            "take the mask away"
-        )
+        raise ValueError(why_empty())
     size, shape = (latents.height, latents.width), tuple(mask.pixels.shape)
     if shape not in ((1, *size), (latents.batch, *size)):
         got, right = (" x ".join(map(str, each)) for each in (shape, (latents.batch, *size)))
         raise ValueError(
             f"the mask is {got}, but the pictures are {right}; give it their size, and one or one for each"
         )
+
+
+def why_empty() -> str:
+    """Why a mask keeps nothing on an empty canvas, as a sentence."""
+    return (
+        "the mask keeps a part of a picture, but the canvas is empty; put a picture on it with Encode Image, or "
+        "take the mask away"
+    )
+
+
+def why_all_anew(model: Model, strength: float, *, is_empty: bool) -> str:
+    """Why a strength below 1 has nothing to keep, as a sentence; empty where a picture can be on the canvas."""
+    family = FAMILIES[model.family]
+    if strength >= 1 or (family.takes_image == "start" and not is_empty):
+        return ""
+    why = "the canvas is empty; put a picture on it with Encode Image, or set strength to 1"
+    if family.takes_image == "first_frame":
+        why = f"{family.title} makes every video from noise, one with a first frame too; set strength to 1"
+    if family.takes_image == "nothing":
+        why = f"{family.title} makes everything from noise; set strength to 1"
+    return f"strength is {strength:g}, but {why}"
 
 
 def why_no_guidance_2(model: Model, guidance_2: float) -> str:

@@ -35,11 +35,19 @@ from .families.family import TakesReferences
 from .finite import check_finite
 from .models.describe import card_of
 from .models.folder import read_config, read_index
+from .needs.memory import work_of
 from .out_of_memory import told_by
-from .planning.memory import work_of
 from .planning.wanted import text_length_of
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
-from .shape import check_fps, check_frames, check_num_frames, check_references, check_size, check_takes_image
+from .shape import (
+    NOTHING_SHOWN,
+    check_fps,
+    check_frames,
+    check_num_frames,
+    check_references,
+    check_size,
+    check_takes_image,
+)
 from .spreading.measured import RunAhead, measured
 from .spreading.vae import split_over
 from .values import Audio, Conditioning, Image, Latents, Mask, Model, References, StepCache, Video, as_bytes
@@ -186,7 +194,7 @@ def decode(request: Decode | Mapping[str, Any] = NOTHING, progress: Progress = S
     model, latents = request.model, request.latents
     check_family(model, latents.family, what="latents were made")
     if latents.tensor is None:
-        raise ValueError("the latents are an empty canvas, which shows nothing; put a Denoise before Decode")
+        raise ValueError(NOTHING_SHOWN)
     num_ranks = max(1, request.split)
     plan = ParallelPlan(ulysses=num_ranks)
     with (

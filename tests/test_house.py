@@ -18,7 +18,6 @@ ROWS = ("pipelines/families/", "pipelines/split_plans/")
 CHAMBERS = {
     "nodes/execution/peak_memory.py": "a clock of memory, which no run needs to know",
     "nodes/graph/schema.py": "made by hand for editors, and read by no other module",
-    "parallel/machine/topology.py": "reads one program's output",
     "pipelines/bobbin/training/latents.py": "what a data loader's processes run",
     "pipelines/components/shell.py": "asks loading, which asks skeleton",
     "pipelines/denoising/unwaiting.py": "how torch is asked, whatever the solver",

@@ -23,6 +23,7 @@ from ..graph.requires import with_requires
 from ..graph.resolve import with_overrides
 from ..graph.spec import NodeSpec
 from ..hosts.comfy_file import to_comfy
+from ..preview.foretelling import with_plans, without_plans
 from ..preview.meant import tagged
 from ..steps.audio import save_audio
 from ..steps.pictures import save_image
@@ -45,6 +46,7 @@ def shown(result: RunResult, sources: Mapping[str, str], workspace: Workspace) -
     once.
     """
     records = dict(result.nodes)
+    workspace = dataclasses.replace(workspace, metadata=with_plans(workspace.metadata, result.plans))
     problem: BadInput | None = None
     written: set[tuple[str, int]] = set()
     for name, made in result.outputs.items():
@@ -213,6 +215,7 @@ def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:
 
 def provenance(graph: Graph, specs: Mapping[str, NodeSpec]) -> dict[str, str]:
     """What a result carries: the workflow file, and the same for ComfyUI."""
+    graph = without_plans(graph)  # those of this run come when it has them
     return {WORKFLOW_KEY: graph_text(with_requires(graph, specs)), "prompt": json.dumps(to_comfy(graph, specs))}
 
 

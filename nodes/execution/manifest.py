@@ -17,6 +17,7 @@ from ..files.atomic import write_atomic
 from ..graph.graph import Graph, graph_text
 from ..graph.requires import installed_version
 from ..graph.spec import Saved
+from ..preview.foretelling import without_plans
 from .records import NodeRecord, RunResult
 
 FORMAT = 1
@@ -73,7 +74,7 @@ def as_made(folder: Path, graph: Graph) -> Graph:
 
 
 def _own_keys(graph: Graph) -> dict[str, Any]:
-    keys = {"$schema": graph.schema_uri, "meta": graph.meta}
+    keys = {"$schema": graph.schema_uri, "meta": without_plans(graph).meta}
     return {name: value for name, value in keys.items() if value}
 
 
@@ -109,6 +110,18 @@ def versions_of(folder: Path) -> dict[str, str | None]:
         return {}
 
 
+def meant_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """What 0, "" and "auto" were in the run of this folder, by node; nothing where its manifest is gone or damaged."""
+    try:
+        nodes = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))["nodes"]
+        told = {name: (node["values"], node["stand_ins"]) for name, node in nodes.items() if node.get("stand_ins")}
+        return {
+            str(name): {str(each): values[each] for each in stand_ins} for name, (values, stand_ins) in told.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
 @functools.cache
 def versions() -> Mapping[str, str | None]:
     """The versions of Python and of the packages that results depend on; None for one that is not installed.
@@ -120,7 +133,7 @@ def versions() -> Mapping[str, str | None]:
 
 def workflow_sha256(graph: Graph) -> str:
     """The hash of the workflow file's text as we write it."""
-    return hashlib.sha256(graph_text(graph).encode()).hexdigest()
+    return hashlib.sha256(graph_text(without_plans(graph)).encode()).hexdigest()
 
 
 def devices(result: RunResult) -> list[str]:

@@ -64,3 +64,5 @@ class RunResult:
     nodes: Mapping[str, NodeRecord]
     seconds: float
     failure: NodeFailed | None = None
+    plans: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Those that were chosen for denoises, by node; what the results carry."""

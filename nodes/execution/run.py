@@ -17,12 +17,14 @@ from typing import Any, Literal
 from ...parallel.errors import Cancelled
 from ...parallel.progress import RankWork
 from ...pipelines.costs.outcome import Took, after
+from ...pipelines.planning.auto import FREE
 from ...pipelines.values import Model
 from ..files.workspace import HERE, Workspace
 from ..graph.graph import Graph, Link
 from ..graph.resolve import Overrides
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.spec import NodeSpec, Saved, files_of
+from ..preview.foretelling import with_plans
 from ..preview.meant import tagged
 from .cache import Cache, Share
 from .events import Sink
@@ -214,10 +216,15 @@ class _Session:
         try:
             progress = NodeProgress(name, self.watch)
             with PeakMemory(measure=spec.uses_device) as memory:
-                depth = self.schedule.depths.get(name, "floats")
                 inputs = self._inputs(name)
                 values = {each.name: inputs[each.name] for each in spec.inputs if each.type in PLAIN_TYPES}
-                value = spec.make(inputs, progress=progress, workspace=self._workspace(name), depth=depth)
+                value = spec.make(
+                    inputs,
+                    progress=progress,
+                    workspace=self._workspace(name),
+                    depth=self.schedule.depths.get(name, "floats"),
+                    leeway=self.schedule.plans.get(name, FREE),
+                )
             seconds = time.perf_counter() - start
             self._store(name, value)
             peak_bytes = max((rank.peak_memory_bytes for rank in progress.ranks), default=0) or memory.peak_bytes
@@ -228,10 +235,19 @@ class _Session:
             return _Outcome("failed", seconds=time.perf_counter() - start, values=values, error=error)
 
     def _workspace(self, name: str) -> Workspace:
-        return dataclasses.replace(
+        writes = self.schedule.nodes[name].spec.is_output
+        told = dataclasses.replace(
             tagged(self.workspace, self.schedule.values),
             on_file=lambda file: self.watch.tell("saved", name, message=str(file)),
         )
+        return dataclasses.replace(told, metadata=with_plans(told.metadata, self._plans())) if writes else told
+
+    def _plans(self) -> dict[str, str]:
+        """The plans that were chosen for denoises, as far as they are known: as it was run, or foretold."""
+        records = {name: self.records.get(name) for name in self.schedule.plans}
+        ran = {name: record.plan for name, record in records.items() if record is not None and record.plan}
+        settled = self.schedule.plans.items()
+        return {**{name: str(each.choice.plan) for name, each in settled if each.choice}, **ran}
 
     def _values(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """A record's values and which of them stand for what was written."""
@@ -391,6 +407,7 @@ class _Session:
             nodes={name: self.records[name] for name in self.schedule.order},
             seconds=self.watch.seconds(),
             failure=self.failure,
+            plans=self._plans(),
         )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from ...pipelines.models.describe import torch_accelerators
+from ...pipelines.planning.auto import Leeway
 from ...pipelines.values import Depth
 from ..files.workspace import Workspace
 from ..graph.check import ensure
@@ -22,6 +23,7 @@ from ..graph.order import in_order
 from ..graph.problems import Names, refuse
 from ..graph.resolve import Overrides, Resolved, resolve, upgrade, with_overrides
 from ..graph.spec import NodeSpec
+from ..preview.foretelling import leeways
 from ..preview.meant import Meant, meant
 from ..preview.walk import Walk, refused
 from .failure import NodeFailed
@@ -32,6 +34,7 @@ def recipe_keys(
     nodes: Mapping[str, Resolved],
     fingerprints: Mapping[str, str],
     depths: Mapping[str, Depth],
+    plans: Mapping[str, Leeway],
 ) -> dict[str, str]:
     """The key of every node in `order`, which lists each node after those that feed it."""
     keys: dict[str, str] = {}
@@ -47,6 +50,8 @@ def recipe_keys(
             recipe = (*recipe, node.spec.origin)
         if name in depths:
             recipe = (*recipe, depths[name])
+        if name in plans and (choice := plans[name].choice) and choice.rounds_differently:
+            recipe = (*recipe, str(choice.plan))
         keys[name] = hashlib.sha256(repr(recipe).encode(errors="backslashreplace")).hexdigest()
     return keys
 
@@ -72,6 +77,8 @@ class Schedule(Needs):
     keys: Mapping[str, str]
     depths: Mapping[str, Depth]
     """Of the pixels that a node gives, where it is not floats."""
+    plans: Mapping[str, Leeway]
+    """What is settled of the plan of a denoise that is spread over ranks by `auto`."""
     uncached: frozenset[str]
     """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
     values: Meant
@@ -96,15 +103,17 @@ def schedule(
             node = needs.nodes[problem.node]
             raise NodeFailed(problem.node, node.spec, node.node.title, ValueError(problem.message), workspace.host)
     fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
-    depths = depths_of(needs)
+    depths, denoises = depths_of(needs), [n for n in needs.order if "leeway" in needs.nodes[n].spec.injected]
+    plans = leeways(walk, denoises)
     return Schedule(
         order=needs.order,
         nodes=needs.nodes,
         sources=needs.sources,
         results=needs.results,
         targets=needs.targets,
-        keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths),
+        keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths, plans),
         depths=depths,
+        plans=plans,
         uncached=uncached,
         values=meant(walk, frozenset(needs.order)),
     )

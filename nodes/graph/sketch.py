@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 from ...parallel.errors import BadInput
@@ -84,6 +84,16 @@ class Made:
     """What stands for an `Image`, a `Video` or an `Audio`: how many there are in the batch."""
 
     count: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Empty(Latents):
+    """What stands for `Latents` of which it is known that they hold nothing yet."""
+
+
+def filled(latents: Latents) -> Latents:
+    """Of the same size, and no longer known to hold nothing."""
+    return Latents(**{each.name: getattr(latents, each.name) for each in fields(Latents)})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...parallel.progress import Progress
 from ...pipelines import values
 from ...pipelines.doors import FOLDER
+from ...pipelines.planning.auto import FREE, Leeway
 from ...pipelines.requests import NUM_SEEDS
 from ..files.workspace import Workspace, content_hash
 from .sketch import Denoises, Means, Refuses, Sketch
@@ -54,10 +55,16 @@ Fingerprint = Callable[[Mapping[str, Any], Workspace], str]
 Migrate = Callable[[int, dict[str, Any]], dict[str, Any]]
 """Turns the inputs saved by an older version of a node into today's."""
 
-Injected = Literal["progress", "workspace", "depth"]
-"""Arguments that a node gets from its host rather than from a socket; `depth` is that of the pixels that it gives."""
+Injected = Literal["progress", "workspace", "depth", "leeway"]
+"""Arguments that a node gets from its host rather than from a socket; `depth` is that of the pixels that it gives, and
+`leeway` what is left to choose of the plan by which it denoises."""
 
-INJECTED: Mapping[Injected, Any] = {"progress": Progress, "workspace": Workspace, "depth": values.Depth}
+INJECTED: Mapping[Injected, Any] = {
+    "progress": Progress,
+    "workspace": Workspace,
+    "depth": values.Depth,
+    "leeway": Leeway,
+}
 """With the type by which each is known."""
 BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
@@ -167,12 +174,13 @@ class NodeSpec:
         progress: Progress,
         workspace: Workspace,
         depth: values.Depth = "floats",
+        leeway: Leeway = FREE,
     ) -> Any:
         """Call the node as its host: the value of its output, a tuple of them for several, None for none.
 
         Raises what the node raises, and `ValueError` for a file that is not there or outside the run's folders.
         """
-        given: dict[str, Any] = {"progress": progress, "workspace": workspace, "depth": depth}
+        given: dict[str, Any] = {"progress": progress, "workspace": workspace, "depth": depth, "leeway": leeway}
         files = {name: self._file(inputs, name, workspace) for name in self.paths}
         made = self.call(**{**inputs, **files}, **{name: given[name] for name in self.injected})
         if len(self.outputs) > 1 and (not isinstance(made, tuple) or len(made) != len(self.outputs)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,14 @@ REMEDIES: Mapping[Kind, str] = {
 
 
 def with_remedy(problem: Problem) -> Problem:
-    """The problem in a sentence that says, on the command line, how much it weighs."""
-    return dataclasses.replace(problem, message=problem.message + REMEDIES[problem.kind])
+    """The problem in a sentence that says, on the command line, by which flags it is mended and how much it weighs."""
+    mended = f" [{' or '.join(map(_flags, problem.mends))}]" if problem.mends else ""
+    return dataclasses.replace(problem, message=problem.message + mended + REMEDIES[problem.kind])
+
+
+def _flags(mend: Mapping[str, Any]) -> str:
+    """To be pasted into the command."""
+    return " ".join(f"--set {shlex.quote(f'{target}={value}')}" for target, value in mend.items())
 
 
 def foretold(

@@ -14,7 +14,9 @@ from ...pipelines.costs.machine import Machine
 from ...pipelines.costs.ran import kept
 from ...pipelines.models.describe import DtypeChoice, card_of, describe_model
 from ...pipelines.placement import is_guided
+from ...pipelines.planning.auto import as_kept
 from ...pipelines.planning.history import learned, setting_of
+from ...pipelines.planning.kept_choices import forget_choices
 from ...pipelines.planning.planned import Planned, planned
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Latents, Model, Place, Quantization
@@ -90,6 +92,14 @@ def plan_model(source: str, machine: Machine, asked: Asked, *, roots: Sequence[P
         is_here=False,
     )
     return _planned(model, _canvas(model, asked, None), machine, asked, guidance=asked.guidance)
+
+
+def kept_or_relearned(answer: Planned, *, relearns: bool) -> Planned:
+    """An answer for this machine as a run would choose: what is kept stays, unless it is to be chosen anew."""
+    if relearns:
+        forget_choices(answer.model)
+        return answer
+    return answer if answer.num_runs > 1 else as_kept(answer)
 
 
 def plan_workflow(

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import logging
 import math
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ...parallel.errors import Cancelled
-from ...parallel.progress import Preview, Progress
+from ...parallel.progress import Foreseen, Preview, Progress
+from ...pipelines.costs.outcome import before
 from ...pipelines.values import Audio, Image, Mask
 from ..files.audio_files import CODERS
 from ..files.workspace import Workspace
 from ..graph.choosing import fixed_inputs, unfolded
 from ..graph.problems import short
+from ..graph.sketch import Refusal, Unknown
 from ..graph.spec import InputSpec, NodeSpec, Saved, files_of
 from .comfy_file import OURS, without_marks
 
@@ -81,6 +84,8 @@ def node_class(spec: NodeSpec) -> type[Node]:
     }
     if spec.fingerprint is not None:
         members["IS_CHANGED"] = classmethod(_is_changed)
+    if spec.refuses is not None:
+        members["VALIDATE_INPUTS"] = classmethod(_validator(spec))
     return type(spec.call.__name__, (Node,), members)
 
 
@@ -192,6 +197,53 @@ def _is_changed(cls: type[Node], **inputs: Any) -> str:
         return secrets.token_hex(16)
 
 
+def _validator(spec: NodeSpec) -> Callable[..., str | bool]:
+    """What ComfyUI asks when a prompt is queued, with the values that stand at the node itself: true, or why not.
+
+    Only texts are named, because ComfyUI leaves the checks of what is named to us. What comes by a wire it does not
+    give, a model among it; so nothing is said of what takes one.
+    """
+
+    def validate(cls: type[Node], **inputs: Any) -> str | bool:
+        assert cls.SPEC.refuses is not None
+        try:
+            refusals = cls.SPEC.refuses(_Standing(inputs))
+        except ValueError:  # not known before the run
+            return True
+        told = (Refusal(code="", why=each) if isinstance(each, str) else each for each in refusals.values())
+        return next((each.why for each in told if each.why and each.kind == "error"), True)
+
+    names = [socket.name for socket in fixed_inputs(spec) if socket.type == "string"]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    named = [inspect.Parameter(name, kind, default=None) for name in names]
+    validate.__dict__["__signature__"] = inspect.Signature([inspect.Parameter("cls", kind), *named])
+    return validate
+
+
+class _Standing:
+    """The values that stand at one node, for what it refuses."""
+
+    accelerators: Sequence[str] = ()
+    is_machine_known = False
+
+    def __init__(self, inputs: Mapping[str, Any]) -> None:
+        self.workspace, self._inputs = comfy_workspace(), inputs
+
+    def value(self, socket: str) -> Any:
+        if not self.has(socket):
+            raise Unknown(f"{socket} is not known before the run")
+        return self._inputs[socket]
+
+    def has(self, socket: str) -> bool:
+        return self._inputs.get(socket) is not None
+
+    def number(self, socket: str) -> float:
+        return float(self._inputs.get(socket) or 0)
+
+    def tell(self, problem: str) -> None:
+        """Of sketches, which nobody asks here."""
+
+
 def comfy_workspace() -> Workspace:
     """ComfyUI's own input and output folders, and its way with file names; without ComfyUI (tests, tools) the current
     folder's.
@@ -233,6 +285,9 @@ class ComfyProgress(Progress):
         except BaseException as error:  # the progress hook raises the interrupt itself and clears the flag
             self._interrupt = error
             raise Cancelled from error
+
+    def foresee(self, foreseen: Foreseen) -> None:
+        logger.info("%s", before(foreseen))
 
     def raise_interrupt(self) -> None:
         """Raise the host's own exception for a stage that ended by `Cancelled`."""

@@ -1,9 +1,13 @@
 """What a workflow would do before it runs: its plan on these devices, and the models it may choose from.
 
 choices: What a denoise needs by each plan that it could have, on the devices that are there.
+foretelling: The plan of each denoise, foretold as its run will have it: the one that a result carries, else the best
+    there is.
 meant: What stand-ins will be: the numbers and names that a run will use where 0, "" or "auto" is written.
 preview: What a run would do with the devices, before it: for each denoise the plan, why, and what every rank needs
     there.
+room: Whether a denoise has room on its devices: by how much it lacks, and what makes it fit, as values of the
+    workflow.
 table: The models on this machine: what each can be split by, and on which plans of these devices it fits.
 walk: What the nodes of a workflow would make, asked from the last to the first; the workflow may be half done.
 """

@@ -13,9 +13,9 @@ from ...parallel.machine.container import num_cores
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
 from ...pipelines.models.describe import card_of
+from ...pipelines.needs.memory import Need, Work, fits, work_of
 from ...pipelines.place import has_ranks
 from ...pipelines.placement import is_guided
-from ...pipelines.planning.memory import Need, Work, fits, work_of
 from ...pipelines.planning.plans import plans_for, why_not
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Model
@@ -23,11 +23,13 @@ from ...pipelines.values import Model
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Denoise:
-    """One denoising node's model and work."""
+    """One denoising node's model and work, which is that of a text of so many tokens and of so many references."""
 
     model: Model
     work: Work
     is_guided: bool
+    text_length: int = 0
+    num_references: int = 0
 
     def fits(self, needs: Sequence[Need], devices: Sequence[str], memories: Mapping[str, int]) -> list[bool | None]:
         """Whether each rank has room; None on a cluster, whose machines nobody has asked."""
@@ -57,6 +59,12 @@ def memories_of(machine: Sequence[DeviceNow]) -> dict[str, int]:
     """Bytes by the names that models use; `cuda` is the first GPU."""
     memories = {device.name: device.total_bytes for device in machine}
     return {**memories, **({"cuda": memories["cuda:0"]} if "cuda:0" in memories else {})}
+
+
+def devices_of(model: Model, plan: ParallelPlan) -> tuple[str, ...]:
+    """The device of each rank of one job; a plan may span machines of a cluster."""
+    here = model.place.devices[: model.place.group_size] or (model.device,)
+    return tuple(here[rank % len(here)] for rank in range(plan.num_ranks))
 
 
 def choices(denoise: Denoise, machine: Sequence[DeviceNow]) -> list[Choice]:

@@ -12,15 +12,18 @@ from typing import Any
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import DEGREES, ParallelPlan
 from ...pipelines.models.describe import card_of
-from ...pipelines.place import names_plan
-from ...pipelines.placement import is_guided, plan_and_reason
+from ...pipelines.needs.memory import Need, fits, whole_bytes, whole_needs, work_of
+from ...pipelines.place import named_plan, names_plan
+from ...pipelines.placement import is_guided
+from ...pipelines.planning.auto import Chosen
 from ...pipelines.planning.foreseen import ALONE, BY_HAND
-from ...pipelines.planning.memory import Need, fits, whole_bytes, whole_needs, work_of
 from ...pipelines.planning.plans import why_not
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Latents, Model
 from ..graph.sketch import Denoising
-from .choices import Choice, Denoise, choices, for_all, memories_of
+from .choices import Choice, Denoise, choices, devices_of, for_all, memories_of
+from .foretelling import choice_of
+from .room import lack_of
 from .walk import MAX_DENOISES, Walk
 
 GIB = 2**30
@@ -45,6 +48,8 @@ class NodePlan:
     """{rank, device, bytes, fits} of each."""
     need_bytes: int = 0
     problem: str = ""
+    mends: Sequence[Mapping[str, Any]] = ()
+    """Values that make it fit, each a set of them by node.socket, the cheapest first."""
     problem_code: str = ""
     """`not_taken` of what the workflow asks for, `plan` of what the plan cannot be, `memory` of what does not fit; ""
     where the node's own inputs are not known."""
@@ -57,10 +62,11 @@ def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], l
     for name in names[:MAX_DENOISES]:
         try:
             asked, problems = walk.denoise(name)
+            choice = _chosen(walk, name, asked, machine)
             if asked.pipeline:
-                nodes.append(_whole(name, asked, problems, machine=machine))
+                nodes.append(_whole(name, asked, choice, problems, machine=machine))
                 continue
-            plan, listed = _node(name, asked, problems, machine=machine)
+            plan, listed = _node(walk, name, asked, choice, problems, machine=machine)
             nodes.append(plan)
             found.append(listed)
         except ValueError as error:
@@ -69,8 +75,21 @@ def planned(walk: Walk, machine: Sequence[DeviceNow]) -> tuple[list[NodePlan], l
     return nodes, for_all(found)
 
 
+def _chosen(walk: Walk, name: str, asked: Denoising, machine: Sequence[DeviceNow]) -> Chosen:
+    """The plan, and why. Of a size that the model cannot paint, the plan is that of its own."""
+    place = asked.model.place
+    if not place.devices:
+        return Chosen(plan=ParallelPlan(), why=ALONE)
+    if (named := named_plan(place)) is not None:
+        return Chosen(plan=named, why=BY_HAND)
+    try:
+        return choice_of(walk, name, asked, now=machine)
+    except ValueError:
+        return choice_of(walk, name, dataclasses.replace(asked, latents=None), now=machine)
+
+
 def _node(
-    name: str, asked: Denoising, problems: Sequence[str], *, machine: Sequence[DeviceNow]
+    walk: Walk, name: str, asked: Denoising, choice: Chosen, problems: Sequence[str], *, machine: Sequence[DeviceNow]
 ) -> tuple[NodePlan, list[Choice]]:
     model, problem, doubt = asked.model, next(filter(None, [*problems, *asked.refusals.values()]), ""), asked.doubt
     canvas = own = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
@@ -80,28 +99,30 @@ def _node(
         except ValueError as error:
             problem = problem or str(error)
     guided = is_guided(model, guidance=asked.guidance, guidance_2=asked.guidance_2)
+    length, references = asked.num_tokens or card_of(model).text_length, asked.num_references
     denoise = Denoise(
         model=model,
-        work=work_of(
-            model,
-            canvas=canvas,
-            text_length=asked.num_tokens or card_of(model).text_length,
-            num_references=asked.num_references,
-        ),
+        work=work_of(model, canvas=canvas, text_length=length, num_references=references),
         is_guided=guided,
+        text_length=length,
+        num_references=references,
     )
-    plan, why = plan_and_reason(model, is_guided=guided) if model.place.devices else (ParallelPlan(), ALONE)
+    plan, why = choice.plan, choice.why
     if doubt:
-        why = f"{why or BY_HAND}; memory is that of the model's own {own.width} x {own.height}, because {doubt}"
+        why = f"{why}; memory is that of the model's own {own.width} x {own.height}, because {doubt}"
     listed = choices(denoise, machine)
-    return _node_plan(name, denoise, plan, why, problem, machine=machine, listed=listed), listed
+    found = _node_plan(name, denoise, plan, why, problem, machine=machine)
+    if not found.problem and (short := lack_of(walk, name, denoise, plan, machine=machine, listed=listed)):
+        found = dataclasses.replace(found, problem=short.problem, problem_code="memory", mends=short.mends)
+    return found, listed
 
 
-def _whole(name: str, asked: Denoising, problems: Sequence[str], *, machine: Sequence[DeviceNow]) -> NodePlan:
+def _whole(
+    name: str, asked: Denoising, choice: Chosen, problems: Sequence[str], *, machine: Sequence[DeviceNow]
+) -> NodePlan:
     """Of a pipeline that is run whole: that its weights do not fit is known, that all the rest does is not."""
-    model, guided = asked.model, asked.guidance > 1
-    plan, why = plan_and_reason(model, is_guided=guided) if model.place.devices else (ParallelPlan(), ALONE)
-    devices, needs = _devices(model, plan), whole_needs(model, plan.num_ranks)
+    model, plan = asked.model, choice.plan
+    devices, needs = devices_of(model, plan), whole_needs(model, plan.num_ranks)
     memories = {} if model.place.cluster else memories_of(machine)
     room = fits(needs, devices, memories)
     problem, code = _first([*problems, *asked.refusals.values()], plan, model)
@@ -112,7 +133,7 @@ def _whole(name: str, asked: Denoising, problems: Sequence[str], *, machine: Seq
             f"it does not fit: the weights take {held / GIB:.1f} GiB on {device}, which has "
             f"{memories[device] / GIB:.1f} GiB for all; take a smaller dtype, or a device with more"
         )
-    told = f"{why or BY_HAND}; memory is that of the weights, which each rank holds; what the steps take is not known"
+    told = f"{choice.why}; memory is that of the weights, which each rank holds; what the steps take is not known"
     return NodePlan(
         node=name,
         model=model.source,
@@ -163,21 +184,17 @@ def _node_plan(
     problem: str,
     *,
     machine: Sequence[DeviceNow],
-    listed: Sequence[Choice],
 ) -> NodePlan:
     model, memories = denoise.model, memories_of(machine)
-    devices, needs = _devices(model, plan), denoise.work.needs(plan)
+    devices, needs = devices_of(model, plan), denoise.work.needs(plan)
     fit = denoise.fits(needs, devices, memories)
     problem, code = _first([problem], plan, model)
-    if not problem and False in fit:
-        short, code = fit.index(False), "memory"
-        problem = _too_large(devices[short], needs[short].num_bytes, memories[devices[short]], listed)
     return NodePlan(
         node=name,
         model=model.source,
         family=model.family,
         plan=str(plan),
-        why=why or BY_HAND,
+        why=why,
         is_chosen_by_hand=names_plan(model.place),
         num_ranks=plan.num_ranks,
         strategies=_strategies(plan),
@@ -185,19 +202,4 @@ def _node_plan(
         need_bytes=whole_bytes(model),
         problem=problem,
         problem_code=code,
-    )
-
-
-def _devices(model: Model, plan: ParallelPlan) -> tuple[str, ...]:
-    """The device of each rank of one job; a plan may span machines of a cluster."""
-    here = model.place.devices[: model.place.group_size] or (model.device,)
-    return tuple(here[rank % len(here)] for rank in range(plan.num_ranks))
-
-
-def _too_large(device: str, num_bytes: int, memory: int, listed: Sequence[Choice]) -> str:
-    better = next((choice for choice in listed if choice.fits), None)
-    hint = f"take plan {better.plan} on {better.devices}, " if better else ""
-    return (
-        f"it does not fit: a rank needs {num_bytes / GIB:.1f} GiB on {device}, which has {memory / GIB:.1f} GiB for "
-        f"all; {hint}make the picture smaller, or load the model with quantization int8"
     )

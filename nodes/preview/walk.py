@@ -67,6 +67,7 @@ class Walk:
     ) -> None:
         """`accelerators` are this machine's, or a function that looks for them once one is asked for."""
         graph = upgrade(graph, specs)[0]
+        self.meta = graph.meta
         self._written = with_overrides(graph, overrides)
         whole, overrides, _ = settled(graph, specs, overrides, workspace)
         graph = effective(whole, specs, overrides)
@@ -77,6 +78,7 @@ class Walk:
         self.specs = specs_of(graph, specs, overrides, self._inputs)
         self._params = param_values(graph, overrides)
         self._known: dict[str, _Sketched] = {}
+        self._denoises: dict[str, tuple[Denoising, Sequence[str]]] = {}
         self._way: list[str] = []
         """The nodes that are being asked, each by the one before it."""
         self._go_on = go_on
@@ -88,13 +90,15 @@ class Walk:
 
     def denoise(self, name: str) -> tuple[Denoising, Sequence[str]]:
         """What a denoising node would do, and what cannot be of what it asks for."""
+        if name in self._denoises:
+            return self._denoises[name]
         spec = self.specs[name]
         assert spec.denoises is not None, f"{name} is one of those that denoise"
         given = _Given(self, name, spec)
         found = self._answer(spec.denoises, given, name)
         if not isinstance(found, Denoising):
             raise Unknown(f"{name} does not say what it would do (it gave a {type(found).__name__})")
-        return found, given.problems
+        return self._denoises.setdefault(name, (found, given.problems))
 
     def refusals(self, name: str) -> Mapping[str, str | Refusal]:
         """What of its inputs the model of a node that denoises, or `refuses`, does not take."""
@@ -123,6 +127,25 @@ class Walk:
 
     def has(self, name: str, socket: str) -> bool:
         return self._inputs[name].get(socket) is not None
+
+    def setter(self, name: str, sockets: Collection[str], *, kind: str) -> str:
+        """The nearest node, from this one back along links of a type, all of whose sockets of these names are values;
+        "" where there is none.
+        """
+        way = [name]
+        for each in way:
+            spec, inputs = self.specs.get(each), self._inputs.get(each, {})
+            if spec is None or len(way) > LONGEST_WALK:
+                continue
+            if all(spec.input(socket) and not isinstance(inputs.get(socket), Link) for socket in sockets):
+                return each
+            links = (inputs.get(socket.name) for socket in spec.inputs if socket.type == kind)
+            way += [link.node for link in links if isinstance(link, Link) and link.node not in way]
+        return ""
+
+    def gives(self, name: str) -> Mapping[str, Any]:
+        """What a node would make, by its outputs; empty where that is not known."""
+        return self._sketched(name).values
 
     def value(self, name: str, socket: InputSpec) -> tuple[Any, Sequence[str]]:
         """What a socket would be given, and what cannot be of what was asked for before it."""

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 from ...pipelines.values import Image, Latents, Model
 from ..files.resize import Method, interpolate, size_like, why_half
-from ..graph.sketch import Given, Refusal
+from ..graph.sketch import Empty, Given, Refusal
 from ..graph.spec import Socket
 from .arguments import checked
 
 MAX_BATCH = 256
+NOTHING = "the latents are an empty canvas; set its size in Empty Latents, or denoise it first"
 
 
 @checked
@@ -47,7 +48,7 @@ def upscale_latents(
     from ...pipelines.shape import check_size
 
     if latents.tensor is None:
-        raise ValueError("the latents are an empty canvas; set its size in Empty Latents, or denoise it first")
+        raise ValueError(NOTHING)
     width, height = round(latents.width * scale), round(latents.height * scale)
     check_size(model, width, height)
     small = latents.tensor  # B C H W or B C F H W
@@ -90,7 +91,7 @@ def canvas_refusals(given: Given, *, own: tuple[int, int] = (0, 0)) -> dict[str,
 
 
 def empty_sketch(given: Given) -> Latents:
-    return canvas_sketch(given, batch=max(1, int(given.number("batch"))))
+    return Empty(**vars(canvas_sketch(given, batch=max(1, int(given.number("batch"))))))
 
 
 def canvas_sketch(given: Given, *, batch: int) -> Latents:
@@ -104,6 +105,10 @@ def canvas_sketch(given: Given, *, batch: int) -> Latents:
     except ValueError as error:
         given.tell(str(error))
         return empty_canvas(model, width=0, height=0, frames=0, fps=fps, batch=batch)
+
+
+def upscale_refusals(given: Given) -> dict[str, str]:
+    return {"latents": NOTHING if isinstance(given.value("latents"), Empty) else ""}
 
 
 def empty_means(given: Given) -> dict[str, Any]:

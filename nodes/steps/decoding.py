@@ -7,7 +7,7 @@ from typing import Literal, cast
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
 from ...pipelines.values import Audio, Depth, Image, Latents, Model, Video
-from ..graph.sketch import Given, Made
+from ..graph.sketch import Empty, Given, Made
 from .arguments import checked
 
 
@@ -55,9 +55,14 @@ def audio_refusals(given: Given) -> dict[str, str]:
 
 
 def _refusals(given: Given, output: Literal["image", "video", "audio"]) -> dict[str, str]:
-    from ...pipelines.shape import why_not_made
+    from ...pipelines.shape import NOTHING_SHOWN, why_not_made
 
-    return {"model": why_not_made(given.value("model"), output)}
+    try:
+        is_empty = isinstance(given.value("latents"), Empty)
+    except ValueError:  # not known before the run
+        is_empty = False
+    why = why_not_made(given.value("model"), output)
+    return {"model": why, "latents": NOTHING_SHOWN if is_empty and not why and output != "audio" else ""}
 
 
 def _decode(

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
+from ...pipelines.planning.auto import FREE, Leeway
 from ...pipelines.values import Conditioning, Latents, Mask, Model, Sampling, Scheduler, StepCache
-from ..graph.sketch import Denoising, Given, Text
+from ..graph.sketch import Denoising, Empty, Given, Text, filled
 from ..graph.spec import MAX_SEED, Socket
 from .arguments import checked
 
@@ -68,6 +69,7 @@ def denoise(
         Socket(help="Where a start picture is painted anew; elsewhere it is kept. Scaled as Encode Image scales"),
     ] = None,
     progress: Progress = SILENT,
+    leeway: Leeway = FREE,
 ) -> Latents:
     """Run the diffusion transformer over the canvas."""
     from ...pipelines import placement
@@ -87,7 +89,7 @@ def denoise(
         mask=_over(mask, latents),
         sampling=sampling or Sampling(),
     )
-    return placement.denoise(request, progress)
+    return placement.denoise(request, progress, leeway=leeway)
 
 
 @checked
@@ -135,12 +137,14 @@ def _over(mask: Mask | None, latents: Latents) -> Mask | None:
 
 
 def denoise_sketch(given: Given) -> Latents:
-    return dataclasses.replace(given.value("latents"), extras={})
+    return dataclasses.replace(filled(given.value("latents")), extras={})
 
 
 def denoises(given: Given) -> Denoising:
     """The denoise that the node would do; a prompt that is not known counts as one of the model's own length."""
     from ...pipelines.shape import (
+        why_all_anew,
+        why_empty,
         why_no_distilled,
         why_no_guidance_2,
         why_no_mask,
@@ -170,6 +174,10 @@ def denoises(given: Given) -> Denoising:
         refusals["conditioning"] = why_other_family(model, text.family, what="text was encoded")
     if latents is not None:
         refusals["latents"] = why_other_family(model, latents.family, what="latents were made")
+        is_empty, strength = isinstance(latents, Empty), given.number("strength") or 1.0
+        refusals["strength"] = why_all_anew(model, strength, is_empty=is_empty)
+        if is_empty and given.has("mask") and not refusals["mask"]:
+            refusals["mask"] = why_empty()
         if text.saw_frame is not None and not refusals["latents"]:
             has_frame = bool(latents.extras)
             refusals["latents"] = why_one_frame(model, saw_frame=text.saw_frame, has_frame=has_frame)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from ...pipelines.values import Lora, Model
@@ -155,12 +155,14 @@ def described(model: Model) -> dict[str, Any]:
 
 
 def model_refusals(given: Given) -> dict[str, str | Refusal]:
-    """A device that is none, and a model that is not here, may not be read or is damaged."""
+    """A device that is none, a model that is not here, may not be read or is damaged, and what this machine lacks to
+    quantize or compile it.
+    """
     from ...pipelines.models.describe import describe_model, pick_device
 
-    asked = str(given.value("device"))
-    looks_here = given.is_machine_known and not given.workspace.place.devices
-    if looks_here and (why := refused_by("no_device", lambda: pick_device(asked, accelerators=given.accelerators))):
+    asked, here, is_placed = str(given.value("device")), given.accelerators, bool(given.workspace.place.devices)
+    looks_here = given.is_machine_known and not is_placed
+    if looks_here and (why := refused_by("no_device", lambda: pick_device(asked, accelerators=here))):
         return {"device": why}
     source, revision = str(given.value("source")), str(given.value("revision"))
 
@@ -168,7 +170,29 @@ def model_refusals(given: Given) -> dict[str, str | Refusal]:
         with remedies(given.workspace):
             describe_model(source, revision=revision, device="cpu", roots=given.workspace.roots, is_here=False)
 
-    return {"source": refused_by("no_model", describe)}
+    if why := refused_by("no_model", describe):
+        return {"source": why}
+    if not given.is_machine_known or given.workspace.place.cluster:
+        return {}
+    return _lacking(given, given.workspace.place.devices[0] if is_placed else pick_device(asked, accelerators=here))
+
+
+def _lacking(given: Given, device: str) -> dict[str, str | Refusal]:
+    """What this machine has not for the model, and the values that do without."""
+    from ...pipelines.models.checks import check_compiler, check_graphs, check_quantization
+    from ...pipelines.models.describe import pick_dtype
+
+    quantization, dtype = given.value("quantization"), pick_dtype(given.value("dtype"), device=device)
+    checks: dict[str, tuple[Any, Callable[[], None]]] = {
+        "quantization": ("none", lambda: check_quantization(quantization, device=device, dtype=dtype)),
+        "compiled": (False, lambda: check_compiler(device)),
+        "cuda_graph": (False, lambda: check_graphs(device)),
+    }
+    refusals: dict[str, str | Refusal] = {}
+    for socket, (without, check) in checks.items():
+        if given.value(socket) != without and isinstance(why := refused_by("not_here", check), Refusal):
+            refusals[socket] = dataclasses.replace(why, mends=({socket: without},))
+    return refusals
 
 
 def lora_refusals(given: Given) -> dict[str, str | Refusal]:

@@ -1,9 +1,10 @@
-"""How NVIDIA's GPUs are wired, as `nvidia-smi topo -m` tells it."""
+"""How NVIDIA's GPUs are wired, as `nvidia-smi topo -m` tells it, and on how many sockets the processor sits."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from .deadline import output_of
 
@@ -30,6 +31,16 @@ def read_wiring(*, timeout_s: float) -> dict[frozenset[str], str]:
     return {
         frozenset((uuids[one], uuids[other])): wire for (one, other), wire in pairs if one in uuids and other in uuids
     }
+
+
+def num_sockets(root: Path = Path("/")) -> int:
+    """Parts of the memory that some cores reach faster than others do (NUMA nodes); 1 where nobody tells."""
+    try:
+        listed = (root / "sys/devices/system/node/online").read_text().strip()
+    except OSError:
+        return 1
+    ranges = re.findall(r"(\d+)(?:-(\d+))?", listed)
+    return max(1, sum(int(last or first) - int(first) + 1 for first, last in ranges))
 
 
 def parse_uuids(listed: str) -> Mapping[int, str]:

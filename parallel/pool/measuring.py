@@ -1,5 +1,5 @@
-"""What this machine's ranks measure of it, in seconds: a matrix product, an attention call, what is done number by
-number, a launch, and what they send each other, on one device, two, and so on.
+"""What this machine's ranks measure of it, in seconds: a matrix product, attention calls, what is done number by
+number, a convolution, a launch, and what they send each other, on one device, two, and so on.
 
 Nothing else should work meanwhile: whoever calls `measure` sees to that.
 """
@@ -8,6 +8,7 @@ Nothing else should work meanwhile: whoever calls `measure` sees to that.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,19 +20,26 @@ from .pool import Pool
 from .trial import Deadline
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from ..group import Group
 
-REPEATS, REPEATS_ALONE = 5, 15
+REPEATS, REPEATS_ALONE = 5, 11
+REPEATS_AMID = (10, 6, 2)
+"""Of each of the sizes: what is large takes long, and hardly notices who wakes up late."""
 SIZES = {"cpu": (64 << 10, 1 << 20, 8 << 20), "cuda": (256 << 10, 4 << 20, 64 << 20)}
 """Bytes that each rank sends."""
 PRODUCTS = {"cpu": (512, 192, 768), "cuda": (4096, 4096, 4096)}
 """Rows, inner size and columns; on a CPU those of the built-in model, the one that is computed there."""
-ATTENTIONS = {"cpu": (512, 8, 24), "cuda": (4096, 24, 128)}
+ATTENTIONS = {"cpu": ((128, 8, 24), (1024, 8, 24)), "cuda": ((4096, 24, 128),)}
 """S, H, D."""
-TOKENS = {"cpu": (512, 768), "cuda": (16384, 4096)}
-"""Rows and columns of what is done number by number."""
-PASSES = 12
-"""Times that it is read or written."""
+TOKENS = {"cpu": ((128, 192), (2048, 192)), "cuda": ((16384, 4096),)}
+"""Rows and columns of what is done number by number; on a CPU once in its caches, and once not."""
+PASSES = {"cpu": 40, "cuda": 12}
+"""Times that it is read or written: on a CPU as often as the cost model counts it in an eager block."""
+CONVOLUTIONS = {"cpu": (16, 256), "cuda": (128, 1024)}
+"""Channels, and pixels each way, of a decoder's last level."""
+HEAD = 24
 NUM_LAUNCHES = 50
 
 
@@ -62,7 +70,7 @@ def _counts(num_devices: int) -> list[int]:
 def on_rank(request: Mapping[str, Any], progress: Progress, seat: Seat) -> dict[str, Any]:
     """Collective: what this rank measures while all others do the same.
 
-    Seconds are the least of a few: what else works here would disturb.
+    Seconds are the median of a few, as a step's are; of what travels between GPUs the least.
     """
     import torch
 
@@ -91,51 +99,116 @@ def _alone(device: Any) -> dict[str, Any]:
     from ..attention.choice import choose
 
     is_gpu = device.type == "cuda"
-    (rows, inner, columns), (tokens, heads, width) = PRODUCTS[device.type], ATTENTIONS[device.type]
+    rows, inner, columns = PRODUCTS[device.type]
     dtype = torch.bfloat16 if is_gpu else torch.float32
 
     def product(kind: torch.dtype) -> dict[str, Any]:
         one, two = (torch.randn(shape, device=device, dtype=kind) for shape in ((rows, inner), (columns, inner)))
-        seconds = _least(lambda: F.linear(one, two), device)
+        seconds = _typical(lambda: F.linear(one, two), device)
         return {"rows": rows, "inner": inner, "columns": columns, "seconds": seconds}
 
-    q, k, v = (torch.randn(1, heads, tokens, width, device=device, dtype=dtype) for _ in range(3))  # B H S D
-    x, little = torch.randn(TOKENS[device.type], device=device), torch.zeros(64, device=device)  # S N
+    def attention(tokens: int, heads: int, width: int) -> dict[str, Any]:
+        q, k, v = (torch.randn(1, heads, tokens, width, device=device, dtype=dtype) for _ in range(3))  # B H S D
+        seconds = _typical(lambda: kernel.plain(q, k, v, None, None), device)
+        return {"tokens": tokens, "heads": heads, "head_dim": width, "seconds": seconds}
 
-    def by_number() -> None:
-        """As the norms, activations and modulations of a block do."""
-        y = F.layer_norm(x, x.shape[1:])  # 2 passes, as the next and the last
-        y = F.gelu(y, approximate="tanh")
-        y = x * y  # 3 passes, as the next
-        y = x + y
-        y.clone()
+    def number_by_number(rows: int, columns: int) -> dict[str, Any]:
+        x = torch.randn(rows, columns, device=device)
+        work = (lambda: _as_a_block(x)) if device.type == "cpu" else (lambda: _as_few_kernels(x))
+        passed = PASSES[device.type] * x.nbytes
+        return {"tensor_bytes": x.nbytes, "passed_bytes": passed, "seconds": _typical(work, device)}
 
-    kernel = choose(device, dtype)
-    attention = _least(lambda: kernel.plain(q, k, v, None, None), device)
+    kernel, little = choose(device, dtype), torch.zeros(64, device=device)
     return {
         "single": product(torch.float32),
         "half": product(dtype) if is_gpu else None,
-        "attention": {"tokens": tokens, "heads": heads, "head_dim": width, "seconds": attention},
-        "passed_bytes": PASSES * x.nbytes,
-        "pass_s": _least(by_number, device),
+        "attentions": [attention(*shape) for shape in ATTENTIONS[device.type]],
+        "passes": [number_by_number(*shape) for shape in TOKENS[device.type]],
+        "convolution": _convolution(device, dtype),
         "launch_s": _launch(lambda: little.add_(1.0), device),
     }
 
 
+def _as_few_kernels(x: Tensor) -> Tensor:
+    """As the norms, activations and modulations of a block do."""
+    import torch.nn.functional as F
+
+    y = F.layer_norm(x, x.shape[1:])  # 2 passes, as the next and the last
+    y = F.gelu(y, approximate="tanh")
+    y = x * y  # 3 passes, as the next
+    y = x + y
+    return y.clone()
+
+
+def _as_a_block(x: Tensor) -> Tensor:
+    """All that an eager block does to its tokens beside products and attention, in the proportions that it has there:
+    on a CPU activations and rotations take much longer than a pass over memory.
+    """
+    import torch
+    import torch.nn.functional as F
+
+    y = F.layer_norm(x, x.shape[1:]) * x[:1] + x[:1]
+    q, k = (_rotated(F.rms_norm(y.unflatten(1, (-1, HEAD)), (HEAD,))) for _ in range(2))  # S H D
+    joined = [torch.cat([part[:1], part[1:]]) for part in (q, k, y)]  # text and image
+    x = x + x[:1] * joined[2].clone()
+    y = F.layer_norm(x, x.shape[1:]) * x[:1] + x[:1]
+    y = F.gelu(torch.cat([y] * 4, 1), approximate="tanh")
+    return x + x[:1] * y[:, : x.shape[1]]
+
+
+def _rotated(x: Tensor) -> Tensor:
+    import torch
+
+    real, imaginary = x.unflatten(-1, (-1, 2)).unbind(-1)
+    turned = torch.stack([-imaginary, real], -1).flatten(-2)
+    return x * x[:1] + turned * x[:1]
+
+
+def _convolution(device: Any, dtype: Any) -> dict[str, Any]:
+    """With the norm and the activation before it, as in a decoder."""
+    import torch
+    import torch.nn.functional as F
+
+    channels, side = CONVOLUTIONS[device.type]
+    x = torch.randn(1, channels, side, side, device=device, dtype=dtype)  # B C H W
+    weights = torch.randn(channels, channels, 3, 3, device=device, dtype=dtype)
+    seconds = _typical(lambda: F.conv2d(F.silu(F.group_norm(x, 8)), weights, padding=1), device)
+    return {"channels": channels, "side": side, "seconds": seconds}
+
+
 def _links(group: Group, stride: int, device: Any) -> list[dict[str, Any]]:
-    """Collective: exchange, gather and hop, each of three sizes."""
+    """Collective: exchange, gather and hop, each of three sizes.
+
+    On a CPU between pieces of work, as in a run: there ranks wait for the slower one, and for threads that must wake up
+    on busy cores, which takes many times as long as to send what is small.
+    """
+    import torch
+
+    x = torch.randn(TOKENS["cpu"][0], device=device)
     found = []
     for operation, make in (("exchange", _exchange), ("gather", _gather), ("hop", _hop)):
-        for num_bytes in SIZES[device.type]:
+        for num_bytes, repeats in zip(SIZES[device.type], REPEATS_AMID, strict=True):
             sent, call = make(group, num_bytes, device)
-            seconds = _least(call, device, REPEATS)
+            seconds = _amid(call, lambda: _as_a_block(x), repeats) if device.type == "cpu" else _least(call, device)
             sample = {"operation": operation, "degree": group.size, "stride": stride}
             found.append({**sample, "sent_bytes": sent, "seconds": seconds})
     return found
 
 
+def _amid(call: Callable[[], Any], work: Callable[[], Any], repeats: int) -> float:
+    """Mean seconds that a call takes between pieces of work."""
+    call()
+    took = 0.0
+    for _ in range(repeats):
+        work()
+        start = time.perf_counter()
+        call()
+        took += time.perf_counter() - start
+    return took / repeats
+
+
 def _exchange(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[[], Any]]:
-    """What ulysses does: a piece for each other member."""
+    """What ulysses does: two pieces for each other member, of the text and of the image."""
     import torch
 
     from ..collectives import exchange_into, start_exchange
@@ -147,8 +220,9 @@ def _exchange(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[
         call = lambda: exchange_into(received, sent, sizes=sizes, sizes_out=sizes, group=group)  # noqa: E731
         return 4 * piece * (group.size - 1), call
     others = [member != group.index for member in range(group.size)]
-    sends = [[part] if is_other else [] for part, is_other in zip(sent.split(piece), others, strict=True)]
-    receives = [[part] if is_other else [] for part, is_other in zip(received.split(piece), others, strict=True)]
+    halves = lambda flat: [list(part.tensor_split(2)) for part in flat.split(piece)]  # noqa: E731
+    sends = [parts if is_other else [] for parts, is_other in zip(halves(sent), others, strict=True)]
+    receives = [parts if is_other else [] for parts, is_other in zip(halves(received), others, strict=True)]
     return 4 * piece * (group.size - 1), lambda: start_exchange(sends, receives, group=group)()
 
 
@@ -171,8 +245,17 @@ def _hop(group: Group, num_bytes: int, device: Any) -> tuple[int, Callable[[], A
     return block.nbytes, lambda: start_hop(block, size_in=block.numel(), group=group)()
 
 
-def _least(call: Callable[[], Any], device: Any, repeats: int = REPEATS_ALONE) -> float:
-    """Seconds of a call on the device, the first one left out."""
+def _least(call: Callable[[], Any], device: Any) -> float:
+    """Seconds of a collective call on the device, the first one left out."""
+    return min(_times(call, device, REPEATS))
+
+
+def _typical(call: Callable[[], Any], device: Any) -> float:
+    return statistics.median(_times(call, device, REPEATS_ALONE))
+
+
+def _times(call: Callable[[], Any], device: Any, repeats: int) -> list[float]:
+    """Seconds on the device, of all calls but the first."""
     times = []
     for _ in range(repeats + 1):
         _wait(device)
@@ -180,7 +263,7 @@ def _least(call: Callable[[], Any], device: Any, repeats: int = REPEATS_ALONE) -
         call()
         _wait(device)
         times.append(time.perf_counter() - start)
-    return min(times[1:])
+    return times[1:]
 
 
 def _launch(call: Callable[[], Any], device: Any) -> float:
@@ -192,7 +275,7 @@ def _launch(call: Callable[[], Any], device: Any) -> float:
         for _ in range(NUM_LAUNCHES):
             call()
         times.append(time.perf_counter() - start)
-    return min(times) / NUM_LAUNCHES
+    return statistics.median(times) / NUM_LAUNCHES
 
 
 def _wait(device: Any) -> None:

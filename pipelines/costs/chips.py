@@ -18,7 +18,7 @@ QUERIES_PER_TILE = 128
 LEAST_SHARE = 0.55
 """Of the units that an attention kernel keeps busy: it splits the keys where there are few queries."""
 CONVOLUTION_SHARE = 0.3
-"""Of what matrix products reach, by a decoder of convolutions and norms; an assumption."""
+"""Where nobody measured it; an assumption."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,15 @@ class Chip:
     """Multiprocessors."""
     gemm_share: float = 1.0
     attention_share: float = 1.0
+    query_s: float = 0.0
+    """What a head takes for each query, however few keys there are; counted on processors alone."""
+    convolution_share: float = CONVOLUTION_SHARE
+    """Of what matrix products reach, by a decoder of convolutions and norms."""
+    near_bytes_per_s: float = 0.0
+    """Of its caches, which hold tensors of up to `near_bytes`; from `far_bytes` on all come from memory. 0 where none
+    differ."""
+    near_bytes: int = 0
+    far_bytes: int = 0
 
     def flops(self, dtype: Dtype) -> float:
         return self.single_flops if dtype == "fp32" else self.half_flops
@@ -59,7 +68,7 @@ class Chip:
         if self.num_units:
             tiles = math.ceil(queries / QUERIES_PER_TILE) * heads
             share *= max(tiles / (math.ceil(tiles / self.num_units) * self.num_units), LEAST_SHARE)
-        return 4 * queries * keys * heads * head_dim / (self.flops(dtype) * share)
+        return 4 * queries * keys * heads * head_dim / (self.flops(dtype) * share) + queries * heads * self.query_s
 
     def tiles_share(self, rows: int, columns: int) -> float:
         """Which part of the units a product of rows x columns keeps busy, with the tile that suits it best: the last
@@ -74,9 +83,12 @@ class Chip:
             best = max(best, quality * tiles / waves * rows * columns / (tiles * height * width))
         return best
 
-    def copy_s(self, num_bytes: float) -> float:
-        """Reads and writes of so many bytes in all."""
-        return num_bytes / self.bytes_per_s
+    def copy_s(self, num_bytes: float, *, tensor_bytes: float = math.inf) -> float:
+        """Reads and writes of so many bytes in all, over tensors of so many."""
+        if not self.near_bytes_per_s or tensor_bytes >= self.far_bytes:
+            return num_bytes / self.bytes_per_s
+        way = math.log(max(tensor_bytes / self.near_bytes, 1.0)) / math.log(self.far_bytes / self.near_bytes)
+        return num_bytes / (self.near_bytes_per_s ** (1 - way) * self.bytes_per_s**way)
 
 
 def _gpu(

@@ -1,6 +1,7 @@
 """A machine as its own ranks measured it (`parallel/pool/measuring.py`): from seconds to rates.
 
-Kept as JSON, one file for each set of devices, driver and torch; whoever changes one of them measures anew.
+Kept as JSON, one file for each set of devices, what joins them, driver and torch; whoever changes one of these measures
+anew.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .machine import Machine
 from .step import Speeds
 from .wires import OPERATIONS, Group, Measured, Operation, Speed
 
-FORMAT = 1
+FORMAT = 2
 MAX_BYTES = 1 << 20
 LEAST_RATE, LEAST_S = 1e3, 1e-7
 TAX = 0.05
@@ -47,6 +48,24 @@ class Call:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pass:
+    """What is done number by number: bytes read and written in all, over tensors of so many."""
+
+    tensor_bytes: int
+    passed_bytes: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolution:
+    """Three by three, of as many channels as it gives, over a square of pixels, with norm and activation."""
+
+    channels: int
+    side: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sample:
     """So many bytes sent by each rank, in so many seconds, in groups of one kind."""
 
@@ -64,12 +83,12 @@ class Seen:
     single: Product
     """In fp32. The next one in bf16, None where the device has none to speak of."""
     half: Product | None
-    attention: Call
-    """In bf16 where there is `half`, else in fp32."""
-    passed_bytes: float
-    """Read and written by what is done number by number."""
-    pass_s: float
+    attentions: tuple[Call, ...]
+    """Of one size or two, the smaller first; in bf16 where there is `half`, else in fp32."""
+    passes: tuple[Pass, ...]
+    """Likewise."""
     launch_s: float
+    convolution: Convolution | None = None
     samples: tuple[Sample, ...] = ()
 
 
@@ -108,25 +127,45 @@ def _speeds(found: Found, count: int, seen: Seen) -> Speeds:
 
 
 def _chip(found: Found, seen: Seen) -> Chip:
+    small, large = seen.passes[0], seen.passes[-1]
     plain = Chip(
         name=found.title,
         half_flops=1.0,
         single_flops=1.0,
-        bytes_per_s=seen.passed_bytes / seen.pass_s,
+        bytes_per_s=large.passed_bytes / large.seconds,
+        near_bytes_per_s=small.passed_bytes / small.seconds if large.tensor_bytes > small.tensor_bytes else 0.0,
+        near_bytes=small.tensor_bytes,
+        far_bytes=large.tensor_bytes,
         memory_bytes=found.memory_bytes,
         num_units=found.num_units,
     )
     single = _rate(plain, seen.single)
     half = _rate(plain, seen.half) if seen.half else single
-    call = seen.attention
-    ideal = plain.attention_s(call.tokens, call.tokens, call.heads, call.head_dim, "bf16")  # at one FLOP/s
-    attention = ideal / call.seconds
-    return dataclasses.replace(
-        plain,
-        single_flops=single,
-        half_flops=half,
-        attention_share=attention / (half if seen.half else single),
+    flops = half if seen.half else single
+    query_s, attention = _attention(plain, seen.attentions)
+    chip = dataclasses.replace(
+        plain, single_flops=single, half_flops=half, attention_share=attention / flops, query_s=query_s
     )
+    if (found_one := seen.convolution) is None:
+        return chip
+    asked = 2 * 9 * found_one.channels**2 * found_one.side**2
+    return dataclasses.replace(chip, convolution_share=asked / found_one.seconds / flops)
+
+
+def _attention(plain: Chip, calls: Sequence[Call]) -> tuple[float, float]:
+    """(seconds that a head takes for each query, FLOP/s over keys), from calls of one size or two."""
+    points = []
+    for call in calls:
+        ideal = plain.attention_s(call.tokens, call.tokens, call.heads, call.head_dim, "bf16")  # at one FLOP/s
+        points.append((call.tokens * call.heads, ideal, call.seconds))
+    queries, ideal, seconds = points[-1]
+    if len(points) == 1:
+        return 0.0, ideal / seconds
+    fewer, less, sooner = points[0]
+    query_s = (sooner * ideal - seconds * less) / (fewer * ideal - queries * less)
+    if not 0 < query_s * queries < seconds:  # noise: all counts as work over keys
+        return 0.0, ideal / seconds
+    return query_s, ideal / (seconds - queries * query_s)
 
 
 def _rate(chip: Chip, product: Product) -> float:
@@ -160,9 +199,20 @@ def fitted(points: Sequence[tuple[float, float]]) -> Speed:
 # ---- kept
 
 
-def key_of(devices: Sequence[str], titles: Sequence[str], driver: str, torch: str) -> str:
-    """Of the file that holds what was measured with these."""
-    return hashlib.sha256(json.dumps([FORMAT, *devices, *titles, driver, torch]).encode()).hexdigest()[:16]
+def key_of(
+    devices: Sequence[str],
+    titles: Sequence[str],
+    driver: str,
+    torch: str,
+    *,
+    wiring: Sequence[tuple[str, str, str, bool]] = (),
+    num_sockets: int = 1,
+) -> str:
+    """Of the file that holds what was measured with these; `wiring` are pairs of devices, what joins them, and whether
+    each reads the other's memory.
+    """
+    told = [FORMAT, [*devices], [*titles], driver, torch, sorted(wiring), num_sockets]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
 
 def keep(found: Found, folder: Path, key: str) -> None:
@@ -204,13 +254,16 @@ def _seen_from(plain: Mapping[str, Any]) -> Seen:
     seen = Seen(
         single=Product(**plain["single"]),
         half=Product(**plain["half"]) if plain["half"] else None,
-        attention=Call(**plain["attention"]),
-        passed_bytes=float(plain["passed_bytes"]),
-        pass_s=float(plain["pass_s"]),
+        attentions=tuple(Call(**each) for each in plain["attentions"]),
+        passes=tuple(Pass(**each) for each in plain["passes"]),
         launch_s=float(plain["launch_s"]),
+        convolution=Convolution(**plain["convolution"]) if plain["convolution"] else None,
         samples=samples,
     )
-    times = [seen.single.seconds, seen.attention.seconds, seen.pass_s, seen.launch_s, *(s.seconds for s in samples)]
+    timed = [seen.single, *seen.attentions, *seen.passes, *samples, *([seen.convolution] if seen.convolution else [])]
+    times = [seen.launch_s, *(each.seconds for each in timed)]
+    if not seen.attentions or not seen.passes:
+        raise ValueError("nothing was measured of attention, or of memory")
     if not all(type(each) in (int, float) and 0 < each < 1e6 for each in times):
         raise ValueError("times that are none")
     if any(each.operation not in OPERATIONS for each in samples):

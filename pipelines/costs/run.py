@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...parallel.plan import ParallelPlan
-from .chips import CONVOLUTION_SHARE
 from .forward import Forward
 from .machine import Machine
 from .software import Software
@@ -13,6 +12,11 @@ from .step import Speeds, Step, step, times
 
 OUTSIDE_LAUNCHES = 60
 """A step's launches outside of the layers: embeddings, the last projection, the solver."""
+STAGE_LAUNCHES = 2500
+"""What a stage takes in Python before and after its work: to check, to fetch what is kept, to wire what travels. About
+ten milliseconds on a server's processor of 2023; an assumption."""
+ENCODER_LAUNCHES = 160
+"""Of a text encoder's layer: half as many as a block of a transformer has (`software.py`)."""
 ENCODER_WIDTH = 4096
 
 
@@ -25,6 +29,8 @@ class Job:
     encode_flops: float = 0.0
     """Of all text encoders, for all prompts."""
     encode_tokens: int = 0
+    encode_layers: int = 0
+    """Layers that are passed, one prompt after the other."""
     decode_flops: float = 0.0
     load_bytes: int = 0
     """All weights, as files hold them."""
@@ -40,12 +46,14 @@ class Run:
     steps: int
     text_s: float
     steps_s: float
+    around_s: float
+    """What the denoise takes beside its steps."""
     decode_s: float
     load_s: float
 
     @property
     def seconds(self) -> float:
-        return self.text_s + self.steps_s + self.decode_s
+        return self.text_s + self.steps_s + self.around_s + self.decode_s
 
 
 def predict(
@@ -56,24 +64,30 @@ def predict(
     speeds, factors = machine.speeds(busy), machine.factors
     one = times(step(job.forward, plan, speeds, software, talking=busy), factors.step)
     outside = OUTSIDE_LAUNCHES * speeds.launch_s * factors.step
+    alone = machine.speeds(replicas)  # one rank of each group; whatever the plan, so that it speaks for none
+    around = STAGE_LAUNCHES * alone.launch_s
     return Run(
         step=one,
         steps=job.steps,
-        text_s=_encoding(job, speeds) * factors.text,
+        text_s=(around + _encoding(job, alone)) * factors.text,
         steps_s=job.steps * (one.seconds + outside),
-        decode_s=_decoding(job, speeds) / decoders * factors.decode,
+        around_s=around,
+        decode_s=(around + _decoding(job, speeds if decoders > 1 else alone) / decoders) * factors.decode,
         load_s=_loading(job, plan, machine),
     )
 
 
 def _encoding(job: Job, speeds: Speeds) -> float:
-    """Two for each weight and token, as in a transformer; on one rank."""
-    return speeds.chip.gemm_s(job.encode_flops, rows=job.encode_tokens, width=ENCODER_WIDTH, dtype=job.forward.dtype)
+    """Two for each weight and token, as in a transformer; on one rank, which takes the longer of device and host."""
+    rows, dtype = job.encode_tokens, job.forward.dtype
+    device = speeds.chip.gemm_s(job.encode_flops, rows=rows, width=ENCODER_WIDTH, dtype=dtype)
+    host = job.encode_layers * ENCODER_LAUNCHES * speeds.launch_s
+    return max(device, host) if speeds.is_async else device + host
 
 
 def _decoding(job: Job, speeds: Speeds) -> float:
     chip = speeds.chip
-    return job.decode_flops / (chip.flops(job.forward.dtype) * chip.gemm_share * CONVOLUTION_SHARE)
+    return job.decode_flops / (chip.flops(job.forward.dtype) * chip.gemm_share * chip.convolution_share)
 
 
 def _loading(job: Job, plan: ParallelPlan, machine: Machine) -> float:

@@ -114,16 +114,17 @@ def _attention(forward: Forward, plan: ParallelPlan, speeds: Speeds) -> float:
 
 def _memory(forward: Forward, plan: ParallelPlan, chip: Chip, software: Software) -> float:
     rows, item = sum(forward.rows(plan)) * forward.batch, forward.itemsize
-    seconds = chip.copy_s(software.passes * rows * forward.width * item)
+    tensor = rows * forward.width * item
     share = forward.tokens * forward.batch * forward.head_dim / plan.sequence
+    passed = software.passes * tensor
     if plan.ulysses > 1:
-        seconds += chip.copy_s(software.relay_passes * share * (2 * forward.heads + 2 * forward.kv_heads) * item)
+        passed += software.relay_passes * share * (2 * forward.heads + 2 * forward.kv_heads) * item
     if plan.allgather > 1:
-        seconds += chip.copy_s(software.relay_passes * share * plan.allgather * 2 * forward.kv_heads * item)
+        passed += software.relay_passes * share * plan.allgather * 2 * forward.kv_heads * item
     if plan.ring > 1:
         answers = share * plan.ulysses * -(-forward.heads // plan.ulysses) * FP32
-        seconds += (plan.ring - 1) * (software.hop_s + chip.copy_s(software.merge_passes * answers))
-    return seconds
+        passed += (plan.ring - 1) * software.merge_passes * answers
+    return chip.copy_s(passed, tensor_bytes=tensor) + (plan.ring - 1) * software.hop_s
 
 
 def _travel(

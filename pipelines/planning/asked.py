@@ -16,13 +16,14 @@ from pathlib import Path
 from ..costs.forward import Forward
 from ..costs.run import Job
 from ..families import FAMILIES
-from ..models.folder import ComponentFiles, inspect_model, read_config
+from ..models.folder import ComponentFiles, read_config
 from ..models.tensor_file import TensorEntry
+from ..needs.memory import Work
+from ..needs.weights import components_of
 from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
 from ..split_plans.heads import heads_of
 from ..values import Model
-from .memory import Work
 
 BLOCK = re.compile(r"(?:^|\.)[a-z_]*(?:blocks|layers)\.\d+")
 ONCE = re.compile(
@@ -33,6 +34,9 @@ OF_TEXT = re.compile(r"(?:^|[._])(?:context|txt|add)(?=[._])")
 OF_CONTEXT = re.compile(r"attn2\.(?:to_)?[kv](?:_proj)?\.")
 QUERIES = re.compile(r"(?:attn\d?|attention)\.(?:to_q|q_proj|q)\.weight$")
 KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads")
+LAYER = re.compile(r"(?:^|\.)(?:blocks?|layers?|h)\.\d+")
+NUM_TEXTS = 2
+"""The prompt and what to steer away from, which is always read."""
 EMBEDDINGS = ("embed", "shared", "lm_head", "wte", "wpe")
 UP_BLOCK = re.compile(r"decoder\.(?:up_blocks|up)\.(\d+)\.(.*)")
 LATENT_CHANNELS, LATENT_SCALE, LATENT_BYTES = 16, 8, 4
@@ -54,7 +58,7 @@ class _Products:
 
 def job_of(model: Model, work: Work, *, steps: int, branches: int, text_length: int, weight_bytes: int) -> Job:
     """Raises `ValueError` for a model whose files cannot be read, or whose transformer has no blocks."""
-    components, family = inspect_model(Path(model.folder)).components, FAMILIES[model.family]
+    components, family = components_of(model), FAMILIES[model.family]
     named = {stage: [name.rstrip("?") for name in names] for stage, names in family.components.items()}
     transformer = next(components[name] for name in named["denoise"] if name in components)
     encoders = [components[name] for name in named["encode_text"] if name in components]
@@ -65,8 +69,9 @@ def job_of(model: Model, work: Work, *, steps: int, branches: int, text_length: 
     return Job(
         forward=forward_of(model, transformer, work, branches=branches, text_length=text_length),
         steps=steps,
-        encode_flops=2 * passed * text_length * branches,
+        encode_flops=2 * passed * text_length * NUM_TEXTS,
         encode_tokens=text_length,
+        encode_layers=NUM_TEXTS * sum(_num_layers(each) for each in encoders),
         decode_flops=_decoding(decoder, pixels) if decoder else 0.0,
         load_bytes=weight_bytes,
         transformer_bytes=sum(part.num_bytes for part in work.transformers),
@@ -169,6 +174,11 @@ def _passed(encoder: ComponentFiles) -> int:
     """Weights that each token of a prompt passes."""
     matrices = ((name, entry) for name, entry in _tensors(encoder) if len(entry.shape) >= 2)
     return sum(entry.numel for name, entry in matrices if not any(part in name for part in EMBEDDINGS))
+
+
+def _num_layers(encoder: ComponentFiles) -> int:
+    found = (LAYER.search(name) for name, _ in _tensors(encoder))
+    return len({each.string[: each.end()] for each in found if each})
 
 
 def _decoding(decoder: ComponentFiles, pixels: int) -> float:

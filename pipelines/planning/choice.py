@@ -7,9 +7,8 @@ many would save next to nothing.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,10 +16,10 @@ from ...parallel.plan import ParallelPlan
 from ..costs.machine import Machine
 from ..costs.run import Job, Run, predict
 from ..costs.software import Software
+from ..needs.memory import Need, Work, fits
 from ..split_plans import SPLIT_PLANS
 from ..values import Model
-from .memory import Need, Work, fits
-from .plans import plans_for, transformers, why_not
+from .plans import plans_for, transformers, why_unshared, why_whole
 
 ROUNDING_GAIN = 0.1
 """Which part of the time a plan that rounds differently must save."""
@@ -69,14 +68,16 @@ def candidates(
 
 def possible(model: Model, num_devices: int, *, is_guided: bool) -> list[ParallelPlan]:
     """The plans that the model can run by on so many devices, or on fewer."""
+    if why_whole(Path(model.folder)):
+        return [ParallelPlan(cfg=cfg) for cfg in (1, 2) if cfg <= min(num_devices, 1 + is_guided)]
     texts = _texts(model)
     found = [
-        dataclasses.replace(plan, text=text) if plan.sequence > 1 else plan
+        replace(plan, text=text) if plan.sequence > 1 else plan
         for count in counts(num_devices)
         for plan in plans_for(model, count, is_guided=is_guided)
         for text in (texts if plan.sequence > 1 else ("auto",))
     ]
-    return [plan for plan in found if not why_not(plan, model)]
+    return [plan for plan in found if not why_unshared(plan, model)]
 
 
 def counts(num_devices: int) -> list[int]:

@@ -88,9 +88,7 @@ def _refused(answer: Planned) -> list[str]:
         f"no plan fits: {spelt(closest)} comes closest, and lacks {closest.lacking_bytes / GIB:.1f} GiB on a device "
         f"(it needs {closest.num_bytes / GIB:.1f}, {answer.machine.memory_bytes / GIB:.1f} are there)"
     ]
-    if answer.remedy:
-        lines.append(f"remedy: {answer.remedy}")
-    return lines
+    return [*lines, *(f"remedy: {each.words}, with which {each.fit.plan} fits" for each in answer.remedies)]
 
 
 def _table(answer: Planned) -> list[str]:
@@ -148,7 +146,7 @@ def to_plain(answer: Planned) -> dict[str, Any]:
         "why": answer.why,
         "rejected": [{**_plain(each), "why": why} for each, why in answer.rejected],
         "rule": answer.rule,
-        "remedy": answer.remedy,
+        "remedies": [{"words": each.words, "values": dict(each.values), **vars(each.fit)} for each in answer.remedies],
         "hint": answer.hint,
         "plans": _all(answer.found),
     }

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...parallel.machine.container import num_cores
 from ...parallel.machine.now import DeviceNow, devices_now
+from ...parallel.machine.topology import num_sockets
 from ...parallel.pool.measuring import measure
+from ...parallel.progress import Progress
 from ..costs.machine import Machine
-from ..costs.measured import Call, Found, Product, Sample, Seen, keep, kept, machine_of
-from .known import Here, chip_of, here_of
+from ..costs.measured import Call, Convolution, Found, Pass, Product, Sample, Seen, keep, kept, machine_of
+from .known import Here, chip_of, here_of, spot_of
 
 BUSY = 0.2
 """Load of a device, or of each core, from which on something else is at work."""
@@ -37,6 +39,31 @@ def machine_here(folder: Path | None, *, anew: bool = False) -> Machine:
     return machine_of(found)
 
 
+def measure_first(devices: Sequence[str], progress: Progress, *, is_free: Callable[[], bool]) -> None:
+    """Measure GPUs that work together for the first time, unless something works there, or here by `is_free`; tried
+    once in a process. A run goes on without it, by data sheets.
+    """
+    if len(devices) < 2 or not devices[0].startswith("cuda"):
+        return
+    spot = spot_of(devices)
+    if spot.measured is None or spot.stamp or spot.here.key in _tried or not is_free():
+        return
+    _tried.add(spot.here.key)
+    if is_busy([device for device in devices_now() if device.name in spot.here.devices]):
+        logger.info("this machine is not measured now, because something works on it; data sheets tell its speed")
+        return
+    progress.phase("measuring this machine, once", is_loading=True)
+    logger.info("measuring this machine, once: it takes about ten seconds")
+    try:
+        machine_here(spot.measured.parent)
+    except Exception as error:  # of whatever ranks may meet
+        logger.warning("this machine was not measured (%s); data sheets tell its speed", error)
+
+
+_tried: set[str] = set()
+"""Machines by their keys that this process has tried to measure unasked."""
+
+
 def is_busy(devices: Sequence[DeviceNow]) -> bool:
     """Whether something else works there now."""
     if devices[0].name == "cpu":
@@ -48,32 +75,43 @@ def _measured(here: Here) -> Found:
     devices, shown, kind = here.devices, here.shown, here.kind
     told = measure(devices)
     title = f"{len(devices)} x {shown[0].title}" if kind == "cuda" else f"{len(devices)} ranks on {shown[0].title}"
+    if (sockets := num_sockets()) > 1:
+        title += f", {sockets} sockets"
     chip = chip_of(shown[0].title) if kind == "cuda" else None
     return Found(
         title=title,
         kind=kind,
         memory_bytes=min(device.total_bytes for device in shown),
         num_units=chip.num_units if chip else 0,
-        seen={count: slowest(each) for count, each in told.items()},
+        seen={count: slowest(each, is_amid=kind == "cpu") for count, each in told.items()},
     )
 
 
-def slowest(ranks: Sequence[Mapping[str, Any]]) -> Seen:
-    """Of all that ranks measured at a time, the most that one of them took."""
+def slowest(ranks: Sequence[Mapping[str, Any]], *, is_amid: bool) -> Seen:
+    """Of all that ranks measured at a time, the most that one of them took. What travels amid work is another's to
+    wait for: there the least, which is that of the rank that all wait for, is left when its work is told apart.
+    """
     first = ranks[0]
 
     def longest(name: str) -> dict[str, Any]:
-        return max((rank[name] for rank in ranks), key=lambda each: each["seconds"])
+        return max((rank[name] for rank in ranks), key=_seconds)
 
+    def each_longest(name: str) -> list[dict[str, Any]]:
+        return [max(alike, key=_seconds) for alike in zip(*(rank[name] for rank in ranks), strict=True)]
+
+    counted = min if is_amid else max
     return Seen(
         single=Product(**longest("single")),
         half=Product(**longest("half")) if first["half"] else None,
-        attention=Call(**longest("attention")),
-        passed_bytes=first["passed_bytes"],
-        pass_s=max(rank["pass_s"] for rank in ranks),
+        attentions=tuple(Call(**each) for each in each_longest("attentions")),
+        passes=tuple(Pass(**each) for each in each_longest("passes")),
+        convolution=Convolution(**longest("convolution")) if first["convolution"] else None,
         launch_s=max(rank["launch_s"] for rank in ranks),
         samples=tuple(
-            Sample(**max(alike, key=lambda each: each["seconds"]))
-            for alike in zip(*(rank["samples"] for rank in ranks), strict=True)
+            Sample(**counted(alike, key=_seconds)) for alike in zip(*(rank["samples"] for rank in ranks), strict=True)
         ),
     )
+
+
+def _seconds(each: Mapping[str, Any]) -> float:
+    return each["seconds"]

@@ -15,6 +15,7 @@ from ...parallel.machine.container import num_cores
 from ...parallel.machine.folders import user_cache
 from ...parallel.machine.machine import driver_version
 from ...parallel.machine.now import DeviceNow, devices_now, links_now
+from ...parallel.machine.topology import num_sockets
 from ..costs.chips import CHIPS, Chip
 from ..costs.machine import LAUNCH_S, NO_PEERS, NVLINK, Machine
 from ..costs.measured import kept, key_of, machine_of
@@ -93,9 +94,9 @@ def spot_of(devices: Sequence[str], now: Sequence[DeviceNow] | None = None) -> S
     process.
     """
     kind, folder = devices[0].partition(":")[0], machines_folder()
-    here = here_of([replace(each, used_bytes=0, load=None) for each in now] if now else _seen(), kind=kind)
+    here = here_of([replace(each, used_bytes=0, load=None) for each in now] if now else seen(), kind=kind)
     path = folder / f"{here.key}.json" if folder is not None and here.kind == kind else None
-    return Spot(devices=tuple(devices), here=here, measured=path, stamp=_stamp(path) if path else 0)
+    return Spot(devices=tuple(devices), here=here, measured=path, stamp=stamp_of(path) if path else 0)
 
 
 @lru_cache(maxsize=64)
@@ -113,7 +114,7 @@ def machine_at(spot: Spot) -> Machine:
 
 
 @cache
-def _seen() -> tuple[DeviceNow, ...]:
+def seen() -> tuple[DeviceNow, ...]:
     """This machine's devices as they were when somebody asked first; their titles and sizes stay."""
     return tuple(replace(each, used_bytes=0, load=None) for each in devices_now())
 
@@ -140,6 +141,8 @@ def _shared(speeds: Speeds, part: float) -> Speeds:
         half_flops=chip.half_flops * part,
         single_flops=chip.single_flops * part,
         bytes_per_s=chip.bytes_per_s * less,
+        near_bytes_per_s=chip.near_bytes_per_s * less,
+        query_s=chip.query_s / part,
     )
     return replace(speeds, chip=slower, launch_s=speeds.launch_s / less)
 
@@ -206,10 +209,13 @@ def _fabric(chip: Chip) -> Fabric:
 
 @lru_cache(maxsize=8)  # the driver stays while a process uses it
 def _key(devices: tuple[str, ...], titles: tuple[str, ...]) -> str:
-    return key_of(devices, titles, driver_version(), _torch_version())
+    wiring = [(link.first, link.second, link.wire, link.is_direct) for link in links_now() if link.first in devices]
+    sockets = num_sockets()
+    return key_of(devices, titles, driver_version(), _torch_version(), wiring=wiring, num_sockets=sockets)
 
 
-def _stamp(path: Path) -> int:
+def stamp_of(path: Path) -> int:
+    """When a file was last changed; 0 where there is none."""
     try:
         return path.stat().st_mtime_ns
     except OSError:

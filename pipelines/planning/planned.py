@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...parallel.plan import ParallelPlan
 from ..costs.machine import Machine
 from ..costs.run import Job
 from ..costs.software import Software, software_of
 from ..costs.step import Step
 from ..costs.units import duration, volume
 from ..models.describe import card_of
+from ..needs.memory import Work, whole_bytes, work_of
+from ..needs.remedies import Fit, Remedy, remedies
 from ..shape import check_frames, check_size
-from ..values import Latents, Model
+from ..values import Latents, Model, Quantization
 from .asked import job_of
 from .choice import IDLE_GAIN, ROUNDING_GAIN, Candidate, best, candidates, plainness
-from .memory import Work, whole_bytes, work_of
 from .plans import auto_plan, why_whole
 
 GIB = 1 << 30
 NUM_REJECTED = 3
 HOST_BOUND = 0.1
 """Which part of a step the devices wait for the host before compiled is worth a word."""
-QUANTIZATIONS = ("int8", "int4")
+QUANTIZATIONS: tuple[Quantization, ...] = ("int8", "int4")
+
+
+Pick = Callable[[Sequence[Candidate], ParallelPlan], Candidate | None]
+"""Of all candidates and the rule's plan the one to take; None where none fits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +50,8 @@ class Planned:
     """The plan that `auto` takes by its rule, without a prediction."""
     why: str
     rejected: Sequence[tuple[Candidate, str]]
-    remedy: str = ""
-    """What to change so that a plan fits."""
+    remedies: Sequence[Remedy] = ()
+    """What to change so that a plan fits, the cheapest first."""
     hint: str = ""
     """What would make it faster."""
 
@@ -99,13 +105,16 @@ def planned(
     text_length: int = 0,
     num_references: int = 0,
     num_runs: int = 1,
+    pick: Pick | None = None,
 ) -> Planned:
-    """The best plan and why; zeros and errors as of `basis_of`."""
+    """The best plan and why; zeros and errors as of `basis_of`. `pick` chooses otherwise, and wants no hints."""
     asked = {"is_guided": is_guided, "steps": steps, "text_length": text_length, "num_references": num_references}
     basis = basis_of(model, canvas, machine, **asked)
     work, job, software = basis.work, basis.job, basis.software
     found = candidates(model, work, job, machine, software, is_guided=is_guided, num_runs=num_runs)
-    chosen, closest = best(found), min(found, key=lambda each: (each.lacking_bytes, each.seconds))
+    rule = auto_plan(model, machine.num_devices, is_guided=is_guided)[0]
+    chosen = pick(found, rule) if pick else best(found)
+    closest = min(found, key=lambda each: (each.lacking_bytes, each.seconds))
     answer = Planned(
         model=model,
         title=card_of(model).name or model.source,
@@ -116,31 +125,34 @@ def planned(
         found=found,
         chosen=chosen,
         closest=closest,
-        rule=str(auto_plan(model, machine.num_devices, is_guided=is_guided)[0]),
+        rule=str(rule),
         why="",
         rejected=(),
     )
+    if pick:
+        return answer
     if chosen is None:
-        return dataclasses.replace(answer, remedy=_remedy(model, canvas, machine, num_runs=num_runs, **asked))
+        return dataclasses.replace(answer, remedies=_remedies(model, canvas, machine, **asked))
     hint = ""
     if not model.compiled and machine.kind == "cuda" and chosen.run.step.waiting > HOST_BOUND * chosen.run.step.seconds:
         swift = software_of(is_compiled=True)
         other = best(candidates(model, work, job, machine, swift, is_guided=is_guided, num_runs=num_runs))
         if other is not None and other.seconds < chosen.seconds:
             hint = f"compiled: {spelt(other)} then takes {duration(other.run.step.seconds)} a step"
-    return dataclasses.replace(answer, why=_why(answer, chosen), rejected=_rejected(answer, chosen), hint=hint)
+    return dataclasses.replace(answer, why=reasons(answer, chosen), rejected=rejected(answer, chosen), hint=hint)
 
 
-def _remedy(model: Model, canvas: Latents, machine: Machine, **asked: int | bool) -> str:
-    """The first quantization by which a plan fits."""
-    if model.quantization != "none":
-        return ""
-    for quantization in QUANTIZATIONS[: 2 if machine.kind == "cuda" else 1]:
-        smaller = dataclasses.replace(model, quantization=quantization)
-        answer = planned(smaller, canvas, machine, **asked)  # pyright: ignore[reportArgumentType]
-        if answer.chosen is not None:
-            return f"quantization {quantization}, with which {spelt(answer.chosen)} fits"
-    return ""
+def _remedies(model: Model, canvas: Latents, machine: Machine, **asked: int) -> list[Remedy]:
+    """By the best plan of each."""
+
+    def ask(changed: Model, size: Latents) -> Fit | None:
+        basis = basis_of(changed, size, machine, **asked)  # pyright: ignore[reportArgumentType]
+        is_guided = bool(asked["is_guided"])
+        found = candidates(changed, basis.work, basis.job, machine, basis.software, is_guided=is_guided)
+        chosen = best(found)
+        return Fit(num_bytes=chosen.num_bytes, plan=spelt(chosen)) if chosen else None
+
+    return remedies(model, canvas, ask, quantizations=QUANTIZATIONS[: 2 if machine.kind == "cuda" else 1])
 
 
 def spelt(candidate: Candidate) -> str:
@@ -148,32 +160,33 @@ def spelt(candidate: Candidate) -> str:
     return f"{candidate.replicas} replicas of {plan}" if candidate.replicas > 1 else plan
 
 
-def _why(answer: Planned, chosen: Candidate) -> str:
-    plan, reasons = chosen.plan, []
+def reasons(answer: Planned, chosen: Candidate) -> str:
+    """Why this plan, in plain words."""
+    plan, told = chosen.plan, []
     if whole := why_whole(Path(answer.model.folder)):
-        reasons.append(whole)
+        told.append(whole)
     if chosen.replicas > 1:
-        reasons.append(f"{chosen.replicas} groups work on separate runs, since those wait for nobody")
+        told.append(f"{chosen.replicas} groups work on separate runs, since those wait for nobody")
     if plan.cfg > 1:
-        reasons.append("each branch of guidance has a group of its own, and predictions travel between them")
+        told.append("each branch of guidance has a group of its own, and predictions travel between them")
     if plan.ulysses > 1:
-        reasons.append(f"{plan.ulysses} devices trade tokens for heads of attention")
+        told.append(f"{plan.ulysses} devices trade tokens for heads of attention")
     if plan.allgather > 1:
-        reasons.append(f"{plan.allgather} devices gather keys and values at once")
+        told.append(f"{plan.allgather} devices gather keys and values at once")
     if plan.ring > 1:
-        reasons.append(
+        told.append(
             f"keys and values go round {plan.ring} devices while these attend, which saves over "
             f"{ROUNDING_GAIN:.0%} of the time and rounds differently"
         )
     if plan.weights > 1:
-        reasons.append(f"{plan.weights} devices hold the weights between them, {_why_shared(answer, chosen)}")
+        told.append(f"{plan.weights} devices hold the weights between them, {_why_shared(answer, chosen)}")
     if sent := chosen.run.step.sent_bytes:
-        reasons.append(f"each device sends {volume(sent)} a step")
+        told.append(f"each device sends {volume(sent)} a step")
     if idle := answer.machine.num_devices - chosen.num_devices:
-        reasons.append(f"{idle} of {answer.machine.num_devices} devices stay idle{_why_idle(answer, chosen)}")
-    if not reasons:
-        reasons.append("it is the only device")
-    return "; ".join(reasons)
+        told.append(f"{idle} of {answer.machine.num_devices} devices stay idle{_why_idle(answer, chosen)}")
+    if not told:
+        told.append("it is the only device")
+    return "; ".join(told)
 
 
 def _why_shared(answer: Planned, chosen: Candidate) -> str:
@@ -213,7 +226,7 @@ def _ahead(candidate: Candidate) -> tuple[float, ...]:
     return candidate.lacking_bytes, candidate.seconds
 
 
-def _rejected(answer: Planned, chosen: Candidate) -> list[tuple[Candidate, str]]:
+def rejected(answer: Planned, chosen: Candidate) -> list[tuple[Candidate, str]]:
     """The fastest of other kinds; one that does not fit leads where it would be faster."""
     ordered = sorted(answer.found, key=lambda each: (each.seconds, *plainness(each.plan)))
     first = next((each for each in ordered if each.lacking_bytes and each.seconds < chosen.seconds), None)
@@ -236,9 +249,12 @@ def _why_not(chosen: Candidate, other: Candidate) -> str:
     if change >= 0.005:
         return f"{change:.0%} slower: {_difference(chosen.run.step, other.run.step)}"
     if change <= -0.005 and other.rounds_differently and not chosen.rounds_differently:
-        return f"{-change:.0%} faster, but it rounds differently; {ROUNDING_GAIN:.0%} is asked for"
+        asked = f"; {ROUNDING_GAIN:.0%} is asked for" if -change < ROUNDING_GAIN else ""
+        return f"{-change:.0%} faster, but it rounds differently{asked}"
     if change <= -0.005 and other.num_devices > chosen.num_devices:
         return f"{-change:.0%} faster with {other.num_devices} devices; {IDLE_GAIN:.0%} is asked for"
+    if change <= -0.01:
+        return f"{-change:.0%} faster by this prediction alone"
     return f"as fast, with {other.num_bytes / GIB:.1f} GiB on a device"
 
 

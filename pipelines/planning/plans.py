@@ -47,6 +47,11 @@ def why_not(plan: ParallelPlan, model: Model) -> str:
     for class_name in transformers(folder).values():
         if plan.text != "auto" and not SPLIT_PLANS[class_name].either:
             return f"plan {plan}: {class_name} has no text stream that could be sharded or replicated; leave text out"
+    return why_unshared(plan, model)
+
+
+def why_unshared(plan: ParallelPlan, model: Model) -> str:
+    """Why ranks cannot share the model's weights as the plan says; "" if they can, or do not."""
     try:
         if plan.weights > 1:
             check_shareable(model, plan)

@@ -1,19 +1,25 @@
-"""Steps of the built-in model on two ranks of this CPU, predicted and then run: how far off is the prediction?
+"""Runs of the built-in model on two ranks of this CPU, predicted and then done: how far off is the prediction?
 
-    python tests/bench/predicted_runs.py [SETTINGS]      # 50 settings: two to four minutes
+    python tests/bench/predicted_runs.py [SETTINGS]      # 50 settings: about three minutes
+    python tests/bench/predicted_runs.py 50 --every 10   # measure the machine anew after so many, the default
 
-The machine is measured first, and once more at the end, which tells how much it changed meanwhile: what else works here
-changes both. Settings are drawn by a seed: size, batch, plan. A time is the least interval between two steps.
+Settings are drawn by a seed: plan, size, batch, guidance, steps. A run is what `run` would do with warm ranks: a text
+that was never read, its steps, decoding. A step is the median interval between two. What the machine measured last is
+all that the prediction knows, and it is measured anew between settings, because a shared machine changes.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
 import statistics
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -22,16 +28,33 @@ from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.costs.machine import Machine
+from latentloom.pipelines.costs.run import Run
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.place import placed, read_place
 from latentloom.pipelines.planning.here import machine_here
 from latentloom.pipelines.planning.planned import planned
-from latentloom.pipelines.requests import Denoise, EncodeText
+from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.shape import empty_canvas
-from latentloom.pipelines.values import Model
+from latentloom.pipelines.values import Latents, Model
 
-PLANS = ("cfg=2", "ulysses=2", "ring=2", "allgather=2")
-SIZES, BATCHES, STEPS = (128, 192, 256, 320, 384, 512), (1, 2, 4), 6
+PLANS = ("ulysses=1", "cfg=2", "ulysses=2", "ring=2", "allgather=2")
+SIZES, BATCHES, MOST_PIXELS = (128, 192, 256, 320, 384, 512), (1, 2, 4), 2 * 512 * 512
+SEED = 11
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    plan: str
+    side: int
+    batch: int
+    guidance: float
+    steps: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Took:
+    run_s: float
+    step_s: float
 
 
 class Clock(Progress):
@@ -45,41 +68,88 @@ class Clock(Progress):
 
 
 def main() -> None:
-    seeded = random.Random(7)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("settings", type=int, nargs="?", default=50)
+    parser.add_argument("--every", type=int, default=10, help="settings after which the machine is measured anew")
+    args = parser.parse_args()
     model = describe_model("builtin:bobbin", device="cpu")
-    machine = machine_here(None)
-    errors: dict[str, list[float]] = {plan: [] for plan in PLANS}
-    print(f"{machine.title}\n\n{'plan':12} {'size':>5} {'batch':>5} {'predicted':>10} {'real':>9} {'error':>8}")
-    for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 50):
-        plan, side, batch = seeded.choice(PLANS), seeded.choice(SIZES), seeded.choice(BATCHES)
-        told, real = predicted(model, machine, plan, side, batch), measured(model, plan, side, batch)
-        errors[plan].append(told / real - 1)
-        row = f"{plan:12} {side:5} {batch:5} {told * 1e3:7.1f} ms {real * 1e3:6.1f} ms {told / real - 1:+8.0%}"
-        print(row, flush=True)
-    print()
-    for plan, found in errors.items():
-        if found:
-            sizes = sorted(map(abs, found))
-            print(f"{plan:12} median error {statistics.median(sizes):.0%}, mean bias {statistics.mean(found):+.0%}")
-    every = [abs(error) for found in errors.values() for error in found]
-    again = machine_here(None).speeds(2).chip.single_flops / machine.speeds(2).chip.single_flops
-    print(f"all          median error {statistics.median(every):.0%}, worst {max(every):.0%}")
-    print(f"this machine's products at the end: {again:.2f} of their rate at the beginning")
+    runs: dict[str, list[float]] = {plan: [] for plan in PLANS}
+    steps: dict[str, list[float]] = {plan: [] for plan in PLANS}
+    for number, setting in enumerate(settings(args.settings)):
+        if number % args.every == 0:
+            start = time.perf_counter()
+            machine = machine_here(None)
+            rate = machine.speeds(2).chip.single_flops / 1e9
+            print(f"{machine.title}: {rate:.0f} GFLOP/s, measured in {time.perf_counter() - start:.1f} s", flush=True)
+            for plan in PLANS:  # warm ranks, each plan's groups among them
+                done(model, Setting(plan=plan, side=128, batch=1, guidance=3.0, steps=2), f"warm {number} {plan}")
+        told, real = predicted(model, machine, setting), done(model, setting, f"a red star, number {number}")
+        step_s = told.steps_s / told.steps
+        runs[setting.plan].append(told.seconds / real.run_s - 1)
+        steps[setting.plan].append(step_s / real.step_s - 1)
+        print(
+            f"{setting.plan:12} {setting.side:4} x{setting.batch} guidance {setting.guidance:g} {setting.steps} steps: "
+            f"a step {step_s * 1e3:6.1f} ms, took {real.step_s * 1e3:6.1f} ms {steps[setting.plan][-1]:+5.0%}; "
+            f"the run {told.seconds * 1e3:6.0f} ms, took {real.run_s * 1e3:6.0f} ms {runs[setting.plan][-1]:+5.0%}",
+            flush=True,
+        )
+    for title, errors in (("steps", steps), ("runs", runs)):
+        print()
+        for plan, found in errors.items():
+            if found:
+                print(f"{title} by {plan:12} {summary(found)}")
+        print(f"{title}, all          {summary([error for found in errors.values() for error in found])}")
 
 
-def predicted(model: Model, machine: Machine, plan: str, side: int, batch: int) -> float:
-    canvas = empty_canvas(model, width=side, height=side, frames=0, fps=0.0, batch=batch)
-    found = planned(model, canvas, machine, is_guided=True).found
-    return next(each.run.steps_s / each.run.steps for each in found if each.plan == ParallelPlan.parse(plan))
+def settings(count: int) -> Iterator[Setting]:
+    seeded = random.Random(SEED)
+    for number in range(count):
+        side, batch = MOST_PIXELS, 1
+        while side * side * batch > MOST_PIXELS:
+            side, batch = seeded.choice(SIZES), seeded.choice(BATCHES)
+        plan = PLANS[number % len(PLANS)]
+        guidance = 1.0 if plan != "cfg=2" and seeded.random() < 0.3 else 3.0
+        yield Setting(plan=plan, side=side, batch=batch, guidance=guidance, steps=seeded.randint(4, 8))
 
 
-def measured(model: Model, plan: str, side: int, batch: int) -> float:
-    where = placed(model, read_place("cpu*2", plan))
-    text = placement.encode_text(EncodeText(model=where, prompt="a red star"))
-    canvas = empty_canvas(model, width=side, height=side, frames=0, fps=0.0, batch=batch)
-    clock = Clock()
-    placement.denoise(Denoise(model=where, conditioning=text, latents=canvas, seed=1, steps=STEPS), clock)
-    return min(later - earlier for earlier, later in pairwise(clock.times))
+def summary(errors: list[float]) -> str:
+    sizes = sorted(map(abs, errors))
+    low, middle, high = statistics.quantiles(sizes, n=4, method="inclusive") if len(sizes) > 1 else sizes * 3
+    return (
+        f"median error {middle:.0%}, quartiles {low:.0%} and {high:.0%}, median bias {statistics.median(errors):+.0%}"
+    )
+
+
+def predicted(model: Model, machine: Machine, setting: Setting) -> Run:
+    canvas = empty_canvas(model, width=setting.side, height=setting.side, frames=0, fps=0.0, batch=setting.batch)
+    found = planned(model, canvas, machine, is_guided=setting.guidance > 1, steps=setting.steps).found
+    plan = ParallelPlan.parse(setting.plan)
+    return next(each.run for each in found if each.plan == plan and each.replicas == 1)
+
+
+def done(model: Model, setting: Setting, prompt: str) -> Took:
+    """A run from its text to its pixels."""
+    start = time.perf_counter()
+    latents, step_s = denoised(model, setting, prompt)
+    placement.decode(Decode(model=_placed(model), latents=latents))
+    return Took(run_s=time.perf_counter() - start, step_s=step_s)
+
+
+def denoised(model: Model, setting: Setting, prompt: str) -> tuple[Latents, float]:
+    """And the median seconds between two steps."""
+    where, plan, clock = _placed(model), ParallelPlan.parse(setting.plan), Clock()
+    canvas = empty_canvas(model, width=setting.side, height=setting.side, frames=0, fps=0.0, batch=setting.batch)
+    text = placement.encode_text(EncodeText(model=where, prompt=prompt))
+    asked = Denoise(
+        model=where, conditioning=text, latents=canvas, seed=1, steps=setting.steps, guidance=setting.guidance
+    )
+    with patch.object(placement, "plan_of", lambda *_, **__: plan):  # also one that leaves a rank idle
+        latents = placement.denoise(asked, clock)
+    return latents, statistics.median(later - earlier for earlier, later in pairwise(clock.times))
+
+
+def _placed(model: Model) -> Model:
+    return placed(model, read_place("cpu*2", "auto"))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,6 @@ UNTOLD = {
     "cannot be loaded: Cannot load because": "shapes by a config are only known once the class was made",
     "use one made for it": "names of LoRAs of other projects are only known once diffusers has converted them",
     "holds such values itself": "of weights only headers are read",
-    "are an empty canvas": "a sketch of latents does not say whether they hold anything",
 }
 """Failures that the preflight does not foretell, by words of their sentences, and why."""
 WRONG = ("passed, failed", "refused, ran")
@@ -118,7 +117,10 @@ def model(world: World) -> Plain:
     )
     plain = world.workflow("first_picture", world.pick(*sources))
     dtype = world.pick("auto", "auto", "bf16", "fp32")
-    return made_with(made_with(plain, "empty_latents", width=64, height=64), "load_model", dtype=dtype)
+    made_with(made_with(plain, "empty_latents", width=64, height=64), "load_model", dtype=dtype)
+    if world.chance.random() < 0.2:
+        made_with(plain, "load_model", source=BOBBIN, quantization=world.pick("int8", "int4", "fp8"))
+    return plain
 
 
 def file(world: World) -> Plain:

@@ -25,7 +25,7 @@ from bench.simulated import BOXES, LOADS, Box, Load, Way, drawn, measure, need_b
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.forward import Forward
 from latentloom.pipelines.costs.machine import Machine
-from latentloom.pipelines.costs.measured import Call, Found, Product, Sample, Seen, machine_of
+from latentloom.pipelines.costs.measured import Call, Found, Pass, Product, Sample, Seen, machine_of
 from latentloom.pipelines.costs.run import Job, predict
 from latentloom.pipelines.costs.software import software_of
 from latentloom.pipelines.planning.choice import counts, plainness, settled
@@ -185,9 +185,8 @@ def machine_as_measured(cell: Cell) -> Machine:
         seen[count] = Seen(
             single=replace(product, seconds=10 * gemm_s),
             half=product,
-            attention=Call(tokens=tokens, heads=heads, head_dim=head_dim, seconds=attention_s),
-            passed_bytes=told.copy[0],
-            pass_s=told.copy[1],
+            attentions=(Call(tokens=tokens, heads=heads, head_dim=head_dim, seconds=attention_s),),
+            passes=(Pass(tensor_bytes=int(told.copy[0] / 2), passed_bytes=told.copy[0], seconds=told.copy[1]),),
             launch_s=told.launch_s,
             samples=tuple(
                 Sample(operation=name, degree=degree, stride=stride, sent_bytes=each.sent_bytes, seconds=each.seconds)

@@ -1,6 +1,7 @@
 """The classes that ComfyUI gets: by its documented rules, and good for a picture."""
 
 import asyncio
+import inspect
 import json
 import math
 import os
@@ -238,6 +239,27 @@ def test_advice_in_comfyui_names_no_command_line(
     with pytest.raises(ValueError, match=words) as refused:
         call(id, **models, **inputs)
     assert "--" not in str(refused.value)
+
+
+def test_what_stands_at_a_node_is_checked_when_comfyui_queues_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ComfyUI gives the values by name that the function names, and of wires nothing."""
+    monkeypatch.chdir(tmp_path)
+
+    def asked(id: str, **inputs: str) -> str | bool:
+        check = NODE_CLASS_MAPPINGS[id].VALIDATE_INPUTS  # pyright: ignore[reportAttributeAccessIssue]
+        assert set(inputs) <= set(inspect.getfullargspec(check).args)
+        return check(**inputs)
+
+    whole = {"revision": "", "device": "auto"}
+    assert asked("LoomLoadModel", source="builtin:bobbin", **whole) is True
+    assert asked("LoomLoadModel", device="auto") is True  # its source is wired
+    missing = asked("LoomLoadModel", source="nobody/has-it", **whole)
+    assert isinstance(missing, str) and "hf download" in missing and "latentloom" not in missing
+    assert "does not exist" in str(asked("LoomLoadImage", path="none.png"))
+    assert "inside the output folder" in str(asked("LoomSaveImage", name="../picture"))
+    assert asked("LoomSaveImage", name="picture") is True and not list(tmp_path.iterdir())
 
 
 def test_changed_file_changes_what_comfyui_compares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,14 @@ from latentloom.nodes.execution.schedule import schedule
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.graph.problems import Problem
+from latentloom.nodes.headless.foretold import with_remedy
+from latentloom.nodes.preview import room
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines import stages
+from latentloom.pipelines.models import checks
+from support.flux_folder import write_flux
 
 BOBBIN = Path(__file__).resolve().parents[2] / "workflows" / "bobbin"
 FIRST, FROM_PICTURE = (str(BOBBIN / f"{name}.json") for name in ("first_picture", "image_to_image"))
@@ -77,6 +82,22 @@ def with_lora(source: str, file: str) -> dict[str, Any]:
         (FIRST, {"save.name": "../picture"}, "save.name", "bad_name", ()),
         (FIRST, {"save.name": "x" * 250}, "save.name", "bad_name", ()),
         (FIRST, {"denoise.guidance_2": 2.0}, "denoise.guidance_2", "not_taken", ()),
+        (FIRST, {"denoise.strength": 0.5}, "denoise.strength", "not_taken", ()),
+        (FIRST, {"decode.latents": {"from": "empty_latents.latents"}}, "decode.latents", "not_taken", ()),
+        (
+            FIRST,
+            {"load_model.quantization": "int4"},
+            "load_model.quantization",
+            "not_here",
+            ({"load_model.quantization": "none"},),
+        ),
+        (
+            FIRST,
+            {"load_model.cuda_graph": True},
+            "load_model.cuda_graph",
+            "not_here",
+            ({"load_model.cuda_graph": False},),
+        ),
     ],
 )
 def test_what_files_and_numbers_tell_is_an_error_with_its_place_code_and_remedy(
@@ -92,7 +113,52 @@ def test_what_is_reckoned_is_an_estimate() -> None:
     assert (large.code, large.kind) == ("too_large", "estimate")
     assert large.mends == ({"empty_latents.width": 0, "empty_latents.height": 0},)
     [tight] = found(FIRST, {}, memory=1 << 20)
-    assert (tight.node, tight.code, tight.kind) == ("denoise", "memory", "estimate")
+    assert (tight.node, tight.code, tight.kind, tight.mends) == ("denoise", "memory", "estimate", ())
+
+
+def test_what_does_not_fit_tells_by_how_much_and_each_value_that_it_offers_fits() -> None:
+    large, memory = {"empty_latents.width": 192, "empty_latents.height": 160, "empty_latents.batch": 3}, 300 << 20
+    [_, tight] = found(FIRST, large, memory=memory)
+    words = (
+        r"it does not fit: (\d+) MiB are needed on cpu, where 282 MiB of 300 MiB can be used: (\d+) MiB too much; any"
+    )
+    told = re.match(words, tight.message)
+    assert told is not None and abs(int(told[1]) - 282 - int(told[2])) <= 1
+    assert [list(mend) for mend in tight.mends] == [
+        ["empty_latents.width", "empty_latents.height"],
+        ["empty_latents.batch"],
+    ]
+    for mend in tight.mends:
+        assert "memory" not in [problem.code for problem in found(FIRST, {**large, **mend}, memory=memory)]
+        assert all(f"--set {target}={value}" in with_remedy(tight).message for target, value in mend.items())
+
+
+def test_what_a_gpu_has_no_room_for_is_quantized_or_shared_and_what_others_hold_is_told(
+    tmp_path: Path, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(room, "_has_some", lambda: False)
+    folder = write_flux(tmp_path / "large", tiny("flux"))
+    plain = with_lora(str(folder), "")
+    plain["nodes"]["lora"] = {
+        "type": "LoomParallelPlan",
+        "version": 1,
+        "inputs": {"model": {"from": "load_model.model"}, "devices": "cuda:0,cuda:1", "plan": "ulysses=2"},
+    }
+
+    def told(total: int, used: int = 0) -> Problem:
+        gpus = [DeviceNow(name=f"cuda:{i}", title="", total_bytes=total, used_bytes=used, load=None) for i in (0, 1)]
+        workspace = Workspace(roots=(tmp_path,), host="command line")
+        [problem] = preflight(graph_from_plain(plain), SPECS, workspace=workspace, machine=gpus)
+        return problem
+
+    small, busy = told(20 * GIB), told(80 * GIB, 62 * GIB)
+    assert small.mends[:2] == ({"load_model.quantization": "int8"}, {"lora.plan": "ulysses=2,weights=2"})
+    assert busy.mends[:2] == small.mends[:2] and busy.code == small.code == "memory"
+    assert (
+        "can be used, beside 62.0 GiB that other programs hold now: " in busy.message
+        and "; end them, or " in busy.message
+    )
 
 
 def test_a_workflow_is_sound_once_its_picture_is_there() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from latentloom.parallel.machine import machine
 from latentloom.parallel.machine.machine import Device, links_of, parse_devices, read_machine
-from latentloom.parallel.machine.topology import parse_matrix, parse_uuids, read_wiring
+from latentloom.parallel.machine.topology import num_sockets, parse_matrix, parse_uuids, read_wiring
 
 MATRIX = """\t\x1b[4mGPU0\tGPU1\tGPU2\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m
 GPU0\t X \tNV18\tSYS\tPXB\t0-47\t0\t\tN/A
@@ -186,3 +186,12 @@ def _driver(root: Path) -> Path:
         "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release\nGCC 12"
     )
     return root
+
+
+def test_sockets_are_counted_from_linux_list_of_them(tmp_path: Path) -> None:
+    assert num_sockets(tmp_path) == 1
+    listed = tmp_path / "sys/devices/system/node/online"
+    listed.parent.mkdir(parents=True)
+    for text, number in (("0", 1), ("0-1", 2), ("0-1,4", 3)):
+        listed.write_text(text + "\n")
+        assert num_sockets(tmp_path) == number

@@ -21,7 +21,9 @@ from latentloom.pipelines.costs.forward import Forward
 from latentloom.pipelines.costs.machine import Machine, named_machine, read_machine
 from latentloom.pipelines.costs.measured import (
     Call,
+    Convolution,
     Found,
+    Pass,
     Product,
     Sample,
     Seen,
@@ -36,9 +38,9 @@ from latentloom.pipelines.costs.step import Step, step
 from latentloom.pipelines.costs.traffic import Attention, sent_by
 from latentloom.pipelines.costs.wires import Group, Measured, Speed
 from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.needs.memory import whole_bytes, work_of
 from latentloom.pipelines.planning import here
 from latentloom.pipelines.planning.asked import job_of
-from latentloom.pipelines.planning.memory import whole_bytes, work_of
 from latentloom.pipelines.shape import empty_canvas
 from support.hollow_models import write_hollow
 
@@ -263,9 +265,8 @@ def test_headers_tell_what_a_forward_asks(
 SEEN = Seen(
     single=Product(rows=512, inner=512, columns=512, seconds=0.01),
     half=None,
-    attention=Call(tokens=512, heads=8, head_dim=64, seconds=0.02),
-    passed_bytes=1e7,
-    pass_s=1e-3,
+    attentions=(Call(tokens=512, heads=8, head_dim=64, seconds=0.02),),
+    passes=(Pass(tensor_bytes=250_000, passed_bytes=1e7, seconds=1e-3),),
     launch_s=4e-6,
     samples=(Sample(operation="hop", degree=2, stride=1, sent_bytes=1e6, seconds=1e-3),),
 )
@@ -288,12 +289,39 @@ def test_what_was_measured_is_predicted_again() -> None:
     assert gpu.chip.attention_s(512, 512, 8, 64, "fp32") == pytest.approx(0.02)
 
 
+def test_attention_and_memory_that_were_measured_at_two_sizes_are_predicted_at_both_and_between() -> None:
+    calls = tuple(
+        Call(tokens=n, heads=8, head_dim=24, seconds=n * 8 * 1e-6 + 4 * n * n * 8 * 24 / 1e11) for n in (128, 1024)
+    )
+    passes = (
+        Pass(tensor_bytes=100_000, passed_bytes=4e6, seconds=4e-4),
+        Pass(tensor_bytes=1_600_000, passed_bytes=64e6, seconds=25.6e-3),
+    )
+    seen = dataclasses.replace(
+        SEEN, attentions=calls, passes=passes, convolution=Convolution(channels=16, side=256, seconds=0.01)
+    )
+    chip = machine_of(dataclasses.replace(FOUND, seen={1: seen})).speeds(1).chip
+    for call in calls:
+        assert chip.attention_s(call.tokens, call.tokens, 8, 24, "fp32") == pytest.approx(call.seconds)
+    assert chip.attention_s(256, 1024, 8, 24, "fp32") == pytest.approx(calls[1].seconds / 4)
+    for each in passes:
+        assert chip.copy_s(each.passed_bytes, tensor_bytes=each.tensor_bytes) == pytest.approx(each.seconds)
+    assert chip.copy_s(5e9, tensor_bytes=400_000) == pytest.approx(1.0)  # 5 GB/s, between 10 and 2.5
+    rate = chip.single_flops * chip.convolution_share
+    assert rate == pytest.approx(2 * 9 * 16**2 * 256**2 / 0.01)
+    noisy = dataclasses.replace(SEEN, attentions=(calls[1], dataclasses.replace(calls[1], tokens=4096)))
+    assert machine_of(dataclasses.replace(FOUND, seen={1: noisy})).speeds(1).chip.query_s == 0.0
+
+
 def test_what_was_measured_is_kept_and_what_is_damaged_is_measured_anew(tmp_path: Path) -> None:
     key = key_of(["cpu", "cpu"], ["a processor"], "", "2.13")
     assert kept(tmp_path, key) is None
     keep(FOUND, tmp_path, key)
     assert kept(tmp_path, key) == FOUND
-    assert key != key_of(["cpu", "cpu"], ["a processor"], "", "2.14")
+    wired = [("cuda:0", "cuda:1", "NVLink, 18 lanes", True)]
+    asked = ["cpu", "cpu"], ["a processor"], ""
+    others = [key_of(*asked, "2.14"), key_of(*asked, "2.13", wiring=wired), key_of(*asked, "2.13", num_sockets=2)]
+    assert len({key, *others}) == 4
     for text in ("{", "{}", (tmp_path / f"{key}.json").read_text().replace("0.02", "-1")):
         (tmp_path / f"{key}.json").write_text(text)
         assert kept(tmp_path, key) is None

@@ -12,11 +12,13 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 
+from latentloom.parallel.plan import ParallelPlan
 from latentloom.parallel.progress import SILENT, Progress, RankWork
 from latentloom.parallel.ranks.seat import Seat
 from latentloom.pipelines import placement, stages
 from latentloom.pipelines.doors import order
 from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.planning.wanted import Wanted
 from latentloom.pipelines.pools import preloads
 from latentloom.pipelines.requests import Decode, Denoise, EncodeImage, EncodeText
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model, Place, from_plain, to_plain
@@ -67,6 +69,10 @@ def to_denoise(**options: Any) -> Denoise:
     return Denoise(**{"model": at("ring=4"), "conditioning": TEXT, "latents": canvas(), "steps": 3, **options})
 
 
+def plan_of(model: Model, *, is_guided: bool) -> ParallelPlan:
+    return placement.told(placement.choice_for(model, Wanted(is_guided=is_guided)), model).plan
+
+
 @pytest.mark.parametrize(
     ("model", "guidance", "plan"),
     [
@@ -78,8 +84,8 @@ def to_denoise(**options: Any) -> Denoise:
         (at(replicas=2), 1.0, "ulysses=2"),
     ],
 )
-def test_a_plan_is_the_places_or_the_rules_for_one_replica(model: Model, guidance: float, plan: str) -> None:
-    assert str(placement.plan_of(model, is_guided=placement.is_guided(model, guidance=guidance))) == plan
+def test_a_plan_is_the_places_or_chosen_for_one_replica(model: Model, guidance: float, plan: str) -> None:
+    assert str(plan_of(model, is_guided=placement.is_guided(model, guidance=guidance))) == plan
 
 
 def test_the_second_experts_guidance_counts_and_zero_is_the_models_own() -> None:
@@ -90,17 +96,15 @@ def test_the_second_experts_guidance_counts_and_zero_is_the_models_own() -> None
 
 def test_a_plan_for_other_devices_is_refused() -> None:
     with pytest.raises(ValueError, match="uses 2 ranks, but 4 devices were given"):
-        placement.plan_of(at("ring=2"), is_guided=False)
+        plan_of(at("ring=2"), is_guided=False)
     with pytest.raises(ValueError, match="a sequence stays in one machine"):
-        placement.plan_of(at("ring=8", cluster="auto"), is_guided=False)
+        plan_of(at("ring=8", cluster="auto"), is_guided=False)
 
 
-def test_devices_that_the_rule_leaves_out_are_told(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_devices_that_are_left_out_are_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr("latentloom.pipelines.planning.plans.SPLIT_PLANS", {})
     with caplog.at_level(logging.WARNING, "latentloom"):
-        assert placement.plan_of(at(), is_guided=False).num_ranks == 1
+        assert plan_of(at(), is_guided=False).num_ranks == 1
     assert "1 of 4 devices" in caplog.text
 
 

@@ -131,7 +131,7 @@ def _prediction(answer: Planned, plan: str) -> Prediction | None:
         if by_itself
         else [],
         plans=[_row(each, shown) for each in rows],
-        remedy=answer.remedy,
+        remedy=" · ".join(each.words for each in answer.remedies),
         hint=answer.hint if by_itself else "",
     )
 

@@ -44,10 +44,20 @@ def weights_of(model: Model) -> Mapping[str, Weights]:
     return _weights(dataclasses.replace(model, place=Place()))
 
 
+def components_of(model: Model) -> Mapping[str, ComponentFiles]:
+    """All of a model's components, from the headers of its files; read once while they stay as they are."""
+    return _components(model.folder, model.fingerprint, bool(model.family))
+
+
+@lru_cache(maxsize=8)
+def _components(folder: str, fingerprint: str, has_family: bool) -> Mapping[str, ComponentFiles]:
+    where = Path(folder)
+    return inspect_model(where).components if has_family else inspect_components(where, read_index(where))
+
+
 @lru_cache(maxsize=32)
 def _weights(model: Model) -> Mapping[str, Weights]:
-    folder = Path(model.folder)
-    components = inspect_model(folder).components if model.family else inspect_components(folder, read_index(folder))
+    components = components_of(model)
     single = single_files(model, components)
     return {name: _component(each, model, single.get(name)) for name, each in components.items() if each.weights}
 

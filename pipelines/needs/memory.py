@@ -51,7 +51,7 @@ CPU_BYTES = 64_000_000
 """What a rank on a CPU keeps beside: compiled kernels, reordered weights, buffers of exchanges, tokenizers."""
 BLOCK_BYTES = 32 << 20
 """From this size on glibc asks the system for each block, and gives it back; smaller ones leave holes in its heap."""
-HOLES = 4
+HOLES = 5
 """How much there is of holes at most, for what is alive: of each size that a decoder has passed, one more set."""
 HELD_BLOCKS, HELD_CAUSAL = 12, 28
 """Of the largest such blocks no more than these are holes: of three sizes, each with as many as are alive at once."""
@@ -205,7 +205,7 @@ def whole_bytes(model: Model) -> int:
 def whole_needs(model: Model, num_ranks: int) -> tuple[Need, ...]:
     """What each rank holds of a pipeline that is run whole: all of its weights. What its steps take is not known."""
     need = _need(list(weights_of(model).values()))
-    context = CPU_BYTES if model.device == "cpu" else CONTEXT_BYTES
+    context = 0 if model.device == "cpu" else CONTEXT_BYTES
     return (Need(own_bytes=need.own_bytes + context, shared_bytes=need.shared_bytes),) * num_ranks
 
 
@@ -214,11 +214,17 @@ def fits(needs: Sequence[Need], devices: Sequence[str], memories: Mapping[str, i
 
     Ranks on one memory, as those on the CPU, need room for all of them.
     """
+    asked = asked_of(needs, devices)
+    return [asked[device] <= USABLE_SHARE * memories[device] if device in memories else None for device in devices]
+
+
+def asked_of(needs: Sequence[Need], devices: Sequence[str]) -> dict[str, int]:
+    """What all ranks on a device need of it together."""
     asked: dict[str, int] = {}
     for device in dict.fromkeys(devices):
         here = [need for need, where in zip(needs, devices, strict=True) if where == device]
         asked[device] = sum(need.own_bytes for need in here) + max(need.shared_bytes for need in here)
-    return [asked[device] <= USABLE_SHARE * memories[device] if device in memories else None for device in devices]
+    return asked
 
 
 def _num_tokens(model: Model, canvas: Latents) -> int:

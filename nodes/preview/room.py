@@ -1,0 +1,166 @@
+"""Whether a denoise has room on its devices: by how much it lacks, and what makes it fit, as values of the workflow."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...parallel.machine.now import DeviceNow
+from ...parallel.plan import ParallelPlan
+from ...pipelines.components.memory import USABLE_SHARE
+from ...pipelines.models.checks import check_quantization
+from ...pipelines.needs.memory import asked_of, fits, work_of
+from ...pipelines.needs.remedies import Ask, Fit, Remedy, amount, remedies
+from ...pipelines.place import names_plan
+from ...pipelines.planning.auto import choose
+from ...pipelines.planning.plans import why_not
+from ...pipelines.planning.wanted import Wanted
+from ...pipelines.pools import POOLS
+from ...pipelines.values import Latents, Model, Quantization
+from .choices import Choice, Denoise, devices_of, memories_of
+from .walk import Walk
+
+QUANTIZATIONS: tuple[Quantization, ...] = ("int8", "int4")
+OF_A_PLACE = ("plan", "devices")
+NO_WAY = "take a device with more memory, or another model"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Lack:
+    """What is missing in a sentence, and the values that mend it, by node.socket."""
+
+    problem: str
+    mends: tuple[Mapping[str, Any], ...]
+
+
+def lack_of(
+    walk: Walk,
+    name: str,
+    denoise: Denoise,
+    plan: ParallelPlan,
+    *,
+    machine: Sequence[DeviceNow],
+    listed: Sequence[Choice],
+) -> Lack | None:
+    """None where it fits, or nobody knows: of a cluster's machines. What other programs hold of an accelerator counts
+    where none of it can be ours.
+    """
+    if denoise.model.place.cluster:
+        return None
+    asked = asked_of(denoise.work.needs(plan), devices_of(denoise.model, plan))
+    in_use = {} if _has_some() else {device.name: device.used_bytes for device in machine if device.name != "cpu"}
+    in_use |= {"cuda": in_use["cuda:0"]} if "cuda:0" in in_use else {}
+    whole = memories_of(machine)
+    left = {device: memory - in_use.get(device, 0) for device, memory in whole.items()}
+    for memories in (whole, left):
+        short = [each for each in asked if each in memories and asked[each] > USABLE_SHARE * memories[each]]
+        if not short:
+            continue
+        device = max(short, key=lambda each: asked[each] - memories[each])
+        usable = int(USABLE_SHARE * memories[device])
+        held = "" if memories is whole else f", beside {amount(in_use[device])} that other programs hold now"
+        found = _ways(walk, name, denoise, plan, memories, listed, machine)
+        better = "any of these fits: " + ", ".join(str(way) for way, _ in found) if found else NO_WAY
+        if held:
+            better = f"end them, or {better}"
+        problem = (
+            f"it does not fit: {amount(asked[device])} are needed on {device}, where {amount(usable)} of "
+            f"{amount(whole[device])} can be used{held}: {amount(asked[device] - usable)} too much; {better}"
+        )
+        return Lack(problem=problem, mends=tuple(mend for _, mend in found if mend))
+    return None
+
+
+def _has_some() -> bool:
+    """Whether some of what is in use may be held by this process, or by its ranks."""
+    torch = sys.modules.get("torch")
+    return len(POOLS) > 0 or (torch is not None and torch.cuda.is_initialized())
+
+
+def _ways(
+    walk: Walk,
+    name: str,
+    denoise: Denoise,
+    plan: ParallelPlan,
+    memories: Mapping[str, int],
+    listed: Sequence[Choice],
+    machine: Sequence[DeviceNow],
+) -> list[tuple[Remedy, Mapping[str, Any]]]:
+    """What makes it fit, and the values that do it; of a plan maybe none, since the run may say which it is."""
+    model, canvas = denoise.model, denoise.work.canvas
+
+    def ask(changed: Model, size: Latents) -> Fit | None:
+        lengths = {"text_length": denoise.text_length, "num_references": denoise.num_references}
+        chosen = plan
+        if changed.place.devices and not names_plan(changed.place):
+            shape = {"width": size.width, "height": size.height, "frames": size.frames, "batch": size.batch}
+            chosen = choose(changed, Wanted(**shape, **lengths, is_guided=denoise.is_guided), now=machine).plan
+        if why_not(chosen, changed):
+            return None
+        needs, devices = work_of(changed, canvas=size, **lengths).needs(chosen), devices_of(changed, chosen)
+        return Fit(num_bytes=max(asked_of(needs, devices).values())) if all(fits(needs, devices, memories)) else None
+
+    where = "" if model.place.devices else " on {}"
+    plans = [
+        Remedy(
+            words=f"plan {choice.plan}{where.format(choice.devices)}",
+            values={"plan": choice.plan},
+            fit=Fit(num_bytes=choice.bytes_per_device),
+        )
+        for choice in listed
+        if choice.fits and _has_room(choice, memories)
+    ]
+    ways = remedies(model, canvas, ask, quantizations=_quantizations(model), plans=plans)
+    mended = [(way, _mend(walk, name, way, canvas)) for way in [*ways, *_fewer_ranks(model, canvas, ask)]]
+    return [(way, mend) for way, mend in mended if mend or way in plans]
+
+
+def _quantizations(model: Model) -> list[Quantization]:
+    """Those that this machine can do."""
+    found: list[Quantization] = []
+    for each in QUANTIZATIONS:
+        try:
+            check_quantization(each, device=model.device, dtype=model.dtype)
+        except ValueError:
+            continue
+        found.append(each)
+    return found
+
+
+def _has_room(choice: Choice, memories: Mapping[str, int]) -> bool:
+    devices = [device for device in choice.devices.split(",") if device in memories]
+    return all(choice.bytes_per_device <= USABLE_SHARE * memories[device] for device in devices)
+
+
+def _fewer_ranks(model: Model, canvas: Latents, ask: Ask) -> list[Remedy]:
+    """Ranks on the CPU share one memory, and each takes its part of it."""
+    place = model.place
+    if model.device != "cpu" or place.replicas > 1 or names_plan(place):
+        return []
+    for count in range(len(place.devices) - 1, 0, -1):
+        fewer = dataclasses.replace(model, place=dataclasses.replace(place, devices=place.devices[:count]))
+        if fit := ask(fewer, canvas):
+            named = f"cpu*{count}"
+            return [Remedy(words=f"devices {named}", values={"devices": named}, fit=fit)]
+    return []
+
+
+def _mend(walk: Walk, name: str, way: Remedy, canvas: Latents) -> Mapping[str, Any]:
+    """The values by node.socket, at the node that says so; empty where a link does, or the run itself."""
+    is_of_place, is_of_model = not way.values.keys().isdisjoint(OF_A_PLACE), "quantization" in way.values
+    if is_of_place and walk.workspace.place.devices:
+        return {}
+    node = walk.setter(name, way.values, kind="Model" if is_of_place or is_of_model else "Latents")
+    if not node:
+        return {}
+    if not (is_of_place or is_of_model):
+        made = [each for each in walk.gives(node).values() if isinstance(each, Latents)]
+        if not any(_alike(each, canvas) for each in made):  # something between changes the size
+            return {}
+    return {f"{node}.{socket}": value for socket, value in way.values.items()}
+
+
+def _alike(one: Latents, other: Latents) -> bool:
+    return (one.width, one.height, one.frames, one.batch) == (other.width, other.height, other.frames, other.batch)

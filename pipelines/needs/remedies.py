@@ -1,0 +1,123 @@
+"""What to ask differently so that a denoise fits: each way is reckoned anew, and told only where it does."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ..families import FAMILIES
+from ..models.describe import card_of
+from ..shape import nearest_size, size_multiple
+from ..values import Latents, Model, Quantization
+
+GIB, MIB = 1 << 30, 1 << 20
+SMALLEST = 4
+"""A picture is not made smaller than the model's own area, divided by this."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """How a denoise fits: what the fullest device holds, and the plan where that was chosen for it."""
+
+    num_bytes: int
+    plan: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remedy:
+    """One way: what it is in words, and the values by the names of sockets."""
+
+    words: str
+    values: Mapping[str, str | int]
+    fit: Fit
+
+    def __str__(self) -> str:
+        return f"{self.words} ({amount(self.fit.num_bytes)})"
+
+
+Ask = Callable[[Model, Latents], Fit | None]
+"""How a denoise of that model and size fits; None where it does not, or cannot be."""
+
+
+def remedies(
+    model: Model, canvas: Latents, ask: Ask, *, quantizations: Sequence[Quantization], plans: Sequence[Remedy] = ()
+) -> list[Remedy]:
+    """The cheapest first: fewer bits, shared weights, a smaller picture, fewer frames, another plan, fewer at once.
+
+    `plans` are those that fit the model as it is. Reads config files and headers only.
+    """
+    is_shared = [("weights=" in plan.words) for plan in plans]
+    shared = [plan for plan, shares in zip(plans, is_shared, strict=True) if shares][:1]
+    others = [plan for plan, shares in zip(plans, is_shared, strict=True) if not shares][:1]
+    return [
+        *_fewer_bits(model, canvas, ask, quantizations),
+        *shared,
+        *_smaller(model, canvas, ask),
+        *_shorter(model, canvas, ask),
+        *others,
+        *_fewer(model, canvas, ask),
+    ]
+
+
+def amount(num_bytes: float) -> str:
+    """For people."""
+    return f"{num_bytes / GIB:.1f} GiB" if num_bytes >= GIB else f"{num_bytes / MIB:.0f} MiB"
+
+
+def _fewer_bits(model: Model, canvas: Latents, ask: Ask, quantizations: Sequence[Quantization]) -> list[Remedy]:
+    if model.quantization != "none":
+        return []
+    for each in quantizations:
+        if fit := ask(dataclasses.replace(model, quantization=each), canvas):
+            return [Remedy(words=f"quantization {each}", values={"quantization": each}, fit=fit)]
+    return []
+
+
+def _smaller(model: Model, canvas: Latents, ask: Ask) -> list[Remedy]:
+    """The largest picture of about this shape."""
+    card, num_steps = card_of(model), max(canvas.width, canvas.height) // size_multiple(model)
+    sizes = [
+        nearest_size(model, canvas.width * step // num_steps, canvas.height * step // num_steps)
+        for step in range(num_steps - 1, 0, -1)
+    ]
+    sizes = [size for size in sizes if SMALLEST * size[0] * size[1] >= card.width * card.height]
+
+    def at(size: tuple[int, int]) -> Fit | None:
+        return ask(model, dataclasses.replace(canvas, width=size[0], height=size[1]))
+
+    found = _largest(sizes, at)
+    if found is None:
+        return []
+    (width, height), fit = found
+    return [Remedy(words=f"{width} x {height}", values={"width": width, "height": height}, fit=fit)]
+
+
+def _shorter(model: Model, canvas: Latents, ask: Ask) -> list[Remedy]:
+    """The longest video."""
+    family = FAMILIES[model.family]
+    if not family.frame_multiple:
+        return []
+    lengths = range(canvas.frames - family.frame_multiple, family.least_frames - 1, -family.frame_multiple)
+    found = _largest(lengths, lambda frames: ask(model, dataclasses.replace(canvas, frames=frames)))
+    return [Remedy(words=f"{found[0]} frames", values={"frames": found[0]}, fit=found[1])] if found else []
+
+
+def _fewer(model: Model, canvas: Latents, ask: Ask) -> list[Remedy]:
+    counts = range(canvas.batch - 1, 0, -1)
+    found = _largest(counts, lambda batch: ask(model, dataclasses.replace(canvas, batch=batch)))
+    return [Remedy(words=f"batch {found[0]}", values={"batch": found[0]}, fit=found[1])] if found else []
+
+
+def _largest(ordered: Sequence[T], ask: Callable[[T], Fit | None]) -> tuple[T, Fit] | None:
+    """The first that fits, of which each takes less than the one before; None where none does."""
+    low, high, found = 0, len(ordered), None
+    while low < high:
+        middle = (low + high) // 2
+        if fit := ask(ordered[middle]):
+            high, found = middle, (ordered[middle], fit)
+        else:
+            low = middle + 1
+    return found

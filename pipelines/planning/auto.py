@@ -1,0 +1,179 @@
+"""The plan `auto` of a denoise: the planner's for its devices, and kept; the rule's where no time can be predicted.
+
+Of a machine that nobody measured no device stays idle; where its rates are assumed too, the rule stands unless another
+plan is predicted to save a quarter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from ...parallel.machine.now import DeviceNow
+from ...parallel.plan import ParallelPlan
+from ..costs.machine import Machine
+from ..values import Model
+from .choice import Candidate, best
+from .kept_choices import KeptChoice, choice_path, choices_folder, keep_choice, read_choice
+from .known import Spot, machine_at, spot_of, stamp_of
+from .planned import Planned, duration, planned, reasons, rejected, spelt
+from .plans import auto_plan, why_whole
+from .wanted import Wanted, by_bucket
+
+KEPT = "it was chosen before and stays; latentloom plan --relearn chooses anew"
+MADE_BY = "the workflow's result was made by it; --plan auto chooses anew"
+DOUBT = 0.25
+"""Which part of the time another plan than the rule's must save by rates that are assumed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """A plan, and one sentence why."""
+
+    plan: ParallelPlan
+    why: str
+    rejected: tuple[tuple[str, float, str], ...] = ()
+    """Other plans, the seconds of one of their steps, and why not."""
+
+    @property
+    def rounds_differently(self) -> bool:
+        return self.plan.ring > 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leeway:
+    """What a denoise may choose of its plan: anything; nothing but what round alike, where nobody has foreseen the
+    plan, so that it is no part of the result's key; or nothing at all, since its host has chosen, for a denoise with
+    guidance or without.
+    """
+
+    choice: Chosen | None = None
+    is_guided: bool = False
+    may_round: bool = True
+
+
+FREE, EXACT = Leeway(), Leeway(may_round=False)
+
+
+def choose(
+    model: Model,
+    wanted: Wanted,
+    *,
+    now: Sequence[DeviceNow] | None = None,
+    may_round: bool = True,
+    keeps: bool = False,
+    wish: ParallelPlan | None = None,
+) -> Chosen:
+    """For the devices of the model's place, on this machine as it is `now` (see `spot_of`). Reads headers and configs
+    only, once. `wish` is taken where it is possible and fits. With `keeps` the choice is this user's from now on, until
+    `latentloom plan --relearn`. Raises `ValueError` for a size that the model cannot paint.
+    """
+    place = model.place
+    devices = place.devices[: place.group_size]
+    if len(devices) <= 1 or why_whole(Path(model.folder)):
+        return _by_rule(model, len(devices), wanted.is_guided)
+    if not model.family:
+        return _by_rule(model, len(devices), wanted.is_guided, "how long a pipeline's steps take is not known")
+    if place.cluster:
+        return _by_rule(model, len(devices), wanted.is_guided, "the machines of a cluster are not measured")
+    spot, folder = spot_of(devices, now), choices_folder()
+    wanted = by_bucket(wanted, model)
+    path = folder and choice_path(folder, model, wanted, spot)
+    choice, is_new = _chosen(model, wanted, spot, path, stamp_of(path) if path else 0, may_round, wish)
+    if keeps and may_round and path and is_new:
+        keep_choice(path, KeptChoice(plan=choice.plan, is_measured=machine_at(spot).is_measured), model)
+    return choice
+
+
+def _by_rule(model: Model, num_devices: int, is_guided: bool, reason: str = "") -> Chosen:
+    plan, why = auto_plan(model, num_devices, is_guided=is_guided)
+    return Chosen(plan=plan, why=f"{why}; by rule, because {reason}" if reason else why)
+
+
+@lru_cache(maxsize=256)
+def _chosen(
+    model: Model, wanted: Wanted, spot: Spot, path: Path | None, stamp: int, may_round: bool, wish: ParallelPlan | None
+) -> tuple[Chosen, bool]:
+    """And whether it is another than what is kept at the path, which changed last at `stamp`."""
+    machine = machine_at(spot)
+    try:
+        found = planned(
+            model,
+            wanted.canvas(model),
+            machine,
+            is_guided=wanted.is_guided,
+            steps=wanted.steps,
+            text_length=wanted.text_length,
+            num_references=wanted.num_references,
+            pick=lambda found, rule: pick(found, rule, machine, may_round=may_round),
+        )
+    except ValueError as error:
+        return _by_rule(model, machine.num_devices, wanted.is_guided, str(error)), False
+    refused = ""
+    if wish is not None:
+        asked = kept_candidate(KeptChoice(plan=wish, is_measured=True), found, may_round=may_round)
+        if asked is not None:
+            return _told(found, asked, why=MADE_BY), False
+        refused = f"the plan {wish} that the workflow's result was made by cannot be had here, so another is chosen: "
+    before = read_choice(path) if path and stamp else None
+    again = kept_candidate(before, found, may_round=may_round)
+    if again is not None:
+        return _told(found, again, why="" if again == found.chosen else KEPT, before=refused), False
+    if found.chosen is not None:
+        return _told(found, found.chosen, before=refused), True
+    exact = [each for each in found.found if not each.rounds_differently]
+    return _told(found, min(exact, key=lambda each: (each.lacking_bytes, each.seconds)), before=refused), False
+
+
+def as_kept(answer: Planned) -> Planned:
+    """A plan for this machine, with the choice that is kept for its devices in place of another one."""
+    folder, canvas = choices_folder(), answer.canvas
+    size = {"width": canvas.width, "height": canvas.height, "frames": canvas.frames, "batch": canvas.batch}
+    wanted = Wanted(**size, is_guided=answer.job.forward.branches > 1)
+    path = folder and choice_path(folder, answer.model, wanted, spot_of(answer.machine.devices))
+    again = kept_candidate(read_choice(path), answer) if path else None
+    if again is None or again == answer.chosen:
+        return answer
+    why = f"{KEPT}; {reasons(answer, again)}"
+    return replace(answer, chosen=again, why=why, rejected=rejected(answer, again), hint="")
+
+
+def kept_candidate(before: KeptChoice | None, found: Planned, *, may_round: bool = True) -> Candidate | None:
+    """What was chosen before, where it is possible and fits. What was chosen without measurements gives way to them,
+    unless it rounds differently: results are kept by it.
+    """
+    if before is None or (before.plan.ring > 1 and not may_round):
+        return None
+    if found.machine.is_measured and not before.is_measured and before.plan.ring == 1:
+        return None
+    return next((each for each in found.found if each.plan == before.plan and not each.lacking_bytes), None)
+
+
+def pick(found: Sequence[Candidate], rule: ParallelPlan, machine: Machine, *, may_round: bool) -> Candidate | None:
+    """The one to take of those that fit; None where none does."""
+    fitting = [each for each in found if not each.lacking_bytes]
+    if not machine.is_measured:
+        fitting = [each for each in fitting if each.num_devices == machine.num_devices] or fitting
+    if machine.is_assumed or not may_round:
+        fitting = [each for each in fitting if not each.rounds_differently]
+    fastest = best(fitting)
+    if fastest is None or not machine.is_assumed:
+        return fastest
+    plain = next((each for each in fitting if each.plan == rule), None)
+    return fastest if plain is None or fastest.seconds <= (1 - DOUBT) * plain.seconds else plain
+
+
+def _told(found: Planned, taken: Candidate, *, why: str = "", before: str = "") -> Chosen:
+    answer = replace(found, chosen=taken)
+    there = found.machine.num_devices
+    where = f"{there} devices" if taken.num_devices == there else f"{taken.num_devices} of {there} devices"
+    step = f"a step is predicted to take {duration(taken.run.step.seconds)} ({found.machine.title})"
+    if taken.lacking_bytes:
+        why = "no plan fits, and it lacks least"
+    return Chosen(
+        plan=taken.plan,
+        why=f"{before}plan auto is {taken.plan} on {where}: {why or reasons(answer, taken)}; {step}",
+        rejected=tuple((spelt(each), each.run.step.seconds, words) for each, words in rejected(answer, taken)),
+    )

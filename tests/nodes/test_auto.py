@@ -1,0 +1,259 @@
+"""The plan `auto`: chosen by prediction, the same in preview, key and run, kept, and carried by what a run makes."""
+
+import dataclasses
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from latentloom.__main__ import main
+from latentloom.nodes.execution.manifest import workflow_sha256
+from latentloom.nodes.execution.schedule import Schedule, schedule
+from latentloom.nodes.files.picture_files import WORKFLOW_KEY
+from latentloom.nodes.files.workspace import Workspace
+from latentloom.nodes.graph.graph import Graph, read_graph
+from latentloom.nodes.preview.foretelling import PLANS_KEY, choice_of, leeways, with_plans
+from latentloom.nodes.preview.preview import planned
+from latentloom.nodes.preview.walk import Walk
+from latentloom.nodes.registry import SPECS
+from latentloom.parallel.machine.now import DeviceNow
+from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.progress import SILENT
+from latentloom.pipelines import placement
+from latentloom.pipelines.costs.machine import Machine
+from latentloom.pipelines.costs.wires import Group, Measured, Speed
+from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.planning import auto, here
+from latentloom.pipelines.planning.auto import EXACT, Chosen, Leeway, choose
+from latentloom.pipelines.planning.kept_choices import KeptChoice, choice_path, choices_folder, keep_choice
+from latentloom.pipelines.planning.known import machine_at, seen, spot_of
+from latentloom.pipelines.planning.wanted import Wanted, by_bucket
+from latentloom.pipelines.values import Model, Place
+
+FIRST = Path(__file__).resolve().parents[2] / "workflows" / "bobbin" / "first_picture.json"
+BOBBIN = describe_model("builtin:bobbin", device="cpu")
+ASKED = {"encode_text.prompt": "x", "denoise.guidance": 1.0}
+UNGUIDED = Wanted(is_guided=False)
+
+
+def at(num: int, plan: str = "", **place: str) -> Model:
+    return dataclasses.replace(BOBBIN, place=Place(devices=("cpu",) * num, plan=plan, **place))
+
+
+def slow_gathers(machine: Machine) -> Machine:
+    """Measured, and on it a ring saves more than a tenth."""
+    alone = machine.speeds(1)
+    chip = dataclasses.replace(alone.chip, single_flops=1e9)
+    around = Group(2, 1, 2)
+    speeds = {
+        ("exchange", around): Speed(0.5, 1e9),
+        ("gather", around): Speed(0.5, 1e9),
+        ("hop", around): Speed(1e-4, 1e9),
+    }
+    many = dataclasses.replace(alone, chip=chip, wires=Measured(speeds=speeds))  # pyright: ignore[reportArgumentType]
+    one = dataclasses.replace(alone, chip=chip)
+    return dataclasses.replace(machine, at={1: one, 2: many}, is_measured=True, is_assumed=False)
+
+
+@pytest.fixture
+def _rings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A ring is the fastest of two ranks here, and choices are kept."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(auto, "machine_at", lambda spot: slow_gathers(machine_at(spot)))
+    auto._chosen.cache_clear()
+    yield
+    auto._chosen.cache_clear()
+
+
+def scheduled(graph: Graph, num: int = 2, plan: str = "") -> Schedule:
+    place = Place(devices=("cpu",) * num, plan=plan)
+    return schedule(graph, SPECS, overrides=ASKED, workspace=Workspace(roots=None, place=place))
+
+
+def previewed(graph: Graph, num: int = 2, plan: str = "") -> tuple[str, str]:
+    workspace = Workspace(roots=None, place=Place(devices=("cpu",) * num, plan=plan))
+    [node] = planned(Walk(graph, SPECS, ASKED, workspace=workspace, accelerators=()), seen())[0]
+    return node.plan, node.why
+
+
+def chosen_for(planned: Schedule) -> Chosen:
+    choice = planned.plans["denoise"].choice
+    assert choice is not None
+    return choice
+
+
+# ---- what is chosen
+
+
+@pytest.mark.parametrize(
+    ("num", "is_guided", "plan"),
+    [(2, True, "cfg=2"), (2, False, "ulysses=2"), (4, True, "cfg=2,ulysses=2"), (4, False, "ulysses=4")],
+)
+def test_a_machine_that_nobody_measured_idles_no_device(num: int, is_guided: bool, plan: str) -> None:
+    choice = choose(at(num), Wanted(is_guided=is_guided))
+    assert str(choice.plan) == plan and f"plan auto is {plan} on {num} devices: " in choice.why
+    assert "whose speed is assumed" in choice.why and choice.rejected
+
+
+def test_what_cannot_be_predicted_keeps_the_rule_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = choose(at(2, cluster="auto"), UNGUIDED)
+    assert str(cluster.plan) == "ulysses=2" and "by rule, because the machines of a cluster" in cluster.why
+    whole = choose(dataclasses.replace(at(2), family=""), Wanted(is_guided=True))
+    assert str(whole.plan) == "cfg=2" and "by rule" in whole.why
+    monkeypatch.setattr("latentloom.pipelines.planning.plans.SPLIT_PLANS", {})
+    assert choose(at(4), UNGUIDED).plan.num_ranks == 1
+
+
+def test_the_bucket_of_a_text_is_the_models_own_length_or_a_power_of_two() -> None:
+    lengths = [by_bucket(Wanted(text_length=each), BOBBIN).text_length for each in (0, 3, 40, 41, 129)]
+    assert lengths == [40, 40, 40, 64, 256]
+
+
+def test_preview_run_and_a_call_by_hand_choose_alike() -> None:
+    graph = read_graph(FIRST)
+    choice = chosen_for(scheduled(graph))
+    assert (str(choice.plan), choice.why) == previewed(graph)
+    assert choice == choose(at(2), dataclasses.replace(UNGUIDED, width=128, height=128))
+
+
+def test_repeated_choices_cost_nothing_to_speak_of() -> None:
+    choose(at(2), UNGUIDED)
+    before = auto._chosen.cache_info().misses
+    for _ in range(5):
+        choose(at(2), UNGUIDED)
+    assert auto._chosen.cache_info().misses == before
+
+
+# ---- a plan that rounds differently
+
+
+def test_a_ring_is_part_of_the_key_and_kept_until_it_is_to_be_learned_anew(
+    _rings: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = read_graph(FIRST)
+    ring = scheduled(graph)
+    assert str(chosen_for(ring).plan) == "ring=2" == previewed(graph)[0]
+    folder = choices_folder()
+    assert folder is not None
+    [file] = folder.iterdir()
+    monkeypatch.setattr(auto, "machine_at", machine_at)  # what is predicted changes; a choice does not
+    auto._chosen.cache_clear()
+    again = scheduled(graph)
+    assert str(chosen_for(again).plan) == "ring=2" and "it was chosen before" in chosen_for(again).why
+    assert again.keys == ring.keys
+    file.write_text(json.dumps({**json.loads(file.read_text()), "plan": "ring=2,eval=1"}))
+    exact = scheduled(graph)  # what is damaged counts as none
+    assert str(chosen_for(exact).plan) == "ulysses=2"
+    assert exact.keys["denoise"] != ring.keys["denoise"] and exact.keys["encode_text"] == ring.keys["encode_text"]
+    assert exact.keys == scheduled(graph, plan="auto").keys
+    assert main(["plan", "--relearn"]) == 0 and "1 kept plan dropped" in capsys.readouterr().out
+    assert not list(folder.iterdir())
+
+
+def test_plan_of_this_machine_is_what_is_kept_until_it_is_learned_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    spot, folder = spot_of(("cpu", "cpu")), choices_folder()
+    assert folder is not None
+    monkeypatch.setattr(here, "machine_here", lambda folder, *, anew: machine_at(spot))
+    path = choice_path(folder, BOBBIN, Wanted(is_guided=True), spot)
+    keep_choice(path, KeptChoice(plan=ParallelPlan(ring=2), is_measured=False), BOBBIN)
+    told = {}
+    for options in ((), ("--relearn",)):
+        assert main(["plan", "builtin:bobbin", *options]) == 0
+        told[options] = capsys.readouterr().out
+    assert "plan    ring=2" in told[()] and "it was chosen before and stays" in told[()]
+    assert "plan    cfg=2" in told["--relearn",] and not path.exists()
+
+
+def test_of_unknown_latents_no_ring_is_foretold(_rings: None) -> None:
+    graph = read_graph(FIRST)
+    walk = Walk(graph, SPECS, ASKED, workspace=Workspace(roots=None, place=Place(devices=("cpu", "cpu"))))
+    asked, _ = walk.denoise("denoise")
+    unknown = dataclasses.replace(asked, latents=None)
+    assert not choice_of(walk, "denoise", unknown, now=seen()).rounds_differently
+    walk._denoises["denoise"] = (unknown, ())
+    assert leeways(walk, ["denoise"]) == {"denoise": EXACT}
+
+
+def test_a_plan_that_nobody_has_foreseen_does_not_round_differently(_rings: None) -> None:
+    assert str(choose(at(2), UNGUIDED).plan) == "ring=2"
+    assert not choose(at(2), UNGUIDED, may_round=False).rounds_differently
+    assert not placement.choice_for(at(2), UNGUIDED, EXACT).rounds_differently
+    other = Leeway(choice=Chosen(plan=ParallelPlan(ring=2), why=""), is_guided=True)
+    assert not placement.choice_for(at(2), UNGUIDED, other).rounds_differently  # the guidance came by a wire
+
+
+def test_what_was_chosen_unmeasured_gives_way_to_measurements(_rings: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as unmeasured:
+        unmeasured.setattr(auto, "machine_at", machine_at)
+        assert str(choose(at(2), UNGUIDED, keeps=True).plan) == "ulysses=2"
+    auto._chosen.cache_clear()
+    assert str(choose(at(2), UNGUIDED, keeps=True).plan) == "ring=2"
+
+
+# ---- carried by results
+
+
+def carrying(plans: object) -> Graph:
+    graph = read_graph(FIRST)
+    return graph.model_copy(update={"meta": {**graph.meta, PLANS_KEY: plans}})
+
+
+def test_a_workflow_of_a_result_is_run_by_its_plan() -> None:
+    graph, plain = carrying({"denoise": "allgather=2"}), read_graph(FIRST)
+    assert str(chosen_for(scheduled(graph)).plan) == "allgather=2" == previewed(graph)[0]
+    assert workflow_sha256(graph) == workflow_sha256(plain) and scheduled(graph).keys == scheduled(plain).keys
+    assert previewed(graph, plan="auto")[0] == "ulysses=2"  # the user asks for a choice
+    assert previewed(graph, plan="ring=2")[0] == "ring=2"
+
+
+@pytest.mark.parametrize("plans", [{"denoise": "ring=4"}, {"denoise": "cfg=2"}])
+def test_a_plan_that_cannot_be_had_gives_way_and_says_so(plans: dict[str, str]) -> None:
+    plan, why = previewed(carrying(plans))
+    assert plan == "ulysses=2" and "that the workflow's result was made by cannot be had here" in why
+
+
+@pytest.mark.parametrize("plans", ["x", {"denoise": 7}, {"denoise": "spiral=2"}, {"other": "ring=2"}, []])
+def test_a_strangers_plans_that_are_none_do_no_harm(plans: object) -> None:
+    assert previewed(carrying(plans))[0] == "ulysses=2"
+
+
+def test_what_is_carried_is_the_plan_of_several_ranks() -> None:
+    text = FIRST.read_text()
+    told = with_plans({WORKFLOW_KEY: text, "prompt": "p"}, {"denoise": "ring=2", "other": "ulysses=1"})
+    assert read_graph(told[WORKFLOW_KEY]).meta[PLANS_KEY] == {"denoise": "ring=2"} and told["prompt"] == "p"
+    assert with_plans({WORKFLOW_KEY: text}, {"denoise": "ulysses=1"}) == {WORKFLOW_KEY: text}
+
+
+# ---- measured first
+
+
+def test_gpus_that_nobody_measured_are_measured_once_and_a_failure_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = tuple(
+        DeviceNow(name=name, title="a GPU", total_bytes=1 << 34, used_bytes=0, load=0.0)
+        for name in ("cuda:0", "cuda:1")
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(here, "devices_now", lambda: now)
+    monkeypatch.setattr(here, "spot_of", lambda devices: spot_of(devices, now))
+    monkeypatch.setattr(here, "_tried", set())
+    asked: list[object] = []
+
+    def fails(*devices: object) -> None:
+        asked.append(devices)
+        raise RuntimeError("no ranks today")
+
+    monkeypatch.setattr(here, "measure", fails)
+    here.measure_first(["cuda:0"], SILENT, is_free=lambda: True)
+    here.measure_first(["cuda:0", "cuda:1"], SILENT, is_free=lambda: False)
+    assert not asked
+    with caplog.at_level(logging.WARNING, "latentloom"):
+        for _ in range(2):
+            here.measure_first(["cuda:0", "cuda:1"], SILENT, is_free=lambda: True)
+    assert len(asked) == 1 and "was not measured (no ranks today)" in caplog.text
