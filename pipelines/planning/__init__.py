@@ -7,8 +7,6 @@ choice: The fastest plan among those that fit: every plan that the model and the
 explained: A plan in words: one screen for people, and the same as plain data.
 foreseen: What a denoise is predicted to take by its plan, told before it begins.
 here: This machine to plan for: what its ranks measured of it, once for its devices, driver and torch, kept for later.
-kept_choices: Plans that were chosen, kept so that a choice stays: one small file for each machine, model, size and
-    number format.
 history: What predictions learn from runs that have ended here, and how well they did.
 known: This machine to plan for, known at once: what its ranks measured of it before, else data sheets, else
     assumptions.
