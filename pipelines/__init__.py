@@ -24,7 +24,8 @@ denoising/: What the families' denoise functions share: diffusers' blocks run by
 doctor/: What `latentloom doctor` finds out about a machine, one finding after another.
 families/: The families of models: literal data, one module each. Importing this imports neither torch nor diffusers.
 models/: What a model is, read from its files and never from their weights: nothing here loads torch modules.
-planning/: Which plans a model and a machine allow, what memory each needs, and which is taken.
+needs/: What a run holds of each device's memory, before it, and what to change so that it fits.
+planning/: Which plans a model and a machine allow, how long each takes, and which is taken.
 signatures/: What each pipeline class of diffusers takes and gives: a table, made of diffusers, read without it.
 split_plans/: How each transformer class of diffusers is split: literal data, a row for each class.
 spreading/: The adapters to `parallel`: transformers, guidance, VAEs and whole pipelines spread over a plan's ranks.

@@ -25,11 +25,11 @@ from .kept import KEPT, key_of
 from .models.describe import card_of
 from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
+from .needs.memory import SPLIT_PIXELS
 from .place import named_plan
 from .planning.auto import EXACT, FREE, Chosen, Leeway, choose
 from .planning.foreseen import ALONE, BY_HAND, foreseen_for
 from .planning.here import measure_first
-from .planning.memory import SPLIT_PIXELS
 from .planning.plans import why_not
 from .planning.wanted import Wanted, wanted_by
 from .pools import POOLS, preloads

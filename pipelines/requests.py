@@ -10,7 +10,7 @@ import functools
 import math
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -48,8 +48,10 @@ class Request:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        for name, kind in field_types(type(self)).items():
-            object.__setattr__(self, name, _checked(name, kind, getattr(self, name)))
+        own = vars(self)
+        for name, check in _checks(type(self)):
+            if (right := check(name, given := own[name])) is not given:
+                own[name] = right
 
     def resolved(self, **fields: Any) -> Self:
         """The request with values that a stage has chosen itself, which are not checked again."""
@@ -196,8 +198,13 @@ def _value(kind: type, name: str, value: Any) -> Any:
     return value
 
 
-def _checked(name: str, kind: Any, value: Any) -> Any:
-    if typing.get_origin(kind) is Literal:
-        return _choice(typing.get_args(kind), name, value)
-    check = {float: _number, int: _whole, str: _text}.get(kind, functools.partial(_value, kind))
-    return check(name, value)
+@functools.cache
+def _checks(kind: type[Request]) -> tuple[tuple[str, Callable[[str, Any], Any]], ...]:
+    """What checks each field of a request, by its name."""
+    return tuple((name, _check(hint)) for name, hint in field_types(kind).items())
+
+
+def _check(hint: Any) -> Callable[[str, Any], Any]:
+    if typing.get_origin(hint) is Literal:
+        return functools.partial(_choice, typing.get_args(hint))
+    return {float: _number, int: _whole, str: _text}.get(hint, functools.partial(_value, hint))

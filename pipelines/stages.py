@@ -35,8 +35,8 @@ from .families.family import TakesReferences
 from .finite import check_finite
 from .models.describe import card_of
 from .models.folder import read_config, read_index
+from .needs.memory import work_of
 from .out_of_memory import told_by
-from .planning.memory import work_of
 from .planning.wanted import text_length_of
 from .requests import Decode, DecodeAudio, Denoise, EncodeImage, EncodeText, Stage, made
 from .shape import (

@@ -216,9 +216,9 @@ def from_plain(kind: type[V], plain: Mapping[str, Any]) -> V:
     What is a value already, rather than plain, is taken as it is.
     """
     check_names(kind, plain)
-    readers = _readers(kind)
+    read = {name: reader(plain[name]) for name, reader in _readers(kind).items() if name in plain}
     try:
-        return kind(**{name: readers[name](item) for name, item in plain.items()})
+        return kind(**{**plain, **read})
     except TypeError as error:
         raise ValueError(f"{kind.__name__} cannot be read from {sorted(plain)}: {error}") from None
 
@@ -226,7 +226,9 @@ def from_plain(kind: type[V], plain: Mapping[str, Any]) -> V:
 def check_names(kind: type, given: Iterable[str]) -> None:
     """Raise `ValueError` for a name that is no field of `kind`, with the nearest that is one."""
     names = field_types(kind)
-    for unknown in sorted(set(given) - names.keys()):
+    if names.keys() >= (found := set(given)):
+        return
+    for unknown in sorted(found - names.keys()):
         hint = did_you_mean(unknown, names)
         raise ValueError(f"{kind.__name__} has no {unknown}; {hint}{'It' if hint else 'it'} has {', '.join(names)}")
 
@@ -240,8 +242,9 @@ def field_types(kind: type) -> Mapping[str, Any]:
 
 @functools.cache
 def _readers(kind: type) -> Mapping[str, Callable[[Any], Any]]:
-    """What reads each field of a value, by its name."""
-    return {name: _reader(hint) for name, hint in field_types(kind).items()}
+    """What reads a field of a value, by its name; the others are taken as they are."""
+    readers = {name: _reader(hint) for name, hint in field_types(kind).items()}
+    return {name: reader for name, reader in readers.items() if reader is not _as_it_is}
 
 
 def _reader(hint: Any) -> Callable[[Any], Any]:

@@ -110,6 +110,18 @@ def versions_of(folder: Path) -> dict[str, str | None]:
         return {}
 
 
+def meant_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """What 0, "" and "auto" were in the run of this folder, by node; nothing where its manifest is gone or damaged."""
+    try:
+        nodes = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))["nodes"]
+        told = {name: (node["values"], node["stand_ins"]) for name, node in nodes.items() if node.get("stand_ins")}
+        return {
+            str(name): {str(each): values[each] for each in stand_ins} for name, (values, stand_ins) in told.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
 @functools.cache
 def versions() -> Mapping[str, str | None]:
     """The versions of Python and of the packages that results depend on; None for one that is not installed.

@@ -14,7 +14,7 @@ from ...parallel.progress import SILENT
 from ..files.workspace import Workspace
 from ..graph.check import check
 from ..graph.graph import Graph
-from ..graph.problems import Problem
+from ..graph.problems import GraphError, Problem
 from ..graph.resolve import Overrides
 from ..graph.spec import NodeSpec
 from ..preview.meant import Meant, meant
@@ -62,13 +62,19 @@ def foretell(
     targets: Collection[str] | None = None,
     go_on: Callable[[], None] = SILENT.check,
 ) -> Foretold:
-    """What is known of a workflow, or of what its `targets` need. One that is not sound in itself is not followed
-    further. `go_on` raises `Cancelled` where nobody wants to know any more.
+    """What is known of a workflow, or of what its `targets` need. Of one that is not sound in itself no more problems
+    are looked for, but values may be known. `go_on` raises `Cancelled` where nobody wants to know any more.
     """
-    if found := check(graph, specs, overrides, workspace=workspace):
-        return Foretold(problems=found)
     accelerators = [device.name for device in machine if device.name != "cpu"]
-    walk = Walk(graph, specs, overrides or {}, workspace=workspace, accelerators=accelerators, go_on=go_on)
+    found = check(graph, specs, overrides, workspace=workspace)
+    try:
+        walk = Walk(graph, specs, overrides or {}, workspace=workspace, accelerators=accelerators, go_on=go_on)
+    except GraphError:
+        if not found:
+            raise
+        return Foretold(problems=found)
+    if found:
+        return Foretold(problems=found, values=meant(walk))
     needs = needs_of_checked(graph, specs, overrides=overrides or {}, workspace=workspace, targets=targets)
     needed = frozenset(needs.order or needs.nodes)  # all of one that makes nothing yet
     found = list(refused(walk, needed))

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...parallel.errors import Cancelled
-from ...parallel.progress import Preview, Progress
+from ...parallel.progress import Foreseen, Preview, Progress
+from ...pipelines.costs.outcome import before
 from ...pipelines.values import Audio, Image, Mask
 from ..files.audio_files import CODERS
 from ..files.workspace import Workspace
@@ -284,6 +285,9 @@ class ComfyProgress(Progress):
         except BaseException as error:  # the progress hook raises the interrupt itself and clears the flag
             self._interrupt = error
             raise Cancelled from error
+
+    def foresee(self, foreseen: Foreseen) -> None:
+        logger.info("%s", before(foreseen))
 
     def raise_interrupt(self) -> None:
         """Raise the host's own exception for a stage that ended by `Cancelled`."""

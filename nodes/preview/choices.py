@@ -13,9 +13,9 @@ from ...parallel.machine.container import num_cores
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
 from ...pipelines.models.describe import card_of
+from ...pipelines.needs.memory import Need, Work, fits, work_of
 from ...pipelines.place import has_ranks
 from ...pipelines.placement import is_guided
-from ...pipelines.planning.memory import Need, Work, fits, work_of
 from ...pipelines.planning.plans import plans_for, why_not
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Model

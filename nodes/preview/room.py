@@ -11,11 +11,11 @@ from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
 from ...pipelines.components.memory import USABLE_SHARE
 from ...pipelines.models.checks import check_quantization
+from ...pipelines.needs.memory import asked_of, fits, work_of
+from ...pipelines.needs.remedies import Ask, Fit, Remedy, amount, remedies
 from ...pipelines.place import names_plan
 from ...pipelines.planning.auto import choose
-from ...pipelines.planning.memory import asked_of, fits, work_of
 from ...pipelines.planning.plans import why_not
-from ...pipelines.planning.remedies import Ask, Fit, Remedy, amount, remedies
 from ...pipelines.planning.wanted import Wanted
 from ...pipelines.pools import POOLS
 from ...pipelines.values import Latents, Model, Quantization

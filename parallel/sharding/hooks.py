@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from operator import is_not
 from typing import Any
 
 import torch
@@ -39,8 +40,13 @@ def install(module: nn.Module, session: Session) -> list[Remove]:
 
 def _install(module: nn.Module, session: Session, undo: list[Remove]) -> None:
     below: list[Remove] = []
-    places: list[Place] = []
+    places: tuple[list[Any], ...] = ([], [], [])
     processors = dict[nn.Module, Any]()  # those that are ours
+
+    def attach() -> None:
+        found = _attach(module, session, below, processors)
+        for number, column in enumerate(places):
+            column[:] = [place[number] for place in found]
 
     def detach() -> None:
         while below:
@@ -50,18 +56,17 @@ def _install(module: nn.Module, session: Session, undo: list[Remove]) -> None:
     def follow() -> None:
         """Move the hooks if modules were exchanged since, as adapters do that wrap a layer or give it back."""
         _check_processors(module, processors, session.title)
-        for siblings, name, each in places:
-            if siblings.get(name) is not each:
-                detach()
-                places[:] = _attach(module, session, below, processors)
-                return
+        siblings, names, modules = places
+        if any(map(is_not, map(dict.get, siblings, names), modules)):  # some hundred, in each forward
+            detach()
+            attach()
 
     # Undone last to first. At the root the order of hooks matters: `_at_root` is prepended and so begins the forward
     # before the root's own arguments are cut; `_leaving` is the last and so sees the output that was gathered.
     undo.append(session.leave)  # in case the last forward was interrupted
     undo.append(_at_root(module, session, follow))
     undo.append(detach)
-    places += _attach(module, session, below, processors)
+    attach()
     if "" in session.split.inputs:
         undo.append(_cutting(module, session.split.inputs[""], session, ""))
     if "" in session.split.outputs:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import torch
 from torch import nn
 
 from ..attention import packed
+from ..collectives import start_highest
 from ..group import Axis
 from ..mesh import Mesh
 from ..plan import ParallelPlan
@@ -20,9 +22,6 @@ from .compiled import Forwards, check_options, check_uncompiled, divert
 from .hooks import Remove, install, modules_at, modules_ending
 from .session import Session
 from .split_plan import SplitPlan
-
-if TYPE_CHECKING:
-    import torch
 
 _sharded: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
@@ -71,6 +70,15 @@ class Handle:
     def splits(self) -> bool:
         """Whether tokens or weights are spread; else guidance alone may be."""
         return self._forwards is not None
+
+    def begin(self, *, is_new: bool) -> Callable[[], bool]:
+        """Collective, before a series of forwards: if the transformer is new to any rank, all compare what they are
+        given in the first of them. Returns at once; that forward waits for the answer, as does what this gives.
+        """
+        assert self.mesh.voters is not None, f"the mesh of plan {self.plan} is of `mesh_for`"
+        wait = start_highest(torch.tensor([int(is_new)]), self.mesh.voters)
+        self.compare_if(answer := lambda: bool(wait()))
+        return answer
 
     def compare_if(self, answer: Callable[[], bool]) -> None:
         """All ranks alike: if this says so, they compare what they are given in the next forward, as in the first.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...parallel.plan import ParallelPlan
@@ -17,12 +16,15 @@ if TYPE_CHECKING:
     from ..spreading.transformer import Handle
 
 
+ALONE = ParallelPlan()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Condition:
     """What a use asks of a component beyond its weights; of those that are no transformer only the LoRAs."""
 
     loras: tuple[Lora, ...] = ()
-    plan: ParallelPlan = field(default_factory=ParallelPlan)
+    plan: ParallelPlan = ALONE
     is_compiled: bool = False
     is_captured: bool = False
     step_cache: StepCache = "none"
@@ -42,6 +44,7 @@ class Prepared:
     """
 
     def __init__(self, transformer: Any, condition: Condition, mesh: Mesh | None, *, share: Handle | None) -> None:
+        from ..denoising.tables import keep_tables
         from ..spreading.transformer import shard
 
         self.condition, self.mesh = condition, mesh
@@ -59,6 +62,8 @@ class Prepared:
 
                 self._captured = Captured(transformer, mesh=mesh)
                 stack.callback(self._captured.restore)
+            else:  # a graph holds what it reads, and would be replayed for other positions
+                stack.callback(keep_tables(transformer))
             self._undo = stack.pop_all()
 
     def fits(self, condition: Condition, mesh: Mesh | None) -> bool:
@@ -72,14 +77,7 @@ class Prepared:
         Each rank drops components by its own memory, and one that compared alone would wait for the others.
         """
         if self.mesh is not None and self.handle is not None:
-            import torch
-
-            from ...parallel.collectives import start_highest
-
-            assert self.mesh.voters is not None, f"the mesh of plan {self.mesh.plan} is of `mesh_for`"
-            wait = start_highest(torch.tensor([int(self._is_new)]), self.mesh.voters)
-            is_new = functools.cache(lambda: bool(wait()))
-            self.handle.compare_if(is_new)
+            is_new = self.handle.begin(is_new=self._is_new)
             if self._captured is not None and is_new():
                 self.forget_graphs()
         self._is_new = False

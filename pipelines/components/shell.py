@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..models.folder import ComponentFiles, components_of, kind_of
+from ..models.folder import ComponentFiles, component_in, kind_of
 from . import skeleton
 from .loading import component_class
 
@@ -47,13 +47,13 @@ def shells(
     """Shells of diffusers' models that the folder's index names and that are not `loaded`, by name; the same ones again
     while the files have this fingerprint."""
     found: dict[str, Shell] = {}
-    for name, (library, class_name) in components_of(index).items():
-        if name not in loaded and library == "diffusers" and kind_of(class_name) == "model":
-            found[name] = _shell(folder, name, library, class_name, dtype, fingerprint)
+    for name in index.keys() - loaded:
+        if (part := component_in(index, name)) and part[0] == "diffusers" and kind_of(part[1]) == "model":
+            found[name] = _shell(str(folder), name, *part, dtype, fingerprint)
     return found
 
 
 @functools.lru_cache(maxsize=64)
-def _shell(folder: Path, name: str, library: str, class_name: str, dtype: torch.dtype, _: str) -> Shell:
-    files = ComponentFiles(name=name, library=library, class_name=class_name, kind="model", folder=folder / name)
+def _shell(folder: str, name: str, library: str, class_name: str, dtype: torch.dtype, _: str) -> Shell:
+    files = ComponentFiles(name=name, library=library, class_name=class_name, kind="model", folder=Path(folder, name))
     return Shell(files, dtype)

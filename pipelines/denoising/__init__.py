@@ -11,6 +11,8 @@ quiet: What diffusers and transformers log that says nothing to our users, or th
     screens.
 schedulers: Which noise levels a denoise passes through, and which solver takes it from one to the next.
 step_cache: Step caches: steps that reuse what most blocks gave in the step before, by the hooks that diffusers ships.
+tables: Tables: what a denoise makes of sizes alone, such as positions, their angles and noise levels; the last are
+    kept.
 text_mask: A mask of the text that hides nothing: left out before the transformer is asked.
 unwaiting: A scheduler's step of diffusers, for which the host does not wait for the device.
 """

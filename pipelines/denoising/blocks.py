@@ -26,6 +26,7 @@ from ...parallel.errors import is_out_of_memory
 from ..requests import first_step
 from . import quiet  # noqa: F401 (imported for what it silences)
 from .schedulers import UPWARD
+from .tables import BLOCKS, OfSizes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -65,18 +66,17 @@ class Assembly:
 
     def pipeline(self, parts: Parts) -> ModularPipeline:
         """A new pipeline of these blocks with these parts."""
-        pipeline = copy.copy(self._pipeline)
+        kind = type(self._pipeline)
         modules = (each for each in parts.values() if isinstance(each, nn.Module))
         if (weight := next((weight for each in modules for weight in each.parameters()), None)) is not None:
-            pipeline.__class__ = _on_device(type(pipeline), weight.device)
+            kind = _on_device(kind, weight.device)
+        pipeline = object.__new__(kind)
+        own = vars(pipeline)
+        own.update(vars(self._pipeline))
         # Parts are set as attributes, because update_components describes each for a file that we do not write.
-        for name in self._components & parts.keys():
-            setattr(pipeline, name, parts[name])
-        for name in self._own - parts.keys():
-            setattr(pipeline, name, copy.deepcopy(getattr(pipeline, name)))
-        for name, shell in parts.get("shells", {}).items():
-            if name not in parts:
-                setattr(pipeline, name, shell)
+        own.update((name, copy.deepcopy(own[name])) for name in self._own - parts.keys())
+        own.update((name, shell) for name, shell in parts.get("shells", {}).items() if name not in parts)
+        own.update((name, parts[name]) for name in self._components & parts.keys())
         index = parts.get("model_index", {})
         if known := self._configs & index.keys():
             pipeline.register_to_config(**{name: copy.deepcopy(index[name]) for name in known})
@@ -205,11 +205,12 @@ def made_by_config(block: ModularPipelineBlocks, name: str) -> Any:
 
 
 def _settle(block: ModularPipelineBlocks) -> None:
-    """From now on these blocks know what they declare."""
+    """From now on these blocks know what they declare, and those that make tables find them again."""
     told = [(each, {name: getattr(each, name) for name in DECLARED}) for each in _nested(block)]
     for each, declared in told:
         kind = type(each)
-        each.__class__ = type(kind.__name__, (kind,), {**declared, "__module__": kind.__module__})
+        kinds = (OfSizes, kind) if kind.__name__ in BLOCKS else (kind,)
+        each.__class__ = type(kind.__name__, kinds, {**declared, "__module__": kind.__module__})
 
 
 @functools.lru_cache(maxsize=256)

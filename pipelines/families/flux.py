@@ -100,8 +100,9 @@ def denoise(parts: Parts, request: Denoise, *, generators: list[Generator], on_s
     check_text(request.conditioning.positive["prompt_embeds"], text_width, title=FAMILY.title)
     latents = request.latents
     scheduler = choose(parts["scheduler"], request.sampling)
+    positive = request.conditioning.positive
     inputs = {
-        **repeated(request.conditioning.positive, len(generators)),
+        **(positive if len(generators) == 1 else repeated(positive, len(generators))),  # blocks make it their own
         "height": latents.height,
         "width": latents.width,
         "num_inference_steps": request.steps,

@@ -35,9 +35,9 @@ TOP_LEVEL = ("name", "about", "licence")
 def read_card(folder: Path, family: Family) -> Card:
     """The family's defaults for this model, overridden by its card file. Raises `ValueError` for a bad card."""
     card = family_card(folder, family)
-    path = folder / FILE_NAME
-    if not os.path.lexists(path):
+    if not os.path.lexists(f"{folder}{os.sep}{FILE_NAME}"):
         return card
+    path = folder / FILE_NAME
     plain = _PLAIN(path)
     if plain.get("format", 1) != 1:
         raise ValueError(

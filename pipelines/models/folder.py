@@ -12,7 +12,7 @@ import importlib.util
 import os
 import re
 import stat
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -283,7 +283,13 @@ def _elsewhere(path: Path, name: str, place: Mapping[str, Any]) -> str:
 
 def components_of(index: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """(library, class) of the components that the model has, by name, from what `read_index` gave."""
-    return {name: (entry[0], entry[1]) for name, entry in index.items() if _is_component(entry) and None not in entry}
+    return {name: found for name in index if (found := component_in(index, name)) is not None}
+
+
+def component_in(index: Mapping[str, Any], name: str) -> tuple[str, str] | None:
+    """(library, class) of one component; None where the model has none of that name."""
+    entry: Any = index.get(name)
+    return (entry[0], entry[1]) if _is_component(entry) and None not in entry else None
 
 
 def _is_component(entry: Any) -> bool:
@@ -327,16 +333,39 @@ def _no_component(path: Path, name: str, entry: Any) -> str:
 
 def read_config(folder: Path, name: str) -> dict[str, Any]:
     """The config of one component, by its name; {} when the model has no such component."""
-    found = components_of(read_index(folder)).get(name)
+    found = component_in(read_index(folder), name)
     if found is None:
         return {}
     kind = kind_of(found[1])
-    if (known := _CONFIG.known(f"{folder}{os.sep}{name}{os.sep}{CONFIGS[kind][0]}")) is not None:
+    if (known := _CONFIG.known(_first_config(folder, name, kind))) is not None:
         return dict(known)
     return dict(_CONFIG(_config_path(folder / name, kind, name)))
 
 
+def _first_config(folder: Path, name: str, kind: Kind) -> str:
+    return f"{folder}{os.sep}{name}{os.sep}{CONFIGS[kind][0]}"
+
+
 _CONFIG = FromFile(lambda path: read_object(path, what=f"config of {path.parent.name}"))
+
+Read = tuple[FromFile[dict[str, Any]], str, dict[str, Any]]
+"""A small file by its reader and path, and what was read."""
+
+
+def reads_of(folder: Path, names: Iterable[str]) -> tuple[Read, ...] | None:
+    """The index of a classic model and the configs of these components as they are kept; None where one is not."""
+    index = f"{folder}{os.sep}{INDEX}"
+    files = [(_CLASSIC, index)]
+    for name in names:
+        if (found := component_in(_CLASSIC.known(index) or {}, name)) is not None:
+            files.append((_CONFIG, _first_config(folder, name, kind_of(found[1]))))
+    kept = [(reader, path, known) for reader, path in files if (known := reader.known(path)) is not None]
+    return tuple(kept) if len(kept) == len(files) else None
+
+
+def are_as_read(read: Iterable[Read]) -> bool:
+    """Whether all of these files are as they were."""
+    return all(reader.known(path) is known for reader, path, known in read)
 
 
 def kind_of(class_name: str) -> Kind:

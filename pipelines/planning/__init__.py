@@ -1,4 +1,4 @@
-"""Which plans a model and a machine allow, what memory each needs, and which is taken.
+"""Which plans a model and a machine allow, how long each takes, and which is taken.
 
 asked: What a run asks of devices, from a model's configs and the headers of its weights, without reading any.
 auto: The plan `auto` of a denoise: the planner's for its devices, and kept; the rule's where no time can be
@@ -10,12 +10,8 @@ here: This machine to plan for: what its ranks measured of it, once for its devi
 history: What predictions learn from runs that have ended here, and how well they did.
 known: This machine to plan for, known at once: what its ranks measured of it before, else data sheets, else
     assumptions.
-memory: What a run of a model holds of each device's memory, known before anything is loaded.
 planned: A model's plan for a machine: all that there are with time and memory, the one to take, why not the others.
 plans: The plan `auto`: guidance first, then ulysses as far as the heads divide, the rest by allgather.
-remedies: What to ask differently so that a denoise fits: each way is reckoned anew, and told only where it does.
-weights: How large a model's weights are, from the headers of its files: what a device will hold, and what it may
-    share.
 wanted: What a denoise is asked for, in the numbers by which it is planned: of a request, or of a workflow before it
     runs.
 """

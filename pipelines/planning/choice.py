@@ -16,9 +16,9 @@ from ...parallel.plan import ParallelPlan
 from ..costs.machine import Machine
 from ..costs.run import Job, Run, predict
 from ..costs.software import Software
+from ..needs.memory import Need, Work, fits
 from ..split_plans import SPLIT_PLANS
 from ..values import Model
-from .memory import Need, Work, fits
 from .plans import plans_for, transformers, why_unshared, why_whole
 
 ROUNDING_GAIN = 0.1

@@ -14,13 +14,13 @@ from ..costs.software import Software, software_of
 from ..costs.step import Step
 from ..costs.units import duration, volume
 from ..models.describe import card_of
+from ..needs.memory import Work, whole_bytes, work_of
+from ..needs.remedies import Fit, Remedy, remedies
 from ..shape import check_frames, check_size
 from ..values import Latents, Model, Quantization
 from .asked import job_of
 from .choice import IDLE_GAIN, ROUNDING_GAIN, Candidate, best, candidates, plainness
-from .memory import Work, whole_bytes, work_of
 from .plans import auto_plan, why_whole
-from .remedies import Fit, Remedy, remedies
 
 GIB = 1 << 30
 NUM_REJECTED = 3

@@ -15,6 +15,7 @@ from unittest.mock import patch
 import torch
 import torch._dynamo
 import torch._inductor.config
+from diffusers.models.transformers.transformer_flux import FluxPosEmbed
 from torch import Tensor
 from torch._dynamo.utils import counters
 
@@ -127,19 +128,20 @@ def compile_for_good(rank: int, model: Mapping[str, Any], plans: Sequence[str]) 
     }
 
 
-def denoise_again(rank: int, model: Mapping[str, Any], plan: str, other: str) -> list[tuple[str, int, float]]:
-    """One denoise after the other: what each was, how many transformers were sharded for it, and how far it is from
-    one process."""
+def denoise_again(rank: int, model: Mapping[str, Any], plan: str, other: str) -> list[tuple[str, int, int, float]]:
+    """One denoise of FLUX after the other: what each was, how many transformers were sharded for it, how often angles
+    were made, and how far it is from one process."""
     store().clear()
-    found: list[tuple[str, int, float]] = []
+    found: list[tuple[str, int, int, float]] = []
     wanted = {size: stages.denoise(_request(model, size)).tensor for size in (0, 1)}
-    with patch.object(shard, "install", side_effect=shard.install) as installed:
+    spied = patch.object(FluxPosEmbed, "forward", autospec=True, side_effect=FluxPosEmbed.forward)
+    with patch.object(shard, "install", side_effect=shard.install) as installed, spied as made:
 
         def denoise(what: str, size: int = 0, *, is_exact: bool = True, **asked: Any) -> None:
-            before = installed.call_count
+            before, made.call_count = installed.call_count, 0
             got = stages.denoise({**_request(model, size), **asked}).tensor
             difference = float((got - wanted[size]).abs().max() / wanted[size].abs().max()) if is_exact else 0.0
-            found.append((what, installed.call_count - before, difference))
+            found.append((what, installed.call_count - before, made.call_count, difference))
 
         by = ParallelPlan.parse(plan)
         denoise("first", plan=by)

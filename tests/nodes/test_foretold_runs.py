@@ -19,6 +19,7 @@ from latentloom.nodes.graph.sketch import Denoising, Given
 from latentloom.nodes.graph.spec import read_spec
 from latentloom.nodes.headless.reports import Report
 from latentloom.nodes.headless.terminal import ProgressBars
+from latentloom.nodes.hosts.comfyui import ComfyProgress
 from latentloom.parallel.progress import Foreseen, Progress, RankWork
 from latentloom.pipelines.values import Conditioning, Image, Latents, Model
 
@@ -215,3 +216,9 @@ def test_what_was_not_done_is_not_compared(
     took = result.nodes["first"].took
     assert result.nodes["text"].cached == "disk" and took is not None and took.text_s is None
     assert "steps 12 s" in told[-2].message and "text" not in told[-2].message
+
+
+def test_comfyui_s_log_tells_the_prediction(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "latentloom"):
+        ComfyProgress().foresee(FORESEEN)
+    assert caplog.messages[0].startswith("plan ulysses=2 (it is the fastest); predicted 49 s: 4 steps of 2 s")

@@ -18,8 +18,8 @@ from latentloom.nodes.preview.preview import ALONE, NodePlan
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.pipelines.models.describe import describe_model
+from latentloom.pipelines.needs.memory import CPU_BYTES
 from latentloom.pipelines.placement import choice_for, is_guided
-from latentloom.pipelines.planning.memory import CPU_BYTES
 from latentloom.pipelines.planning.wanted import Wanted
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Latents, Model, Place

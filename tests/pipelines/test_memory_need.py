@@ -11,7 +11,7 @@ import torch
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.components.memory import FLOAT_COPIES
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.planning.memory import CONTEXT_BYTES, LIVE, Need, Work, fits, whole_bytes, work_of
+from latentloom.pipelines.needs.memory import CONTEXT_BYTES, LIVE, Need, Work, fits, whole_bytes, work_of
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.stages import _working_bytes
 from latentloom.pipelines.values import Conditioning, Lora, Model

@@ -23,7 +23,7 @@ from latentloom.pipelines.models.packed.gguf_file import read_gguf_file
 from latentloom.pipelines.models.packed.packing import Packing, check_unpacked, read_checkpoint, read_packing
 from latentloom.pipelines.models.packed.torchao_files import put_together
 from latentloom.pipelines.models.tensor_file import TensorEntry, TensorFile
-from latentloom.pipelines.planning.weights import weights_of
+from latentloom.pipelines.needs.weights import weights_of
 from support.damage import damage_gguf
 from support.packed_files import comfy_settings, gguf, makers_name, write_gguf, write_torchao
 

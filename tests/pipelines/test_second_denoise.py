@@ -1,22 +1,32 @@
 """A second denoise begins at once: what cannot have changed is not done again, and what has changed is seen."""
 
+import functools
+import json
 import os
+import shutil
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from diffusers.configuration_utils import ConfigMixin
+from diffusers.models.transformers.transformer_flux import FluxPosEmbed
 from diffusers.modular_pipelines.modular_pipeline import ModularPipeline
+from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
 from torch import nn
 
 from latentloom.parallel.sharding.fingerprint import Due
 from latentloom.pipelines import stages
+from latentloom.pipelines.components.store import store
+from latentloom.pipelines.denoising.tables import _prepared, keep_tables
+from latentloom.pipelines.families import FAMILIES
 from latentloom.pipelines.models import regular_file
+from latentloom.pipelines.models.card_file import read_card
 from latentloom.pipelines.models.regular_file import FromFile
+from latentloom.pipelines.values import Model, from_plain
 
 HEUN = {"scheduler": "heun", "shift": 2.0}
 
@@ -31,6 +41,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]
     """What a method is called on from now on."""
     before, found = getattr(owner, name), list[Any]()
 
+    @functools.wraps(before)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         found.append(self)
         return before(self, *args, **kwargs)
@@ -112,6 +123,57 @@ def test_two_threads_run_one_assembly_at_a_time_each_with_its_own(model: Any, ca
     assert all(torch.equal(found[steps], alone[steps]) for steps in alone)
 
 
+@pytest.fixture
+def tables(model: Any) -> Iterator[Any]:
+    """Of the tiny FLUX, kept as if it were prepared."""
+    transformer = store().load(from_plain(Model, model("flux")), ["transformer"])["transformer"]
+    end = keep_tables(transformer)
+    yield _prepared[transformer]
+    end()
+    assert transformer not in _prepared
+    assert "forward" not in vars(transformer.pos_embed)
+
+
+def test_tables_are_made_again_for_other_sizes_alone(
+    model: Any, canvas: Any, paint: Any, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide, high = ({"width": width, "height": height} for width, height in ((96, 64), (64, 96)))  # as many tokens
+    start = paint(model("flux"), canvas("flux"), steps=1).tensor
+    asked: list[tuple[dict[str, Any], dict[str, Any], tuple[int, int]]] = [
+        ({}, {}, (1, 1)),
+        ({}, {"seed": 6}, (0, 0)),
+        ({}, {"steps": 2}, (0, 1)),
+        ({}, {"distilled_guidance": 2.0, "guidance": 3.0}, (0, 1)),
+        ({}, {"sampling": {"shift": 2.0}}, (0, 1)),
+        ({}, {"sampling": HEUN}, (0, 1)),
+        (wide, {}, (1, 1)),
+        (high, {}, (1, 1)),
+        ({**high, "batch": 2}, {}, (1, 1)),
+        ({"tensor": start}, {"strength": 0.5}, (1, 1)),
+        ({"tensor": start}, {"strength": 0.9}, (0, 1)),
+        ({"tensor": start}, {"strength": 0.9, "seed": 6}, (0, 0)),
+    ]
+    wanted = [paint(model("flux"), canvas("flux", **size), **each).tensor for size, each, _ in asked]
+    request.getfixturevalue("tables")
+    angles = counted(monkeypatch, FluxPosEmbed, "forward")
+    levels = counted(monkeypatch, FlowMatchEulerDiscreteScheduler, "set_timesteps")
+    for (size, each, made), right in zip(asked, wanted, strict=True):
+        angles.clear()
+        levels.clear()
+        assert torch.equal(paint(model("flux"), canvas("flux", **size), **each).tensor, right)
+        assert (len(angles), len(levels)) == made
+
+
+def test_a_table_that_somebody_wrote_into_is_made_again(model: Any, canvas: Any, paint: Any, tables: Any) -> None:
+    wanted = paint(model("flux"), canvas("flux")).tensor
+    for maker, table in list(tables._last.items()):
+        for tensor, _ in table.tensors:
+            tensor += 1
+        assert torch.equal(paint(model("flux"), canvas("flux")).tensor, wanted)
+        assert tables._last[maker] is not table
+    assert len(tables._last) == 3
+
+
 def rewritten(path: Path) -> None:
     path.write_text("other")
 
@@ -142,6 +204,23 @@ def test_a_file_is_read_once_and_again_when_it_has_changed(
     assert len(read) == 1
     change(path)
     assert kept(path) == "other"
+
+
+def test_a_card_is_made_again_once_a_config_has_changed(
+    tiny: Callable[[str], Path], tmp_path: Path, old_files: None
+) -> None:
+    folder, family = shutil.copytree(tiny("flux"), tmp_path / "model"), FAMILIES["flux"]
+    card = read_card(folder, family)
+    assert read_card(folder, family) is card
+    config = folder / "transformer" / "config.json"
+    plain = json.loads(config.read_text())
+    config.write_text(json.dumps({**plain, "guidance_embeds": not plain["guidance_embeds"]}))
+    other = read_card(folder, family)
+    assert other.name != card.name
+    (folder / "latentloom.json").write_text('{"defaults": {"steps": 7}}')
+    assert read_card(folder, family).steps == 7
+    (folder / "latentloom.json").unlink()
+    assert read_card(folder, family) is other
 
 
 def test_what_was_made_of_a_young_or_large_file_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from latentloom.nodes import decode_audio, empty_latents, encode_image, encode_t
 from latentloom.parallel.progress import Progress
 from latentloom.pipelines import stages
 from latentloom.pipelines.finite import NotFinite
-from latentloom.pipelines.planning.memory import work_of
+from latentloom.pipelines.needs.memory import work_of
 from latentloom.pipelines.values import Image, Latents, Model, Sampling, from_plain, to_plain
 from support.tiny_rows import TINY_ROWS, request_of
 

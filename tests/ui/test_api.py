@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 from pydantic import TypeAdapter
 
+from latentloom.nodes.execution.preflight import Foretold
 from latentloom.nodes.files.audio_files import write_audio
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.progress import Setting
@@ -177,8 +178,10 @@ def test_a_draft_is_kept_as_it_is(client: Any) -> None:
 
 def test_a_wrong_workflow_is_refused_with_all_its_problems(client: Any, first: dict[str, Any]) -> None:
     first["nodes"]["denoise"]["inputs"] |= {"steps": "many", "latents": {"from": "load_model.model"}}
-    problems = client.post("/loom/check", json={"graph": first}).json()["problems"]
+    told = client.post("/loom/check", json={"graph": first}).json()
+    problems = told["problems"]
     assert {(each["node"], each["socket"]) for each in problems} == {("denoise", "steps"), ("denoise", "latents")}
+    assert told["values"]["empty_latents"] == {"width": 128, "height": 128, "frames": 1}  # known all the same
     refused = client.post("/loom/runs", json={"graph": first})
     assert refused.status_code == 400
     assert refused.json()["problems"] == problems
@@ -214,20 +217,20 @@ def test_a_newer_check_of_the_same_page_ends_the_older_and_nobody_waits_for_it(
 ) -> None:
     began = threading.Event()
 
-    def slow(*given: Any, go_on: Callable[[], None], **named: Any) -> list[Any]:
+    def slow(*given: Any, go_on: Callable[[], None], **named: Any) -> Foretold:
         is_first = not began.is_set()
         began.set()
         while is_first:
             go_on()
             time.sleep(0.005)
-        return []
+        return Foretold(problems=[])
 
-    monkeypatch.setattr(graphs, "preflight", slow)
+    monkeypatch.setattr(graphs, "foretell", slow)
     asked = {"graph": first, "page": "p"}
     with ThreadPoolExecutor(1) as threads:
         older = threads.submit(client.post, "/loom/check", json=asked)
         assert began.wait(DEADLINE_S) and client.get("/loom/me").status_code == 200
-        assert client.post("/loom/check", json=asked).json() == {"problems": []}
+        assert client.post("/loom/check", json=asked).json() == {"problems": [], "values": {}}
         assert (older.result().status_code, older.result().json()["code"]) == (409, "superseded")
 
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Header, Request
 
 from ...nodes.catalog import entry, find
-from ...nodes.execution.preflight import preflight
+from ...nodes.execution.preflight import foretell
 from ...nodes.graph.check import ensure
 from ...nodes.graph.choosing import chosen
 from ...nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain
@@ -62,7 +62,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
         settings = server.settings
 
         def ask(go_on: Callable[[], None]) -> Problems:
-            found = preflight(
+            told = foretell(
                 graph_from_plain(body.graph),
                 SPECS,
                 body.overrides,
@@ -70,7 +70,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
                 machine=devices_now(),
                 go_on=go_on,
             )
-            return Problems(problems=found[:MAX_PROBLEMS])
+            return Problems(problems=told.problems[:MAX_PROBLEMS], values=told.values)
 
         return await server.newest.answer(ask, user=user, page=body.page, about="check")
 

@@ -108,7 +108,9 @@ class RunWithGraph(LiveRun):
     graph: WorkflowFile | None
     """The workflow with this run's values; null where it was lost."""
     versions: dict[str, str | None]
-    """The versions of the packages that made it; empty where its manifest is gone."""
+    """The versions of the packages that made it; empty where its manifest is gone, and so are the next."""
+    values: dict[str, dict[str, Any]]
+    """What 0, "" and "auto" were in the run, by node and socket."""
 
 
 class LeftOut(Answer):

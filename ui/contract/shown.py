@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import ConfigDict
 
 from ...nodes.graph.problems import Problem
@@ -25,6 +27,8 @@ class ErrorAnswer(Answer):
 
 class Problems(Answer):
     problems: list[Problem]
+    values: dict[str, dict[str, Any]]
+    """What 0, "" and "auto" will be, by node and socket, as far as it is known before the run."""
 
 
 class Me(Answer):

@@ -15,7 +15,7 @@ from typing import Any
 from ...nodes.execution.attempt import attempt, baked, open_caches, workspace_of
 from ...nodes.execution.events import Event
 from ...nodes.execution.failure import NodeFailed
-from ...nodes.execution.manifest import MANIFEST_FILE, versions_of
+from ...nodes.execution.manifest import MANIFEST_FILE, meant_of, versions_of
 from ...nodes.execution.overlap import next_on, width_of
 from ...nodes.execution.preflight import blocking
 from ...nodes.execution.schedule import needs_of
@@ -164,6 +164,7 @@ class Runs:
             **dict(run.told(run.nodes)),
             graph=graph and graph_to_plain(baked(graph, run.overrides)),
             versions=versions_of(self._settings.output_dir / run.folder),
+            values=meant_of(self._settings.output_dir / run.folder),
         )
 
     def cancel(self, user: str, id: str) -> None:

@@ -4,6 +4,7 @@ import { limitedNode, withLimits } from "./exact";
 import { address, ApiError, asset, path, request, send } from "./http";
 import type {
   Catalog,
+  Checked,
   Draft,
   DraftEntry,
   GraphFile,
@@ -16,7 +17,6 @@ import type {
   PlanMachine,
   PlanRequest,
   PlanView,
-  Problem,
   Result,
   ResultQuery,
   RunRequest,
@@ -100,8 +100,9 @@ export const host = {
   open: (file: Blob, name: string) => request<NamedGraph>("POST", "/open", { raw: file, name }),
   text: (graph: GraphFile) => post<{ text: string }>("/text", { graph }),
   exportComfy: (graph: GraphFile) => post<Record<string, Json>>("/export/comfyui", { graph }),
-  check: (graph: GraphFile, signal?: AbortSignal) =>
-    post<{ problems: Problem[] }>("/check", { graph, page: PAGE }, signal),
+  /** A newer question of the same asker ends the older. */
+  check: (graph: GraphFile, signal?: AbortSignal, asker = "") =>
+    post<Checked>("/check", { graph, page: PAGE + asker }, signal),
   sockets: (type: string, values: Record<string, string>) =>
     post<NodeSpec>("/sockets", { type, values }).then(limitedNode),
   /** How well this machine's runs were predicted. */

@@ -7,6 +7,7 @@ import type {
   NodeState,
   PlanBody,
   Problem,
+  Problems as Checked,
   RunBody,
   UploadRow,
 } from "./generated/contract";
@@ -37,6 +38,7 @@ export type {
   PredictedPlan,
   Prediction,
   Problem,
+  Problems as Checked,
   QueuePlace as QueueEntry,
   RankWork,
   Result,
@@ -51,6 +53,7 @@ export type {
 } from "./generated/contract";
 /** The catalog, with the nodes whose sockets depend on their values as far as the server was asked (`chosen.ts`). */
 export type Catalog = Told & { chosen?: Readonly<Record<string, CatalogNode>> };
+export type Meant = Checked["values"];
 export type ProblemKind = Problem["kind"];
 export type UploadKind = UploadRow["kind"];
 export type RunState = LiveRun["state"];

@@ -143,6 +143,11 @@ test("two results of one run differ in the nodes that made them", () => {
 test("what is set on the nodes behind a result is told, params and other branches are not", () => {
   const nodes = { ...madeBy({ steps: 5, seed: { param: "seed" } }), ...madeBy({ steps: 9 }, "other", "elsewhere") };
   assert.deepEqual(inputsBehind(maker(nodes)), [{ name: "denoise.steps", value: "5" }]);
+  const meant = { denoise: { steps: 16, sampling: { shift: 3 } }, other: { steps: 28 } };
+  assert.deepEqual(inputsBehind(maker(nodes), meant), [
+    { name: "denoise.steps", value: "16" },
+    { name: "denoise.shift", value: "3" },
+  ]);
 });
 
 test("a difference counts its largest step and the share of pixels, and amplifies what it shows", () => {

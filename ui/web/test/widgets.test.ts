@@ -5,6 +5,7 @@ import { hubIdIn, isHubId } from "../src/models/pullCommand";
 import type { EditorGraph } from "../src/types";
 import { limit, readNumber, sliderOf, stepped } from "../src/widgets/numbers/numberRange";
 import { isKept, newSeed, setKept, withNewSeeds } from "../src/widgets/numbers/seeds";
+import { meantText } from "../src/widgets/widget";
 
 const STEPS = { type: "int", min: 0, max: 1000, step: null };
 const STRENGTH = { type: "float", min: 0.01, max: 1, step: 0.01 };
@@ -77,4 +78,15 @@ test("a hub id is found in what people paste", () => {
   assert.equal(hubIdIn("https://huggingface.co/Wan-AI/Wan2.1/tree/main?x=1"), "Wan-AI/Wan2.1");
   for (const text of ["", "bobbin", "a b/c", "../../etc", "x/$(rm)", "/srv/models"]) assert.equal(hubIdIn(text), "");
   assert.ok(!isHubId("/srv/models/flux"));
+});
+
+test("a value that stands for something else says what it will be", () => {
+  assert.equal(meantText(0, 16), "auto: 16");
+  assert.equal(meantText("", "a blur"), "auto: a blur");
+  assert.equal(meantText(null, 3), "auto: 3");
+  assert.equal(meantText("all", "cpu*2"), "all: cpu*2");
+  assert.equal(meantText("cuda:1", "cpu"), "");
+  assert.equal(meantText(20, 16), "");
+  assert.equal(meantText(0, undefined), "");
+  assert.equal(meantText("", "x".repeat(200)).length, "auto: ".length + 161);
 });

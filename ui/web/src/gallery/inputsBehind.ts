@@ -4,7 +4,7 @@ import { specFor } from "../graph/catalog";
 import { needsOf } from "../graph/order";
 import { own } from "../graph/record";
 import { isLink, isParamRef, plainValue, splitTarget } from "../graph/values";
-import type { Catalog, EditorGraph, EditorNode, InputValue } from "../types";
+import type { Catalog, EditorGraph, EditorNode, InputValue, Json, Meant } from "../types";
 import type { Difference } from "./compare/differing";
 import { shown } from "./sweeps/sweepTable";
 
@@ -14,15 +14,29 @@ export interface Maker {
   node: string;
 }
 
-/** "node.socket" with each value that is set on the maker and on what feeds it; params are told by their names. */
-export function inputsBehind({ graph, node }: Maker): { name: string; value: string }[] {
+/**
+ * "node.socket" with each value that is set on the maker and on what feeds it; params are told by their names. What was
+ * `meant` by values that stand for something else comes in their place, and where nothing is set.
+ */
+export function inputsBehind({ graph, node }: Maker, meant: Meant = {}): { name: string; value: string }[] {
   const needed = needsOf(graph, node);
   const nodes = Object.entries(graph.nodes).filter(([name]) => needed.has(name));
-  return nodes.flatMap(([name, { inputs }]) =>
-    Object.entries(inputs)
-      .filter(([, value]) => !isLink(value) && !isParamRef(value))
-      .map(([socket, value]) => ({ name: `${name}.${socket}`, value: shown(plainValue(graph, value)) })),
+  return nodes.flatMap(([name, { inputs }]) => {
+    const told = flat(own(meant, name) ?? {});
+    const set = Object.entries(inputs)
+      .filter(([socket, value]) => !isLink(value) && !isParamRef(value) && !Object.hasOwn(told, socket))
+      .map(([socket, value]) => ({ name: `${name}.${socket}`, value: shown(plainValue(graph, value)) }));
+    const others = Object.entries(told).map(([socket, value]) => ({ name: `${name}.${socket}`, value: shown(value) }));
+    return [...set, ...others];
+  });
+}
+
+/** What holds at an open wire counts as the node's own. */
+function flat(values: Readonly<Record<string, unknown>>): Record<string, Json> {
+  const each = Object.entries(values).map(([name, value]) =>
+    typeof value === "object" && value !== null && !Array.isArray(value) ? value : { [name]: value },
   );
+  return Object.assign({}, ...each) as Record<string, Json>;
 }
 
 /**

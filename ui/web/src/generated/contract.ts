@@ -849,6 +849,14 @@ export interface PlanView {
 }
 export interface Problems {
   problems: Problem[];
+  /**
+   * What 0, "" and "auto" will be, by node and socket, as far as it is known before the run.
+   */
+  values: {
+    [k: string]: {
+      [k: string]: Json;
+    };
+  };
 }
 export interface RenameBody {
   name?: string | null;
@@ -1054,10 +1062,18 @@ export interface RunWithGraph {
    */
   graph: GraphFile | null;
   /**
-   * The versions of the packages that made it; empty where its manifest is gone.
+   * The versions of the packages that made it; empty where its manifest is gone, and so are the next.
    */
   versions: {
     [k: string]: string | null;
+  };
+  /**
+   * What 0, "" and "auto" were in the run, by node and socket.
+   */
+  values: {
+    [k: string]: {
+      [k: string]: Json;
+    };
   };
 }
 export interface SaveBody {

@@ -2,7 +2,7 @@ import type { KeyboardEvent } from "react";
 import { t } from "../i18n";
 import { Button } from "../parts/Button";
 import { Notice } from "../parts/Notice";
-import type { InputSpec, Problem } from "../types";
+import type { InputSpec, Json, Problem } from "../types";
 import { Field } from "../widgets/Field";
 import type { Form } from "./useForm";
 
@@ -11,13 +11,15 @@ interface FormPanelProps {
   fields: readonly InputSpec[];
   form: Form;
   problems: readonly Problem[];
+  /** What values that stand for something else will be, by field. */
+  meant: Readonly<Record<string, Json>>;
   isSending: boolean;
   seedKey: (name: string) => string;
   onRun: () => void;
 }
 
 /** The fields, what is wrong with them, and Run. */
-export function FormPanel({ idPrefix, fields, form, problems, isSending, seedKey, onRun }: FormPanelProps) {
+export function FormPanel({ idPrefix, fields, form, problems, meant, isSending, seedKey, onRun }: FormPanelProps) {
   const names = new Set(fields.map(({ name }) => name));
   const isOfField = ({ node, socket }: Problem) => node === "" && names.has(socket);
   const others = problems.filter((problem) => !isOfField(problem));
@@ -35,6 +37,7 @@ export function FormPanel({ idPrefix, fields, form, problems, isSending, seedKey
           id={`${idPrefix}-${spec.name}`}
           spec={spec}
           value={form.values[spec.name]}
+          meant={meant[spec.name]}
           problem={problems.find((problem) => isOfField(problem) && problem.socket === spec.name)?.message}
           seedKey={spec.widget === "seed" ? seedKey(spec.name) : undefined}
           onChange={(value, { commit }) => form.set(spec.name, value, commit)}

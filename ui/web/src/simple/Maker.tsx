@@ -12,6 +12,7 @@ import { FormPanel } from "./FormPanel";
 import { Outcome } from "./Outcome";
 import type { Choice } from "./useChoices";
 import { useForm } from "./useForm";
+import { useMeant } from "./useMeant";
 
 interface MakerProps {
   choice: Choice;
@@ -25,6 +26,7 @@ export function Maker({ choice, graph, catalog }: MakerProps) {
   const form = useForm(choice.key, fields);
   const [run, setRun] = useState(() => keptOf(choice.key).run);
   const [problems, setProblems] = useState<readonly Problem[]>([]);
+  const meant = useMeant(graph, form.values);
   const [isSending, setSending] = useState(false);
   const outcome = useRef<HTMLDivElement>(null);
   const seeds = seedsOf(fields);
@@ -67,6 +69,7 @@ export function Maker({ choice, graph, catalog }: MakerProps) {
         fields={fields}
         form={form}
         problems={problems}
+        meant={meant}
         isSending={isSending}
         seedKey={seedKey}
         onRun={() => runWithNew(seeds.filter(({ name }) => !isKept(seedKey(name))))}

@@ -63,12 +63,26 @@ function fieldOf(name: string, param: Param, socket: InputSpec | undefined): Inp
 
 function fedSockets(graph: GraphFile, catalog: Catalog): Map<string, InputSpec> {
   const specs = new Map(catalog.nodes.map((spec) => [spec.id, spec]));
+  const known = (node: string, socket: string) =>
+    specs.get(graph.nodes[node]?.type ?? "")?.inputs.find(({ name }) => name === socket);
   const found = new Map<string, InputSpec>();
-  for (const node of Object.values(graph.nodes)) {
-    for (const [socket, value] of Object.entries(node.inputs ?? {})) {
+  for (const [param, { node, socket }] of fedBy(graph, (...place) => known(...place) !== undefined)) {
+    const input = known(node, socket);
+    if (input) found.set(param, input);
+  }
+  return found;
+}
+
+/** The first input that each param sets, of those that are wanted. */
+export function fedBy(
+  graph: GraphFile,
+  isWanted: (node: string, socket: string) => boolean = () => true,
+): Map<string, { node: string; socket: string }> {
+  const found = new Map<string, { node: string; socket: string }>();
+  for (const [node, { inputs }] of Object.entries(graph.nodes)) {
+    for (const [socket, value] of Object.entries(inputs ?? {})) {
       const param = paramOf(value);
-      const input = specs.get(node.type)?.inputs.find(({ name }) => name === socket);
-      if (param !== null && input && !found.has(param)) found.set(param, input);
+      if (param !== null && !found.has(param) && isWanted(node, socket)) found.set(param, { node, socket });
     }
   }
   return found;

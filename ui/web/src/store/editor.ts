@@ -6,7 +6,7 @@ import { EMPTY_CATALOG } from "../graph/catalog";
 import { emptyGraph } from "../graph/file/workflowFile";
 import { newHistory, record, redo as redone, undo as undone, type History } from "../graph/history";
 import { hasItem } from "../graph/items";
-import type { Catalog, EditorGraph, Problem, WorkflowRef } from "../types";
+import type { Catalog, EditorGraph, Meant, Problem, WorkflowRef } from "../types";
 
 export interface EditorState {
   graph: EditorGraph;
@@ -19,6 +19,8 @@ export interface EditorState {
   canUndo: boolean;
   canRedo: boolean;
   problems: Problem[];
+  /** What 0, "" and "auto" will be in a run, by node and socket, as the checker last told. */
+  meant: Meant;
   draftKey: string;
   /** Grows when another workflow is opened: the canvas then shows all of it. */
   opened: number;
@@ -38,6 +40,7 @@ export const editorStore = createStore<EditorState>(() => ({
   canUndo: false,
   canRedo: false,
   problems: [],
+  meant: {},
   draftKey: "",
   opened: 0,
 }));
@@ -80,7 +83,7 @@ export function load(
   history = newHistory(graph);
   saved = isSaved ? graph : null;
   const { opened } = editorStore.getState();
-  editorStore.setState({ selection: NOTHING, workflow, problems: [], opened: opened + 1 });
+  editorStore.setState({ selection: NOTHING, workflow, problems: [], meant: {}, opened: opened + 1 });
   show(history);
 }
 
@@ -93,6 +96,10 @@ export function markSaved(workflow: WorkflowRef): void {
 
 export function setProblems(problems: Problem[]): void {
   editorStore.setState({ problems });
+}
+
+export function setMeant(meant: Meant): void {
+  editorStore.setState({ meant });
 }
 
 export function setCatalog(catalog: Catalog): void {

@@ -3,14 +3,24 @@ import { keepTyping } from "../parts/keys";
 import { SETTLED, asText, type WidgetProps } from "./widget";
 
 /** One of a few words: the browser's own list, which works by touch and by keyboard everywhere. */
-export function ChoiceField({ id, spec, value, onChange, disabled, describedBy, isInvalid, placeholder }: WidgetProps) {
+export function ChoiceField({
+  id,
+  spec,
+  value,
+  onChange,
+  disabled,
+  describedBy,
+  isInvalid,
+  placeholder,
+  meant,
+}: WidgetProps) {
   const chosen = asText(value);
   const isKnown = spec.choices.includes(chosen);
   return (
     <div className="ll-choice nodrag">
       <select
         id={id}
-        className="ll-input ll-select"
+        className={`ll-input ll-select ${meant ? "ll-input-meant" : ""}`}
         aria-describedby={describedBy}
         aria-invalid={isInvalid || undefined}
         disabled={disabled}
@@ -25,7 +35,7 @@ export function ChoiceField({ id, spec, value, onChange, disabled, describedBy, 
         )}
         {spec.choices.map((choice) => (
           <option key={choice} value={choice}>
-            {choice}
+            {choice === chosen && meant ? meant : choice}
           </option>
         ))}
       </select>

@@ -12,7 +12,7 @@ import { SeedField } from "./numbers/SeedField";
 import { AudioField, PictureField } from "./pictures/PictureField";
 import { SwitchField } from "./SwitchField";
 import { TextField } from "./TextField";
-import { type Change, type WidgetProps } from "./widget";
+import { meantText, type Change, type WidgetProps } from "./widget";
 
 /** By the spec's widget, else by its type. A spec that neither names is fed by a wire only. */
 const WIDGETS: Readonly<Record<string, ComponentType<WidgetProps>>> = {
@@ -37,6 +37,9 @@ const WIDGETS: Readonly<Record<string, ComponentType<WidgetProps>>> = {
 /** These need the whole width, below their label, even where room is scarce. */
 const TALL = new Set(["multiline", "json", "model", "lora", "picture", "audio"]);
 
+/** Characters that have room in a field of a node; what is longer stands below. */
+const MOST_INSIDE = 16;
+
 interface FieldProps {
   spec: InputSpec;
   /** Unique in the page: the id of the control. */
@@ -50,6 +53,8 @@ interface FieldProps {
   /** Instead of the spec's name. */
   label?: string;
   placeholder?: string;
+  /** What the value will be in a run, if it stands for something else. */
+  meant?: Json;
   /** What is wrong with the value, as a sentence. */
   problem?: string;
   /** Lets the seed be new for each run: "node.socket" or "$param"; see `seeds.ts`. */
@@ -62,6 +67,9 @@ export function Field(props: FieldProps) {
   const Widget = widgetOf(spec);
   if (!Widget) return null;
   const label = props.label ?? spoken(spec.name);
+  const shown = value ?? (placeholder === undefined ? spec.default : undefined);
+  const meant = meantText(shown, props.meant);
+  const isBelow = meant.length > MOST_INSIDE && Widget !== MultilineField;
   const isShort = compact ? !TALL.has(spec.widget) : spec.type === "bool";
   return (
     <div className={`ll-field ${compact ? "ll-field-compact" : ""} ${isShort ? "ll-field-row" : ""}`}>
@@ -73,14 +81,16 @@ export function Field(props: FieldProps) {
         id={id}
         spec={spec}
         label={label}
-        value={value ?? (placeholder === undefined ? spec.default : undefined)}
+        value={shown}
         onChange={onChange}
         disabled={disabled}
         describedBy={problem || spec.help ? `${id}-help` : undefined}
         isInvalid={Boolean(problem)}
         placeholder={placeholder}
+        meant={isBelow ? undefined : meant || undefined}
         seedKey={seedKey}
       />
+      {isBelow && <p className="ll-field-meant">{meant}</p>}
       {(problem || spec.help) && (
         <p id={`${id}-help`} className={problem ? "ll-field-problem" : compact ? "ll-hidden" : "ll-field-help"}>
           <Words text={problem || spec.help} />

@@ -7,7 +7,16 @@ import type { WidgetProps } from "./widget";
 const GROWS_BY_ITSELF = globalThis.CSS?.supports("field-sizing", "content") ?? false;
 
 /** Text of several lines, as high as what it holds; settled with Ctrl+Enter or when it is left. */
-export function MultilineField({ id, value, onChange, disabled, describedBy, isInvalid, placeholder }: WidgetProps) {
+export function MultilineField({
+  id,
+  value,
+  onChange,
+  disabled,
+  describedBy,
+  isInvalid,
+  placeholder,
+  meant,
+}: WidgetProps) {
   const draft = useDraft(value, onChange);
   const area = useRef<HTMLTextAreaElement>(null);
   useLayoutEffect(() => {
@@ -24,7 +33,7 @@ export function MultilineField({ id, value, onChange, disabled, describedBy, isI
       className="ll-input ll-multiline nodrag nowheel"
       aria-describedby={describedBy}
       aria-invalid={isInvalid || undefined}
-      placeholder={placeholder}
+      placeholder={meant ?? placeholder}
       disabled={disabled}
       value={draft.text}
       onChange={(event) => draft.type(event.target.value)}

@@ -1,10 +1,12 @@
+import { useState } from "react";
 import { keepTyping } from "../parts/keys";
 import { useDraft } from "./useDraft";
 import type { WidgetProps } from "./widget";
 
 /** One line of text, settled on Enter or when it is left. */
-export function TextField({ id, value, onChange, disabled, describedBy, isInvalid, placeholder }: WidgetProps) {
+export function TextField({ id, value, onChange, disabled, describedBy, isInvalid, placeholder, meant }: WidgetProps) {
   const draft = useDraft(value, onChange);
+  const [isInside, setInside] = useState(false);
   return (
     <input
       id={id}
@@ -14,11 +16,15 @@ export function TextField({ id, value, onChange, disabled, describedBy, isInvali
       spellCheck={false}
       aria-describedby={describedBy}
       aria-invalid={isInvalid || undefined}
-      placeholder={placeholder}
+      placeholder={meant ?? placeholder}
       disabled={disabled}
-      value={draft.text}
+      value={meant && !isInside ? "" : draft.text}
+      onFocus={() => setInside(true)}
       onChange={(event) => draft.type(event.target.value)}
-      onBlur={draft.settle}
+      onBlur={() => {
+        setInside(false);
+        draft.settle();
+      }}
       onKeyDown={(event) => {
         keepTyping(event);
         if (event.key === "Enter") draft.settle();

@@ -1,6 +1,7 @@
 /** What every widget is given, and how names of sockets are shown. */
 
 import { asRead } from "../exact";
+import { t } from "../i18n";
 import type { InputSpec, Json } from "../types";
 
 export interface Change {
@@ -21,6 +22,8 @@ export interface WidgetProps {
   describedBy?: string;
   isInvalid?: boolean;
   placeholder?: string;
+  /** What stands in grey for a value that stands for something else, such as "auto: 16". */
+  meant?: string;
   /** Names the seed for "a new one for each run": "node.socket" or "$param". Without it there is no such choice. */
   seedKey?: string;
 }
@@ -38,4 +41,18 @@ export function pictureName(path: string): string {
 export function asText(value: Json | undefined): string {
   if (value === undefined || value === null) return "";
   return asRead(value);
+}
+
+const STAND_INS = new Set(["auto", "all", "model"]);
+const MOST_CHARACTERS = 160;
+
+/** "auto: 16" for a 0 that will be 16; "" for a value that means itself. */
+export function meantText(value: Json | undefined, meant: Json | undefined): string {
+  if (meant === undefined || typeof meant === "object") return "";
+  const written = asText(value);
+  const isOpen = value === 0 || written === "";
+  if (!isOpen && !STAND_INS.has(written)) return "";
+  const text = asRead(meant);
+  const short = text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text;
+  return isOpen ? t("widgets.meant", { value: short }) : `${written}: ${short}`;
 }

@@ -1,5 +1,6 @@
 import { titleOf } from "../../graph/catalog";
 import { canExpose } from "../../graph/edits/params";
+import { own } from "../../graph/record";
 import { splitTarget } from "../../graph/values";
 import { t } from "../../i18n";
 import { spoken } from "../../parts/format";
@@ -16,6 +17,7 @@ import type { CommonInput } from "./commonInputs";
 export function InputEditor({ names, input }: { names: readonly string[]; input: CommonInput }) {
   const { spec, from, param, isMixed, value } = input;
   const [name = ""] = names;
+  const meant = useEditor((state) => own(own(state.meant, name) ?? {}, spec.name));
   const isOne = names.length === 1;
   const problem = useEditor((state) => problemsOf(state.problems, name, spec.name));
   if (from) return <Linked names={names} input={input} />;
@@ -34,6 +36,7 @@ export function InputEditor({ names, input }: { names: readonly string[]; input:
         spec={spec}
         id={`ll-in-${spec.name}`}
         value={value}
+        meant={isOne ? meant : undefined}
         label={isParam ? `${spoken(spec.name)} (${t("canvas.param", { name: param })})` : undefined}
         placeholder={isMixed ? t("canvas.mixed") : undefined}
         problem={isOne ? problem || undefined : undefined}

@@ -80,6 +80,7 @@ interface ValueProps {
 }
 
 function Value({ node, spec, value, problem, isNear }: ValueProps) {
+  const meant = useEditor((state) => own(own(state.meant, node) ?? {}, spec.name));
   const param = useEditor((state) => (isParamRef(value) ? own(state.graph.params, value.param) : undefined));
   const plain = isParamRef(value) ? param?.default : isWrapped(value) ? value.value : (value as Json | undefined);
   if (!isNear) return <Far spec={spec} value={plain ?? spec.default} />;
@@ -88,6 +89,7 @@ function Value({ node, spec, value, problem, isNear }: ValueProps) {
       spec={spec}
       id={`ll-${node}-${spec.name}`}
       value={plain ?? null}
+      meant={meant}
       problem={problem || undefined}
       seedKey={isParamRef(value) ? `$${value.param}` : `${node}.${spec.name}`}
       compact

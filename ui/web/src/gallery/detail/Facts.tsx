@@ -80,7 +80,7 @@ export function Facts({ result }: { result: Result }) {
 /** Params, what a sweep varied, and all that is set on the nodes; the prompt and the seed have places of their own. */
 function useValues(result: Result, run: RunWithGraph | null): { name: string; value: string }[] {
   return useMemo(() => {
-    const inputs = run?.graph ? inputsBehind({ graph: fromFile(run.graph), node: result.node }) : [];
+    const inputs = run?.graph ? inputsBehind({ graph: fromFile(run.graph), node: result.node }, run.values) : [];
     const named = Object.entries({ ...result.params, ...result.varied });
     const told = [...named.map(([name, value]) => ({ name, value: shown(value) })), ...inputs];
     const places: Record<string, string> = { prompt: result.prompt, seed: asRead(result.seed) };

@@ -1,15 +1,16 @@
 import { useEffect } from "react";
 import { host } from "../../host";
-import { editorStore, setProblems } from "../../store/editor";
+import { editorStore, setMeant, setProblems } from "../../store/editor";
 import { useAnswer } from "../useAnswer";
 
-/** Keeps the list of problems up to date with the workflow; the empty one has none. */
+/** Keeps problems, and what stand-ins mean, up to date with the workflow; the empty one has none. */
 export function useCheck(): void {
   const { value } = useAnswer((graph, signal) =>
-    Object.keys(graph.nodes).length > 0 ? host.check(graph, signal) : Promise.resolve({ problems: [] }),
+    Object.keys(graph.nodes).length > 0 ? host.check(graph, signal) : Promise.resolve({ problems: [], values: {} }),
   );
   useEffect(() => {
     const { problems } = editorStore.getState();
+    if (value) setMeant(value.values);
     if (value && (value.problems.length > 0 || problems.length > 0)) setProblems(value.problems);
   }, [value]);
 }

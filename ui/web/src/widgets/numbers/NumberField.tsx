@@ -7,7 +7,7 @@ import { sliderOf } from "./numberRange";
 
 /** A number: typed, and with a slider where its range has few enough positions. */
 export function NumberField(props: WidgetProps) {
-  const { spec, label, value, onChange, disabled } = props;
+  const { spec, label, value, onChange, disabled, meant } = props;
   const isMoving = useRef(false);
   const slider = sliderOf(spec);
   if (!slider) {
@@ -24,7 +24,7 @@ export function NumberField(props: WidgetProps) {
     isMoving.current = false;
   };
   return (
-    <div className="ll-number ll-number-sliding">
+    <div className={`ll-number ll-number-sliding ${meant ? "ll-number-meant" : ""}`}>
       <input
         type="range"
         className="ll-slider nodrag"

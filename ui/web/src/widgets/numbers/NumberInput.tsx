@@ -1,4 +1,4 @@
-import { useState, type KeyboardEvent } from "react";
+import { useEffect, useRef, useState, type KeyboardEvent } from "react";
 import { isDigits, reachOf } from "../../exact";
 import { t } from "../../i18n";
 import { keepTyping } from "../../parts/keys";
@@ -9,9 +9,11 @@ import { readNumber, stepped } from "./numberRange";
 const BIG_STEP = 10;
 
 /** A typed number: settled on Enter or when it is left; arrow keys step it, Escape takes the typing back. */
-export function NumberInput({ id, spec, value, onChange, disabled, describedBy, isInvalid, placeholder }: WidgetProps) {
+export function NumberInput(props: WidgetProps) {
+  const { id, spec, value, onChange, disabled, describedBy, isInvalid, placeholder, meant } = props;
   const [typed, setTyped] = useState<string | null>(null);
   const [said, setSaid] = useState("");
+  const [isInside, setInside] = useState(false);
   const number = typeof value === "number" ? value : null;
 
   const settle = () => {
@@ -42,9 +44,15 @@ export function NumberInput({ id, spec, value, onChange, disabled, describedBy, 
     event.preventDefault();
   };
 
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (isInside) input.current?.select(); // once what it stands for has made way for the number
+  }, [isInside]);
+
   return (
     <>
       <input
+        ref={input}
         id={id}
         className="ll-input ll-number-input nodrag"
         type="text"
@@ -56,16 +64,20 @@ export function NumberInput({ id, spec, value, onChange, disabled, describedBy, 
         aria-valuemax={spec.max ?? undefined}
         aria-describedby={describedBy}
         aria-invalid={isInvalid || undefined}
-        placeholder={placeholder}
+        aria-valuetext={meant}
+        placeholder={meant ?? placeholder}
         disabled={disabled}
-        value={typed ?? asText(value)}
+        value={typed ?? (meant && !isInside ? "" : asText(value))}
         onChange={(event) => {
           setSaid("");
           setTyped(event.target.value);
         }}
-        onFocus={(event) => event.target.select()}
+        onFocus={() => setInside(true)}
         onKeyDown={onKeyDown}
-        onBlur={settle}
+        onBlur={() => {
+          setInside(false);
+          settle();
+        }}
       />
       {said && (
         <p className="ll-field-said" role="alert">
