@@ -352,7 +352,7 @@ def plan_command(arguments: argparse.Namespace) -> int:
 
 
 def _relearn() -> int:
-    from .pipelines.planning.kept_choices import forget_choices
+    from .pipelines.planning.auto import forget_choices
 
     count = forget_choices()
     print(f"{count} kept {'plan' if count == 1 else 'plans'} dropped: auto chooses anew")

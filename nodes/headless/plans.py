@@ -14,9 +14,8 @@ from ...pipelines.costs.machine import Machine
 from ...pipelines.costs.ran import kept
 from ...pipelines.models.describe import DtypeChoice, card_of, describe_model
 from ...pipelines.placement import is_guided
-from ...pipelines.planning.auto import as_kept
+from ...pipelines.planning.auto import as_kept, forget_choices
 from ...pipelines.planning.history import learned, setting_of
-from ...pipelines.planning.kept_choices import forget_choices
 from ...pipelines.planning.planned import Planned, planned
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Latents, Model, Place, Quantization

@@ -8,8 +8,6 @@ explained: A plan in words: one screen for people, and the same as plain data.
 foreseen: What a denoise is predicted to take by its plan, told before it begins.
 here: This machine to plan for: what its ranks measured of it, once for its devices, driver and torch, kept for later.
 history: What predictions learn from runs that have ended here, and how well they did.
-kept_choices: Plans that were chosen, kept so that a choice stays: one small file for each machine, model, size and
-    number format.
 known: This machine to plan for, known at once: what its ranks measured of it before, else data sheets, else
     assumptions.
 planned: A model's plan for a machine: all that there are with time and memory, the one to take, why not the others.

@@ -26,8 +26,16 @@ from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.costs.wires import Group, Measured, Speed
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.planning import auto, here
-from latentloom.pipelines.planning.auto import EXACT, Chosen, Leeway, choose
-from latentloom.pipelines.planning.kept_choices import KeptChoice, choice_path, choices_folder, keep_choice
+from latentloom.pipelines.planning.auto import (
+    EXACT,
+    Chosen,
+    KeptChoice,
+    Leeway,
+    choice_path,
+    choices_folder,
+    choose,
+    keep_choice,
+)
 from latentloom.pipelines.planning.known import machine_at, seen, spot_of
 from latentloom.pipelines.planning.wanted import Wanted, by_bucket
 from latentloom.pipelines.values import Model, Place
