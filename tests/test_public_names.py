@@ -80,6 +80,8 @@ GET /models
 POST /open
 GET /openapi.json
 POST /plan
+POST /measure
+GET /history
 GET /results
 DELETE /results/{id}
 GET /runs

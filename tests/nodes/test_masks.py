@@ -136,7 +136,7 @@ def test_outpainting_keeps_to_the_limits() -> None:
 
 def test_the_mask_is_scaled_over_the_picture_as_the_picture_was(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Denoise] = []
-    monkeypatch.setattr(placement, "denoise", lambda request, progress: asked.append(request))
+    monkeypatch.setattr(placement, "denoise", lambda request, *_, **__: asked.append(request))
     pixels = torch.zeros(1, 32, 128)
     pixels[..., :64] = 1
     model = Model(source="builtin:none", folder="", family="flux")

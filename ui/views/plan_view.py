@@ -118,7 +118,7 @@ def _prediction(answer: Planned, plan: str) -> Prediction | None:
         num_devices=shown.num_devices,
         steps=answer.job.steps,
         step_s=shown.run.step.seconds,
-        steps_s=shown.run.steps_s,
+        steps_s=shown.run.steps_s + shown.run.around_s,
         text_s=shown.run.text_s,
         decode_s=shown.run.decode_s,
         seconds=shown.run.seconds,
