@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -31,6 +30,8 @@ from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.costs.run import Run
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.place import placed, read_place
+from latentloom.pipelines.planning.auto import Chosen, Leeway
+from latentloom.pipelines.planning.foreseen import BY_HAND
 from latentloom.pipelines.planning.here import machine_here
 from latentloom.pipelines.planning.planned import planned
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
@@ -143,8 +144,8 @@ def denoised(model: Model, setting: Setting, prompt: str) -> tuple[Latents, floa
     asked = Denoise(
         model=where, conditioning=text, latents=canvas, seed=1, steps=setting.steps, guidance=setting.guidance
     )
-    with patch.object(placement, "plan_of", lambda *_, **__: plan):  # also one that leaves a rank idle
-        latents = placement.denoise(asked, clock)
+    chosen = Chosen(plan=plan, why=BY_HAND)  # but it may leave a rank idle, as no such plan does
+    latents = placement.denoise(asked, clock, leeway=Leeway(choice=chosen, is_guided=setting.guidance > 1))
     return latents, statistics.median(later - earlier for earlier, later in pairwise(clock.times))
 
 
