@@ -23,6 +23,7 @@ HIDDEN = (
         "denoises",
         "refuses",
         "means",
+        "writes",
         "chooser",
     ),
     "chosen",

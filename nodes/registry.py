@@ -13,6 +13,7 @@ from .steps.audio import (
     audio_name_refusals,
     load_audio,
     save_audio,
+    sounds_written,
 )
 from .steps.canvas import (
     empty_latents,
@@ -29,6 +30,7 @@ from .steps.decoding import (
     decode_audio,
     decode_video,
     decoded_sketch,
+    frames_sketch,
     image_refusals,
     video_frames,
     video_refusals,
@@ -65,8 +67,9 @@ from .steps.pictures import (
     one_sketch,
     picture_file_refusals,
     picture_name_refusals,
+    pictures_written,
     resize_image,
-    same_sketch,
+    resize_sketch,
     save_image,
 )
 from .steps.planning import parallel_plan, plan_fingerprint, plan_means, plan_refusals, plan_sketch
@@ -78,6 +81,7 @@ from .steps.videos import (
     video_file_refusals,
     video_fingerprint,
     video_name_refusals,
+    videos_written,
 )
 from .steps.whole.node import base_spec
 
@@ -201,7 +205,9 @@ NODE_CLASS_MAPPINGS = {
             refuses=audio_refusals,
         )
     ),
-    "LoomVideoFrames": node_class(read_spec(video_frames, title="Video Frames", category="picture")),
+    "LoomVideoFrames": node_class(
+        read_spec(video_frames, title="Video Frames", category="picture", sketch=frames_sketch)
+    ),
     "LoomLoadImage": node_class(
         read_spec(
             load_image,
@@ -213,10 +219,17 @@ NODE_CLASS_MAPPINGS = {
         )
     ),
     "LoomSaveImage": node_class(
-        read_spec(save_image, title="Save Image", category="picture", is_output=True, refuses=picture_name_refusals)
+        read_spec(
+            save_image,
+            title="Save Image",
+            category="picture",
+            is_output=True,
+            refuses=picture_name_refusals,
+            writes=pictures_written,
+        )
     ),
     "LoomResizeImage": node_class(
-        read_spec(resize_image, title="Resize Image", category="picture", sketch=same_sketch)
+        read_spec(resize_image, title="Resize Image", category="picture", sketch=resize_sketch)
     ),
     "LoomImageGrid": node_class(read_spec(image_grid, title="Image Grid", category="picture", sketch=one_sketch)),
     "LoomLoadMask": node_class(
@@ -237,7 +250,14 @@ NODE_CLASS_MAPPINGS = {
         )
     ),
     "LoomSaveVideo": node_class(
-        read_spec(save_video, title="Save Video", category="picture", is_output=True, refuses=video_name_refusals)
+        read_spec(
+            save_video,
+            title="Save Video",
+            category="picture",
+            is_output=True,
+            refuses=video_name_refusals,
+            writes=videos_written,
+        )
     ),
     "LoomLoadAudio": node_class(
         read_spec(
@@ -250,7 +270,14 @@ NODE_CLASS_MAPPINGS = {
         )
     ),
     "LoomSaveAudio": node_class(
-        read_spec(save_audio, title="Save Audio", category="sound", is_output=True, refuses=audio_name_refusals)
+        read_spec(
+            save_audio,
+            title="Save Audio",
+            category="sound",
+            is_output=True,
+            refuses=audio_name_refusals,
+            writes=sounds_written,
+        )
     ),
     "LoomJoinText": node_class(read_spec(join_text, title="Join Text", category="text", sketch=sketch_by(join_text))),
     "LoomChooseText": node_class(

@@ -76,7 +76,13 @@ class Settings:
         """
         folders = (inputs, *self.models_dirs) if inputs else self.models_dirs
         roots = tuple(folder.resolve() for folder in folders)
-        return Workspace(roots=roots, place=place or Place(), host="page", max_pixels=self.max_pixels)
+        return Workspace(
+            output_dir=self.output_dir,
+            roots=roots,
+            place=place or Place(),
+            host="page",
+            max_pixels=self.max_pixels,
+        )
 
     @property
     def has_auth(self) -> bool:

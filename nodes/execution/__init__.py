@@ -12,7 +12,8 @@ outlook: How long a run will take yet: what was predicted of its nodes, correcte
 overlap: Runs a little into each other: the next one prepares, and the last one finishes, while the steps of one are
     going.
 peak_memory: How much memory a node needed at its peak: of the GPU where one is in use, else of this process.
-preflight: Whether a workflow will run, found before it does: wiring and values, then files, models, plans and memory.
+preflight: Whether a workflow will run, found before it does: wiring and values, then files, models, plans, memory
+    and disk.
 records: What became of a run and of each of its nodes.
 run: The executor: calls the nodes a result needs, in order, each at most once, and tells what happens.
 schedule: What a run will do, known before it starts: which nodes its results need, in which order, and their keys.

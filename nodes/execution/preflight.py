@@ -1,4 +1,4 @@
-"""Whether a workflow will run, found before it does: wiring and values, then files, models, plans and memory.
+"""Whether a workflow will run, found before it does: wiring and values, then files, models, plans, memory and disk.
 
 Torch is not imported and nothing is loaded. What headers and numbers can tell is an error, what is reckoned an estimate
 that may be off, and what is seen to be known to nobody before the run a note, which keeps nothing from running.
@@ -17,6 +17,7 @@ from ..graph.graph import Graph
 from ..graph.problems import GraphError, Problem
 from ..graph.resolve import Overrides
 from ..graph.spec import NodeSpec
+from ..preview.disk import why_no_room, written
 from ..preview.meant import Meant, meant
 from ..preview.preview import TOO_MANY, planned
 from ..preview.walk import Walk, refused
@@ -35,6 +36,8 @@ class Foretold:
     """Errors first."""
     values: Meant = field(default_factory=Meant)
     """What 0, "" and "auto" will be, by node and socket."""
+    num_bytes: int = 0
+    """Of the files that it saves, at most, as far as that is known."""
 
 
 def preflight(
@@ -90,8 +93,12 @@ def foretell(
         elif workspace.place.cluster and not node.problem:
             found.append(_note(node.node, NOT_ASKED))
     found += [_note(name, _silent(origin)) for name, origin in walk.silent.items()]
+    saved = written(walk, needed)
+    num_bytes = sum(saved.values())
+    if why := why_no_room(num_bytes, workspace):
+        found.append(Problem(max(saved, key=lambda name: saved[name]), "", "disk", why, kind="estimate"))
     problems = sorted((each for each in found if each.node in needed), key=lambda problem: KINDS.index(problem.kind))
-    return Foretold(problems=problems, values=meant(walk, needed, plans))
+    return Foretold(problems=problems, values=meant(walk, needed, plans), num_bytes=num_bytes)
 
 
 def blocking(problems: Iterable[Problem], *, is_forced: bool) -> Iterator[Problem]:

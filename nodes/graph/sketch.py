@@ -81,9 +81,15 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """What stands for an `Image`, a `Video` or an `Audio`: how many there are in the batch."""
+    """What stands for an `Image`, a `Video` or an `Audio`: how many there are in the batch, and how large each is in
+    pixels and how long; 0 where nobody knows.
+    """
 
     count: int
+    width: int = 0
+    height: int = 0
+    frames: int = 0
+    fps: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,6 +152,10 @@ Means = Callable[[Given], Mapping[str, Any]]
 """What a node's inputs will be in the end, by socket, of those at which 0, "" or "auto" stands for something else, as
 plain values. At a socket of a wire: what the inputs of the node before it will be, by their own names. Raises
 `ValueError` where nobody knows. Torch-free."""
+
+
+Writes = Callable[[Given], int]
+"""Of a node that saves: at most how many bytes of files, 0 where nobody knows. May raise `ValueError`. Torch-free."""
 
 
 Refuses = Callable[[Given], Mapping[str, str | Refusal]]

@@ -18,7 +18,7 @@ from ...pipelines.doors import FOLDER
 from ...pipelines.planning.auto import FREE, Leeway
 from ...pipelines.requests import NUM_SEEDS
 from ..files.workspace import Workspace, content_hash
-from .sketch import Denoises, Means, Refuses, Sketch
+from .sketch import Denoises, Means, Refuses, Sketch, Writes
 
 if TYPE_CHECKING:
     from .choosing import Chooser
@@ -162,6 +162,7 @@ class NodeSpec:
     denoises: Denoises | None = field(default=None, compare=False)
     refuses: Refuses | None = field(default=None, compare=False)
     means: Means | None = field(default=None, compare=False)
+    writes: Writes | None = field(default=None, compare=False)
     chooser: Chooser | None = field(default=None, compare=False)
     """Of a node whose sockets depend on what is given at some of them: how. Those here are the ones it always has."""
     chosen: str = ""
@@ -222,6 +223,7 @@ def read_spec(
     denoises: Denoises | None = None,
     refuses: Refuses | None = None,
     means: Means | None = None,
+    writes: Writes | None = None,
     chooser: Chooser | None = None,
     takes_more: bool = False,
     id: str = "",
@@ -270,6 +272,7 @@ def read_spec(
         denoises=denoises,
         refuses=refuses,
         means=means,
+        writes=writes,
         chooser=chooser,
     )
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...parallel.machine.now import devices_now
-from ..execution.preflight import Foretold, foretell
+from ..execution.preflight import Foretold, blocking, foretell
 from ..files.workspace import Workspace
 from ..graph.graph import Graph, ParamRef
 from ..graph.problems import Kind, Problem
 from ..graph.resolve import param_values, plain_value
 from ..graph.scalars import fault
 from ..graph.spec import NodeSpec
+from ..preview.disk import why_no_room
 from ..preview.meant import Meant
 
 MOST_SHOWN = 60
@@ -44,9 +45,10 @@ def foretold(
     *,
     workspace: Workspace,
     targets: Collection[str] | None = None,
+    is_there: Callable[[int], bool] = lambda index: False,
 ) -> list[Foretold]:
     """What is known of each, which would write into a folder of its own; those that differ only in their seeds are
-    looked at once.
+    looked at once. `is_there` tells of which nothing will be written; it is asked where the disk is short.
     """
     machine = devices_now()
     known: dict[str, Foretold] = {}
@@ -57,7 +59,25 @@ def foretold(
             own = dataclasses.replace(workspace, output_dir=folder)
             known[mark] = foretell(graph, specs, workspace=own, machine=machine, targets=targets)
         found.append(known[mark])
-    return found
+    return _with_room(found, workspace, is_there) if len(found) > 1 else found
+
+
+def _with_room(found: Sequence[Foretold], workspace: Workspace, is_there: Callable[[int], bool]) -> list[Foretold]:
+    """What is known of each, and of those that the ones before them leave no room on the disk, that."""
+    if not why_no_room(sum(known.num_bytes for known in found), workspace):
+        return list(found)
+    told: list[Foretold] = []
+    before = 0
+    for index, known in enumerate(found):
+        is_begun = not any(blocking(known.problems, is_forced=False)) and not is_there(index)
+        num_bytes = before + known.num_bytes if is_begun else 0
+        if why := why_no_room(num_bytes, workspace, what="this run and those of the sweep before it"):
+            short = Problem("", "", "disk", why, kind="estimate")
+            known = dataclasses.replace(known, problems=[short, *known.problems])
+        elif is_begun:
+            before = num_bytes
+        told.append(known)
+    return told
 
 
 def _mark_of(graph: Graph, specs: Mapping[str, NodeSpec]) -> str:

@@ -50,7 +50,7 @@ class Headless:
     place: Place = field(default_factory=Place)
     max_pixels: int = MAX_PIXELS
     is_forced: bool = False
-    """Whether what is only reckoned (memory) keeps nothing from running."""
+    """Whether what is only reckoned (memory, disk) keeps nothing from running."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +131,15 @@ def foretold_of(job: Headless) -> list[Foretold]:
 
 
 def _told(job: Headless, points: Sequence[_Point]) -> list[Foretold]:
-    workspace = Workspace(roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels)
+    workspace = Workspace(
+        output_dir=job.out, roots=job.roots, place=job.place, host="command line", max_pixels=job.max_pixels
+    )
     graphs, folders = [point.graph for point in points], [point.folder for point in points]
-    return foretold(graphs, folders, SPECS, workspace=workspace)
+
+    def is_there(index: int) -> bool:
+        return job.resume and _is_complete(job, points[index])
+
+    return foretold(graphs, folders, SPECS, workspace=workspace, is_there=is_there)
 
 
 def _points(job: Headless) -> list[_Point]:

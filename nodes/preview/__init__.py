@@ -1,6 +1,7 @@
 """What a workflow would do before it runs: its plan on these devices, and the models it may choose from.
 
 choices: What a denoise needs by each plan that it could have, on the devices that are there.
+disk: Whether the disk has room for what a run will write, by what codings take at most.
 foretelling: The plan of each denoise, foretold as its run will have it: the one that a result carries, else the best
     there is.
 meant: What stand-ins will be: the numbers and names that a run will use where 0, "" or "auto" is written.

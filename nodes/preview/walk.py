@@ -112,6 +112,15 @@ class Walk:
         spec = self.specs[name]
         return self._answer(spec.means, _Given(self, name, spec), name) if spec.means else {}
 
+    def writes(self, name: str) -> int:
+        """At most how many bytes of files a node that saves would write, 0 where nobody knows."""
+        spec = self.specs[name]
+        try:
+            found = self._answer(spec.writes, _Given(self, name, spec), name) if spec.writes else 0
+        except ValueError:
+            return 0
+        return found if isinstance(found, int) else 0
+
     def link(self, name: str, socket: str) -> Link | None:
         """Where the wire at a socket comes from."""
         entry = self._inputs[name].get(socket)

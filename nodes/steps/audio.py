@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from ...pipelines.values import Audio
+from ..files.file_sizes import sound_bytes
 from ..files.workspace import HERE, Workspace, content_hash
-from ..graph.sketch import Given, Refusal
+from ..graph.sketch import Given, Made, Refusal
 from ..graph.spec import Saved, Socket
 from .arguments import checked
 from .refusing import file_refusals, name_refusals
@@ -70,3 +71,8 @@ def save_audio(
 
 def audio_name_refusals(given: Given) -> dict[str, str | Refusal]:
     return name_refusals(given, "audio", str(given.value("format")))
+
+
+def sounds_written(given: Given) -> int:
+    made: Made = given.value("audio")
+    return made.count * sound_bytes(made.frames / made.fps if made.fps else 0.0)

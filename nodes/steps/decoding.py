@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Literal, cast
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines import requests
 from ...pipelines.values import Audio, Depth, Image, Latents, Model, Video
-from ..graph.sketch import Empty, Given, Made
+from ..graph.sketch import Empty, Given, Made, Unknown
 from .arguments import checked
 
 
@@ -38,8 +39,17 @@ def video_frames(video: Video) -> Image:
 
 
 def decoded_sketch(given: Given) -> Made:
-    """As many pictures, clips or sounds as latents."""
-    return Made(count=given.value("latents").batch)
+    """As many pictures, clips or sounds as latents, of their size and length."""
+    latents: Latents = given.value("latents")
+    size = {"width": latents.width, "height": latents.height, "frames": latents.frames}
+    return Made(count=latents.batch, **size, fps=latents.fps)
+
+
+def frames_sketch(given: Given) -> Made:
+    video: Made = given.value("video")
+    if not video.frames:
+        raise Unknown("how many frames the video has is known when it is read")
+    return dataclasses.replace(video, count=video.count * video.frames, frames=1)
 
 
 def image_refusals(given: Given) -> dict[str, str]:

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from ...pipelines.values import Image
+from ..files.file_sizes import picture_bytes
 from ..files.workspace import HERE, SMALLER, Workspace, content_hash
 from ..graph.sketch import Given, Made, Refusal
 from ..graph.spec import Saved, Socket
@@ -51,9 +53,10 @@ def one_sketch(given: Given) -> Made:
     return Made(count=1)
 
 
-def same_sketch(given: Given) -> Made:
-    """Of what makes a picture of each that it is given."""
-    return given.value("image")
+def resize_sketch(given: Given) -> Made:
+    return dataclasses.replace(
+        given.value("image"), width=int(given.number("width")), height=int(given.number("height"))
+    )
 
 
 @checked
@@ -77,6 +80,11 @@ def save_image(
 
 def picture_name_refusals(given: Given) -> dict[str, str | Refusal]:
     return name_refusals(given, "image", "png")
+
+
+def pictures_written(given: Given) -> int:
+    made: Made = given.value("image")
+    return made.count * picture_bytes(made.width, made.height)
 
 
 @checked

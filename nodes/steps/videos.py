@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from ...parallel.progress import SILENT, Progress
 from ...pipelines.values import Audio, Video
+from ..files.file_sizes import video_bytes
 from ..files.workspace import HERE, SMALLER, Workspace, content_hash
 from ..graph.sketch import Given, Made, Refusal
 from ..graph.spec import Saved, Socket
@@ -93,6 +94,14 @@ def save_video(
 
 def video_name_refusals(given: Given) -> dict[str, str | Refusal]:
     return name_refusals(given, "video", "mp4")
+
+
+def videos_written(given: Given) -> int:
+    made: Made = given.value("video")
+    fps = given.number("fps") or made.fps
+    sound_s = made.frames / fps if fps and given.has("audio") else 0.0
+    quality = given.value("quality")
+    return made.count * video_bytes(made.width, made.height, made.frames, quality=quality, sound_s=sound_s)
 
 
 def _sounds(audio: Audio, count: int) -> list[Audio]:

@@ -1,10 +1,11 @@
 """Sweeps without a page: past failures, again, beside another process."""
 
 import json
+import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -166,6 +167,21 @@ def test_resume_passes_by_what_is_there_though_it_would_not_fit_now(
     large = [Problem("read", "", "memory", "it does not fit", kind="estimate")]
     monkeypatch.setattr(foretold, "foretell", lambda *args, **kwargs: Foretold(problems=large))
     assert told(sweep({"read.path": ["a", "b"]}, resume=True)[0]) == [("b", "failed"), ("a", "resumed")]
+
+
+def test_what_is_there_takes_no_room_of_the_disk_with_resume(
+    sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        (tmp_path / name).write_text(name)
+    sweep({"read.path": ["a"]})
+    monkeypatch.setattr(foretold, "foretell", lambda *args, **kwargs: Foretold(problems=[], num_bytes=3 << 20))
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=7 << 20, total=8 << 30))
+    points = {"read.path": ["a", "b", "c"]}
+    assert told(sweep(points, resume=True)[0]) == [("a", "resumed"), ("b", "ok"), ("c", "ok")]
+    reports, _ = sweep(points)
+    assert told(reports) == [("c", "failed"), ("a", "ok"), ("b", "ok")] and "9 MiB to " in reports[0].error
+    assert told(sweep(points, is_forced=True)[0]) == [("a", "ok"), ("b", "ok"), ("c", "ok")]
 
 
 def test_resume_passes_by_what_only_the_user_s_own_keys_changed(sweep: Sweep, toys: ModuleType, tmp_path: Path) -> None:

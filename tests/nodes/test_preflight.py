@@ -4,8 +4,10 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from safetensors.torch import save_file
 from latentloom.__main__ import main
 from latentloom.nodes.execution.preflight import blocking, preflight
 from latentloom.nodes.execution.schedule import schedule
-from latentloom.nodes.files.workspace import Workspace
+from latentloom.nodes.files.workspace import Host, Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
 from latentloom.nodes.graph.problems import Problem
 from latentloom.nodes.headless.foretold import with_remedy
@@ -40,13 +42,20 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "_loaded", lambda *args, **kwargs: pytest.fail("something was loaded"))
 
 
-def found(file: str, changed: dict[str, Any], *, memory: int = 16 * GIB, roots: tuple[Path, ...] = ()) -> list[Problem]:
+def found(
+    file: str,
+    changed: dict[str, Any],
+    *,
+    memory: int = 16 * GIB,
+    roots: tuple[Path, ...] = (),
+    host: Host = "command line",
+) -> list[Problem]:
     plain = json.loads(Path(file).read_text())
     for target, value in changed.items():
         node, _, socket = target.partition(".")
         plain["nodes"][node]["inputs"][socket] = value
     machine = [DeviceNow(name="cpu", title="", total_bytes=memory, used_bytes=0, load=None)]
-    workspace = Workspace(roots=(Path.cwd(), *roots), host="command line")
+    workspace = Workspace(roots=(Path.cwd(), *roots), host=host)
     return preflight(graph_from_plain(plain), SPECS, workspace=workspace, machine=machine)
 
 
@@ -159,6 +168,34 @@ def test_what_a_gpu_has_no_room_for_is_quantized_or_shared_and_what_others_hold_
         "can be used, beside 62.0 GiB that other programs hold now: " in busy.message
         and "; end them, or " in busy.message
     )
+
+
+def test_a_run_for_whose_files_the_disk_has_no_room_is_an_estimate_with_both_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    batch = {"empty_latents.batch": 64}  # 64 x (128 x 128 x 3.01 bytes + 64 KiB) are 7.01 MiB
+
+    def told(free: int, host: Host = "command line") -> list[Problem]:
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=free, total=8 * GIB))
+        return [each for each in found(FIRST, batch, host=host) if each.code == "disk"]
+
+    assert not told(8 << 20)
+    [short], [on_page] = told(5 << 20), told(5 << 20, "page")
+    assert (short.node, short.kind, list(blocking([short], is_forced=True))) == ("save", "estimate", [])
+    assert short.message.startswith("this run may write 7 MiB to output, where 5 MiB are free; ")
+    assert "7 MiB to the server's disk, where" in on_page.message
+
+
+def test_points_of_a_sweep_that_find_no_room_after_those_before_them_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=15 << 20, total=8 * GIB))
+    assert main(["check", FIRST, "--set", "empty_latents.batch=64", "--sweep", "denoise.seed=1..4", "--json"]) == 2
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    assert [(each["point"]["denoise.seed"], each["node"], each["code"]) for each in problems] == [
+        (3, "", "disk"),
+        (4, "", "disk"),
+    ]
 
 
 def test_a_workflow_is_sound_once_its_picture_is_there() -> None:

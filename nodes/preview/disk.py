@@ -1,0 +1,41 @@
+"""Whether the disk has room for what a run will write, by what codings take at most."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Mapping
+
+from ...pipelines.needs.remedies import MIB, amount
+from ..files.workspace import Host, Workspace
+from .walk import Walk
+
+MOST_ASKED = 500
+"""Nodes that save."""
+FREE: Mapping[Host, str] = {
+    "python": "free some space, or choose another output folder",
+    "command line": "free some space, or choose another folder with --out",
+    "page": "delete some results, or tell who runs this server",
+    "comfyui": "free some space",
+}
+
+
+def written(walk: Walk, needed: Collection[str]) -> dict[str, int]:
+    """How many bytes of files each of the needed nodes would save, where that is known."""
+    saving = [name for name, spec in walk.specs.items() if spec.writes is not None and name in needed]
+    return {name: num_bytes for name in saving[:MOST_ASKED] if (num_bytes := walk.writes(name))}
+
+
+def why_no_room(num_bytes: int, workspace: Workspace, *, what: str = "this run") -> str:
+    """ "" where there is room in the output folder, or where nobody can tell."""
+    folder = workspace.output_dir.absolute()
+    try:
+        disk = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.is_dir()))
+    except OSError:
+        return ""
+    if num_bytes <= disk.free or not disk.total:  # none of a system's own folders, such as /proc
+        return ""
+    where = "the server's disk" if workspace.host == "page" else str(workspace.output_dir)
+    return (
+        f"{what} may write {amount(max(num_bytes, MIB))} to {where}, where {amount(disk.free)} are free; "
+        f"{FREE[workspace.host]}"
+    )
