@@ -28,6 +28,7 @@ from .models.source import resolve_source, split_source
 from .needs.memory import SPLIT_PIXELS
 from .place import named_plan
 from .planning.auto import EXACT, FREE, Chosen, Leeway, choose
+from .planning.duel import winner
 from .planning.foreseen import ALONE, BY_HAND, foreseen_for
 from .planning.here import measure_first
 from .planning.plans import why_not
@@ -86,10 +87,15 @@ def denoise(request: Denoise, progress: Progress = SILENT, *, leeway: Leeway = F
     check_size(model, request.latents.width, request.latents.height)  # the stage checks all of it, and more;
     check_frames(model, request.latents.frames)  # but what can be refused without ranks starts none
     check_mask(model, request.latents, request.mask)
-    choice = told(choice_for(model, wanted_by(request, is_guided=guided), leeway, measures=progress), model)
+    foretold = choice_for(model, wanted_by(request, is_guided=guided), leeway, measures=progress)
+    choice = told(winner(foretold, request, _denoise, progress), model)
     progress.spread(str(choice.plan), ())
     _foresee(request, choice, progress, is_guided=guided)
-    return _run(request.resolved(plan=choice.plan), Latents, progress, num_ranks=choice.plan.num_ranks)
+    return _denoise(request.resolved(plan=choice.plan), progress)
+
+
+def _denoise(request: Denoise, progress: Progress) -> Latents:
+    return _run(request, Latents, progress, num_ranks=request.plan.num_ranks)
 
 
 def _foresee(request: Denoise, choice: Chosen, progress: Progress, *, is_guided: bool) -> None:

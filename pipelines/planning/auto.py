@@ -20,7 +20,7 @@ from ...parallel.plan import ParallelPlan
 from ..costs.machine import Machine
 from ..models.json_file import read_object
 from ..values import Model
-from .choice import Candidate, best
+from .choice import Candidate, best, rival_of
 from .known import Spot, machine_at, spot_of, stamp_of
 from .planned import Planned, duration, planned, reasons, rejected, spelt
 from .plans import auto_plan, why_whole
@@ -37,6 +37,17 @@ logger = logging.getLogger("latentloom")
 
 
 @dataclass(frozen=True, kw_only=True)
+class Contest:
+    """What a plan is tried against before it is kept, since it may be as fast (duel.py)."""
+
+    rival: ParallelPlan
+    path: Path
+    """Where the winner will be kept."""
+    is_measured: bool
+    """Whether the machine was measured when the two were found."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Chosen:
     """A plan, and one sentence why."""
 
@@ -44,6 +55,7 @@ class Chosen:
     why: str
     rejected: tuple[tuple[str, float, str], ...] = ()
     """Other plans, the seconds of one of their steps, and why not."""
+    contest: Contest | None = None
 
     @property
     def rounds_differently(self) -> bool:
@@ -75,8 +87,8 @@ def choose(
     wish: ParallelPlan | None = None,
 ) -> Chosen:
     """For the devices of the model's place, on this machine as it is `now` (see `spot_of`). Reads headers and configs
-    only, once. `wish` is taken where it is possible and fits. With `keeps` the choice is this user's from now on, until
-    `latentloom plan --relearn`. Raises `ValueError` for a size that the model cannot paint.
+    only, once. `wish` is taken where it is possible and fits. With `keeps` the choice, or the winner of its contest, is
+    this user's until `latentloom plan --relearn`. Raises `ValueError` for a size that the model cannot paint.
     """
     place = model.place
     devices = place.devices[: place.group_size]
@@ -89,9 +101,13 @@ def choose(
     spot, folder = spot_of(devices, now), choices_folder()
     wanted = by_bucket(wanted, model)
     path = folder and choice_path(folder, model, wanted, spot)
-    choice, is_new = _chosen(model, wanted, spot, path, stamp_of(path) if path else 0, may_round, wish)
-    if keeps and may_round and path and is_new:
-        keep_choice(path, KeptChoice(plan=choice.plan, is_measured=machine_at(spot).is_measured), model)
+    choice, is_new, rival = _chosen(model, wanted, spot, path, stamp_of(path) if path else 0, may_round, wish)
+    if not (keeps and may_round and path and is_new):
+        return choice
+    is_measured = machine_at(spot).is_measured
+    if rival is not None:
+        return replace(choice, contest=Contest(rival=rival, path=path, is_measured=is_measured))
+    keep_choice(path, KeptChoice(plan=choice.plan, is_measured=is_measured), model)
     return choice
 
 
@@ -103,8 +119,10 @@ def _by_rule(model: Model, num_devices: int, is_guided: bool, reason: str = "") 
 @lru_cache(maxsize=256)
 def _chosen(
     model: Model, wanted: Wanted, spot: Spot, path: Path | None, stamp: int, may_round: bool, wish: ParallelPlan | None
-) -> tuple[Chosen, bool]:
-    """And whether it is another than what is kept at the path, which changed last at `stamp`."""
+) -> tuple[Chosen, bool, ParallelPlan | None]:
+    """And whether it is another than what is kept at the path, which changed last at `stamp`, and which other plan may
+    be as fast.
+    """
     machine = machine_at(spot)
     try:
         found = planned(
@@ -118,21 +136,24 @@ def _chosen(
             pick=lambda found, rule: pick(found, rule, machine, may_round=may_round),
         )
     except ValueError as error:
-        return _by_rule(model, machine.num_devices, wanted.is_guided, str(error)), False
+        return _by_rule(model, machine.num_devices, wanted.is_guided, str(error)), False, None
     refused = ""
     if wish is not None:
         asked = kept_candidate(KeptChoice(plan=wish, is_measured=True), found, may_round=may_round)
         if asked is not None:
-            return _told(found, asked, why=MADE_BY), False
+            return _told(found, asked, why=MADE_BY), False, None
         refused = f"the plan {wish} that the workflow's result was made by cannot be had here, so another is chosen: "
     before = read_choice(path) if path and stamp else None
     again = kept_candidate(before, found, may_round=may_round)
     if again is not None:
-        return _told(found, again, why="" if again == found.chosen else KEPT, before=refused), False
+        return _told(found, again, why="" if again == found.chosen else KEPT, before=refused), False, None
     if found.chosen is not None:
-        return _told(found, found.chosen, before=refused), True
+        is_made = model.compiled or model.cuda_graph  # anew for each plan, which takes longer than it saves
+        rival = None if machine.is_assumed or is_made else rival_of(found.chosen, found.found)
+        return _told(found, found.chosen, before=refused), True, rival and rival.plan
     exact = [each for each in found.found if not each.rounds_differently]
-    return _told(found, min(exact, key=lambda each: (each.lacking_bytes, each.seconds)), before=refused), False
+    least = min(exact, key=lambda each: (each.lacking_bytes, each.seconds))
+    return _told(found, least, before=refused), False, None
 
 
 def as_kept(answer: Planned) -> Planned:

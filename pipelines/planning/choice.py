@@ -27,6 +27,8 @@ IDLE_GAIN = 0.05
 """Which part of the time more devices must save, or they stay idle."""
 AS_FAST = 0.01
 """Of plans that differ by less, the plainest is taken."""
+WITHIN = 0.1
+"""Which part of the time a plan may take more than the best, by prediction, and yet be tried against it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,25 @@ def best(found: Sequence[Candidate]) -> Candidate | None:
         rounds_differently=lambda each: each.rounds_differently,
         tie=lambda each: (*plainness(each.plan), each.num_bytes),
     )
+
+
+def rival_of(chosen: Candidate, found: Sequence[Candidate]) -> Candidate | None:
+    """The fastest other plan that may be as fast, on as many devices with the same weights on each; None too where one
+    of the two would round differently.
+    """
+
+    def kind(each: Candidate) -> tuple[int, int, int, bool]:
+        return each.plan.num_ranks, each.replicas, each.plan.weights, each.rounds_differently
+
+    near = [
+        each
+        for each in found
+        if each.plan != chosen.plan
+        and kind(each) == kind(chosen)
+        and not (each.lacking_bytes or each.rounds_differently)
+        and each.seconds <= (1 + WITHIN) * chosen.seconds
+    ]
+    return min(near, key=lambda each: (each.seconds, *plainness(each.plan)), default=None)
 
 
 def plainness(plan: ParallelPlan) -> tuple[float, ...]:
