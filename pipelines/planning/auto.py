@@ -28,7 +28,7 @@ from .wanted import Wanted, by_bucket
 
 FORMAT, MAX_BYTES = 1, 4096
 KEPT = "it was chosen before and stays; latentloom plan --relearn chooses anew"
-MADE_BY = "the workflow's result was made by it; --plan auto chooses anew"
+MADE_BY = "the workflow's result was made by it; plan auto, where it is asked for by name, chooses anew"
 DOUBT = 0.25
 """Which part of the time another plan than the rule's must save by rates that are assumed."""
 

@@ -210,6 +210,9 @@ def test_the_bad_points_of_a_sweep_are_told_and_not_begun(client: Any, first: di
     assert left["varied"] == {"empty_latents.width": 100} and left["problems"][0]["mends"]
     client.post(f"/loom/runs/{sent['runs'][0]}/cancel", json={})
     assert client.post("/loom/runs", json={"graph": first, "sweep": ["empty_latents.width=77,100"]}).status_code == 400
+    sides = {"overrides": {"empty_latents.height": 1024}, "sweep": ["empty_latents.width=77,1024"]}
+    refused = client.post("/loom/runs", json={"graph": first, **sides}).json()
+    assert [each["kind"] for each in refused["problems"]] == ["estimate"]  # what can be forced is asked about
 
 
 def test_a_newer_check_of_the_same_page_ends_the_older_and_nobody_waits_for_it(

@@ -109,6 +109,7 @@ class Runs:
             )
             for number, varied in enumerate(points)
         ]
+        self._check_waiting(user, len(runs))  # before each is looked at, which takes its time
         runs, left_out = self._sound(runs, graph, place, targets, is_forced=is_forced)
         num_bytes = len(graph_bytes(graph)) + len(runs) * len(runs[0].model_dump_json())
         with self._submitting[user]:  # or two at once would both find room for one
@@ -138,8 +139,8 @@ class Runs:
             targets=targets,
         )
         told = [tuple(blocking(known.problems, is_forced=is_forced)) for known in found]
-        if all(told):
-            raise GraphError(told[0])
+        if all(told):  # one that can be forced is told first: there is something to decide
+            raise GraphError(min(told, key=lambda problems: any(each.kind == "error" for each in problems)))
         pairs = list(zip(runs, told, strict=True))
         left_out = tuple(LeftOut(varied=run.varied, problems=problems) for run, problems in pairs if problems)
         return [run for run, problems in pairs if not problems], left_out

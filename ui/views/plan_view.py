@@ -54,7 +54,7 @@ def plan_view(
     """The plan of each denoise, what its ranks need and the other plans there are, here or on a named `machine`.
 
     Empty `devices` and `plan` are the server's own. `problem` tells what cannot be; the view is then that of the plan
-    `auto`, or of the server's own devices. `go_on` is as for `Walk`.
+    `auto`, or of the server's own devices. `go_on` is as for `Walk`, and asked before each prediction too.
     """
     now = devices_now()
     try:
@@ -69,7 +69,10 @@ def plan_view(
     found, choices = planned(walk, shown)
     if there is not None:
         there, choices = with_devices(there, len(place.devices)), []
-    nodes = [_foretold(PlanNode.model_validate(node), walk, now, there) for node in found]
+    nodes = []
+    for node in found:
+        go_on()
+        nodes.append(_foretold(PlanNode.model_validate(node), walk, now, there))
     return PlanView(
         devices=shown,
         nodes=nodes,

@@ -8,7 +8,7 @@ import { deleteLater, undoDelete } from "../src/panels/library/lateDeletes";
 import { panelStore, setNextPlan } from "../src/panels/panelState";
 import { applyMend, mendsFor, mendText } from "../src/panels/problems/mends";
 import { run } from "../src/panels/runs/runActions";
-import { edit, editorStore, load, undo } from "../src/store/editor";
+import { edit, editorStore, load, setProblems, undo } from "../src/store/editor";
 import { liveStore } from "../src/store/live";
 import { pageStore } from "../src/store/page";
 import { newBrowser, type Browser } from "./browser";
@@ -100,6 +100,16 @@ test("an error is no question, and points that are left out are told", async () 
   browser.answer(() => Response.json({ ...STARTED, left_out: [{ varied: { seed: 2 }, problems: [TIGHT] }] }));
   assert.equal(await run(), true);
   assert.match(pageStore.getState().toasts.at(-1)!.text, /1 of 2 runs was left out: it lacks 3 GiB/);
+});
+
+test("a part that runs takes back no error of the rest", async () => {
+  const wrong = { ...TIGHT, kind: "error" as const };
+  setProblems([wrong]);
+  browser.answer(() => Response.json(STARTED));
+  await run({ targets: ["second"] });
+  assert.deepEqual(editorStore.getState().problems, [wrong]);
+  await run();
+  assert.deepEqual(editorStore.getState().problems, []);
 });
 
 test("a mend is one step that undo takes back, by the param where one sets the input", () => {

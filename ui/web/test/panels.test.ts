@@ -237,8 +237,8 @@ test("of questions in a row the newest is heard, and the one before is ended", a
 });
 
 test("times are told in three digits of a unit that fits", () => {
-  const times = [0.000000693, 0.0042, 0.9996, 12.345, 200];
-  assert.deepEqual(times.map(formatDuration), ["0.693 µs", "4.2 ms", "1 s", "12.3 s", "3 min 20 s"]);
+  const times = [0.000000693, 0.0042, 0.9996, 12.345, 200, 0];
+  assert.deepEqual(times.map(formatDuration), ["0.693 µs", "4.2 ms", "1 s", "12.3 s", "3 min 20 s", "0 s"]);
 });
 
 test("what a run was predicted to take stands beside what it took, of the parts that were measured", () => {

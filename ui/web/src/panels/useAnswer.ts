@@ -30,7 +30,10 @@ export function useAnswer<T>(ask: (graph: GraphFile, signal: AbortSignal) => Pro
       setAnswer((last) => ({ ...last, isLoading: true }));
       newest.ask(
         (signal) => latest.current(file, signal),
-        (told) => setAnswer((last) => ({ ...last, error: "", ...told, isLoading: false })),
+        (told) => {
+          if ("error" in told) asked.current = ""; // the next change asks again, whatever it changes
+          setAnswer((last) => ({ ...last, error: "", ...told, isLoading: false }));
+        },
       );
     }, DELAY_MS);
     return () => clearTimeout(timer);

@@ -33,7 +33,7 @@ export function formatSeconds(seconds: number): string {
 
 /** Three digits of any time, short or long: 0.0042 -> "4.2 ms", 1.234 -> "1.23 s". */
 export function formatDuration(seconds: number): string {
-  if (seconds >= 99.95) return formatSeconds(seconds);
+  if (seconds >= 99.95 || seconds === 0) return formatSeconds(seconds);
   const scales: readonly [number, string][] = [
     [1, "s"],
     [1e3, "ms"],

@@ -36,7 +36,7 @@ export async function run({ targets, sweep, force, count = 1 }: Asked = {}): Pro
       ...panelStore.getState().nextPlan,
     });
     setNextPlan(null);
-    setProblems(editorStore.getState().problems.filter(({ kind }) => kind !== "error"));
+    if (!targets) setProblems(editorStore.getState().problems.filter(({ kind }) => kind !== "error"));
     dismissAbout(aboutRuns({ workflow_id: workflow?.id ?? null, name: graph.name }));
     if (runs[0]) rememberRan(runs[0], graph);
     watchRun(runs[0] ?? null);

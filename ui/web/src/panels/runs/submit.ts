@@ -22,7 +22,7 @@ export function areReckoned(problems: readonly Problem[]): boolean {
 }
 
 function question(problems: readonly Problem[]): string {
-  return [...problems.map(({ message }) => message), t("panels.run_anyway_text")].join("\n");
+  return [...new Set(problems.map(({ message }) => message)), t("panels.run_anyway_text")].join("\n");
 }
 
 function tellLeftOut({ left_out, runs }: Submitted): void {
