@@ -118,7 +118,7 @@ def meant_of(folder: Path) -> dict[str, dict[str, Any]]:
         return {
             str(name): {str(each): values[each] for each in stand_ins} for name, (values, stand_ins) in told.items()
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
 
 

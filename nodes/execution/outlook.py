@@ -114,6 +114,10 @@ class Outlook:
     def pace(self, node: str) -> Pace:
         return self.paces.setdefault(node, Pace())
 
+    def beside(self, denoise: str, work: Work) -> list[str]:
+        """The nodes that encode a denoise's text, or decode what it makes."""
+        return [name for name, due in self.due.items() if due.work == work and denoise in due.denoises]
+
     def began(self, node: str) -> None:
         self.pace(node).since = time.perf_counter()
         if due := self.due.get(node):
@@ -173,8 +177,8 @@ def _due(name: str, needs: Schedule) -> _Due:
     if spec.denoises is not None:
         return _Due("steps", kind=_kind(name, needs))
     if Conditioning.__name__ in made:
-        return _Due("text", encoded_for(name, needs))
-    if made & {Image.__name__, Video.__name__} and (denoises := decoded_from(name, needs)):
+        return _Due("text", _encoded_for(name, needs))
+    if made & {Image.__name__, Video.__name__} and (denoises := _decoded_from(name, needs)):
         return _Due("decoding", denoises)
     return _Due("")
 
@@ -188,12 +192,12 @@ def _kind(name: str, needs: Schedule) -> Hashable:
     return node.spec.id, *sorted(values), *sorted(links)
 
 
-def encoded_for(name: str, needs: Needs) -> tuple[str, ...]:
+def _encoded_for(name: str, needs: Needs) -> tuple[str, ...]:
     """The denoises that a node's text goes to."""
     return tuple(other for other, sources in needs.sources.items() if name in sources and _denoises(other, needs))
 
 
-def decoded_from(name: str, needs: Needs) -> tuple[str, ...]:
+def _decoded_from(name: str, needs: Needs) -> tuple[str, ...]:
     """The denoises whose latents a node takes."""
     takes = {socket.name for socket in needs.nodes[name].spec.inputs if socket.type == Latents.__name__}
     links = (link.node for socket, link in needs.nodes[name].links.items() if socket in takes)

@@ -29,7 +29,7 @@ from ..preview.meant import tagged
 from .cache import Cache, Share
 from .events import Sink
 from .failure import NodeFailed
-from .outlook import decoded_from, encoded_for, outlook_of
+from .outlook import outlook_of
 from .peak_memory import PeakMemory
 from .records import Cached, NodeRecord, RunResult, State
 from .schedule import Schedule, schedule
@@ -367,12 +367,11 @@ class _Session:
             self.watch.tell("took", name, message=words, foreseen=record.foreseen, took=took)
 
     def _took(self, name: str, record: NodeRecord) -> Took:
-        pace = self.watch.outlook.pace(name)
-        needs = [other for other in self.schedule.order if other in self.watch.outlook.due]
-        encoders = [other for other in needs if name in encoded_for(other, self.schedule)]
-        is_warm = not any(self.watch.outlook.pace(other).has_loaded for other in encoders)
+        outlook = self.watch.outlook
+        pace, encoders = outlook.pace(name), outlook.beside(name, "text")
+        is_warm = not any(outlook.pace(other).has_loaded for other in encoders)
         texts = [self.records[other] for other in encoders]
-        decoded = [self.records[other] for other in needs if name in decoded_from(other, self.schedule)]
+        decoded = [self.records[other] for other in outlook.beside(name, "decoding")]
         return Took(
             steps=pace.done,
             step_s=pace.measured_s,

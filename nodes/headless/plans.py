@@ -16,6 +16,7 @@ from ...pipelines.models.describe import DtypeChoice, card_of, describe_model
 from ...pipelines.placement import is_guided
 from ...pipelines.planning.auto import as_kept, forget_choices
 from ...pipelines.planning.history import learned, setting_of
+from ...pipelines.planning.known import with_devices
 from ...pipelines.planning.planned import Planned, planned
 from ...pipelines.shape import empty_canvas
 from ...pipelines.values import Latents, Model, Place, Quantization
@@ -70,9 +71,7 @@ def first_devices(machine: Machine, count: int) -> Machine:
         raise ValueError(
             f"{count} devices are asked for, and {machine.title} has {machine.num_devices}; give 1 to that"
         )
-    at = {each: speeds for each, speeds in machine.at.items() if each <= count}
-    title = f"{count} of {machine.title}" if count < machine.num_devices else machine.title
-    return dataclasses.replace(machine, num_devices=count, at=at, title=title)
+    return with_devices(machine, count)
 
 
 def is_workflow(text: str) -> bool:

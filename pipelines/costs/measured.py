@@ -16,13 +16,14 @@ from typing import Any
 
 from ..models.json_file import read_object
 from .chips import Chip
-from .machine import Machine
+from .machine import MAX_DEVICES, Machine
 from .step import Speeds
 from .wires import OPERATIONS, Group, Measured, Operation, Speed
 
 FORMAT = 2
 MAX_BYTES = 1 << 20
 LEAST_RATE, LEAST_S = 1e3, 1e-7
+UNSIZED = ("seconds", "operation")
 TAX = 0.05
 """How much longer attention takes on a GPU while a ring's blocks travel; an assumption, nobody measures it."""
 
@@ -224,13 +225,12 @@ def keep(found: Found, folder: Path, key: str) -> None:
 
 def kept(folder: Path, key: str) -> Found | None:
     """None where nothing was measured yet, or what is there cannot be read."""
-    path = folder / f"{key}.json"
-    if not path.is_file():
-        return None
     try:
-        return found_from(read_object(path, what="measurements", max_bytes=MAX_BYTES))
-    except (ValueError, KeyError, TypeError):
+        found = found_from(read_object(folder / f"{key}.json", what="measurements", max_bytes=MAX_BYTES))
+        machine_of(found)
+    except (ValueError, KeyError, TypeError, ArithmeticError):
         return None
+    return found
 
 
 def found_from(plain: Mapping[str, Any]) -> Found:
@@ -238,8 +238,8 @@ def found_from(plain: Mapping[str, Any]) -> Found:
     if plain["format"] != FORMAT:
         raise ValueError("another format")
     seen = {int(count): _seen_from(each) for count, each in plain["seen"].items()}
-    if not seen:
-        raise ValueError("nothing was measured")
+    if not seen or not all(1 <= count <= MAX_DEVICES for count in seen):
+        raise ValueError("nothing was measured of so many devices")
     return Found(
         title=str(plain["title"]),
         kind=str(plain["kind"]),
@@ -260,12 +260,15 @@ def _seen_from(plain: Mapping[str, Any]) -> Seen:
         convolution=Convolution(**plain["convolution"]) if plain["convolution"] else None,
         samples=samples,
     )
-    timed = [seen.single, *seen.attentions, *seen.passes, *samples, *([seen.convolution] if seen.convolution else [])]
-    times = [seen.launch_s, *(each.seconds for each in timed)]
+    timed = [seen.single, seen.half, *seen.attentions, *seen.passes, *samples, seen.convolution]
+    times = [seen.launch_s, *(each.seconds for each in timed if each)]
+    sizes = [value for each in timed if each for name, value in vars(each).items() if name not in UNSIZED]
     if not seen.attentions or not seen.passes:
         raise ValueError("nothing was measured of attention, or of memory")
     if not all(type(each) in (int, float) and 0 < each < 1e6 for each in times):
         raise ValueError("times that are none")
+    if not all(type(each) in (int, float) and each > 0 for each in sizes):
+        raise ValueError("sizes that are none")
     if any(each.operation not in OPERATIONS for each in samples):
         raise ValueError("operations that are none")
     return seen

@@ -127,6 +127,7 @@ def _lines(path: Path) -> Iterator[sqlite3.Connection]:
         yield lines
 
 
+@lru_cache(maxsize=2 * MOST)  # each run adds one, and all are asked for again
 def _read(line: Any) -> Ran | None:
     try:
         plain = parse_strict(line)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -237,8 +239,6 @@ def choice_path(folder: Path, model: Model, wanted: Wanted, spot: Spot) -> Path:
 
 def read_choice(path: Path) -> KeptChoice | None:
     """None where nothing was chosen yet, or what is there cannot be read."""
-    if not path.is_file():
-        return None
     try:
         plain = read_object(path, what="kept plan", max_bytes=MAX_BYTES)
         if plain["format"] != FORMAT or type(plain["is_measured"]) is not bool:
@@ -251,7 +251,7 @@ def read_choice(path: Path) -> KeptChoice | None:
 def keep_choice(path: Path, choice: KeptChoice, model: Model) -> None:
     """A folder that cannot be written costs the choice, not the run."""
     plain = {"format": FORMAT, "model": model.source, "plan": str(choice.plan), "is_measured": choice.is_measured}
-    part = path.with_suffix(".part")
+    part = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.part")  # others may choose at the same time
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part.write_text(json.dumps(plain))
@@ -261,11 +261,16 @@ def keep_choice(path: Path, choice: KeptChoice, model: Model) -> None:
 
 
 def forget_choices(model: Model | None = None) -> int:
-    """Drop what is kept for a model, or all; how many choices these were."""
+    """Drop what is kept for a model, or all; how many choices these were. Raises `ValueError` where that may not be."""
     folder = choices_folder()
     found = [] if folder is None else list(folder.glob(f"{_name_of(model)}-*.json" if model else "*.json"))
-    for path in found:
-        path.unlink(missing_ok=True)
+    try:
+        for path in found:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"kept plans in {folder} cannot be dropped ({error.strerror}); give yourself the right to write there"
+        ) from None
     return len(found)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import os
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ BUSY = 0.2
 logger = logging.getLogger("latentloom")
 
 
-def machine_here(folder: Path | None, *, anew: bool = False) -> Machine:
-    """As it was measured before, or is now, which takes about ten seconds; kept in the folder if nothing else works.
+def machine_here(folder: Path | None, *, anew: bool = False, is_free: Callable[[], bool] = lambda: True) -> Machine:
+    """As it was measured before, or is now, which takes about ten seconds; kept in the folder if nothing else works,
+    nor here by `is_free`.
 
     Raises `RankFailed`, or ValueError where no ranks can be started.
     """
@@ -32,11 +34,19 @@ def machine_here(folder: Path | None, *, anew: bool = False) -> Machine:
     found = None if anew or folder is None else kept(folder, here.key)
     if found is None:
         found = _measured(here)
-        if not is_busy(here.shown) and folder is not None:
-            keep(found, folder, here.key)
-        else:
+        if not is_free() or is_busy(here.shown):
             logger.warning("something else works on this machine, so that what was measured is not kept for later")
+        elif folder is not None:
+            _keep(found, folder, here.key)
     return machine_of(found)
+
+
+def _keep(found: Found, folder: Path, key: str) -> None:
+    """A folder that cannot be written costs the next measurement, not this one."""
+    try:
+        keep(found, folder, key)
+    except OSError as error:
+        logger.warning("what was measured is not kept for later: %s cannot be written (%s)", folder, error.strerror)
 
 
 def measure_first(devices: Sequence[str], progress: Progress, *, is_free: Callable[[], bool]) -> None:
@@ -46,28 +56,51 @@ def measure_first(devices: Sequence[str], progress: Progress, *, is_free: Callab
     if len(devices) < 2 or not devices[0].startswith("cuda"):
         return
     spot = spot_of(devices)
-    if spot.measured is None or spot.stamp or spot.here.key in _tried or not is_free():
+    if spot.measured is None or spot.stamp or spot.here.key in _tried:
         return
-    _tried.add(spot.here.key)
-    if is_busy([device for device in devices_now() if device.name in spot.here.devices]):
+    with _alone(progress):
+        if spot.here.key not in _tried and is_free():
+            try:
+                _try(spot.here, spot.measured.parent, progress, is_free)
+            finally:
+                _tried.add(spot.here.key)  # not before: whoever comes meanwhile waits
+
+
+def _try(here: Here, folder: Path, progress: Progress, is_free: Callable[[], bool]) -> None:
+    if is_busy([device for device in devices_now() if device.name in here.devices]):
         logger.info("this machine is not measured now, because something works on it; data sheets tell its speed")
         return
     progress.phase("measuring this machine, once", is_loading=True)
     logger.info("measuring this machine, once: it takes about ten seconds")
     try:
-        machine_here(spot.measured.parent)
+        machine_here(folder, is_free=is_free)
     except Exception as error:  # of whatever ranks may meet
         logger.warning("this machine was not measured (%s); data sheets tell its speed", error)
 
 
 _tried: set[str] = set()
 """Machines by their keys that this process has tried to measure unasked."""
+_measuring = threading.Lock()
+WAIT_S = 0.2
+
+
+@contextlib.contextmanager
+def _alone(progress: Progress) -> Iterator[None]:
+    """Another job of this process waits until the machine is measured: its work would be measured as well."""
+    while not _measuring.acquire(timeout=WAIT_S):
+        progress.check()
+    try:
+        yield
+    finally:
+        _measuring.release()
 
 
 def is_busy(devices: Sequence[DeviceNow]) -> bool:
     """Whether something else works there now."""
+    import psutil
+
     if devices[0].name == "cpu":
-        return os.getloadavg()[0] > BUSY * num_cores()
+        return psutil.getloadavg()[0] > BUSY * num_cores()  # that of `os` is not there on Windows
     return any((device.load or 0.0) > BUSY for device in devices)
 
 

@@ -3,7 +3,10 @@
 import dataclasses
 import json
 import logging
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -240,9 +243,9 @@ def test_what_is_carried_is_the_plan_of_several_ranks() -> None:
 # ---- measured first
 
 
-def test_gpus_that_nobody_measured_are_measured_once_and_a_failure_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def _gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that nobody has measured."""
     now = tuple(
         DeviceNow(name=name, title="a GPU", total_bytes=1 << 34, used_bytes=0, load=0.0)
         for name in ("cuda:0", "cuda:1")
@@ -251,6 +254,11 @@ def test_gpus_that_nobody_measured_are_measured_once_and_a_failure_is_told(
     monkeypatch.setattr(here, "devices_now", lambda: now)
     monkeypatch.setattr(here, "spot_of", lambda devices: spot_of(devices, now))
     monkeypatch.setattr(here, "_tried", set())
+
+
+def test_gpus_that_nobody_measured_are_measured_once_and_a_failure_is_told(
+    _gpus: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     asked: list[object] = []
 
     def fails(*devices: object) -> None:
@@ -265,3 +273,32 @@ def test_gpus_that_nobody_measured_are_measured_once_and_a_failure_is_told(
         for _ in range(2):
             here.measure_first(["cuda:0", "cuda:1"], SILENT, is_free=lambda: True)
     assert len(asked) == 1 and "was not measured (no ranks today)" in caplog.text
+
+
+def test_a_second_job_waits_while_the_first_measures(_gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    begun = threading.Event()
+
+    def measure_slowly(folder: Path, *, is_free: Callable[[], bool]) -> None:
+        begun.set()
+        time.sleep(0.05)
+        told.append("measured")
+
+    monkeypatch.setattr(here, "machine_here", measure_slowly)
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(here.measure_first, ["cuda:0", "cuda:1"], SILENT, is_free=lambda: True)
+        assert begun.wait(10)
+        here.measure_first(["cuda:0", "cuda:1"], SILENT, is_free=lambda: True)
+        told.append("goes on")
+        first.result()
+    assert told == ["measured", "goes on"]
+
+
+def test_kept_plans_that_may_not_be_dropped_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = choices_folder()
+    assert folder is not None
+    (folder / "0.json").mkdir(parents=True)  # what no unlink takes away
+    assert main(["plan", "--relearn"]) != 0 and "cannot be dropped" in capsys.readouterr().err

@@ -205,6 +205,35 @@ def test_a_text_that_encoders_were_loaded_for_is_not_compared(
     assert took is not None and took.text_s is None and took.decode_s == 55.0
 
 
+def test_pictures_and_other_denoises_count_neither_as_text_nor_as_decoding(
+    toys: ModuleType, specs: dict[str, Any], told: list[Event]
+) -> None:
+    def draw(*, progress: Progress) -> Latents:
+        progress.spread("", [RankWork(rank=0, device="cpu", seconds=70.0)])
+        return Latents(family="f", width=8, height=8)
+
+    def again(text: Conditioning, latents: Latents, *, progress: Progress) -> Latents:
+        del text
+        progress.foresee(FORESEEN)
+        progress.spread("", [RankWork(rank=0, device="cpu", seconds=300.0)])
+        return latents
+
+    def spec(function: Any, name: str, **options: Any) -> Any:
+        return read_spec(function, title=name, category="c", uses_device=True, id=name, **options)
+
+    specs |= {"Draw": spec(draw, "Draw"), "Again": spec(again, "Again", denoises=specs["Paint"].denoises)}
+    nodes = {
+        "text": ("Read", {}),
+        "picture": ("Draw", {}),
+        "first": ("Again", {"text": "@text.conditioning", "latents": "@picture.latents"}),
+        "second": ("Again", {"text": "@text.conditioning", "latents": "@first.latents"}),
+        "shown": ("Expose", {"latents": "@second.latents"}),
+    }
+    result = run(toys.graph(nodes, outputs={"picture": "shown.image"}), specs, sink=told.append)
+    took = [result.nodes[name].took for name in ("first", "second")]
+    assert [(each.text_s, each.decode_s) for each in took if each] == [(1.5, None), (1.5, 55.0)]
+
+
 def test_what_was_not_done_is_not_compared(
     toys: ModuleType, specs: dict[str, Any], told: list[Event], tmp_path: Path
 ) -> None:

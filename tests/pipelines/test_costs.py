@@ -322,7 +322,15 @@ def test_what_was_measured_is_kept_and_what_is_damaged_is_measured_anew(tmp_path
     asked = ["cpu", "cpu"], ["a processor"], ""
     others = [key_of(*asked, "2.14"), key_of(*asked, "2.13", wiring=wired), key_of(*asked, "2.13", num_sockets=2)]
     assert len({key, *others}) == 4
-    for text in ("{", "{}", (tmp_path / f"{key}.json").read_text().replace("0.02", "-1")):
+    good = (tmp_path / f"{key}.json").read_text()
+    none = [
+        ("0.02", "-1"),
+        ('"rows": ', '"rows": -'),
+        ('"heads": ', '"heads": "a", "more": '),
+        ('"2": {', '"2000000": {'),
+    ]
+    assert all(before in good for before, _ in none)
+    for text in ("{", "{}", *(good.replace(*each) for each in none)):
         (tmp_path / f"{key}.json").write_text(text)
         assert kept(tmp_path, key) is None
 
@@ -345,3 +353,7 @@ def test_this_machine_is_measured_once_and_not_kept_while_it_is_busy(
     assert machine.is_measured and machine.speeds(2).launch_s == 4e-6
     here.machine_here(tmp_path, anew=True)
     assert len(asked) == 3
+    (tmp_path / "file").touch()
+    assert here.machine_here(tmp_path / "file").is_measured  # a folder that cannot be written costs a warning
+    assert here.machine_here(tmp_path / "other", is_free=lambda: False).is_measured
+    assert not (tmp_path / "other").exists()

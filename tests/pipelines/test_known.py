@@ -7,12 +7,13 @@ import pytest
 import torch
 from pipelines.test_costs import FOUND
 
+from latentloom.nodes.headless.plans import first_devices
 from latentloom.parallel.machine.machine import Link
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.costs.chips import CHIPS
 from latentloom.pipelines.costs.machine import Machine
-from latentloom.pipelines.costs.measured import keep
+from latentloom.pipelines.costs.measured import keep, machine_of
 from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.planning import known
 from latentloom.pipelines.planning.foreseen import foreseen_for
@@ -81,6 +82,7 @@ def test_what_was_measured_goes_before_and_is_read_anew_when_it_changes(
     found = machine(now, "cpu", "cpu")
     assert found.is_measured and found.title == FOUND.title
     assert machine(now, *["cpu"] * 4).speeds(4).chip.single_flops == found.speeds(2).chip.single_flops / 2
+    assert first_devices(machine_of(FOUND), 1).at == machine(now, "cpu").at  # `latentloom plan --devices 1`
     (folder / f"{here_of(now).key}.json").write_text("{")
     assert not machine(now, "cpu", "cpu").is_measured
 

@@ -142,3 +142,10 @@ def test_a_machine_that_is_at_work_is_not_measured(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(plan_view_module, "machine_here", lambda *args, **named: pytest.fail("it was measured"))
     with pytest.raises(Conflict, match="try again later"):
         plan_view_module.measured()
+
+
+def test_what_was_measured_and_is_not_kept_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_view_module, "is_busy", lambda shown: False)
+    monkeypatch.setattr(plan_view_module, "machine_here", lambda *args, **named: None)  # the folder took nothing
+    with pytest.raises(Conflict, match="or its folder cannot be written"):
+        plan_view_module.measured()

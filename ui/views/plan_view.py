@@ -37,6 +37,10 @@ from ..settings import Settings
 from .devices import accelerators, asked_place, devices_now
 
 BUSY = "something else is at work on this machine, so that what is measured now would not hold; try again later"
+NOT_KEPT = (
+    "what was measured is not kept, because something else began to work meanwhile or its folder cannot be written; "
+    "try again later, or look into the log"
+)
 MACHINES = [str(name) for name in EXAMPLES.split(", ")]
 NOTHING = "this workflow denoises nothing, so no plan is needed; add a Denoise node or Run Pipeline"
 
@@ -151,8 +155,8 @@ def _row(candidate: Candidate, shown: Candidate) -> PredictedPlan:
 
 
 def measured() -> PlanMachine:
-    """This machine, measured now, which takes about ten seconds. Raises `Conflict` while something else is at work, or
-    `RankFailed`.
+    """This machine, measured now, which takes about ten seconds. Raises `Conflict` while something else is at work and
+    where it cannot be kept, or `RankFailed`.
     """
     here = here_of(devices_now())
     if is_busy(here.shown):
@@ -160,7 +164,7 @@ def measured() -> PlanMachine:
     before = spot_of(here.devices).stamp
     machine = machine_here(machines_folder(), anew=True)
     if spot_of(here.devices).stamp == before:
-        raise Conflict(BUSY)
+        raise Conflict(NOT_KEPT)
     return _machine(machine)
 
 
