@@ -75,8 +75,9 @@ def lack_of(
 
 def _has_some() -> bool:
     """Whether some of what is in use may be held by this process, or by its ranks."""
-    torch = sys.modules.get("torch")
-    return len(POOLS) > 0 or (torch is not None and torch.cuda.is_initialized())
+    cuda = sys.modules.get("torch.cuda")  # which another thread may be importing
+    is_open = getattr(cuda, "is_initialized", None)
+    return len(POOLS) > 0 or (is_open is not None and is_open())
 
 
 def _ways(
