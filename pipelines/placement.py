@@ -99,6 +99,9 @@ def _denoise(request: Denoise, progress: Progress) -> Latents:
 
 
 def _foresee(request: Denoise, choice: Chosen, progress: Progress, *, is_guided: bool) -> None:
+    """Where somebody hears it: to find out which devices there are may take seconds."""
+    if type(progress).foresee is Progress.foresee:
+        return
     found = foreseen_for(request, choice.plan, is_guided=is_guided, why=choice.why, rejected=choice.rejected)
     if found is not None:
         progress.foresee(found)

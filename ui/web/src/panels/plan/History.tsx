@@ -48,7 +48,7 @@ function Table({ rows }: { rows: readonly HistoryRow[] }) {
                 </span>
               </th>
               <td>{row.num_runs}</td>
-              <td>
+              <td className="ll-wraps">
                 {t("panels.history_last", {
                   predicted: formatDuration(row.last_predicted_s),
                   took: formatDuration(row.last_took_s),
