@@ -406,6 +406,7 @@ class _Session:
             nodes={name: self.records[name] for name in self.schedule.order},
             seconds=self.watch.seconds(),
             failure=self.failure,
+            replicas=self.workspace.place.replicas,
             plans=self._plans(),
         )
 

@@ -50,6 +50,19 @@ class Run:
     """What the denoise takes beside its steps."""
     decode_s: float
     load_s: float
+    is_alone: bool = False
+    """Whether one rank does all of it."""
+    is_decoded_by_all: bool = False
+    """Whether all ranks decode together."""
+
+    @property
+    def next_s(self) -> float:
+        """What one more run adds for the same ranks. Its text is encoded on the first and the picture of the one before
+        decoded on the last, beside steps; whatever a rank does beside them keeps all others waiting as long.
+        """
+        if self.is_alone or self.is_decoded_by_all:
+            return self.seconds
+        return self.steps_s + self.around_s + max(self.text_s, self.decode_s)
 
     @property
     def seconds(self) -> float:
@@ -74,6 +87,8 @@ def predict(
         around_s=around,
         decode_s=(around + _decoding(job, speeds if decoders > 1 else alone) / decoders) * factors.decode,
         load_s=_loading(job, plan, machine),
+        is_alone=plan.num_ranks == 1,
+        is_decoded_by_all=decoders > 1,
     )
 
 

@@ -58,13 +58,23 @@ C = TypeVar("C")
 
 
 def candidates(
-    model: Model, work: Work, job: Job, machine: Machine, software: Software, *, is_guided: bool, num_runs: int = 1
+    model: Model,
+    work: Work,
+    job: Job,
+    machine: Machine,
+    software: Software,
+    *,
+    is_guided: bool,
+    num_runs: int = 1,
+    groups: int = 0,
 ) -> list[Candidate]:
-    """Every plan for every count of devices, what does not fit included, in no order. Reads config files only."""
+    """Every plan for every count of devices, what does not fit included, in no order; with `groups`, what so many equal
+    groups of the devices can do at a time. Reads config files only.
+    """
     return [
         candidate(work, job, machine, software, plan, replicas=replicas, num_runs=num_runs)
-        for plan in possible(model, machine.num_devices, is_guided=is_guided)
-        for replicas in _replicas(plan, machine.num_devices, num_runs)
+        for plan in possible(model, machine.num_devices // max(1, groups), is_guided=is_guided)
+        for replicas in ([groups] if groups else replicas_of(machine.num_devices // plan.num_ranks, num_runs))
     ]
 
 
@@ -193,15 +203,16 @@ def candidate(
         plan=plan,
         replicas=replicas,
         run=run,
-        seconds=-(-num_runs // replicas) * run.seconds,
+        seconds=run.seconds + (-(-num_runs // replicas) - 1) * run.next_s,
         num_bytes=max(need.num_bytes for need in needs),
         lacking_bytes=lacking(needs * replicas, machine),
     )
 
 
-def _replicas(plan: ParallelPlan, num_devices: int, num_runs: int) -> list[int]:
-    most = min(num_devices // plan.num_ranks, num_runs)
-    return sorted({1, *(each for each in (most,) if each > 1)})
+def replicas_of(num_groups: int, num_runs: int) -> list[int]:
+    """Counts of groups worth a thought, where there is room for so many."""
+    most = min(num_groups, num_runs)
+    return sorted({most, *(each for each in counts(num_groups) if each <= most)})
 
 
 def _texts(model: Model) -> tuple[str, ...]:

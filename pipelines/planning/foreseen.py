@@ -40,8 +40,9 @@ def foreseen_for(
     place = model.place
     if place.cluster or plan.cfg > 1 + is_guided or request.step_cache != "none":
         return None
-    spot = spot_of(place.devices[: place.group_size] or (model.device,))
-    run, num_bytes = _predicted(model, replace(wanted, steps=num_steps_of(request)), spot, plan) or (None, 0)
+    spot = spot_of(place.devices or (model.device,))
+    wanted = replace(wanted, steps=num_steps_of(request))
+    run, num_bytes = _predicted(model, wanted, spot, plan, place.replicas) or (None, 0)
     if run is None:
         return None
     machine = machine_at(spot)
@@ -64,20 +65,12 @@ def foreseen_for(
 
 
 @lru_cache(maxsize=256)
-def _predicted(model: Model, wanted: Wanted, spot: Spot, plan: ParallelPlan) -> tuple[Run, int] | None:
-    """And bytes on the device that holds most."""
+def _predicted(model: Model, wanted: Wanted, spot: Spot, plan: ParallelPlan, groups: int) -> tuple[Run, int] | None:
+    """In each of so many groups that work side by side; and bytes on the device that holds most."""
     machine = machine_at(spot)
     try:
-        basis = basis_of(
-            model,
-            wanted.canvas(model),
-            machine,
-            is_guided=wanted.is_guided,
-            steps=wanted.steps,
-            text_length=wanted.text_length,
-            num_references=wanted.num_references,
-        )
+        basis = basis_of(model, wanted, machine)
     except ValueError:
         return None
-    found = candidate(basis.work, basis.job, machine, basis.software, plan)
+    found = candidate(basis.work, basis.job, machine, basis.software, plan, replicas=groups)
     return found.run, found.num_bytes

@@ -28,7 +28,7 @@ from latentloom.pipelines import placement
 from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.costs.wires import Group, Measured, Speed
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.planning import auto, here
+from latentloom.pipelines.planning import auto, choice, here
 from latentloom.pipelines.planning.auto import (
     EXACT,
     Chosen,
@@ -39,6 +39,7 @@ from latentloom.pipelines.planning.auto import (
     choose,
     keep_choice,
 )
+from latentloom.pipelines.planning.choice import Candidate
 from latentloom.pipelines.planning.known import machine_at, seen, spot_of
 from latentloom.pipelines.planning.wanted import Wanted, by_bucket
 from latentloom.pipelines.values import Model, Place
@@ -206,6 +207,22 @@ def test_what_was_chosen_unmeasured_gives_way_to_measurements(_rings: None, monk
     assert str(choose(at(2), UNGUIDED, keeps=True).plan) == "ring=2"
 
 
+@pytest.mark.usefixtures("_rings")
+def test_a_kept_plan_that_does_not_fit_any_more_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert str(choose(at(2), UNGUIDED, keeps=True).plan) == "ring=2"
+
+    def with_little_room(*asked: object, **options: object) -> Candidate:
+        found = candidate(*asked, **options)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return dataclasses.replace(found, lacking_bytes=1 << 30) if found.plan.ring > 1 else found
+
+    candidate = choice.candidate
+    monkeypatch.setattr(choice, "candidate", with_little_room)
+    auto._chosen.cache_clear()
+    why = choose(at(2), UNGUIDED, keeps=True).why
+    assert "the plan ring=2 that was chosen before does not fit any more (it lacks 1.0 GiB on a device), so" in why
+    assert "chosen before" not in choose(at(2), UNGUIDED, keeps=True).why  # it is kept instead
+
+
 # ---- carried by results
 
 
@@ -226,6 +243,12 @@ def test_a_workflow_of_a_result_is_run_by_its_plan() -> None:
 def test_a_plan_that_cannot_be_had_gives_way_and_says_so(plans: dict[str, str]) -> None:
     plan, why = previewed(carrying(plans))
     assert plan == "ulysses=2" and "that the workflow's result was made by cannot be had here" in why
+
+
+def test_a_plan_for_fewer_devices_is_taken_only_where_it_rounds_differently() -> None:
+    exact, ring = (previewed(carrying({"denoise": plan}), num=4) for plan in ("allgather=2", "ring=2"))
+    assert exact[0] == "ulysses=4" and "was made by is not for 4 devices, so another is chosen" in exact[1]
+    assert ring[0] == "ring=2"
 
 
 @pytest.mark.parametrize("plans", ["x", {"denoise": 7}, {"denoise": "spiral=2"}, {"other": "ring=2"}, []])

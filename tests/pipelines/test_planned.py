@@ -24,7 +24,7 @@ from latentloom.pipelines.placement import is_guided
 from latentloom.pipelines.planning.choice import IDLE_GAIN, ROUNDING_GAIN, counts, settled
 from latentloom.pipelines.planning.explained import as_text
 from latentloom.pipelines.planning.planned import Planned, planned
-from latentloom.pipelines.shape import empty_canvas
+from latentloom.pipelines.planning.wanted import Wanted
 from support.hollow_models import write_hollow
 
 PLANS = Path(__file__).parent / "plans"
@@ -58,8 +58,8 @@ def hollow(tiny: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 def plan(folder: Path, machine: str, size: dict[str, int] | None = None, **asked: object) -> Planned:
     quantization, num_runs = str(asked.get("quantization", "none")), int(str(asked.get("num_runs", 1)))
     model = describe_model(str(folder), device="cuda:0", quantization=quantization, compiled=True, is_here=False)
-    canvas = empty_canvas(model, **{"width": 0, "height": 0, "frames": 0, "fps": 0.0, "batch": 1, **(size or {})})
-    return planned(model, canvas, named_machine(machine), is_guided=is_guided(model), num_runs=num_runs)
+    wanted = Wanted(is_guided=is_guided(model), **(size or {}))
+    return planned(model, wanted, named_machine(machine), num_runs=num_runs)
 
 
 def text(folder: Path, machine: str) -> str:
@@ -98,8 +98,7 @@ def test_many_runs_are_shared_out_to_groups(hollow: Models) -> None:
 
 def test_a_step_that_waits_for_the_host_is_told_to_be_compiled(hollow: Models) -> None:
     model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
-    canvas = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
-    eager = planned(model, canvas, named_machine("8xH100-nvlink"), is_guided=False)
+    eager = planned(model, Wanted(), named_machine("8xH100-nvlink"))
     assert eager.chosen is not None and eager.chosen.num_devices < 8
     assert eager.hint.startswith("compiled: ulysses=8 then takes 2")
     assert plan(hollow("flux"), "8xH100-nvlink").hint == ""

@@ -207,6 +207,7 @@ def test_the_bad_points_of_a_sweep_are_told_and_not_begun(client: Any, first: di
     sent = client.post("/loom/runs", json={"graph": first, "sweep": ["empty_latents.width=96,100"]}).json()
     assert len(sent["runs"]) == 1
     [left] = sent["left_out"]
+    assert sent["num_left_out"] == 1 and not sent["shared_out"]
     assert left["varied"] == {"empty_latents.width": 100} and left["problems"][0]["mends"]
     client.post(f"/loom/runs/{sent['runs'][0]}/cancel", json={})
     assert client.post("/loom/runs", json={"graph": first, "sweep": ["empty_latents.width=77,100"]}).status_code == 400

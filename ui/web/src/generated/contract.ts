@@ -1098,7 +1098,15 @@ export interface SocketsBody {
 export interface Submitted {
   batch: string;
   runs: string[];
+  /**
+   * The first of them; the next is how many there are.
+   */
   left_out: LeftOut[];
+  num_left_out: number;
+  /**
+   * Into how many groups the sweep puts the devices, and why; empty where that is not chosen.
+   */
+  shared_out: string;
 }
 /**
  * A ready workflow to start from.
