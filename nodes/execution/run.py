@@ -224,6 +224,7 @@ class _Session:
                     workspace=self._workspace(name),
                     depth=self.schedule.depths.get(name, "floats"),
                     leeway=self.schedule.plans.get(name, FREE),
+                    decoders=self.schedule.decoders.get(name),
                 )
             seconds = time.perf_counter() - start
             self._store(name, value)

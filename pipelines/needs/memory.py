@@ -5,7 +5,7 @@ A rank's need is that of the largest of its stages, because components make room
 * text encoding, on the first rank: the weights of all text encoders;
 * denoising, on every rank: the weights of the transformers (where ranks share them: a share, the block being gathered,
   the next one, and what is in no block), the tensors alive in a block, and what the strategy receives;
-* decoding, on the last rank, or on all for two million pixels or more: the VAE's weights and its widest tensors.
+* decoding, on the last rank, or on all where they share a large picture's rows: the VAE's weights and widest tensors.
 
 Bytes of weights are exact, from the headers of the files. The rest are closed forms: 13 x tokens x width numbers are
 alive in a block (calibrated on FLUX in bf16), four tensors of the VAE's second width at full size while it decodes, or
@@ -30,11 +30,12 @@ from ..families import FAMILIES
 from ..models.folder import components_of, read_config, read_index
 from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
+from ..spreading.decoders import has_rows, why_not
 from ..values import Latents, Model
 from .weights import Weights, weights_of
 
 SPLIT_PIXELS = 2 << 20
-"""From so many pixels of all pictures or frames on, all ranks decode together: less would not use their memory."""
+"""From so many pixels of all pictures or frames on, all ranks may decode together: less would not use their memory."""
 
 REFERENCE_PIXELS = 1 << 20
 """As many as the families scale a reference picture to, or at most to."""
@@ -43,6 +44,7 @@ LIVE = 13
 INDEX_BYTES = 4
 DECODED = 4
 """Tensors of full size that a decoder holds at once: what a block adds to, its input, output, and one on the way."""
+MOST_DECODERS = 64
 PIXEL_COPIES = 2
 """In fp32: as the decoder gives them, and scaled."""
 KEPT_FRAMES = 2
@@ -104,14 +106,22 @@ class Work:
     context_bytes: int
     packs: bool
     """Whether what travels goes in one buffer, as on GPUs."""
+    row_counts: frozenset[int] = frozenset()
+    """Numbers of ranks that can decode by rows."""
 
-    def needs(self, plan: ParallelPlan) -> tuple[Need, ...]:
-        """What each rank of the plan needs, by its number."""
-        denoise, (decode, splits) = self._denoise(plan), self._decode(plan)
+    def decoders(self, plan: ParallelPlan) -> int:
+        """How many of the plan's ranks can decode together."""
+        pixels = self.canvas.batch * self.canvas.width * self.canvas.height * self.canvas.frames
+        return plan.num_ranks if pixels >= SPLIT_PIXELS and plan.num_ranks in self.row_counts else 1
+
+    def needs(self, plan: ParallelPlan, *, decoders: int = 0) -> tuple[Need, ...]:
+        """What each rank of the plan needs, by its number; 0 `decoders` are as many as can decode together."""
+        decoders = decoders or self.decoders(plan)
+        denoise, decode = self._denoise(plan), self._decode(decoders)
         needs = []
         for rank in range(plan.num_ranks):
-            is_last = rank == plan.num_ranks - 1
-            stages = [denoise, *([self.text] if rank == 0 else []), *([decode] if splits or is_last else [])]
+            decodes = decoders > 1 or rank == plan.num_ranks - 1
+            stages = [denoise, *([self.text] if rank == 0 else []), *([decode] if decodes else [])]
             most = max(stages, key=lambda need: need.num_bytes)
             needs.append(Need(own_bytes=most.own_bytes + self.context_bytes, shared_bytes=most.shared_bytes))
         return tuple(needs)
@@ -155,23 +165,20 @@ class Work:
         rows = 4 * (tokens // plan.sequence) * self.heads // max(1, unit)  # of q, k, v, and of the output
         return INDEX_BYTES * (rows + 2 * tokens)
 
-    def _decode(self, plan: ParallelPlan) -> tuple[Need, bool]:
-        """And whether all ranks share it."""
-        alive, splits = self.decoding(plan)
-        working = self._with_holes(alive, self.decoder.num_blocks)
-        return Need(own_bytes=self.vae.own_bytes + working, shared_bytes=self.vae.shared_bytes), splits
+    def _decode(self, decoders: int) -> Need:
+        working = self._with_holes(self.decoding(decoders), self.decoder.num_blocks)
+        return Need(own_bytes=self.vae.own_bytes + working, shared_bytes=self.vae.shared_bytes)
 
     def _with_holes(self, alive: int, num_blocks: int) -> int:
         """What a heap holds of tensors that come and go; an accelerator's pieces are in the share that can be used."""
         return alive if self.packs else alive + min(HOLES * alive, num_blocks * BLOCK_BYTES)
 
-    def decoding(self, plan: ParallelPlan) -> tuple[int, bool]:
-        """The tensors of a decoder and its pixels, and whether all ranks share them."""
+    def decoding(self, decoders: int) -> int:
+        """The tensors of a decoder and its pixels, on each of so many ranks that share its rows."""
         area = self.canvas.batch * self.canvas.width * self.canvas.height
-        splits = plan.num_ranks > 1 and area * self.canvas.frames >= SPLIT_PIXELS
         widest = int(self.decoder.numbers * area * self.decoded_frames) * self.num_bits // 8
         pixels = PIXEL_COPIES * area * self.canvas.frames * 3 * DTYPE_BITS["fp32"] // 8
-        return widest // (plan.num_ranks if splits else 1) + pixels, splits
+        return widest // decoders + pixels
 
 
 def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: int = 0) -> Work:
@@ -194,6 +201,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         num_bits=DTYPE_BITS[model.dtype],
         context_bytes=CPU_BYTES if model.device == "cpu" else CONTEXT_BYTES,
         packs=model.device != "cpu",
+        row_counts=_row_counts(model, canvas),
     )
 
 
@@ -231,6 +239,25 @@ def _num_tokens(model: Model, canvas: Latents) -> int:
     multiple, family = size_multiple(model), FAMILIES[model.family]
     frames = -(-canvas.frames * family.latent_frames // family.frame_multiple) if family.frame_multiple else 1
     return frames * (canvas.width // multiple) * (canvas.height // multiple)
+
+
+def _row_counts(model: Model, canvas: Latents) -> frozenset[int]:
+    config = read_config(Path(model.folder), "vae")
+    class_name = components_of(read_index(Path(model.folder))).get("vae", ("", ""))[1]
+    if why_not(class_name, config) is not None:
+        return frozenset()
+    scale = latent_scale(config)
+    latents = canvas.height // scale, canvas.width // scale
+    return frozenset(each for each in range(2, MOST_DECODERS + 1) if has_rows(class_name, config, latents, each))
+
+
+def latent_scale(vae: Mapping[str, Any]) -> int:
+    """Pixels to a latent, each way; 8 where the VAE's config does not tell."""
+    for name in ("spatial_compression_ratio", "scale_factor_spatial"):
+        if told := _whole_number(vae.get(name)):
+            return told
+    widths = vae.get("block_out_channels") or vae.get("dim_mult")
+    return 2 ** (len(widths) - 1) * (_whole_number(vae.get("patch_size")) or 1) if isinstance(widths, list) else 8
 
 
 def _is_joint(model: Model) -> bool:

@@ -165,6 +165,8 @@ def reasons(answer: Planned, chosen: Candidate) -> str:
         )
     if plan.weights > 1:
         told.append(f"{plan.weights} devices hold the weights between them, {_why_shared(answer, chosen)}")
+    if chosen.decoders > 1:
+        told.append(f"{chosen.decoders} devices decode, each some rows, {_why_rows(chosen)}")
     if sent := chosen.run.step.sent_bytes:
         told.append(f"each device sends {volume(sent)} a step")
     if idle := answer.machine.num_devices - chosen.num_devices:
@@ -178,6 +180,12 @@ def _why_shared(answer: Planned, chosen: Candidate) -> str:
     whole = dataclasses.replace(chosen.plan, weights=1)
     alike = next((each for each in answer.found if each.plan == whole and each.replicas == chosen.replicas), None)
     return "because none has room for all" if alike is None or alike.lacking_bytes else "at no loss of time"
+
+
+def _why_rows(chosen: Candidate) -> str:
+    if chosen.must_share_rows:
+        return "because one has no room for all"
+    return f"which saves over {ROUNDING_GAIN:.0%} of the time and rounds differently"
 
 
 def _why_idle(answer: Planned, chosen: Candidate) -> str:

@@ -62,7 +62,7 @@ def shared_out(
     seconds = {groups: _all_s(found, -(-num_runs // groups)) for groups, found in options.items()}
     if is_warm:
         seconds = {n: each + (n != place.replicas) * options[n][0].run.load_s for n, each in seconds.items()}
-    chosen = _settled(seconds, is_assumed=machine_at(spot_of(place.devices, now)).is_assumed)
+    chosen = fewest(seconds, is_assumed=machine_at(spot_of(place.devices, now)).is_assumed)
     return Sharing(
         replicas=chosen,
         seconds=seconds[chosen],
@@ -94,7 +94,7 @@ def _all_s(found: Sequence[Candidate], num_rounds: int) -> float:
     return fmean(each.run.seconds + (num_rounds - 1) * each.run.next_s for each in found)
 
 
-def _settled(seconds: dict[int, float], *, is_assumed: bool) -> int:
+def fewest(seconds: dict[int, float], *, is_assumed: bool) -> int:
     """The fewest groups of those that are about as fast; by assumed rates one, unless others save a quarter."""
     least = min(seconds.values())
     if is_assumed and 1 in seconds and least > (1 - DOUBT) * seconds[1]:

@@ -17,13 +17,14 @@ from latentloom.nodes.execution.schedule import Schedule, schedule
 from latentloom.nodes.files.picture_files import WORKFLOW_KEY
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, read_graph
+from latentloom.nodes.preview import foretelling
 from latentloom.nodes.preview.foretelling import PLANS_KEY, choice_of, leeways, with_plans
 from latentloom.nodes.preview.preview import planned
 from latentloom.nodes.preview.walk import Walk
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import SILENT
+from latentloom.parallel.progress import SILENT, Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.costs.wires import Group, Measured, Speed
@@ -164,6 +165,23 @@ def test_a_ring_is_part_of_the_key_and_kept_until_it_is_to_be_learned_anew(
     assert not list(folder.iterdir())
 
 
+def test_rows_of_a_decode_are_settled_beforehand_and_part_of_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, asked = read_graph(FIRST), list[tuple[Model, ParallelPlan]]()
+
+    def two(model: Model, wanted: Wanted, plan: ParallelPlan) -> int:
+        asked.append((model, plan))
+        return 2
+
+    plain = scheduled(graph)
+    assert plain.decoders == {"decode": 1} and scheduled(graph, num=0).decoders == {"decode": 0}
+    assert scheduled(graph, num=0).keys == plain.keys
+    monkeypatch.setattr(foretelling, "decoders_for", two)
+    rows = scheduled(graph)
+    assert rows.decoders == {"decode": 2} and asked == [(at(2), chosen_for(plain).plan)]
+    changed = {name for name, key in rows.keys.items() if key != plain.keys[name]}
+    assert changed == {"decode", "save"}
+
+
 def test_plan_of_this_machine_is_what_is_kept_until_it_is_learned_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -302,7 +320,7 @@ def test_a_second_job_waits_while_the_first_measures(_gpus: None, monkeypatch: p
     told: list[str] = []
     begun = threading.Event()
 
-    def measure_slowly(folder: Path, *, is_free: Callable[[], bool]) -> None:
+    def measure_slowly(folder: Path, *, progress: Progress, is_free: Callable[[], bool]) -> None:
         begun.set()
         time.sleep(0.05)
         told.append("measured")

@@ -138,5 +138,5 @@ def test_what_a_stage_takes_beside_its_weights_is_that_of_the_plan(flux: Model) 
     canvas = empty_canvas(flux, width=0, height=0, frames=0, fps=0.0, batch=1)
     found = _working_bytes(flux, canvas, ParallelPlan(), conditioning=conditioning)
     assert found == LIVE * (TOKENS + TEXT) * WIDTH * 2
-    assert _working_bytes(flux, canvas, ParallelPlan()) == work(flux).decoding(ParallelPlan())[0] > 0
+    assert _working_bytes(flux, canvas, ParallelPlan()) == work(flux).decoding(1) > 0
     assert _working_bytes(dataclasses.replace(flux, device="cpu"), canvas, ParallelPlan()) == 0

@@ -96,6 +96,19 @@ def test_many_runs_are_shared_out_to_groups(hollow: Models) -> None:
     assert many.seconds < 16 * one.seconds
 
 
+def test_rows_are_decoded_apart_only_where_that_saves_a_tenth_or_one_device_has_no_room(hollow: Models) -> None:
+    model = describe_model(str(hollow("flux")), device="cuda:0", compiled=True, is_here=False)
+    few, many = (
+        planned(model, Wanted(width=2048, height=2048, steps=steps), named_machine("8xH100-nvlink"))
+        for steps in (2, 50)
+    )
+    assert few.chosen is not None and many.chosen is not None
+    assert (few.chosen.decoders, many.chosen.decoders) == (8, 1) and "decode" not in many.why
+    assert "8 devices decode, each some rows, which saves over 10% of the time and rounds differently" in few.why
+    tight = plan(hollow("flux"), "4x4090-pcie4", {"width": 4096, "height": 4096})
+    assert "4 devices decode, each some rows, because one has no room for all" in tight.why
+
+
 def test_a_step_that_waits_for_the_host_is_told_to_be_compiled(hollow: Models) -> None:
     model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
     eager = planned(model, Wanted(), named_machine("8xH100-nvlink"))
