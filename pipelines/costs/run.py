@@ -125,6 +125,17 @@ def _decoding(job: Job, speeds: Speeds, decoders: int, talking: int) -> float:
     return whole / decoders + host + trading + gather.seconds(gathered_weights(int(job.pixel_bytes), decoders))
 
 
+def turns_s(job: Job, plan: ParallelPlan, machine: Machine, *, encoder_bytes: int) -> float:
+    """What a new prompt adds where text encoders and transformer have no room beside each other on the first device:
+    each goes up anew, out of files that memory keeps (`components/store.py`); a share of weights stays. On a CPU the
+    files are mapped, and nothing moves.
+    """
+    if machine.kind == "cpu":
+        return 0.0
+    again = job.transformer_bytes if plan.weights == 1 else 0
+    return (encoder_bytes + again) / machine.upload_bytes_per_s
+
+
 def _loading(job: Job, plan: ParallelPlan, machine: Machine) -> float:
     """Files are read once, into memory that all ranks map; each rank's share goes up to its device meanwhile."""
     read = job.load_bytes / machine.disk_bytes_per_s

@@ -106,6 +106,8 @@ class Work:
     context_bytes: int
     packs: bool
     """Whether what travels goes in one buffer, as on GPUs."""
+    encoder_bytes: int = 0
+    """The weights of all text encoders."""
     row_counts: frozenset[int] = frozenset()
     """Numbers of ranks that can decode by rows."""
 
@@ -113,6 +115,11 @@ class Work:
         """How many of the plan's ranks can decode together."""
         pixels = self.canvas.batch * self.canvas.width * self.canvas.height * self.canvas.frames
         return plan.num_ranks if pixels >= SPLIT_PIXELS and plan.num_ranks in self.row_counts else 1
+
+    def together(self, plan: ParallelPlan) -> int:
+        """What the first rank holds where text encoders stay beside its transformer while that works."""
+        alone = self.vae.num_bytes if plan.num_ranks == 1 else 0
+        return self.encoder_bytes + self._denoise(plan).num_bytes + alone + self.context_bytes
 
     def needs(self, plan: ParallelPlan, *, decoders: int = 0) -> tuple[Need, ...]:
         """What each rank of the plan needs, by its number; 0 `decoders` are as many as can decode together."""
@@ -201,6 +208,7 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         num_bits=DTYPE_BITS[model.dtype],
         context_bytes=CPU_BYTES if model.device == "cpu" else CONTEXT_BYTES,
         packs=model.device != "cpu",
+        encoder_bytes=sum(part.num_bytes for part in stages["encode_text"]),
         row_counts=_row_counts(model, canvas),
     )
 

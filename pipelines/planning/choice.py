@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...parallel.plan import ParallelPlan
+from ..components.memory import USABLE_SHARE
 from ..costs.machine import Machine
-from ..costs.run import Job, Run, predict
+from ..costs.run import Job, Run, predict, turns_s
 from ..costs.software import Software
 from ..needs.memory import Need, Work, fits
 from ..split_plans import SPLIT_PLANS
@@ -41,6 +42,9 @@ class Candidate:
     decoders: int = 1
     """Ranks that decode together, each some rows: where that saves a tenth of the time, or one alone has no room."""
     must_share_rows: bool = False
+    turns_s: float = 0.0
+    """What a new prompt adds, where text encoders have no room beside the transformer on the first device; it is told,
+    and chooses no plan, since nobody knows how often the prompt will change."""
     seconds: float
     """Of all runs that were asked for, by so many replicas."""
     num_bytes: int
@@ -222,6 +226,7 @@ def _with_decoders(
 ) -> Candidate:
     needs = work.needs(plan, decoders=decoders)
     run = predict(job, plan, machine, software, replicas=replicas, decoders=decoders)
+    has_room = work.together(plan) <= USABLE_SHARE * machine.memory_bytes
     return Candidate(
         plan=plan,
         replicas=replicas,
@@ -230,6 +235,7 @@ def _with_decoders(
         seconds=run.seconds + (-(-num_runs // replicas) - 1) * run.next_s,
         num_bytes=max(need.num_bytes for need in needs),
         lacking_bytes=lacking(needs * replicas, machine),
+        turns_s=0.0 if has_room else turns_s(job, plan, machine, encoder_bytes=work.encoder_bytes),
     )
 
 

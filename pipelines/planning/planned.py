@@ -43,6 +43,8 @@ class Planned:
     canvas: Latents
     machine: Machine
     job: Job
+    encoder_bytes: int
+    """Weights of the text encoders."""
     num_runs: int
     found: Sequence[Candidate]
     chosen: Candidate | None
@@ -106,6 +108,7 @@ def planned(
         canvas=canvas,
         machine=machine,
         job=job,
+        encoder_bytes=work.encoder_bytes,
         num_runs=num_runs,
         found=found,
         chosen=chosen,

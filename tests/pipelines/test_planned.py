@@ -3,6 +3,7 @@
 The texts in `plans/` are made by: python tests/pipelines/test_planned.py
 """
 
+import dataclasses
 import json
 import sys
 import time
@@ -107,6 +108,20 @@ def test_rows_are_decoded_apart_only_where_that_saves_a_tenth_or_one_device_has_
     assert "8 devices decode, each some rows, which saves over 10% of the time and rounds differently" in few.why
     tight = plan(hollow("flux"), "4x4090-pcie4", {"width": 4096, "height": 4096})
     assert "4 devices decode, each some rows, because one has no room for all" in tight.why
+
+
+def test_where_text_encoders_live_and_what_a_new_prompt_costs_is_told(hollow: Models) -> None:
+    beside, alone = plan(hollow("flux"), "1xH100"), plan(hollow("flux"), "1x4090", quantization="int8")
+    assert beside.chosen is not None and beside.chosen.turns_s == 0
+    assert "encoder 8.87 GiB on the first device, beside the transformer" in as_text(beside).replace("\n        ", " ")
+    tight = dataclasses.replace(named_machine("1x4090"), memory_bytes=14 << 30)
+    answer = planned(alone.model, Wanted(), tight)
+    assert answer.chosen is not None
+    moved = answer.encoder_bytes + answer.job.transformer_bytes
+    assert answer.chosen.turns_s == pytest.approx(moved / tight.upload_bytes_per_s)
+    assert "in turns with the transformer: both are read again for a new prompt" in as_text(answer).replace(
+        "\n        ", " "
+    )
 
 
 def test_a_step_that_waits_for_the_host_is_told_to_be_compiled(hollow: Models) -> None:
