@@ -28,7 +28,7 @@ MAKERS = {
     "Latents": "empty_latents, encode_image or denoise",
     "Image": "load_image or decode",
     "References": "reference_pictures",
-    "Mask": "load_mask, blur_mask or outpaint",
+    "Mask": "load_mask, blur_mask, outpaint or crop_image",
     "Video": "decode_video or load_video",
     "Audio": "load_audio or decode_audio",
     "Sampling": "sampler_options",
