@@ -35,7 +35,7 @@ MAKERS = {
     "Saved": "save_image",
 }
 """Which nodes make a value, by its type."""
-PATHS = ("model", "lora", "picture", "audio")
+PATHS = ("model", "lora", "picture", "mask", "audio")
 """Widgets of texts that name a file, which may be given as a path."""
 DIMS = {"Image": "B H W C", "Mask": "B H W", "Video": "B F H W C"}
 

@@ -33,7 +33,7 @@ Extent = Annotated[int, Socket(min=0, max=MAX_SIDE, help="Pixels of the part; 0 
 
 @checked
 def load_mask(
-    path: Annotated[str, Socket(widget="picture", help="PNG, JPEG, WebP or BMP")],
+    path: Annotated[str, Socket(widget="mask", help="PNG, JPEG, WebP or BMP")],
     *,
     channel: Annotated[
         Literal["alpha", "red", "green", "blue", "luminance"],

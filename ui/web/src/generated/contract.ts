@@ -22,6 +22,7 @@ export interface Contract {
   FileText: FileText;
   Foreseen: Foreseen;
   GraphBody: GraphBody;
+  History: History;
   HistoryRow: HistoryRow;
   LeftOut: LeftOut;
   LiveMessage: LiveMessage;
@@ -127,7 +128,7 @@ export interface CatalogInput {
   /**
    * The widget that draws the input; "" is the type's own.
    */
-  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture" | "audio";
+  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture" | "mask" | "audio";
   advanced: boolean;
   help: string;
 }
@@ -338,6 +339,9 @@ export interface GraphBody {
    * A workflow file.
    */
   graph: GraphFile;
+}
+export interface History {
+  rows: HistoryRow[];
 }
 /**
  * How well one model's runs by one plan were predicted. A ratio is what a step took to what was predicted.
