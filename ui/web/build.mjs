@@ -29,7 +29,8 @@ const common = {
 };
 /** What is loaded later has its hash in its name: browsers may keep it for ever. */
 const PART = /^loom\.\w+\.[0-9A-Z]{8}\.js$/;
-for (const old of (await readdir(target)).filter((name) => PART.test(name))) await rm(join(target, old));
+for (const old of (await readdir(target).catch(() => [])).filter((name) => PART.test(name)))
+  await rm(join(target, old));
 const made = await Promise.all([
   build({
     ...common,

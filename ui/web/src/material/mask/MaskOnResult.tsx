@@ -1,4 +1,3 @@
-import { lazy, Suspense } from "react";
 import { gallery } from "../../gallery/galleryState";
 import { itemKey } from "../../graph/items";
 import { host, urls } from "../../host";
@@ -6,9 +5,8 @@ import { t } from "../../i18n";
 import { edit, editorStore, select } from "../../store/editor";
 import { go, toast } from "../../store/page";
 import type { Result } from "../../types";
+import { MaskPainter } from "../lazy";
 import { withMaskedPicture } from "./addMask";
-
-const MaskPainter = lazy(() => import("./MaskPainter"));
 
 /** Paint a mask on a result: both then lie on the canvas as nodes, by one step that undo takes back. */
 export function MaskOnResult({ result, onClose }: { result: Result; onClose: () => void }) {
@@ -25,9 +23,5 @@ export function MaskOnResult({ result, onClose }: { result: Result; onClose: () 
     go("build");
     toast({ kind: "success", text: t("material.mask_on_canvas") });
   };
-  return (
-    <Suspense>
-      <MaskPainter picture={address} mask="" channel="luminance" onSave={save} onClose={onClose} />
-    </Suspense>
-  );
+  return <MaskPainter picture={address} mask="" channel="luminance" onSave={save} onClose={onClose} />;
 }

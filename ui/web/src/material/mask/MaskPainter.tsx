@@ -38,7 +38,7 @@ interface Canvas {
 }
 
 /** Paints a mask on a picture: where it is painted, a model paints anew. */
-export default function MaskPainter(props: MaskPainterProps) {
+export function MaskPainter(props: MaskPainterProps) {
   const { picture, mask, channel, onClose } = props;
   const [canvas, setCanvas] = useState<Canvas | null>(null);
   const [problem, setProblem] = useState("");

@@ -1,15 +1,14 @@
-import { lazy, Suspense, useContext, useState } from "react";
+import { useContext, useState } from "react";
 import { host, urls } from "../../host";
 import { t } from "../../i18n";
 import { underMask } from "../../material/mask/under";
+import { MaskPainter } from "../../material/lazy";
 import { Button } from "../../parts/Button";
 import { editorStore } from "../../store/editor";
 import { GraphOfFields } from "../graphOfFields";
 import { asText, SETTLED, UPLOADED, type WidgetProps } from "../widget";
 import { PictureField } from "./PictureField";
 import { UploadsDialog } from "./UploadsDialog";
-
-const MaskPainter = lazy(() => import("../../material/mask/MaskPainter"));
 
 /** A mask: a picture that is chosen like any other, or painted over the picture that it lies over. */
 export function MaskField(props: WidgetProps) {
@@ -34,15 +33,13 @@ export function MaskField(props: WidgetProps) {
         <UploadsDialog kind="image" title={t("material.choose_picture")} onClose={close} onChoose={setPicture} />
       )}
       {picture !== null && (UPLOADED.test(picture) || mask) && (
-        <Suspense>
-          <MaskPainter
-            picture={UPLOADED.test(picture) ? urls.upload(picture) : ""}
-            mask={mask}
-            channel={channel}
-            onSave={save}
-            onClose={close}
-          />
-        </Suspense>
+        <MaskPainter
+          picture={UPLOADED.test(picture) ? urls.upload(picture) : ""}
+          mask={mask}
+          channel={channel}
+          onSave={save}
+          onClose={close}
+        />
       )}
     </>
   );
