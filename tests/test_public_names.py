@@ -75,6 +75,7 @@ PUT /drafts/{key}
 POST /export/comfyui
 GET /files/{id}
 GET /files/{id}/thumb
+PUT /files/{id}/poster
 WEBSOCKET /live
 POST /logout
 GET /me

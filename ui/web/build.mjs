@@ -24,6 +24,7 @@ const common = {
     "import.meta.env.MODE": '"production"',
   },
   legalComments: "none",
+  preserveSymlinks: true, // names of parts hang on their paths
   metafile: true,
   logLevel: "warning",
 };

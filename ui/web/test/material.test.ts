@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inflateSync } from "node:zlib";
+import { dragged, frameFrom, frameKindOf, snapped, valuesOf } from "../src/material/frame/frame";
 import { maskOf } from "../src/material/mask/channel";
 import { emptyMask, feather, fillOutline, flood, partPainted, type Mask } from "../src/material/mask/coverage";
 import { fromRuns, toRuns } from "../src/material/mask/kept";
 import { Painter } from "../src/material/mask/painter";
+import { frameAt, marked, NO_MARKS, timeOf, turnedBack } from "../src/material/player/marks";
+import { peaksOf } from "../src/material/sound/peaks";
 import { pngOf } from "../src/material/mask/png";
 
 const at = ({ data, width }: Mask, x: number, y: number): number => data[y * width + x]!;
@@ -152,4 +155,65 @@ test("strokes are kept as runs, and what is damaged is none", () => {
   const data = Uint8Array.from([0, 0, 0, 255, 255, 7]);
   assert.deepEqual(fromRuns(toRuns(data), 6), data);
   for (const text of ["", "0.3", "0.7", "zz.1,0.5", "0.x-,1", "0.6,0.1"]) assert.equal(fromRuns(text, 6), null, text);
+});
+
+test("a frame keeps inside or around its picture, with sides that a model takes", () => {
+  const picture = { width: 100, height: 60 };
+  const whole = frameFrom("crop", picture, () => 0);
+  assert.deepEqual(whole, { left: 0, top: 0, ...picture });
+  const part = dragged("crop", picture, whole, { grip: [-1, 1], by: [30, -9], multiple: 16 });
+  assert.deepEqual(part, { left: 36, top: 0, width: 64, height: 48 });
+  const moved = dragged("crop", picture, part, { grip: [0, 0], by: [99, 5], multiple: 16 });
+  assert.deepEqual(moved, { left: 36, top: 5, width: 64, height: 48 });
+  assert.deepEqual(
+    frameFrom("crop", picture, (name) => valuesOf("crop", picture, moved)[name]!),
+    moved,
+  );
+
+  const around = frameFrom("outpaint", picture, () => 0);
+  const larger = dragged("outpaint", picture, around, { grip: [-1, 0], by: [-20, 50], multiple: 32 });
+  assert.deepEqual(valuesOf("outpaint", picture, larger), { left: 28, top: 0, right: 0, bottom: 0 });
+  const least = dragged("outpaint", picture, larger, { grip: [-1, 0], by: [500, 0], multiple: 1 });
+  assert.deepEqual(least, around);
+  assert.equal(snapped(13, { multiple: 16, least: 1, most: 12 }), 12);
+});
+
+test("a node that takes a frame is known by its sockets", () => {
+  const inputs = (...names: string[]) => names.map((name) => ({ name, type: name === "image" ? "Image" : "int" }));
+  const kind = (...names: string[]) => frameKindOf({ inputs: inputs(...names) } as never);
+  assert.equal(kind("image", "left", "top", "width", "height"), "crop");
+  assert.equal(kind("image", "left", "top", "right", "bottom"), "outpaint");
+  assert.equal(kind("left", "top", "width", "height"), null);
+  assert.equal(kind("image", "width", "height"), null);
+});
+
+test("marks keep their order, and playing goes back from the last to the first", () => {
+  const part = marked(marked(NO_MARKS, "start", 2), "end", 5);
+  assert.deepEqual(part, { start: 2, end: 5 });
+  assert.deepEqual(marked(part, "start", 6), { start: 6, end: null });
+  assert.deepEqual(marked(part, "end", 1), { start: null, end: 1 });
+  assert.deepEqual([turnedBack(part, 4.9, 9), turnedBack(part, 5, 9), turnedBack(NO_MARKS, 9, 9)], [null, 2, null]);
+});
+
+test("each frame is found at the time that it is asked for", () => {
+  for (const fps of [8, 23.976, 24, 30]) {
+    for (let frame = 0; frame < 500; frame++) assert.equal(frameAt(timeOf(frame, fps), fps, 500), frame);
+    assert.equal(frameAt(99, fps, 500), 499);
+    assert.equal(frameAt(3 / fps, fps, 500), 3);
+  }
+});
+
+test("peaks are the lowest and highest samples of all channels", () => {
+  const left = Float32Array.from([0.5, -0.25, 0, 0, 0.25]);
+  const right = Float32Array.from([0, 0, -1, 0.75, 0]);
+  const { low, high } = peaksOf([left, right], 2);
+  assert.deepEqual(
+    [[...low], [...high]],
+    [
+      [-0.25, -1],
+      [0.5, 0.75],
+    ],
+  );
+  assert.equal(peaksOf([left], 99).low.length, 5);
+  assert.equal(peaksOf([], 9).low.length, 0);
 });

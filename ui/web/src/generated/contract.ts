@@ -45,6 +45,7 @@ export interface Contract {
   PlanRank: PlanRank;
   PlanStrategies: PlanStrategies;
   PlanView: PlanView;
+  PosterBody: PosterBody;
   PredictedPlan: PredictedPlan;
   Prediction: Prediction;
   Problem: Problem;
@@ -610,6 +611,10 @@ export interface MadeFacts {
    * Of a sound, in seconds.
    */
   length_s: number;
+  /**
+   * The frame, from 0, that stands for a video.
+   */
+  poster: number;
   bytes: number;
   /**
    * Seconds since the epoch.
@@ -851,6 +856,9 @@ export interface PlanView {
    */
   examples: string[];
 }
+export interface PosterBody {
+  frame: number;
+}
 export interface Problems {
   problems: Problem[];
   /**
@@ -887,6 +895,10 @@ export interface Result {
    * Of a sound, in seconds.
    */
   length_s: number;
+  /**
+   * The frame, from 0, that stands for a video.
+   */
+  poster: number;
   bytes: number;
   /**
    * Seconds since the epoch.
