@@ -22,7 +22,7 @@ from .steps.canvas import empty_latents, upscale_latents
 from .steps.decoding import decode, decode_audio, decode_video, video_frames
 from .steps.denoising import denoise, sampler_options
 from .steps.encoding import encode_image, encode_text, reference_pictures
-from .steps.masks import blur_mask, load_mask, outpaint
+from .steps.masks import blur_mask, crop_image, load_mask, outpaint, paste_image
 from .steps.models import load_lora, load_model
 from .steps.pictures import image_grid, load_image, resize_image, save_image
 from .steps.planning import parallel_plan
@@ -33,6 +33,7 @@ from .steps.whole.node import run_pipeline
 __all__ = [
     "blur_mask",
     "choose_text",
+    "crop_image",
     "decode",
     "decode_audio",
     "decode_video",
@@ -52,6 +53,7 @@ __all__ = [
     "note",
     "outpaint",
     "parallel_plan",
+    "paste_image",
     "reference_pictures",
     "resize_image",
     "run_pipeline",

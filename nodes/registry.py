@@ -48,7 +48,7 @@ from .steps.encoding import (
     text_refusals,
     text_sketch,
 )
-from .steps.masks import blur_mask, load_mask, outpaint
+from .steps.masks import blur_mask, crop_image, crop_sketch, load_mask, outpaint, paste_image, paste_sketch
 from .steps.models import (
     load_lora,
     load_model,
@@ -239,6 +239,8 @@ NODE_CLASS_MAPPINGS = {
     ),
     "LoomBlurMask": node_class(read_spec(blur_mask, title="Grow and Blur Mask", category="mask")),
     "LoomOutpaint": node_class(read_spec(outpaint, title="Outpaint", category="mask")),
+    "LoomCropImage": node_class(read_spec(crop_image, title="Crop Image", category="mask", sketch=crop_sketch)),
+    "LoomPasteImage": node_class(read_spec(paste_image, title="Paste Image", category="mask", sketch=paste_sketch)),
     "LoomLoadVideo": node_class(
         read_spec(
             load_video,

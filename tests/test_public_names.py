@@ -45,6 +45,8 @@ NODES = {
     "LoomLoadVideo": "load_video",
     "LoomNote": "note",
     "LoomOutpaint": "outpaint",
+    "LoomCropImage": "crop_image",
+    "LoomPasteImage": "paste_image",
     "LoomParallelPlan": "parallel_plan",
     "LoomReferencePictures": "reference_pictures",
     "LoomResizeImage": "resize_image",
@@ -73,6 +75,7 @@ PUT /drafts/{key}
 POST /export/comfyui
 GET /files/{id}
 GET /files/{id}/thumb
+PUT /files/{id}/poster
 WEBSOCKET /live
 POST /logout
 GET /me

@@ -148,6 +148,8 @@ class MadeFacts(Answer):
     channels: int = 0
     length_s: float = 0.0
     """Of a sound, in seconds."""
+    poster: int = 0
+    """The frame, from 0, that stands for a video."""
     bytes: int
     time: float
     """Seconds since the epoch."""

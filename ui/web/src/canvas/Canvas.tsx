@@ -30,6 +30,8 @@ import { Outline } from "./outline/Outline";
 import { ContextMenu } from "./popups/ContextMenu";
 import { Palette } from "./popups/Palette";
 import { SocketMenu } from "./popups/SocketMenu";
+import { useIsTold } from "./routes/routesStore";
+import { useRoutes } from "./routes/useRoutes";
 import { Tools } from "./Tools";
 import { FitTones } from "./wires/FitTones";
 import { RefusalNote } from "./wires/RefusalNote";
@@ -60,7 +62,7 @@ function Surface() {
   const isMapOpen = useCanvasUi((ui) => ui.isMapOpen);
   const isNear = useCanvasUi((ui) => ui.isNear);
   const isTiny = useCanvasUi((ui) => ui.isTiny);
-  const { nodes, edges, onNodesChange, onEdgesChange, onNodeDragStart } = useFlow();
+  const { nodes, edges, isHeld, onNodesChange, onEdgesChange, onNodeDragStart } = useFlow();
   const events = useCanvasEvents();
   const keys = useCanvasKeys();
   const press = useLongPress();
@@ -69,6 +71,8 @@ function Surface() {
     canvasUi.setState({ box: box.current });
   }, []);
   useFit(box);
+  useRoutes(nodes, edges, isHeld);
+  const isTold = useIsTold();
   const isHuge = nodes.length > HUGE;
   const isSelecting = tool === "select";
   const classes = [
@@ -77,6 +81,7 @@ function Surface() {
     isTiny ? "ll-canvas-tiny" : "",
     isSelecting ? "ll-canvas-selecting" : "",
     drop.isOver ? "ll-canvas-drop" : "",
+    isTold ? "" : "ll-wires-waiting",
   ];
 
   return (

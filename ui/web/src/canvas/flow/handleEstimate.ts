@@ -11,7 +11,7 @@ const ROW = 30;
 const TALL_ROW = 78;
 const HANDLE = 12;
 const DOT = 13;
-const TALL: ReadonlySet<string> = new Set(["multiline", "json", "model", "lora", "picture", "audio"]);
+const TALL: ReadonlySet<string> = new Set(["multiline", "json", "model", "lora", "picture", "mask", "audio"]);
 
 export interface Estimate {
   handles: NodeHandle[];

@@ -6,6 +6,7 @@ import { has } from "../../graph/record";
 import { t } from "../../i18n";
 import { runTo } from "../../panels/runs/runActions";
 import { IconButton } from "../../parts/IconButton";
+import { FrameButton } from "../../material/frame/FrameButton";
 import { edit, editorStore, select, useEditor } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { Mode } from "../../types";
@@ -84,6 +85,7 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
       {inputs.map((input) => (
         <InputEditor key={input.spec.name} names={names} input={input} />
       ))}
+      {name && <FrameButton key={name} node={name} />}
       {names.length > 1 && inputs.length === 0 && <p className="ll-inspector-help">{t("canvas.nothing_common")}</p>}
     </>
   );
