@@ -66,3 +66,5 @@ class RunResult:
     failure: NodeFailed | None = None
     plans: Mapping[str, str] = field(default_factory=dict[str, str])
     """Those that were chosen for denoises, by node; what the results carry."""
+    titles: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of nodes that were unfolded: the element and the path, in words."""

@@ -407,6 +407,7 @@ class _Session:
             seconds=self.watch.seconds(),
             failure=self.failure,
             plans=self._plans(),
+            titles={name: nodes[name].node.title for name in self.schedule.order if "/" in name},
         )
 
 
