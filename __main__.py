@@ -392,8 +392,9 @@ def show_command(arguments: argparse.Namespace) -> int:
 
     graph = read_workflow(arguments.file)
     if arguments.comfyui:
-        ensure(graph, SPECS)
-        print(json.dumps(to_comfy(graph, SPECS), indent=2, ensure_ascii=False))
+        workspace = _workspace(arguments.file, (), ())
+        ensure(graph, SPECS, workspace=workspace)
+        print(json.dumps(to_comfy(graph, SPECS, workspace=workspace), indent=2, ensure_ascii=False))
     else:
         print(graph_text(graph), end="")
     return OK

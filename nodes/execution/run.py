@@ -409,6 +409,7 @@ class _Session:
             failure=self.failure,
             replicas=self.workspace.place.replicas,
             plans=self._plans(),
+            titles={name: nodes[name].node.title for name in self.schedule.order if "/" in name},
         )
 
 

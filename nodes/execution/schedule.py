@@ -23,6 +23,8 @@ from ..graph.order import in_order
 from ..graph.problems import Names, refuse
 from ..graph.resolve import Overrides, Resolved, resolve, upgrade, with_overrides
 from ..graph.spec import NodeSpec
+from ..graph.unfolding.unfold import unfold
+from ..graph.unfolding.unfolded import made_in
 from ..preview.foretelling import decoders_of, leeways
 from ..preview.meant import Meant, meant
 from ..preview.walk import Walk, refused
@@ -151,8 +153,9 @@ def needs_of_checked(
     targets: Collection[str] | None = None,
 ) -> Needs:
     """`needs_of` a graph in which the checker has found nothing. Raises `GraphError` where all is switched off."""
-    whole, _ = upgrade(graph, specs)
-    whole, overrides, _ = settled(whole, specs, overrides, workspace)
+    unfolding = unfold(graph, specs, overrides, workspace)
+    whole, _ = upgrade(unfolding.graph, specs)
+    whole, overrides, _ = settled(whole, specs, unfolding.overrides, workspace)
     graph = effective(whole, specs, overrides)
     results = _results(graph, whole, targets)
     acting = {name for name, node in graph.nodes.items() if targets is None and specs[node.type].is_output}
@@ -176,7 +179,10 @@ def depths_of(needs: Needs) -> dict[str, Depth]:
 
 
 def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dict[str, tuple[str, str]]:
-    """A target is the name of an output or of a node; an output comes first. `whole` has the nodes left out, too."""
+    """A target is the name of an output or of a node; an output comes first. `whole` has the nodes left out, too.
+
+    Of a node that was unfolded it is what nothing inside uses, and of an output of a for-each what each element gives.
+    """
     if targets is None:
         return {name: (link.node, link.socket) for name, link in graph.outputs.items()}
     results: dict[str, tuple[str, str]] = {}
@@ -185,6 +191,8 @@ def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dic
             results[target] = (graph.outputs[target].node, graph.outputs[target].socket)
         elif target in graph.nodes:
             results[target] = (target, "")
+        elif found := made_in(target, graph):
+            results |= found
         elif target in whole.outputs or target in whole.nodes:
             raise left_out(whole, whole.outputs[target].node if target in whole.outputs else target)
         else:

@@ -25,6 +25,7 @@ from ...nodes.graph.graph import Graph, graph_to_plain
 from ...nodes.graph.problems import GraphError
 from ...nodes.graph.resolve import param_values
 from ...nodes.graph.spec import NodeSpec
+from ...nodes.graph.unfolding.unfold import unfold
 from ...nodes.headless.foretold import foretold
 from ...nodes.headless.sweep import parse_sweep
 from ...nodes.preview.sharing import sharing_of
@@ -89,7 +90,7 @@ class Runs:
         none from it that `is_forced`. Raises `GraphError` where nothing can be made, or `ValueError`.
         """
         overrides = dict(overrides or {})
-        workspace = self._settings.reading()
+        workspace = self._settings.reading(inputs=inputs_folder(self._settings.data_dir, user))
         points = parse_sweep(graph, self._specs, sweep, given=overrides, workspace=workspace)
         needs = needs_of(graph, self._specs, overrides={**overrides, **points[0]}, workspace=workspace, targets=targets)
         if not needs.order:
@@ -245,25 +246,21 @@ class Runs:
         roots = (inputs_folder(self._settings.data_dir, run.user).resolve(), *self._models_dirs())
         place = from_plain(Place, run.place) if run.place else self._settings.place
         where = {"folder": folder, "output_dir": self._settings.output_dir}
+        workspace = workspace_of(
+            graph, self._specs, folder, roots=roots, place=place, host="page", max_pixels=self._settings.max_pixels
+        )
+        plain = unfold(graph, self._specs, {}, workspace).graph
 
         def sink(event: Event) -> None:
             if event.kind != "saved":
                 self._on_event(run.id, event, tell)
-            elif (found := made_of(Path(event.message), event.node, graph, self._specs, **where)) is not None:
+            elif (found := made_of(Path(event.message), event.node, plain, self._specs, **where)) is not None:
                 self.book.add_made(run.id, found)
 
         made = attempt(
             graph,
             self._specs,
-            workspace=workspace_of(
-                graph,
-                self._specs,
-                folder,
-                roots=roots,
-                place=place,
-                host="page",
-                max_pixels=self._settings.max_pixels,
-            ),
+            workspace=workspace,
             caches=self._caches.of(run.user) if self._settings.has_auth else self._caches,
             sink=sink,
             cancel=cancel,
@@ -283,7 +280,7 @@ class Runs:
             error=failed,
             code=code,
             plan="; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)),
-            made=made_by(result, graph, self._specs, **where, known=self.book.made(run.id)),
+            made=made_by(result, plain, self._specs, **where, known=self.book.made(run.id)),
         )
 
     def _groups(self, run: Run) -> int:

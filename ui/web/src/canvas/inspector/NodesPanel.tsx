@@ -13,6 +13,7 @@ import type { Mode } from "../../types";
 import { applyMode, collapse, duplicate, paint, remove, retitle } from "../commands/itemCommands";
 import { ColorPick } from "./ColorPick";
 import { agreed, commonInputs } from "./commonInputs";
+import { EachEditor } from "./EachEditor";
 import { InputEditor } from "./InputEditor";
 import { TextBox } from "./TextBox";
 
@@ -28,7 +29,7 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
   const spec = only && specFor(graph, catalog, only);
   const keys = names.map((each) => itemKey("node", each));
   const isFolded = nodes.every((node) => node.collapsed);
-  const inputs = commonInputs(graph, catalog, names);
+  const inputs = commonInputs(graph, catalog, names).filter((input) => !only?.each?.[input.spec.name]);
   return (
     <>
       <header className="ll-inspector-head">
@@ -86,6 +87,7 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
         <InputEditor key={input.spec.name} names={names} input={input} />
       ))}
       {name && <FrameButton key={name} node={name} />}
+      {name && <EachEditor key={name} name={name} />}
       {names.length > 1 && inputs.length === 0 && <p className="ll-inspector-help">{t("canvas.nothing_common")}</p>}
     </>
   );

@@ -1,3 +1,4 @@
+import { shownIn } from "../../graph/subs";
 import { urls } from "../../host";
 import { t } from "../../i18n";
 import { Sound } from "../../parts/Sound";
@@ -10,12 +11,13 @@ const SHOWN = 4;
 /** What a node has made: its results, and before there are any the latest preview of its latents. */
 export function NodePictures({ name, title, state }: { name: string; title: string; state: NodeState }) {
   const run = useLive((live) => live.watched);
+  const shown = useLive((live) => shownIn((run && live.runs[run]?.nodes) || {}, name));
   if (state.files.length > 0) return <Results state={state} title={title} />;
   if (state.preview === 0 || run === null) return null;
   return (
     <div className="ll-made">
       <img
-        src={urls.preview(run, name, state.preview)}
+        src={urls.preview(run, shown, state.preview)}
         alt={t("canvas.preview_of", { node: title })}
         draggable={false}
       />
