@@ -4,7 +4,16 @@ import type { IconName } from "../parts/icons";
 import type { NodeSpec } from "../types";
 
 export type Shape =
-  "circle" | "square" | "diamond" | "triangle" | "hexagon" | "pentagon" | "bar" | "cross" | "half" | "drop";
+  | "circle"
+  | "square"
+  | "diamond"
+  | "triangle"
+  | "hexagon"
+  | "pentagon"
+  | "bar"
+  | "cross"
+  | "half"
+  | "drop";
 
 export interface Look {
   /** Number of the `ll-tone-n` class. */

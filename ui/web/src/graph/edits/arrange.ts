@@ -59,7 +59,7 @@ function rowsOf(graph: EditorGraph, names: readonly string[], size: SizeOf, [wid
   while (queue.isLeft) {
     const row: Row = [];
     const most = rows.length ? height * STRETCH : height;
-    for (let left = width; queue.isLeft;) {
+    for (let left = width; queue.isLeft; ) {
       const first = queue.first();
       const wide = size(first)[0];
       if (row.length && wide > left) break;
