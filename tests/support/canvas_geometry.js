@@ -3,6 +3,7 @@
   const TOUCH = 1;
   const SOCKET_REACH = 5;
   const STEP = 5;
+  const MARGIN = 40;
   const STILL_FRAMES = 4;
   const LIMIT_MS = 20000;
 
@@ -119,7 +120,7 @@
     return row.filter((id) => {
       const seen = canvas().querySelector(`[data-id="${CSS.escape(id)}"]`).getBoundingClientRect();
       const isIn = (low, value, high) => value >= low - TOUCH && value <= high + TOUCH;
-      if (seen.width > view.width || seen.height > view.height) return false;
+      if (seen.width > view.width - MARGIN || seen.height > view.height - MARGIN) return false;
       return !(
         isIn(view.left, seen.left, view.right) &&
         isIn(view.left, seen.right, view.right) &&
@@ -184,5 +185,16 @@
     };
   };
 
-  window.geometry = { open, arrange, still, measure, boxes };
+  const moved = new Set();
+  /** From now on, note every node that moves or changes its size. */
+  const follow = () => {
+    const before = new Map(boxes().map((box) => [box.id, JSON.stringify(box)]));
+    const look = () => {
+      for (const box of boxes()) if (JSON.stringify(box) !== before.get(box.id)) moved.add(box.id);
+      requestAnimationFrame(look);
+    };
+    look();
+  };
+
+  window.geometry = { open, arrange, still, measure, boxes, follow, moved: () => [...moved] };
 })();

@@ -1,4 +1,4 @@
-"""What the canvas shows, measured in the page: small text, wires behind nodes, boxes on each other; and made-up graphs."""
+"""What the canvas shows, measured in the page: small text, wires behind nodes, boxes on each other; made-up graphs."""
 
 from __future__ import annotations
 

@@ -65,11 +65,14 @@ interface CanvasUi {
   box: HTMLElement | null;
 }
 
+/** In a lower window a map would lie over what one works at. */
+const MAP_HEIGHT = 800;
+
 export const canvasUi = createStore<CanvasUi>(() => ({
   popup: null,
   tool: "pan",
   isOutlineOpen: false,
-  isMapOpen: true,
+  isMapOpen: (globalThis.innerHeight ?? MAP_HEIGHT) >= MAP_HEIGHT,
   said: "",
   wire: null,
   renaming: "",

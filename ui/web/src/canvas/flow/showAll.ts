@@ -44,11 +44,10 @@ export function showStart(duration = 0): void {
     box.clientWidth - padding.left - padding.right,
     box.clientHeight - padding.top - padding.bottom,
   ];
-  const zoomFor = (bounds: Bounds) => Math.min(LARGEST, width / bounds.width, height / bounds.height);
-  const zoom = Math.max(
-    zoomFor(whole) >= READABLE_ZOOM ? zoomFor(whole) : zoomFor({ ...row, x: whole.x, width: whole.width }),
-    READABLE_ZOOM,
-  );
+  const zoomFor = (bounds: Bounds) => Math.min(width / bounds.width, height / bounds.height);
+  const all = Math.min(zoomFor(whole), LARGEST);
+  const start = Math.min(zoomFor({ ...row, width: whole.width }), 1);
+  const zoom = all >= READABLE_ZOOM ? all : Math.max(start, READABLE_ZOOM);
   const spare = (room: number, size: number) => Math.max(0, (room - size * zoom) / 2);
   void flow.setViewport(
     {

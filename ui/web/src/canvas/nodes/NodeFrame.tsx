@@ -37,9 +37,7 @@ export const NodeFrame = memo(function NodeFrame(props: NodeFrameProps) {
       {body}
       {isShown && <NodePictures name={name} title={title} state={state} />}
       {!isShown && state && <NodeThumb name={name} title={title} state={state} />}
-      <p className="ll-far-title" aria-hidden="true">
-        {title}
-      </p>
+      <p className="ll-far-title" aria-hidden="true" data-title={title} />
       {status === "failed" && (
         <p className="ll-node-failure" role="alert">
           {state?.message || t("canvas.failed_without_reason")}
