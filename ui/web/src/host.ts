@@ -1,6 +1,7 @@
 /** The typed client of the server's API. Every call rejects with an `ApiError` that says why in one sentence. */
 
 import { limitedNode, withLimits } from "./exact";
+import type { Translation } from "./i18n";
 import { address, ApiError, asset, path, request, send } from "./http";
 import type {
   Catalog,
@@ -74,7 +75,7 @@ export const host = {
   catalog: () => get<Catalog>("/catalog").then(withLimits),
   me: () => get<Me>("/me"),
   logOut: () => post<void>("/logout", {}),
-  texts: (language: string) => get<Record<string, string>>(asset(`loom.${language}.json`)),
+  texts: (language: string) => get<Translation>(asset(`loom.${language}.json`)),
   templates: () => get<Template[]>("/templates"),
 
   workflows: (search?: string) => all<Workflow>("/workflows", (row) => row.id, { search }),

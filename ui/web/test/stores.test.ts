@@ -202,7 +202,7 @@ test("a question is answered once, and a second one answers the first with no", 
 });
 
 test("a chosen language is read from the server and remembered; one that cannot be had changes nothing", async () => {
-  browser.answer((request) => Response.json({ "frame.yes": "Ja", at: request.url }));
+  browser.answer((request) => Response.json({ texts: { "frame.yes": "Ja", at: request.url }, sentences: {} }));
   await setLanguage("de");
   assert.deepEqual(
     [t("frame.yes"), pageStore.getState().language, localStorage.getItem("loom.language")],

@@ -1,6 +1,7 @@
 /** A run's progress as one number, the seconds that are left, and the node that works now. */
 
 import type { GraphFile, NodeState, Run } from "../types";
+import { worded } from "../worded";
 
 const ENDED: ReadonlySet<string> = new Set(["done", "cached", "skipped", "failed", "cancelled"]);
 
@@ -56,7 +57,7 @@ export function previewOf(run: Run): { node: string; number: number } | null {
 /** The sentence of the first node that failed, else the run's own. */
 export function failureOf(run: Run): string {
   const failed = Object.values(run.nodes).find((node) => node.state === "failed" && node.message);
-  return failed?.message ?? run.error;
+  return worded(failed?.message ?? run.error);
 }
 
 function secondsOfStep(run: Run): number | null {

@@ -2,7 +2,7 @@
 
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
-import { EMPTY_CATALOG } from "../graph/catalog";
+import { EMPTY_CATALOG, inWords, specOf } from "../graph/catalog";
 import { emptyGraph } from "../graph/file/workflowFile";
 import { newHistory, record, redo as redone, undo as undone, type History } from "../graph/history";
 import { hasItem } from "../graph/items";
@@ -102,8 +102,26 @@ export function setMeant(meant: Meant): void {
   editorStore.setState({ meant });
 }
 
+let told: Catalog = EMPTY_CATALOG;
+
+/** The catalog as the server told it, in English, for what goes into files. */
+export function toldCatalog(): Catalog {
+  return told;
+}
+
 export function setCatalog(catalog: Catalog): void {
-  editorStore.setState({ catalog });
+  told = catalog;
+  sayCatalog();
+}
+
+/** A node type's title as the server told it; its id where nobody did. */
+export function toldTitle(type: string): string {
+  return specOf(told, type)?.title ?? type;
+}
+
+/** Have the catalog in the language that is set now. */
+export function sayCatalog(): void {
+  editorStore.setState(({ problems }) => ({ catalog: inWords(told), problems: [...problems] }));
 }
 
 export function setDraftKey(draftKey: string): void {

@@ -1,7 +1,7 @@
 /** What every widget is given, and how names of sockets are shown. */
 
 import { asRead } from "../exact";
-import { t } from "../i18n";
+import { t, word } from "../i18n";
 import type { InputSpec, Json } from "../types";
 
 export interface Change {
@@ -54,5 +54,5 @@ export function meantText(value: Json | undefined, meant: Json | undefined): str
   if (!isOpen && !STAND_INS.has(written)) return "";
   const text = asRead(meant);
   const short = text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text;
-  return isOpen ? t("widgets.meant", { value: short }) : `${written}: ${short}`;
+  return isOpen ? t("widgets.meant", { value: short }) : `${word("choice", written) ?? written}: ${short}`;
 }

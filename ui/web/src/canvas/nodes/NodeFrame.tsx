@@ -4,6 +4,7 @@ import { useIsChanged } from "../../store/changedSinceRun";
 import { useNodeState } from "../../store/live";
 import { NodePictures } from "./NodePictures";
 import { NodeProgress } from "./NodeProgress";
+import { worded } from "../../worded";
 
 interface NodeFrameProps {
   name: string;
@@ -32,7 +33,7 @@ export const NodeFrame = memo(function NodeFrame({ name, title, className, head,
       {state && !isCollapsed && <NodePictures name={name} title={title} state={state} />}
       {state && status === "failed" && (
         <p className="ll-node-failure" role="alert">
-          {state.message || t("canvas.failed_without_reason")}
+          {worded(state.message) || t("canvas.failed_without_reason")}
         </p>
       )}
     </div>

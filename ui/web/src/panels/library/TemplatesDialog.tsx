@@ -10,6 +10,7 @@ import { closeDialog } from "../../store/page";
 import type { Template } from "../../types";
 import { openUnsaved } from "../files/fileActions";
 import { GraphSketch } from "./GraphSketch";
+import { worded } from "../../worded";
 
 /** Workflows to begin with. */
 export function TemplatesDialog() {
@@ -44,7 +45,7 @@ export function TemplatesDialog() {
               {titled(template.name)}
             </button>
             <p className="ll-quiet">
-              <Words text={template.description} />
+              <Words text={worded(template.description)} />
             </p>
           </li>
         ))}
