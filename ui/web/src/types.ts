@@ -20,6 +20,7 @@ export type {
   DeviceNow as Device,
   Draft as DraftEntry,
   DraftBody as Draft,
+  History,
   HistoryRow,
   LiveMessage,
   LiveRun as Run,

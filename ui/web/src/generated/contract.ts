@@ -22,6 +22,7 @@ export interface Contract {
   FileText: FileText;
   Foreseen: Foreseen;
   GraphBody: GraphBody;
+  History: History;
   HistoryRow: HistoryRow;
   LeftOut: LeftOut;
   LiveMessage: LiveMessage;
@@ -338,6 +339,9 @@ export interface GraphBody {
    * A workflow file.
    */
   graph: GraphFile;
+}
+export interface History {
+  rows: HistoryRow[];
 }
 /**
  * How well one model's runs by one plan were predicted. A ratio is what a step took to what was predicted.
