@@ -94,6 +94,8 @@ GET /runs/{id}/previews/{node}
 GET /shared/{token}
 GET /static/{name}
 GET /templates
+GET /templates/needs
+GET /templates/pictures/{name}
 POST /sockets
 POST /text
 GET /uploads

@@ -40,6 +40,8 @@ class Me(Answer):
     version: str
     output_dir_name: str
     max_upload_bytes: int
+    template_pictures: list[str]
+    """Pictures that templates come with, by the names by which workflows load them."""
 
 
 class CatalogInput(Answer):
@@ -87,6 +89,17 @@ class Catalog(Answer):
     """What changes when any node does."""
     nodes: list[CatalogNode]
     types: list[str]
+
+
+class TemplateNeeds(Answer):
+    """What a ready workflow needs to run here."""
+
+    id: str
+    runs: bool
+    model: str
+    """The model that is not here; empty where something else is missing, or nothing."""
+    why: str
+    """What keeps it from running, or may do so; empty where it runs."""
 
 
 class LoadedPart(Answer):

@@ -24,6 +24,7 @@ import type {
   RunWithGraph,
   Submitted,
   Template,
+  TemplateNeeds,
   Upload,
   UploadKind,
   UploadRow,
@@ -77,6 +78,8 @@ export const host = {
   logOut: () => post<void>("/logout", {}),
   texts: (language: string) => get<Translation>(asset(`loom.${language}.json`)),
   templates: () => get<Template[]>("/templates"),
+  /** Which of them run here, and what the others lack. */
+  templatesNeeds: () => get<TemplateNeeds[]>("/templates/needs"),
 
   workflows: (search?: string) => all<Workflow>("/workflows", (row) => row.id, { search }),
   createWorkflow: (graph: GraphFile, at: { name?: string; folder?: string } = {}) =>
@@ -143,6 +146,7 @@ export const urls = {
   download: (result: string) => address(path`/files/${result}` + query({ download: 1 })),
   thumb: (result: string) => address(path`/files/${result}/thumb`),
   upload: (uploaded: string) => address(`/uploads/${uploaded.split("/").map(encodeURIComponent).join("/")}`),
+  templatePicture: (name: string) => address(path`/templates/pictures/${name}`),
   uploadThumb: (uploaded: string) => `${urls.upload(uploaded)}/thumb`,
 };
 

@@ -46,6 +46,7 @@ export type {
   RunWithGraph,
   Submitted,
   Template,
+  TemplateNeeds,
   Upload,
   UploadRow,
   Workflow,

@@ -13,7 +13,14 @@ import { newBrowser, type Browser } from "./browser";
 import { toyGraph } from "./graphs";
 import { liveMessage } from "./live";
 
-const ME: Me = { user: "ann", has_auth: true, version: "1", output_dir_name: "output", max_upload_bytes: 1 };
+const ME: Me = {
+  user: "ann",
+  has_auth: true,
+  version: "1",
+  output_dir_name: "output",
+  max_upload_bytes: 1,
+  template_pictures: [],
+};
 let browser: Browser;
 let atServer: Record<string, Draft>;
 

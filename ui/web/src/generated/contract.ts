@@ -64,6 +64,7 @@ export interface Contract {
   SocketsBody: SocketsBody;
   Submitted: Submitted;
   Template: Template;
+  TemplateNeeds: TemplateNeeds;
   Token: Token;
   Took: Took;
   Upload: Upload;
@@ -627,6 +628,10 @@ export interface Me {
   version: string;
   output_dir_name: string;
   max_upload_bytes: number;
+  /**
+   * Pictures that templates come with, by the names by which workflows load them.
+   */
+  template_pictures: string[];
 }
 /**
  * One model; `plans` are those for the first device, two, four and so on, up to all.
@@ -1115,6 +1120,21 @@ export interface Template {
    * A workflow file.
    */
   graph: GraphFile;
+}
+/**
+ * What a ready workflow needs to run here.
+ */
+export interface TemplateNeeds {
+  id: string;
+  runs: boolean;
+  /**
+   * The model that is not here; empty where something else is missing, or nothing.
+   */
+  model: string;
+  /**
+   * What keeps it from running, or may do so; empty where it runs.
+   */
+  why: string;
 }
 export interface Token {
   token: string;

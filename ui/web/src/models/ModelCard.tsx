@@ -39,7 +39,7 @@ function factsOf({ family, num_bytes, revision, problem }: ModelEntry): string {
 function Usable({ model }: { model: ModelEntry }) {
   return (
     <>
-      {model.does && <p className="ll-model-does">{model.does}</p>}
+      {model.does && <p className="ll-model-does">{model.does.split(", ").map(worded).join(", ")}</p>}
       {model.compared && <p className="ll-hint">{t("models.compared", { with: model.compared })}</p>}
       {model.strategies.length > 0 && (
         <div className="ll-model-strategies">
