@@ -70,7 +70,7 @@ def unbracketed(page: Page) -> list[str]:
         while (less := OURS.sub(" ", rest)) != rest:
             rest = less
         rest = NAMED.sub("", MACHINE.sub("", rest))
-        for theirs in THEIRS:
+        for theirs in sorted(THEIRS, key=len, reverse=True):
             rest = rest.replace(theirs, " ")
         if NO_WORDS.sub("", rest):
             left.append(text)

@@ -9,6 +9,7 @@ from pydantic import ConfigDict
 from ...nodes.graph.problems import Problem
 from ...nodes.graph.spec import OutputSpec, Widget
 from ...nodes.preview.choices import Choice
+from ...nodes.preview.meant import Sizes
 from ...nodes.preview.table import ModelRow
 from ...parallel.machine.now import DeviceNow
 from ...pipelines.planning.history import HistoryRow
@@ -30,6 +31,8 @@ class Problems(Answer):
     problems: list[Problem]
     values: dict[str, dict[str, Any]]
     """What 0, "" and "auto" will be, by node and socket, as far as it is known before the run."""
+    sizes: dict[str, Sizes]
+    """Which sizes the models of nodes with a canvas paint, by node."""
 
 
 class Me(Answer):

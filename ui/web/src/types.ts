@@ -43,6 +43,7 @@ export type {
   QueuePlace as QueueEntry,
   RankWork,
   Result,
+  Sizes,
   RunWithGraph,
   Submitted,
   Template,

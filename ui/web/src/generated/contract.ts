@@ -61,6 +61,7 @@ export interface Contract {
   RunWithGraph: RunWithGraph;
   SaveBody: SaveBody;
   Setting: Setting;
+  Sizes: Sizes;
   SocketsBody: SocketsBody;
   Submitted: Submitted;
   Template: Template;
@@ -866,6 +867,20 @@ export interface Problems {
       [k: string]: Json;
     };
   };
+  /**
+   * Which sizes the models of nodes with a canvas paint, by node.
+   */
+  sizes: {
+    [k: string]: Sizes;
+  };
+}
+/**
+ * Which sizes a node's model paints: its own, and the multiple that sides must be of, in pixels.
+ */
+export interface Sizes {
+  width: number;
+  height: number;
+  multiple: number;
 }
 export interface RenameBody {
   name?: string | null;

@@ -89,6 +89,7 @@ export function Field(props: FieldProps) {
         placeholder={placeholder}
         meant={isBelow ? undefined : meant || undefined}
         seedKey={seedKey}
+        own={meant && typeof props.meant === "number" ? props.meant : undefined}
       />
       {isBelow && <p className="ll-field-meant">{meant}</p>}
       {(problem || spec.help) && (

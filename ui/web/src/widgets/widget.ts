@@ -24,6 +24,8 @@ export interface WidgetProps {
   placeholder?: string;
   /** What stands in grey for a value that stands for something else, such as "auto: 16". */
   meant?: string;
+  /** The number that it then stands for. */
+  own?: number;
   /** Names the seed for "a new one for each run": "node.socket" or "$param". Without it there is no such choice. */
   seedKey?: string;
 }
