@@ -26,7 +26,7 @@ from .steps.masks import blur_mask, load_mask, outpaint
 from .steps.models import load_lora, load_model
 from .steps.pictures import image_grid, load_image, resize_image, save_image
 from .steps.planning import parallel_plan
-from .steps.text import choose_text, join_text, layout_prompt, note, seed
+from .steps.text import choose_text, join_text, layout_prompt, note, seed, vary_text
 from .steps.videos import load_video, save_video
 from .steps.whole.node import run_pipeline
 
@@ -61,5 +61,6 @@ __all__ = [
     "save_video",
     "seed",
     "upscale_latents",
+    "vary_text",
     "video_frames",
 ]

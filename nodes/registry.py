@@ -73,7 +73,7 @@ from .steps.pictures import (
     save_image,
 )
 from .steps.planning import parallel_plan, plan_fingerprint, plan_means, plan_refusals, plan_sketch
-from .steps.text import choose_text, join_text, layout_prompt, note, seed
+from .steps.text import choose_text, join_text, layout_prompt, note, seed, vary_text
 from .steps.videos import (
     clip_sketch,
     load_video,
@@ -283,6 +283,7 @@ NODE_CLASS_MAPPINGS = {
     "LoomChooseText": node_class(
         read_spec(choose_text, title="Choose Text", category="text", sketch=sketch_by(choose_text))
     ),
+    "LoomVaryText": node_class(read_spec(vary_text, title="Vary Text", category="text", sketch=sketch_by(vary_text))),
     "LoomLayoutPrompt": node_class(
         read_spec(layout_prompt, title="Layout Prompt", category="text", sketch=sketch_by(layout_prompt))
     ),

@@ -27,6 +27,7 @@ STAGES = {"encode_text", "encode_image", "denoise", "decode", "decode_audio"}
 NODES = {
     "LoomBlurMask": "blur_mask",
     "LoomChooseText": "choose_text",
+    "LoomVaryText": "vary_text",
     "LoomDecode": "decode",
     "LoomDecodeAudio": "decode_audio",
     "LoomDecodeVideo": "decode_video",
