@@ -85,7 +85,7 @@ from .steps.small.measures import (
 from .steps.small.numbers import boolean, calculate, decimal, integer
 from .steps.small.switching import switch_spec
 from .steps.small.texts import change_case, format_text, replace_text, split_text
-from .steps.text import choose_text, join_text, layout_prompt, note, seed
+from .steps.text import choose_text, join_text, layout_prompt, note, seed, vary_text
 from .steps.videos import (
     clip_sketch,
     load_video,
@@ -306,6 +306,7 @@ NODE_CLASS_MAPPINGS = {
     "LoomChooseText": node_class(
         read_spec(choose_text, title="Choose Text", category="text", sketch=sketch_by(choose_text))
     ),
+    "LoomVaryText": node_class(read_spec(vary_text, title="Vary Text", category="text", sketch=sketch_by(vary_text))),
     "LoomLayoutPrompt": node_class(
         read_spec(layout_prompt, title="Layout Prompt", category="text", sketch=sketch_by(layout_prompt))
     ),

@@ -27,6 +27,7 @@ STAGES = {"encode_text", "encode_image", "denoise", "decode", "decode_audio"}
 NODES = {
     "LoomBlurMask": "blur_mask",
     "LoomChooseText": "choose_text",
+    "LoomVaryText": "vary_text",
     "LoomDecode": "decode",
     "LoomDecodeAudio": "decode_audio",
     "LoomDecodeVideo": "decode_video",
@@ -110,6 +111,8 @@ GET /runs/{id}/previews/{node}
 GET /shared/{token}
 GET /static/{name}
 GET /templates
+GET /templates/needs
+GET /templates/pictures/{name}
 POST /sockets
 POST /text
 GET /uploads

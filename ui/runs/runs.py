@@ -243,7 +243,7 @@ class Runs:
             return Outcome(state="failed", error=LOST, code=NotHere.code)
         graph = baked(graph, run.overrides)
         folder = self._settings.output_dir / run.folder
-        roots = (inputs_folder(self._settings.data_dir, run.user).resolve(), *self._models_dirs())
+        roots = self._settings.roots(inputs_folder(self._settings.data_dir, run.user))
         place = from_plain(Place, run.place) if run.place else self._settings.place
         where = {"folder": folder, "output_dir": self._settings.output_dir}
         workspace = workspace_of(
@@ -285,9 +285,6 @@ class Runs:
 
     def _groups(self, run: Run) -> int:
         return from_plain(Place, run.place).replicas if run.place else self._settings.place.replicas
-
-    def _models_dirs(self) -> tuple[Path, ...]:
-        return tuple(folder.resolve() for folder in self._settings.models_dirs)
 
     def _on_event(self, id: str, event: Event, tell: Callable[[Event], None]) -> None:
         if event.preview is not None:
