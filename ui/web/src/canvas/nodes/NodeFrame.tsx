@@ -41,7 +41,7 @@ export const NodeFrame = memo(function NodeFrame(props: NodeFrameProps) {
       <p className="ll-far-title" aria-hidden="true" data-title={title} />
       {status === "failed" && (
         <p className="ll-node-failure" role="alert">
-          {worded(state.message) || t("canvas.failed_without_reason")}
+          {worded(state?.message ?? "") || t("canvas.failed_without_reason")}
         </p>
       )}
     </div>
