@@ -65,9 +65,18 @@ def run(
     keeper = memory_cache.owner if isinstance(memory_cache, Share) else ""
     watch = Watch(sink, cancel or threading.Event(), previews, keeper=keeper)
     try:
-        needed = schedule(graph, specs, overrides=overrides or {}, workspace=workspace, targets=targets)
+        needed = schedule(
+            graph,
+            specs,
+            overrides=overrides or {},
+            workspace=workspace,
+            targets=targets,
+            progress_of=lambda name: NodeProgress(name, watch),
+        )
     except NodeFailed as failure:
         return _failed_early(failure, watch)
+    except Cancelled:
+        return _cancelled_early(watch)
     caches: dict[Cached, Cache] = {}
     if memory_cache is not None:
         caches["memory"] = memory_cache
@@ -82,6 +91,12 @@ def _failed_early(failure: NodeFailed, watch: Watch) -> RunResult:
     watch.tell("run_failed", message=str(failure), code=failure.code)
     records = {failure.node: NodeRecord(key="", state="failed", message=failure.sentence, code=failure.code)}
     return RunResult(run=watch.run, state="failed", outputs={}, nodes=records, seconds=watch.seconds(), failure=failure)
+
+
+def _cancelled_early(watch: Watch) -> RunResult:
+    watch.tell("run_started")
+    watch.tell("run_cancelled")
+    return RunResult(run=watch.run, state="cancelled", outputs={}, nodes={}, seconds=watch.seconds())
 
 
 @dataclass

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from ...parallel.progress import SILENT, Progress
 from ...pipelines.models.describe import torch_accelerators
 from ...pipelines.planning.auto import Leeway
 from ...pipelines.values import Depth
@@ -99,9 +100,11 @@ def schedule(
     overrides: Overrides,
     workspace: Workspace,
     targets: Collection[str] | None = None,
+    progress_of: Callable[[str], Progress] = lambda name: SILENT,
 ) -> Schedule:
     """Check and order a graph. Raises `GraphError`, or `NodeFailed` when a file that a node names cannot be read, or
-    the node asks its model for what that does not take.
+    the node asks its model for what that does not take. Where a denoise's plan needs a machine that nobody measured,
+    that is done now, for seconds: `progress_of` its name hears of it, and may end it by `Cancelled`.
     """
     needs = needs_of(graph, specs, overrides=overrides, workspace=workspace, targets=targets)
     walk = Walk(graph, specs, overrides, workspace=workspace, accelerators=torch_accelerators)
@@ -111,7 +114,7 @@ def schedule(
             raise NodeFailed(problem.node, node.spec, node.node.title, ValueError(problem.message), workspace.host)
     fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
     depths, denoises = depths_of(needs), [n for n in needs.order if "leeway" in needs.nodes[n].spec.injected]
-    plans = leeways(walk, denoises)
+    plans = leeways(walk, denoises, progress_of)
     decodes = [n for n in needs.order if "decoders" in needs.nodes[n].spec.injected]
     decoders = {name: decoders_of(walk, name, plans) for name in decodes}
     return Schedule(

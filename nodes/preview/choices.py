@@ -16,9 +16,11 @@ from ...pipelines.models.describe import card_of
 from ...pipelines.needs.memory import Need, Work, fits, work_of
 from ...pipelines.place import has_ranks
 from ...pipelines.placement import is_guided
+from ...pipelines.planning.foreseen import decoders_for
 from ...pipelines.planning.plans import plans_for, why_not
+from ...pipelines.planning.wanted import Wanted
 from ...pipelines.shape import empty_canvas
-from ...pipelines.values import Model
+from ...pipelines.values import Model, Place
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,8 +30,28 @@ class Denoise:
     model: Model
     work: Work
     is_guided: bool
+    steps: int = 0
     text_length: int = 0
     num_references: int = 0
+
+    def needs(self, plan: ParallelPlan, machine: Sequence[DeviceNow]) -> tuple[Need, ...]:
+        """Of each rank, where as many decode together as a run would have."""
+        if self.work.decoders(plan) == 1:
+            return self.work.needs(plan, decoders=1)
+        canvas, model = self.work.canvas, self.model
+        if not model.place.devices:
+            model = dataclasses.replace(model, place=Place(devices=(model.device,) * plan.num_ranks))
+        wanted = Wanted(
+            width=canvas.width,
+            height=canvas.height,
+            frames=canvas.frames,
+            batch=canvas.batch,
+            steps=self.steps,
+            text_length=self.text_length,
+            num_references=self.num_references,
+            is_guided=self.is_guided,
+        )
+        return self.work.needs(plan, decoders=decoders_for(model, wanted, plan, now=machine))
 
     def fits(self, needs: Sequence[Need], devices: Sequence[str], memories: Mapping[str, int]) -> list[bool | None]:
         """Whether each rank has room; None on a cluster, whose machines nobody has asked."""
@@ -73,7 +95,7 @@ def choices(denoise: Denoise, machine: Sequence[DeviceNow]) -> list[Choice]:
     lists = [place.devices[: place.group_size]] if place.devices else _device_lists(denoise.model, machine)
     memories = memories_of(machine)
     return [
-        _choice(denoise, plan, devices, memories)
+        _choice(denoise, plan, devices, memories, machine)
         for devices in lists
         for plan in plans_for(denoise.model, len(devices), is_guided=denoise.is_guided)
     ]
@@ -98,8 +120,14 @@ def _joined(alike: Sequence[Choice]) -> Choice:
     )
 
 
-def _choice(denoise: Denoise, plan: ParallelPlan, devices: Sequence[str], memories: Mapping[str, int]) -> Choice:
-    needs, problem = denoise.work.needs(plan), why_not(plan, denoise.model)
+def _choice(
+    denoise: Denoise,
+    plan: ParallelPlan,
+    devices: Sequence[str],
+    memories: Mapping[str, int],
+    machine: Sequence[DeviceNow],
+) -> Choice:
+    needs, problem = denoise.needs(plan, machine), why_not(plan, denoise.model)
     return Choice(
         plan=str(plan),
         devices=f"cpu*{len(devices)}" if devices[0] == "cpu" else ",".join(devices),

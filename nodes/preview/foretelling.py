@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
-from ...parallel.progress import SILENT
+from ...parallel.progress import SILENT, Progress
 from ...pipelines.place import AUTO, named_plan, names_plan
 from ...pipelines.placement import choice_for, is_guided
 from ...pipelines.planning.auto import EXACT, FREE, Chosen, Leeway, choose
@@ -38,15 +38,17 @@ def choice_of(walk: Walk, name: str, asked: Denoising, *, now: Sequence[DeviceNo
     )
 
 
-def leeways(walk: Walk, names: Iterable[str]) -> dict[str, Leeway]:
+def leeways(
+    walk: Walk, names: Iterable[str], progress_of: Callable[[str], Progress] = lambda name: SILENT
+) -> dict[str, Leeway]:
     """What is settled of the plans of these denoises; nothing of those that are on no ranks, or whose plan somebody
-    names. Keeps what it chooses.
+    names. Keeps what it chooses. GPUs that nobody measured are measured for it first, which the node's progress hears.
     """
-    found = ((name, _leeway(walk, name)) for name in names)
+    found = ((name, _leeway(walk, name, progress_of(name))) for name in names)
     return {name: leeway for name, leeway in found if leeway is not FREE}
 
 
-def _leeway(walk: Walk, name: str) -> Leeway:
+def _leeway(walk: Walk, name: str, progress: Progress) -> Leeway:
     try:
         asked, _ = walk.denoise(name)
         place, wanted = asked.model.place, wanted_of(asked)
@@ -54,7 +56,7 @@ def _leeway(walk: Walk, name: str) -> Leeway:
             return FREE
         if asked.latents is None:
             return EXACT
-        choice = choice_for(asked.model, wanted, measures=SILENT, wish=_wish(walk, name))
+        choice = choice_for(asked.model, wanted, measures=progress, wish=_wish(walk, name))
         return Leeway(choice=choice, is_guided=wanted.is_guided)
     except ValueError:
         return EXACT

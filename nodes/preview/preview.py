@@ -104,6 +104,7 @@ def _node(
         model=model,
         work=work_of(model, canvas=canvas, text_length=length, num_references=references),
         is_guided=guided,
+        steps=asked.steps,
         text_length=length,
         num_references=references,
     )
@@ -186,7 +187,7 @@ def _node_plan(
     machine: Sequence[DeviceNow],
 ) -> NodePlan:
     model, memories = denoise.model, memories_of(machine)
-    devices, needs = devices_of(model, plan), denoise.work.needs(plan)
+    devices, needs = devices_of(model, plan), denoise.needs(plan, machine)
     fit = denoise.fits(needs, devices, memories)
     problem, code = _first([problem], plan, model)
     return NodePlan(

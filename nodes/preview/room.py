@@ -49,7 +49,7 @@ def lack_of(
     """
     if denoise.model.place.cluster:
         return None
-    asked = asked_of(denoise.work.needs(plan), devices_of(denoise.model, plan))
+    asked = asked_of(denoise.needs(plan, machine), devices_of(denoise.model, plan))
     in_use = {} if _has_some() else {device.name: device.used_bytes for device in machine if device.name != "cpu"}
     in_use |= {"cuda": in_use["cuda:0"]} if "cuda:0" in in_use else {}
     whole = memories_of(machine)
@@ -100,7 +100,8 @@ def _ways(
             chosen = choose(changed, Wanted(**shape, **lengths, is_guided=denoise.is_guided), now=machine).plan
         if why_not(chosen, changed):
             return None
-        needs, devices = work_of(changed, canvas=size, **lengths).needs(chosen), devices_of(changed, chosen)
+        other = dataclasses.replace(denoise, model=changed, work=work_of(changed, canvas=size, **lengths))
+        needs, devices = other.needs(chosen, machine), devices_of(changed, chosen)
         return Fit(num_bytes=max(asked_of(needs, devices).values())) if all(fits(needs, devices, memories)) else None
 
     where = "" if model.place.devices else " on {}"

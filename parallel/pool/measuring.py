@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..progress import Progress
+from ..progress import SILENT, Progress
 from ..ranks.seat import Seat
 from .limits import Limits
 from .pool import Pool
@@ -43,13 +43,14 @@ HEAD = 24
 NUM_LAUNCHES = 50
 
 
-def measure(devices: Sequence[str], *, timeout_s: float = 100.0) -> dict[int, Any]:
+def measure(devices: Sequence[str], *, timeout_s: float = 100.0, asker: Progress = SILENT) -> dict[int, Any]:
     """{number of ranks at work: what each of them measured}. Starts a rank on each device, and ends them again.
 
-    Raises `RankFailed` or ValueError.
+    Raises `RankFailed` or ValueError, and `Cancelled` where `asker` does.
     """
     with Pool(devices, limits=Limits(start_s=timeout_s, work_s=timeout_s)) as pool:
-        progress = Deadline(timeout_s, close=pool.close, words=f"ranks measured nothing in {timeout_s:g} s")
+        words = f"ranks measured nothing in {timeout_s:g} s"
+        progress = Deadline(timeout_s, close=pool.close, words=words, asker=asker)
         function = ".parallel.pool.measuring:on_rank"
         return {
             count: pool.call_every(function, {"kinds": groups_of(count)}, progress, num_ranks=count)

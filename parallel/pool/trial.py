@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RankFailed
-from ..progress import Progress
+from ..progress import SILENT, Progress
 from ..ranks.seat import Seat
 from .limits import Limits
 from .pool import Pool
@@ -16,15 +16,17 @@ from .pool import Pool
 
 class Deadline(Progress):
     """A time limit for work on ranks that are of no use afterwards: when it is over, `close` ends them, whatever they
-    do.
+    do. Whoever waits for it may cancel by `asker`.
     """
 
-    def __init__(self, timeout_s: float, *, close: Callable[[], None], words: str) -> None:
+    def __init__(self, timeout_s: float, *, close: Callable[[], None], words: str, asker: Progress = SILENT) -> None:
         self._end = time.monotonic() + timeout_s
         self._close = close
         self._words = words
+        self._asker = asker
 
     def check(self) -> None:
+        self._asker.check()
         if time.monotonic() > self._end:
             self._close()
             raise RankFailed(self._words)

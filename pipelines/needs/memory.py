@@ -7,7 +7,8 @@ A rank's need is that of the largest of its stages, because components make room
   the next one, and what is in no block), the tensors alive in a block, and what the strategy receives;
 * decoding, on the last rank, or on all where they share a large picture's rows: the VAE's weights and widest tensors.
 
-A share of a transformer's weights stays while the last rank decodes: ranks let go of theirs together, for another's.
+A share of a transformer's weights stays while the first rank encodes the next text and the last decodes: ranks let go
+of theirs together, for another's.
 
 Bytes of weights are exact, from the headers of the files. The rest are closed forms: 13 x tokens x width numbers are
 alive in a block (calibrated on FLUX in bf16), four tensors of the VAE's second width at full size while it decodes, or
@@ -116,11 +117,11 @@ class Work:
     def needs(self, plan: ParallelPlan, *, decoders: int = 0) -> tuple[Need, ...]:
         """What each rank of the plan needs, by its number; 0 `decoders` are as many as can decode together."""
         decoders = decoders or self.decoders(plan)
-        denoise, decode = self._denoise(plan), self._decode(plan, decoders)
+        denoise, decode, text = self._denoise(plan), self._decode(plan, decoders), self._encode(plan)
         needs = []
         for rank in range(plan.num_ranks):
             decodes = decoders > 1 or rank == plan.num_ranks - 1
-            stages = [denoise, *([self.text] if rank == 0 else []), *([decode] if decodes else [])]
+            stages = [denoise, *([text] if rank == 0 else []), *([decode] if decodes else [])]
             most = max(stages, key=lambda need: need.num_bytes)
             needs.append(Need(own_bytes=most.own_bytes + self.context_bytes, shared_bytes=most.shared_bytes))
         return tuple(needs)
@@ -166,10 +167,16 @@ class Work:
         rows = 4 * (tokens // plan.sequence) * self.heads // max(1, unit)  # of q, k, v, and of the output
         return INDEX_BYTES * (rows + 2 * tokens)
 
+    def _encode(self, plan: ParallelPlan) -> Need:
+        return replace(self.text, own_bytes=self.text.own_bytes + self._staying_bytes(plan))
+
     def _decode(self, plan: ParallelPlan, decoders: int) -> Need:
-        kept = self._share_bytes(plan) if plan.weights > 1 else 0
-        working = self.decoding(decoders)
-        return Need(own_bytes=self.vae.own_bytes + kept + working, shared_bytes=self.vae.shared_bytes)
+        working = self._staying_bytes(plan) + self.decoding(decoders)
+        return Need(own_bytes=self.vae.own_bytes + working, shared_bytes=self.vae.shared_bytes)
+
+    def _staying_bytes(self, plan: ParallelPlan) -> int:
+        """What no other stage makes a rank let go of."""
+        return self._share_bytes(plan) if plan.weights > 1 else 0
 
     def decoding(self, decoders: int) -> int:
         """The tensors of a decoder and its pixels, on each of so many ranks that share its rows."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ...parallel.machine.folders import user_cache
+from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Foreseen
 from ..costs.ran import kept
@@ -76,14 +77,21 @@ def _predicted(model: Model, wanted: Wanted, spot: Spot, plan: ParallelPlan, gro
     return candidate(basis.work, basis.job, machine, basis.software, plan, replicas=groups)
 
 
-def decoders_for(model: Model, wanted: Wanted, plan: ParallelPlan, *, may_round: bool = True) -> int:
+def decoders_for(
+    model: Model,
+    wanted: Wanted,
+    plan: ParallelPlan,
+    *,
+    may_round: bool = True,
+    now: Sequence[DeviceNow] | None = None,
+) -> int:
     """How many of the plan's ranks decode together what it denoised: all where that saves a tenth of the run, unless it
-    may not round differently, or where one alone has no room; else one.
+    may not round differently, or where one alone has no room; else one. `now` as of `spot_of`.
     """
     place = model.place
     if plan.num_ranks == 1 or not model.family:
         return 1
     if place.cluster:  # whose machines nobody measured: all that can
         return work_of(model, canvas=wanted.canvas(model), text_length=0).decoders(plan) if may_round else 1
-    found = _predicted(model, by_bucket(wanted, model), spot_of(place.devices), plan, place.replicas)
+    found = _predicted(model, by_bucket(wanted, model), spot_of(place.devices, now), plan, place.replicas)
     return found.decoders if found is not None and (may_round or found.must_share_rows) else 1

@@ -51,7 +51,7 @@ def machine_here(
     with _turn(folder, progress):
         found = _kept_before(folder, here)
         if found is None or found == before:  # no other process has measured meanwhile
-            found = _measured(here)
+            found = _measured(here, progress)
             if not is_idle:
                 logger.warning("something else works on this machine, so that what was measured is not kept for later")
             elif folder is not None:
@@ -94,10 +94,8 @@ def measure_first(devices: Sequence[str], progress: Progress, *, is_free: Callab
         return
     with _alone(progress):
         if spot.here.key not in _tried and is_free():
-            try:
-                _try(spot.here, spot.measured.parent, progress, is_free)
-            finally:
-                _tried.add(spot.here.key)  # not before: whoever comes meanwhile waits
+            _try(spot.here, spot.measured.parent, progress, is_free)
+            _tried.add(spot.here.key)  # not before: whoever comes meanwhile waits; and not where it was cancelled
 
 
 def _try(here: Here, folder: Path, progress: Progress, is_free: Callable[[], bool]) -> None:
@@ -138,9 +136,9 @@ def is_busy(devices: Sequence[DeviceNow]) -> bool:
     return any((device.load or 0.0) > BUSY for device in devices)
 
 
-def _measured(here: Here) -> Found:
+def _measured(here: Here, progress: Progress) -> Found:
     devices, shown, kind = here.devices, here.shown, here.kind
-    told = measure(devices)
+    told = measure(devices, asker=progress)
     title = f"{len(devices)} x {shown[0].title}" if kind == "cuda" else f"{len(devices)} ranks on {shown[0].title}"
     if (sockets := num_sockets()) > 1:
         title += f", {sockets} sockets"

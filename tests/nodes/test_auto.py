@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from latentloom.__main__ import main
+from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.manifest import workflow_sha256
+from latentloom.nodes.execution.run import run
 from latentloom.nodes.execution.schedule import Schedule, schedule
 from latentloom.nodes.files.picture_files import WORKFLOW_KEY
 from latentloom.nodes.files.workspace import Workspace
@@ -22,8 +24,10 @@ from latentloom.nodes.preview.foretelling import PLANS_KEY, choice_of, leeways, 
 from latentloom.nodes.preview.preview import planned
 from latentloom.nodes.preview.walk import Walk
 from latentloom.nodes.registry import SPECS
+from latentloom.parallel.errors import Cancelled
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.pool.trial import Deadline
 from latentloom.parallel.progress import SILENT, Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.costs.machine import Machine
@@ -302,7 +306,7 @@ def test_gpus_that_nobody_measured_are_measured_once_and_a_failure_is_told(
 ) -> None:
     asked: list[object] = []
 
-    def fails(*devices: object) -> None:
+    def fails(devices: object, *, asker: Progress) -> None:
         asked.append(devices)
         raise RuntimeError("no ranks today")
 
@@ -314,6 +318,58 @@ def test_gpus_that_nobody_measured_are_measured_once_and_a_failure_is_told(
         for _ in range(2):
             here.measure_first(["cuda:0", "cuda:1"], SILENT, is_free=lambda: True)
     assert len(asked) == 1 and "was not measured (no ranks today)" in caplog.text
+
+
+def test_who_cancels_while_the_machine_is_measured_is_heard_and_it_is_measured_later(
+    _gpus: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def measure(devices: object, *, asker: Progress) -> None:
+        asked.append(devices)
+        Deadline(10.0, close=lambda: None, words="too late", asker=asker).check()
+
+    told = Told()
+    monkeypatch.setattr(here, "measure", measure)
+    for _ in range(2):
+        with pytest.raises(Cancelled):
+            here.measure_first(["cuda:0", "cuda:1"], told, is_free=lambda: True)
+    assert len(asked) == 2 and told.phases == ["measuring this machine, once"] * 2
+
+
+class Told(Progress):
+    """Cancels what has told of a phase."""
+
+    def __init__(self) -> None:
+        self.phases: list[str] = []
+
+    def phase(self, text: str, *, is_loading: bool = False) -> None:
+        self.phases.append(text)
+
+    def check(self) -> None:
+        if self.phases:
+            raise Cancelled
+
+
+def test_a_run_tells_that_it_measures_before_its_plan_is_chosen_and_ends_when_it_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measure_first(devices: object, progress: Progress, *, is_free: object) -> None:
+        progress.phase("measuring this machine, once", is_loading=True)
+        cancel.set()
+        progress.check()
+
+    events: list[Event] = []
+    cancel = threading.Event()
+    monkeypatch.setattr(placement, "measure_first", measure_first)
+    workspace = Workspace(roots=None, place=Place(devices=("cpu", "cpu")))
+    result = run(read_graph(FIRST), SPECS, overrides=ASKED, workspace=workspace, sink=events.append, cancel=cancel)
+    assert result.state == "cancelled" and not result.outputs
+    assert [(event.kind, event.node) for event in events] == [
+        ("phase", "denoise"),
+        ("run_started", ""),
+        ("run_cancelled", ""),
+    ]
 
 
 def test_a_second_job_waits_while_the_first_measures(_gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:

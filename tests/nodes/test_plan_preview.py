@@ -13,12 +13,14 @@ from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain, read_graph
 from latentloom.nodes.graph.sketch import Denoising, Given, Sketch
 from latentloom.nodes.graph.spec import NodeSpec, Socket, read_spec
+from latentloom.nodes.preview import choices
 from latentloom.nodes.preview.choices import Choice, for_all
 from latentloom.nodes.preview.preview import ALONE, NodePlan
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import DeviceNow
+from latentloom.parallel.plan import ParallelPlan
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.needs.memory import CPU_BYTES
+from latentloom.pipelines.needs.memory import CPU_BYTES, Need
 from latentloom.pipelines.placement import choice_for, is_guided
 from latentloom.pipelines.planning.wanted import Wanted
 from latentloom.pipelines.shape import empty_canvas
@@ -168,7 +170,7 @@ def test_choices_for_gpus_go_up_to_all_of_them_and_weights_make_room(flux: str) 
 def test_a_model_that_is_too_large_says_how_much_it_lacks_and_what_to_do(flux: str) -> None:
     problem = only(workflow(flux), on=machine(4, gibs=24)).problem
     assert "23.6 GiB are needed on cuda, where 22.6 GiB of 24.0 GiB can be used: 1.1 GiB too much; any of" in problem
-    assert "these fits: plan ulysses=2,weights=2 on cuda:0,cuda:1 (13.8 GiB)" in problem
+    assert "these fits: plan ulysses=2,weights=2 on cuda:0,cuda:1 (21.0 GiB)" in problem
     place = Place(devices=tuple(f"cuda:{index}" for index in range(4)), plan="ulysses=4,weights=4")
     node = only(workflow(flux), on=machine(4, gibs=24), place=place)
     assert node.problem == "" and len(node.ranks) == 4
@@ -191,6 +193,19 @@ def test_the_canvas_makes_the_need(flux: str) -> None:
         only(workflow(flux, canvas={"width": side, "height": side})).ranks[0]["bytes"] for side in (1024, 2048)
     )
     assert large > small
+
+
+@pytest.mark.parametrize("decoders", [1, 4])
+def test_memory_is_that_of_as_many_decoders_as_a_run_would_have(
+    flux: str, decoders: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choices, "decoders_for", lambda *asked, **now: decoders)
+    usual = choices.usual(describe_model(flux, device="cuda:0", is_here=False))
+    work = dataclasses.replace(
+        usual.work, vae=Need(own_bytes=10**11), canvas=dataclasses.replace(usual.work.canvas, batch=2)
+    )
+    first, *_, last = dataclasses.replace(usual, work=work).needs(ParallelPlan(ulysses=4), machine(4))
+    assert (first.num_bytes > 10**11, last.num_bytes > 10**11) == (decoders > 1, True)
 
 
 @pytest.mark.parametrize(

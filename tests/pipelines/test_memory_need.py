@@ -71,6 +71,13 @@ def test_the_first_rank_needs_room_for_the_text_encoders(flux: Model) -> None:
     assert first.num_bytes > TEXT_BYTES > second.num_bytes
 
 
+def test_a_share_of_the_weights_stays_while_the_first_rank_encodes_the_next_text(flux: Model) -> None:
+    huge = dataclasses.replace(work(flux), text=Need(own_bytes=10**11))
+    shared, whole = (huge.needs(ParallelPlan.parse(plan))[0] for plan in ("ulysses=8,weights=8", "ulysses=8"))
+    assert shared.own_bytes == 10**11 + TRANSFORMER_BYTES // 8 + CONTEXT_BYTES
+    assert whole.own_bytes == 10**11 + CONTEXT_BYTES
+
+
 def test_a_share_of_the_weights_stays_while_the_last_rank_decodes(flux: Model) -> None:
     plan, beside = ParallelPlan.parse("ulysses=8,weights=8"), TRANSFORMER_BYTES // 8 + CONTEXT_BYTES
     wide = dataclasses.replace(work(flux, width=1024, height=1024), vae=Need(own_bytes=10**10))
@@ -81,7 +88,9 @@ def test_the_vae_decides_for_large_pictures_and_all_ranks_share_it(flux: Model) 
     plan = ParallelPlan.parse("ulysses=4,weights=4")
     few, many = (work(flux, width=side, height=side).needs(plan) for side in (1024, 8192))
     assert few[3].num_bytes == few[1].num_bytes  # the tiny VAE of this folder is nothing beside the transformer
-    assert len({need.num_bytes for need in many}) == 1  # all decode together
+    assert (
+        len({need.num_bytes for need in many[1:]}) == 1
+    )  # all decode together; the first encodes text beside its share
     assert many[3].num_bytes > few[3].num_bytes
 
 

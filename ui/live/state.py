@@ -150,7 +150,7 @@ def after(node: NodeState, event: Event, *, now: float) -> NodeState:
 def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
     match event.kind:
         case "started":
-            return {"state": "running", "started": round(now, 3), **_left(event, now)}
+            return {"state": "running", "started": round(now, 3), "phase": "", **_left(event, now)}
         case "phase":
             return {"phase": event.message, **_left(event, now)}
         case "progress":
@@ -164,7 +164,8 @@ def _changes(node: NodeState, event: Event, now: float) -> dict[str, Any]:
         case "took":
             return {"took": event.took, "outlook": event.message}
         case "cached":
-            return {"state": "cached", "cached": event.message, "message": WHY_CACHED.get(event.message, event.message)}
+            why = WHY_CACHED.get(event.message, event.message)
+            return {"state": "cached", "cached": event.message, "message": why, "phase": ""}
         case "finished":
             seconds = round(event.seconds, 4)
             return {"state": "done", "seconds": seconds, "done": node.total, "phase": "", **_left(event, now)}
