@@ -51,6 +51,9 @@ COMPILED = Software(
 """Passes and a hop's cost are fitted on published figures (`tests/bench/published.py`): a ring's hop costs 0.12 ms on
 H100 in xDiT's table. Launches of a compiled block are an assumption."""
 
+COMPILE_S = 60.0
+"""To compile the blocks of a transformer the first time, on all devices side by side: a graph and its twin of each kind
+of block. An assumption, on the long side; the next process finds most of it on the disk."""
 
 BY_PIECES = {"exchange_launches": 150.0, "gather_launches": 55.0, "hop_launches": 50.0}
 """On gloo, which sends each stream and member by itself: 544, 222 and 216 us a call, attention included, where a launch

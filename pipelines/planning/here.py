@@ -136,7 +136,7 @@ def is_busy(devices: Sequence[DeviceNow]) -> bool:
     return any((device.load or 0.0) > BUSY for device in devices)
 
 
-def _measured(here: Here, progress: Progress) -> Found:
+def _measured(here: Here, progress: Progress = SILENT) -> Found:
     devices, shown, kind = here.devices, here.shown, here.kind
     told = measure(devices, asker=progress)
     title = f"{len(devices)} x {shown[0].title}" if kind == "cuda" else f"{len(devices)} ranks on {shown[0].title}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 from ...parallel.plan import ParallelPlan
 from ..costs.machine import Machine
 from ..costs.run import Job
-from ..costs.software import Software, software_of
+from ..costs.software import COMPILE_S, Software, software_of
 from ..costs.step import Step
 from ..costs.units import duration, volume
+from ..models.checks import check_compiler
 from ..models.describe import card_of
 from ..needs.memory import Work, whole_bytes, work_of
 from ..needs.remedies import Fit, Remedy, remedies
@@ -25,8 +27,6 @@ from .wanted import Wanted
 
 GIB = 1 << 30
 NUM_REJECTED = 3
-HOST_BOUND = 0.1
-"""Which part of a step the devices wait for the host before compiled is worth a word."""
 QUANTIZATIONS: tuple[Quantization, ...] = ("int8", "int4")
 
 
@@ -122,12 +122,40 @@ def planned(
     if chosen is None:
         return dataclasses.replace(answer, remedies=_remedies(model, wanted, machine))
     hint = ""
-    if not model.compiled and machine.kind == "cuda" and chosen.run.step.waiting > HOST_BOUND * chosen.run.step.seconds:
+    if not model.compiled and can_compile(machine):
         swift = software_of(is_compiled=True)
         other = best(candidates(model, work, job, machine, swift, is_guided=is_guided, num_runs=num_runs))
-        if other is not None and other.seconds < chosen.seconds:
-            hint = f"compiled: {spelt(other)} then takes {duration(other.run.step.seconds)} a step"
+        hint = if_compiled(chosen, other, num_runs) if other is not None else ""
     return dataclasses.replace(answer, why=reasons(answer, chosen), rejected=rejected(answer, chosen), hint=hint)
+
+
+def can_compile(machine: Machine) -> bool:
+    """Whether it is worth a word: on GPUs, unless this machine's packages cannot."""
+    if machine.kind != "cuda":
+        return False
+    try:
+        check_compiler(machine.kind if machine.name == "here" else "")
+    except ValueError:
+        return False
+    return True
+
+
+def if_compiled(eager: Candidate, compiled: Candidate, num_runs: int) -> str:
+    """What a compiled transformer would save, and from how many runs on that makes up for compiling; "" where it saves
+    less than a tenth, since it rounds differently.
+    """
+    saved_s = (eager.seconds - compiled.seconds) / num_runs
+    if saved_s <= 0 or compiled.seconds > (1 - ROUNDING_GAIN) * eager.seconds:
+        return ""
+    told = (
+        f"compiled: {spelt(compiled)} then takes {duration(compiled.run.step.seconds)} a step, and rounds differently"
+    )
+    least = math.ceil(COMPILE_S / saved_s)
+    made_up = f"{least} runs make" if least > 1 else "one run makes"
+    told += f"; compiling takes about {duration(COMPILE_S)} the first time, which {made_up} up for"
+    if num_runs < max(2, least):
+        return told
+    return f"{told}: these {num_runs} then take {duration(compiled.seconds + COMPILE_S)} with it"
 
 
 def _remedies(model: Model, wanted: Wanted, machine: Machine) -> list[Remedy]:

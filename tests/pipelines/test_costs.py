@@ -345,7 +345,7 @@ def test_this_machine_is_measured_once_and_not_kept_while_it_is_busy(
     rank = json.loads(json.dumps(dataclasses.asdict(SEEN)))
     asked: list[Sequence[str]] = []
 
-    def measure(devices: Sequence[str]) -> dict[int, Any]:
+    def measure(devices: Sequence[str], *, asker: Progress) -> dict[int, Any]:
         asked.append(devices)
         return {1: [rank], 2: [rank, rank]}
 
@@ -373,7 +373,7 @@ def test_processes_measure_one_after_another_and_what_one_has_kept_the_next_take
     rank = json.loads(json.dumps(dataclasses.asdict(SEEN)))
     asked: list[Sequence[str]] = []
 
-    def measure(devices: Sequence[str]) -> dict[int, Any]:
+    def measure(devices: Sequence[str], *, asker: Progress) -> dict[int, Any]:
         asked.append(devices)
         return {1: [rank], 2: [rank, rank]}
 

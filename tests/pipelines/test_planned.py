@@ -24,7 +24,7 @@ from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.placement import is_guided
 from latentloom.pipelines.planning.choice import IDLE_GAIN, ROUNDING_GAIN, counts, settled
 from latentloom.pipelines.planning.explained import as_text
-from latentloom.pipelines.planning.planned import Planned, planned
+from latentloom.pipelines.planning.planned import Planned, if_compiled, planned
 from latentloom.pipelines.planning.wanted import Wanted
 from support.hollow_models import write_hollow
 
@@ -37,6 +37,7 @@ TEXTS = {
     "8x5090-pcie5": ("wan22", {"width": 1280, "height": 720}, {}),
     "2xA100-nvlink": ("qwen_image", {}, {"num_runs": 8}),
     "1x4090": ("qwen_image", {}, {}),
+    "4xH100-nvlink": ("flux", {}, {"compiled": False}),
 }
 """Of each machine the model, its size, and what is asked beside."""
 
@@ -58,7 +59,13 @@ def hollow(tiny: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 
 def plan(folder: Path, machine: str, size: dict[str, int] | None = None, **asked: object) -> Planned:
     quantization, num_runs = str(asked.get("quantization", "none")), int(str(asked.get("num_runs", 1)))
-    model = describe_model(str(folder), device="cuda:0", quantization=quantization, compiled=True, is_here=False)
+    model = describe_model(
+        str(folder),
+        device="cuda:0",
+        quantization=quantization,
+        compiled=asked.get("compiled", True) is True,
+        is_here=False,
+    )
     wanted = Wanted(is_guided=is_guided(model), **(size or {}))
     return planned(model, wanted, named_machine(machine), num_runs=num_runs)
 
@@ -129,6 +136,18 @@ def test_a_step_that_waits_for_the_host_is_told_to_be_compiled(hollow: Models) -
     eager = planned(model, Wanted(), named_machine("8xH100-nvlink"))
     assert eager.chosen is not None and eager.chosen.num_devices < 8
     assert eager.hint.startswith("compiled: ulysses=8 then takes 2")
+    assert "compiling takes about 60 s the first time" in eager.hint and " runs make up for" in eager.hint
+    many = planned(model, Wanted(), named_machine("8xH100-nvlink"), num_runs=1000)
+    assert many.hint == ""  # on one device a run the host is ahead, and less than a tenth is saved
+
+
+def test_compiling_counts_against_the_runs_that_it_makes_faster(hollow: Models) -> None:
+    one = plan(hollow("flux"), "1xH100").chosen
+    assert one is not None
+    slow, fast = dataclasses.replace(one, seconds=1000.0), dataclasses.replace(one, seconds=500.0)
+    assert if_compiled(slow, fast, 100).endswith("which 12 runs make up for: these 100 then take 9.33 min with it")
+    assert if_compiled(slow, fast, 1).endswith("which one run makes up for")
+    assert if_compiled(slow, dataclasses.replace(one, seconds=910.0), 100) == ""
     assert plan(hollow("flux"), "8xH100-nvlink").hint == ""
 
 
