@@ -1,7 +1,7 @@
 /** Builds `../static`: an ES module with the parts that it loads later, workers, a style sheet, the texts of other
 languages, and the licences of all that. */
 
-import { readFile, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -29,6 +29,7 @@ const common = {
 };
 /** What is loaded later has its hash in its name: browsers may keep it for ever. */
 const PART = /^loom\.\w+\.[0-9A-Z]{8}\.js$/;
+await mkdir(target, { recursive: true });
 for (const old of (await readdir(target)).filter((name) => PART.test(name))) await rm(join(target, old));
 const made = await Promise.all([
   build({
