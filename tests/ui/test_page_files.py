@@ -287,6 +287,6 @@ def test_script_in_a_file_is_text(page_server: Any, open_page: Callable[..., Pag
     expect(say(page, "is done")).to_be_visible()
     for view in ("Gallery", "Simple", "Models", "Build"):
         tab(page, view).click()
-    page.get_by_role("button", name="Open the result of").click()
+    page.get_by_role("button", name="Open the result of Save Image").click()
     expect(page.get_by_role("dialog").get_by_text(SCRIPT).first).to_be_visible()
     assert page.evaluate("window.wasRun") is None
