@@ -46,6 +46,8 @@ NODES = {
     "LoomLoadVideo": "load_video",
     "LoomNote": "note",
     "LoomOutpaint": "outpaint",
+    "LoomCropImage": "crop_image",
+    "LoomPasteImage": "paste_image",
     "LoomParallelPlan": "parallel_plan",
     "LoomReferencePictures": "reference_pictures",
     "LoomResizeImage": "resize_image",
@@ -54,6 +56,19 @@ NODES = {
     "LoomSaveAudio": "save_audio",
     "LoomSaveImage": "save_image",
     "LoomSaveVideo": "save_video",
+    "LoomBatchPictures": "batch_pictures",
+    "LoomBoolean": "boolean",
+    "LoomCalculate": "calculate",
+    "LoomChangeCase": "change_case",
+    "LoomComparePictures": "compare_pictures",
+    "LoomFloat": "decimal",
+    "LoomFormatText": "format_text",
+    "LoomInteger": "integer",
+    "LoomPictureSize": "picture_size",
+    "LoomReplaceText": "replace_text",
+    "LoomSizeFromRatio": "size_from_ratio",
+    "LoomSplitText": "split_text",
+    "LoomSwitch": "switch",
     "LoomSeed": "seed",
     "LoomUpscaleLatents": "upscale_latents",
     "LoomVideoFrames": "video_frames",
@@ -74,6 +89,7 @@ PUT /drafts/{key}
 POST /export/comfyui
 GET /files/{id}
 GET /files/{id}/thumb
+PUT /files/{id}/poster
 WEBSOCKET /live
 POST /logout
 GET /me

@@ -40,6 +40,10 @@ class Settings:
     shared_cache_dir: Path | None = None
     """Where results are kept for this server and whoever else is told so; without it, in the data folder."""
     place: Place = field(default_factory=Place)
+    shares_out: bool = False
+    """Whether a sweep chooses into how many groups it puts the devices. With several users it would not: each change
+    starts the ranks anew, and their runs take turns.
+    """
     root_path: str = ""
     """Where a proxy in front shows the page: a path such as /studio, or a whole URL."""
     max_pixels: int = MAX_PIXELS

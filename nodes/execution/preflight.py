@@ -17,6 +17,7 @@ from ..graph.graph import Graph
 from ..graph.problems import GraphError, Problem
 from ..graph.resolve import Overrides
 from ..graph.spec import NodeSpec
+from ..graph.unfolding.unfold import unfold
 from ..preview.disk import why_no_room, written
 from ..preview.meant import Meant, Sizes, meant, sizes
 from ..preview.preview import TOO_MANY, planned
@@ -85,6 +86,7 @@ def foretell(
     if why := why_no_room(num_bytes, workspace):
         found.append(Problem(max(saved, key=lambda name: saved[name]), "", "disk", why, kind="estimate"))
     problems = sorted((each for each in found if each.node in needed), key=lambda problem: KINDS.index(problem.kind))
+    problems = unfold(graph, specs, overrides or {}, workspace).told(problems)
     return Foretold(problems=problems, values=meant(walk, needed, plans), sizes=sizes(walk), num_bytes=num_bytes)
 
 

@@ -104,6 +104,7 @@ def test_files_of_the_page_may_be_kept_for_ever_with_their_version(client: Any, 
     version = read_bundle(tmp_path / "static").version
     for query, keeping in (("", "no-cache"), ("?v=old", "no-cache"), (f"?v={version}", "immutable")):
         assert keeping in client.get(f"/loom/static/loom.js{query}").headers["cache-control"]
+    assert "immutable" in client.get("/loom/static/loom.help.0A1B2C3D.js").headers["cache-control"]
     assert client.get("/loom/static/secret.js").status_code == 404
     with pytest.raises(ValueError, match="npm run build"):
         read_bundle(Path("/nowhere"))
@@ -209,6 +210,7 @@ def test_the_bad_points_of_a_sweep_are_told_and_not_begun(client: Any, first: di
     sent = client.post("/loom/runs", json={"graph": first, "sweep": ["empty_latents.width=96,100"]}).json()
     assert len(sent["runs"]) == 1
     [left] = sent["left_out"]
+    assert sent["num_left_out"] == 1 and not sent["shared_out"]
     assert left["varied"] == {"empty_latents.width": 100} and left["problems"][0]["mends"]
     client.post(f"/loom/runs/{sent['runs'][0]}/cancel", json={})
     assert client.post("/loom/runs", json={"graph": first, "sweep": ["empty_latents.width=77,100"]}).status_code == 400

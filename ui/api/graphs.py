@@ -51,8 +51,9 @@ def add_routes(router: APIRouter, server: Server) -> None:
     def export_comfyui(body: GraphBody) -> dict[str, Any]:
         """The prompt that ComfyUI runs with our nodes installed."""
         graph = graph_from_plain(body.graph)
-        ensure(graph, SPECS, workspace=server.settings.reading())
-        return to_comfy(graph, SPECS)
+        workspace = server.settings.reading()
+        ensure(graph, SPECS, workspace=workspace)
+        return to_comfy(graph, SPECS, workspace=workspace)
 
     @router.post("/check", responses=CONFLICT)
     async def check_workflow(body: CheckBody, user: User) -> Problems:

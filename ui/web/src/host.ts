@@ -122,6 +122,7 @@ export const host = {
   moveRun: (id: string, before: string | null) => post<void>(path`/runs/${id}/move`, { before }),
 
   results: (asked: ResultQuery = {}) => get<Result[]>("/results" + query({ ...asked })),
+  setPoster: (id: string, frame: number) => put<Result>(path`/files/${id}/poster`, { frame }),
   deleteResult: (id: string) => drop(path`/results/${id}`),
 
   upload: (file: Blob, name: string, onProgress: (part: number) => void = () => undefined) =>
@@ -144,7 +145,8 @@ export const urls = {
     address(path`/runs/${run}/previews/${node}` + query({ s: number })),
   file: (result: string) => address(path`/files/${result}`),
   download: (result: string) => address(path`/files/${result}` + query({ download: 1 })),
-  thumb: (result: string) => address(path`/files/${result}/thumb`),
+  /** `poster` is the result's own, so that no older picture is shown. */
+  thumb: (result: string, poster = 0) => address(path`/files/${result}/thumb` + query({ poster: poster || undefined })),
   upload: (uploaded: string) => address(`/uploads/${uploaded.split("/").map(encodeURIComponent).join("/")}`),
   templatePicture: (name: string) => address(path`/templates/pictures/${name}`),
   uploadThumb: (uploaded: string) => `${urls.upload(uploaded)}/thumb`,

@@ -3,6 +3,7 @@
 import canvas from "./texts/en/canvas.json";
 import core from "./texts/en/core.json";
 import gallery from "./texts/en/gallery.json";
+import material from "./texts/en/material.json";
 import models from "./texts/en/models.json";
 import panels from "./texts/en/panels.json";
 import simple from "./texts/en/simple.json";
@@ -10,7 +11,7 @@ import widgets from "./texts/en/widgets.json";
 import { setSentences } from "./worded";
 import ownSentences from "./texts/sentences/en.json";
 
-const english = { ...core, ...canvas, ...widgets, ...panels, ...simple, ...gallery, ...models };
+const english = { ...core, ...canvas, ...widgets, ...panels, ...simple, ...gallery, ...material, ...models };
 
 export type TextKey = keyof typeof english;
 export type Texts = Readonly<Record<string, string>>;

@@ -125,6 +125,13 @@ const RANDOM: Record<keyof typeof edits, RandomEdit> = {
     return clip ? edits.paste(graph, clip, hand.point()).graph : graph;
   },
   arrange: (graph) => edits.arrange(graph),
+  fold: (graph, hand) => {
+    const names = Object.keys(graph.nodes);
+    return edits.fold(graph, TOYS, [hand.pick(names) ?? "", hand.pick(names) ?? ""])?.graph ?? graph;
+  },
+  unfold: (graph, hand) => edits.unfold(graph, hand.pick(Object.keys(graph.nodes)) ?? "")?.graph ?? graph,
+  setEach: (graph, hand) =>
+    edits.setEach(graph, ...parts(hand.pick(inputs(graph))), hand.pick([null, [1, 2], { lines: "a\nb" }]) ?? null),
   describe: (graph, hand) => edits.describe(graph, { description: `D${hand.below(99)}` }),
 };
 

@@ -45,6 +45,7 @@ export interface Contract {
   PlanRank: PlanRank;
   PlanStrategies: PlanStrategies;
   PlanView: PlanView;
+  PosterBody: PosterBody;
   PredictedPlan: PredictedPlan;
   Prediction: Prediction;
   Problem: Problem;
@@ -130,7 +131,7 @@ export interface CatalogInput {
   /**
    * The widget that draws the input; "" is the type's own.
    */
-  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture" | "audio";
+  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture" | "mask" | "audio";
   advanced: boolean;
   help: string;
 }
@@ -617,6 +618,10 @@ export interface MadeFacts {
    * Of a sound, in seconds.
    */
   length_s: number;
+  /**
+   * The frame, from 0, that stands for a video.
+   */
+  poster: number;
   bytes: number;
   /**
    * Seconds since the epoch.
@@ -862,6 +867,9 @@ export interface PlanView {
    */
   examples: string[];
 }
+export interface PosterBody {
+  frame: number;
+}
 export interface Problems {
   problems: Problem[];
   /**
@@ -912,6 +920,10 @@ export interface Result {
    * Of a sound, in seconds.
    */
   length_s: number;
+  /**
+   * The frame, from 0, that stands for a video.
+   */
+  poster: number;
   bytes: number;
   /**
    * Seconds since the epoch.
@@ -1127,7 +1139,15 @@ export interface SocketsBody {
 export interface Submitted {
   batch: string;
   runs: string[];
+  /**
+   * The first of them; the next is how many there are.
+   */
   left_out: LeftOut[];
+  num_left_out: number;
+  /**
+   * Into how many groups the sweep puts the devices, and why; empty where that is not chosen.
+   */
+  shared_out: string;
 }
 /**
  * A ready workflow to start from.

@@ -3,6 +3,7 @@
 import type { Catalog, EditorGraph, EditorNode, InputSpec, NodeSpec, OutputSpec } from "../types";
 import { worded } from "../worded";
 import { own } from "./record";
+import { specIn, topOf } from "./subs";
 import { plainValue, splitTarget } from "./values";
 
 export const EMPTY_CATALOG: Catalog = { version: "", nodes: [], types: [] };
@@ -24,7 +25,7 @@ export function nodeSpec(graph: EditorGraph, catalog: Catalog, node: string): No
 
 /** The spec of a node: where its sockets depend on its values, of these, once the server has told it. */
 export function specFor(graph: EditorGraph, catalog: Catalog, node: EditorNode): NodeSpec | undefined {
-  const spec = specOf(catalog, node.type);
+  const spec = specIn(graph.subs, catalog, node.type);
   const choice = spec && choiceOf(graph, spec, node);
   return choice ? (catalog.chosen?.[choice.key] ?? spec) : spec;
 }
@@ -79,6 +80,8 @@ function nodeInWords(spec: NodeSpec): NodeSpec {
 
 /** What people call a node: its own title, else its type's. */
 export function titleOf(graph: EditorGraph, catalog: Catalog, node: string): string {
-  const found = own(graph.nodes, node);
-  return found?.title || (found && specOf(catalog, found.type)?.title) || found?.type || node;
+  const top = topOf(node);
+  const found = own(graph.nodes, top);
+  const title = found?.title || (found && specIn(graph.subs, catalog, found.type)?.title) || found?.type || top;
+  return top === node ? title : `${title} ${node.slice(top.length + 1).replaceAll("/", " / ")}`;
 }

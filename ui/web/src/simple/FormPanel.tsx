@@ -43,6 +43,7 @@ export function FormPanel({ idPrefix, fields, form, problems, meant, isSending, 
             problems.find((problem) => isOfField(problem) && problem.socket === spec.name)?.message ?? "",
           )}
           seedKey={spec.widget === "seed" ? seedKey(spec.name) : undefined}
+          place={`$${spec.name}`}
           onChange={(value, { commit }) => form.set(spec.name, value, commit)}
         />
       ))}

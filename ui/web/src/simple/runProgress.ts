@@ -1,5 +1,6 @@
 /** A run's progress as one number, the seconds that are left, and the node that works now. */
 
+import { typeIn } from "../graph/subs";
 import type { GraphFile, NodeState, Run } from "../types";
 import { worded } from "../worded";
 
@@ -67,5 +68,5 @@ function secondsOfStep(run: Run): number | null {
 }
 
 function typeOf(graph: GraphFile, name: string): string {
-  return Object.hasOwn(graph.nodes, name) ? (graph.nodes[name]?.type ?? name) : name;
+  return typeIn(graph, name) || name;
 }

@@ -41,6 +41,7 @@ export function InputEditor({ names, input }: { names: readonly string[]; input:
         placeholder={isMixed ? t("canvas.mixed") : undefined}
         problem={isOne ? problem || undefined : undefined}
         seedKey={isParam ? `$${param}` : isOne ? `${name}.${spec.name}` : undefined}
+        place={isOne ? `${name}.${spec.name}` : undefined}
         onChange={(next, { commit }) =>
           isParam && isOne ? setParamValue(param, next, commit) : setValue(names, spec.name, next, commit)
         }

@@ -6,6 +6,7 @@ import { has, own } from "../../graph/record";
 import { t } from "../../i18n";
 import { runTo } from "../../panels/runs/runActions";
 import { IconButton } from "../../parts/IconButton";
+import { FrameButton } from "../../material/frame/FrameButton";
 import { edit, editorStore, select, useEditor } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { Mode } from "../../types";
@@ -14,6 +15,7 @@ import { SizePicker } from "../../widgets/numbers/SizePicker";
 import type { Size } from "../../widgets/numbers/sizes";
 import { ColorPick } from "./ColorPick";
 import { agreed, commonInputs, type CommonInput } from "./commonInputs";
+import { EachEditor } from "./EachEditor";
 import { InputEditor } from "./InputEditor";
 import { TextBox } from "./TextBox";
 
@@ -29,7 +31,7 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
   const spec = only && specFor(graph, catalog, only);
   const keys = names.map((each) => itemKey("node", each));
   const isFolded = nodes.every((node) => node.collapsed);
-  const inputs = commonInputs(graph, catalog, names);
+  const inputs = commonInputs(graph, catalog, names).filter((input) => !only?.each?.[input.spec.name]);
   return (
     <>
       <header className="ll-inspector-head">
@@ -86,6 +88,8 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
       {inputs.map((input) => (
         <InputEditor key={input.spec.name} names={names} input={input} />
       ))}
+      {name && <FrameButton key={name} node={name} />}
+      {name && <EachEditor key={name} name={name} />}
       {name && <Shape name={name} inputs={inputs} />}
       {names.length > 1 && inputs.length === 0 && <p className="ll-inspector-help">{t("canvas.nothing_common")}</p>}
     </>

@@ -26,7 +26,7 @@ export function SweepCell({ cell, label, among }: SweepCellProps) {
           aria-label={t("gallery.open_cell", { label })}
           onClick={() => gallery.getState().show({ view: "detail", result, among })}
         >
-          <img src={urls.thumb(result.id)} alt="" loading="lazy" draggable={false} />
+          <img src={urls.thumb(result.id, result.poster)} alt="" loading="lazy" draggable={false} />
         </button>
         {more > 0 && <span className="ll-tile-mark">+ {more}</span>}
       </div>

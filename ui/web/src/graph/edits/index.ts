@@ -2,6 +2,8 @@
 
 export { arrange } from "./arrange";
 export { paste } from "../file/clip";
+export { setEach } from "./each";
+export { fold, unfold } from "./fold";
 export { addGroup, addNote, setGroup, setNote } from "./frames";
 export { addNode, rename, setCollapsed, setMode, setOutput, setTitle } from "./nodes";
 export { exposeParam, giveValue, hideParam, renameParam, setParam } from "./params";

@@ -31,6 +31,13 @@ export function changeNodes(
   return withFields(graph, { nodes });
 }
 
+/** The node without the list that it goes through at an input. */
+export function withoutEach(node: EditorNode, socket: string): EditorNode {
+  const { each = {}, ...rest } = node;
+  const left = without(each, socket);
+  return Object.keys(left).length ? { ...rest, each: left } : rest;
+}
+
 export function setTitle(graph: EditorGraph, name: string, title: string): EditorGraph {
   return changeNodes(graph, [name], (node) => withFields(node, { title }));
 }
