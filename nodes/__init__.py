@@ -22,7 +22,7 @@ from .steps.canvas import empty_latents, upscale_latents
 from .steps.decoding import decode, decode_audio, decode_video, video_frames
 from .steps.denoising import denoise, sampler_options
 from .steps.encoding import encode_image, encode_text, reference_pictures
-from .steps.masks import blur_mask, load_mask, outpaint
+from .steps.masks import blur_mask, crop_image, load_mask, outpaint, paste_image
 from .steps.models import load_lora, load_model
 from .steps.pictures import image_grid, load_image, resize_image, save_image
 from .steps.planning import parallel_plan
@@ -30,7 +30,7 @@ from .steps.small.measures import batch_pictures, compare_pictures, picture_size
 from .steps.small.numbers import boolean, calculate, decimal, integer
 from .steps.small.switching import switch
 from .steps.small.texts import change_case, format_text, replace_text, split_text
-from .steps.text import choose_text, join_text, layout_prompt, note, seed
+from .steps.text import choose_text, join_text, layout_prompt, note, seed, vary_text
 from .steps.videos import load_video, save_video
 from .steps.whole.node import run_pipeline
 
@@ -41,6 +41,7 @@ __all__ = [
     "calculate",
     "change_case",
     "choose_text",
+    "crop_image",
     "compare_pictures",
     "decimal",
     "decode",
@@ -64,6 +65,7 @@ __all__ = [
     "note",
     "outpaint",
     "parallel_plan",
+    "paste_image",
     "picture_size",
     "reference_pictures",
     "replace_text",
@@ -78,5 +80,6 @@ __all__ = [
     "split_text",
     "switch",
     "upscale_latents",
+    "vary_text",
     "video_frames",
 ]

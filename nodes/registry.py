@@ -48,7 +48,7 @@ from .steps.encoding import (
     text_refusals,
     text_sketch,
 )
-from .steps.masks import blur_mask, load_mask, outpaint
+from .steps.masks import blur_mask, crop_image, crop_sketch, load_mask, outpaint, paste_image, paste_sketch
 from .steps.models import (
     load_lora,
     load_model,
@@ -85,7 +85,7 @@ from .steps.small.measures import (
 from .steps.small.numbers import boolean, calculate, decimal, integer
 from .steps.small.switching import switch_spec
 from .steps.small.texts import change_case, format_text, replace_text, split_text
-from .steps.text import choose_text, join_text, layout_prompt, note, seed
+from .steps.text import choose_text, join_text, layout_prompt, note, seed, vary_text
 from .steps.videos import (
     clip_sketch,
     load_video,
@@ -260,6 +260,8 @@ NODE_CLASS_MAPPINGS = {
     ),
     "LoomBlurMask": node_class(read_spec(blur_mask, title="Grow and Blur Mask", category="mask")),
     "LoomOutpaint": node_class(read_spec(outpaint, title="Outpaint", category="mask")),
+    "LoomCropImage": node_class(read_spec(crop_image, title="Crop Image", category="mask", sketch=crop_sketch)),
+    "LoomPasteImage": node_class(read_spec(paste_image, title="Paste Image", category="mask", sketch=paste_sketch)),
     "LoomLoadVideo": node_class(
         read_spec(
             load_video,
@@ -304,6 +306,7 @@ NODE_CLASS_MAPPINGS = {
     "LoomChooseText": node_class(
         read_spec(choose_text, title="Choose Text", category="text", sketch=sketch_by(choose_text))
     ),
+    "LoomVaryText": node_class(read_spec(vary_text, title="Vary Text", category="text", sketch=sketch_by(vary_text))),
     "LoomLayoutPrompt": node_class(
         read_spec(layout_prompt, title="Layout Prompt", category="text", sketch=sketch_by(layout_prompt))
     ),

@@ -60,6 +60,7 @@ def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
         "versions": versions(),
         "devices": devices(result),
         "plan": "; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)) or None,
+        "replicas": result.replicas,
     }
 
 

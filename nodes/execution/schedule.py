@@ -25,7 +25,7 @@ from ..graph.resolve import Overrides, Resolved, resolve, upgrade, with_override
 from ..graph.spec import NodeSpec
 from ..graph.unfolding.unfold import unfold
 from ..graph.unfolding.unfolded import made_in
-from ..preview.foretelling import leeways
+from ..preview.foretelling import decoders_of, leeways
 from ..preview.meant import Meant, meant
 from ..preview.walk import Walk, refused
 from .failure import NodeFailed
@@ -37,6 +37,7 @@ def recipe_keys(
     fingerprints: Mapping[str, str],
     depths: Mapping[str, Depth],
     plans: Mapping[str, Leeway],
+    decoders: Mapping[str, int],
 ) -> dict[str, str]:
     """The key of every node in `order`, which lists each node after those that feed it."""
     keys: dict[str, str] = {}
@@ -54,6 +55,8 @@ def recipe_keys(
             recipe = (*recipe, depths[name])
         if name in plans and (choice := plans[name].choice) and choice.rounds_differently:
             recipe = (*recipe, str(choice.plan))
+        if decoders.get(name, 1) > 1:
+            recipe = (*recipe, f"rows={decoders[name]}")
         keys[name] = hashlib.sha256(repr(recipe).encode(errors="backslashreplace")).hexdigest()
     return keys
 
@@ -81,6 +84,8 @@ class Schedule(Needs):
     """Of the pixels that a node gives, where it is not floats."""
     plans: Mapping[str, Leeway]
     """What is settled of the plan of a denoise that is spread over ranks by `auto`."""
+    decoders: Mapping[str, int]
+    """Of a node that decodes on ranks, how many of them share its rows; 0 where that is not known beforehand."""
     uncached: frozenset[str]
     """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
     values: Meant
@@ -107,15 +112,18 @@ def schedule(
     fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
     depths, denoises = depths_of(needs), [n for n in needs.order if "leeway" in needs.nodes[n].spec.injected]
     plans = leeways(walk, denoises)
+    decodes = [n for n in needs.order if "decoders" in needs.nodes[n].spec.injected]
+    decoders = {name: decoders_of(walk, name, plans) for name in decodes}
     return Schedule(
         order=needs.order,
         nodes=needs.nodes,
         sources=needs.sources,
         results=needs.results,
         targets=needs.targets,
-        keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths, plans),
+        keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths, plans, decoders),
         depths=depths,
         plans=plans,
+        decoders=decoders,
         uncached=uncached,
         values=meant(walk, frozenset(needs.order)),
     )

@@ -5,13 +5,16 @@ A rank's need is that of the largest of its stages, because components make room
 * text encoding, on the first rank: the weights of all text encoders;
 * denoising, on every rank: the weights of the transformers (where ranks share them: a share, the block being gathered,
   the next one, and what is in no block), the tensors alive in a block, and what the strategy receives;
-* decoding, on the last rank, or on all for two million pixels or more: the VAE's weights and its widest tensors.
+* decoding, on the last rank, or on all where they share a large picture's rows: the VAE's weights and widest tensors.
+
+A share of a transformer's weights stays while the last rank decodes: ranks let go of theirs together, for another's.
 
 Bytes of weights are exact, from the headers of the files. The rest are closed forms: 13 x tokens x width numbers are
 alive in a block (calibrated on FLUX in bf16), four tensors of the VAE's second width at full size while it decodes, or
 what `_causal` counts, and a CUDA context with its libraries takes 1.2 GB. On a CPU a rank has no context; it keeps what
-oneDNN, gloo and the tokenizers have made, and glibc keeps holes of what was freed. Not counted: activations of text
-encoders and of the picture encoder, step caches, compiled graphs, and on a CPU the libraries of each process.
+oneDNN, gloo and the tokenizers have made, and holes in glibc's heap, which are no larger than the blocks that it does
+not give back at once (`parallel/ranks/heap.py`). Not counted: activations of text encoders and of the picture encoder,
+step caches, compiled graphs, and on a CPU the libraries of each process.
 `tests/bench/memory_bound.py` compares all of it with what ranks on a CPU hold.
 """
 
@@ -25,16 +28,18 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.plan import ParallelPlan
+from ...parallel.ranks.heap import LARGE_BYTES
 from ..components.memory import CONTEXT_BYTES, DTYPE_BITS, USABLE_SHARE
 from ..families import FAMILIES
 from ..models.folder import components_of, read_config, read_index
 from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
+from ..spreading.decoders import has_rows, why_not
 from ..values import Latents, Model
 from .weights import Weights, weights_of
 
 SPLIT_PIXELS = 2 << 20
-"""From so many pixels of all pictures or frames on, all ranks decode together: less would not use their memory."""
+"""From so many pixels of all pictures or frames on, all ranks may decode together: less would not use their memory."""
 
 REFERENCE_PIXELS = 1 << 20
 """As many as the families scale a reference picture to, or at most to."""
@@ -43,18 +48,16 @@ LIVE = 13
 INDEX_BYTES = 4
 DECODED = 4
 """Tensors of full size that a decoder holds at once: what a block adds to, its input, output, and one on the way."""
+MOST_DECODERS = 64
 PIXEL_COPIES = 2
 """In fp32: as the decoder gives them, and scaled."""
 KEPT_FRAMES = 2
 """What a convolution that is causal in time keeps of its last input, and puts before the next."""
 CPU_BYTES = 64_000_000
 """What a rank on a CPU keeps beside: compiled kernels, reordered weights, buffers of exchanges, tokenizers."""
-BLOCK_BYTES = 32 << 20
-"""From this size on glibc asks the system for each block, and gives it back; smaller ones leave holes in its heap."""
-HOLES = 5
-"""How much there is of holes at most, for what is alive: of each size that a decoder has passed, one more set."""
-HELD_BLOCKS, HELD_CAUSAL = 12, 28
-"""Of the largest such blocks no more than these are holes: of three sizes, each with as many as are alive at once."""
+HOLES_BYTES = 28 * LARGE_BYTES
+"""What a rank's heap on a CPU keeps at most of tensors that come and go: of three sizes that a decoder passes, each
+with as many as are alive at once, all as large as such blocks can be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,16 +72,6 @@ class Need:
     @property
     def num_bytes(self) -> int:
         return self.own_bytes + self.shared_bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decoder:
-    """What is alive at a VAE's widest point while it decodes."""
-
-    numbers: float
-    """For each pixel of a frame that is decoded; 0 where the config does not tell."""
-    num_blocks: int
-    """Tensors that leave holes in a heap."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,32 +92,50 @@ class Work:
     canvas: Latents
     decoded_frames: int
     """How many frames a decoder works on at a time: those of one latent."""
-    decoder: Decoder
+    decoder_numbers: float
+    """Alive at a VAE's widest point while it decodes, for each pixel of a frame; 0 where its config does not tell."""
     num_bits: int
     context_bytes: int
     packs: bool
     """Whether what travels goes in one buffer, as on GPUs."""
+    encoder_bytes: int = 0
+    """The weights of all text encoders."""
+    row_counts: frozenset[int] = frozenset()
+    """Numbers of ranks that can decode by rows."""
 
-    def needs(self, plan: ParallelPlan) -> tuple[Need, ...]:
-        """What each rank of the plan needs, by its number."""
-        denoise, (decode, splits) = self._denoise(plan), self._decode(plan)
+    def decoders(self, plan: ParallelPlan) -> int:
+        """How many of the plan's ranks can decode together."""
+        pixels = self.canvas.batch * self.canvas.width * self.canvas.height * self.canvas.frames
+        return plan.num_ranks if pixels >= SPLIT_PIXELS and plan.num_ranks in self.row_counts else 1
+
+    def together(self, plan: ParallelPlan) -> int:
+        """What the first rank holds where text encoders stay beside its transformer while that works."""
+        alone = self.vae.num_bytes if plan.num_ranks == 1 else 0
+        return self.encoder_bytes + self._denoise(plan).num_bytes + alone + self.context_bytes
+
+    def needs(self, plan: ParallelPlan, *, decoders: int = 0) -> tuple[Need, ...]:
+        """What each rank of the plan needs, by its number; 0 `decoders` are as many as can decode together."""
+        decoders = decoders or self.decoders(plan)
+        denoise, decode = self._denoise(plan), self._decode(plan, decoders)
         needs = []
         for rank in range(plan.num_ranks):
-            is_last = rank == plan.num_ranks - 1
-            stages = [denoise, *([self.text] if rank == 0 else []), *([decode] if splits or is_last else [])]
+            decodes = decoders > 1 or rank == plan.num_ranks - 1
+            stages = [denoise, *([self.text] if rank == 0 else []), *([decode] if decodes else [])]
             most = max(stages, key=lambda need: need.num_bytes)
             needs.append(Need(own_bytes=most.own_bytes + self.context_bytes, shared_bytes=most.shared_bytes))
         return tuple(needs)
 
     def _denoise(self, plan: ParallelPlan) -> Need:
-        working = self._with_holes(self.activations(plan), HELD_BLOCKS)
+        working = self.activations(plan)
         if plan.weights == 1:
             need = _need(self.transformers)
             beside = max(working, *(part.loading_bytes for part in self.transformers))
             return Need(own_bytes=need.own_bytes + beside, shared_bytes=need.shared_bytes)
-        shares = sum(part.num_bytes // plan.weights for part in self.transformers)
         gathered = max(2 * part.largest_block_bytes + part.outside_bytes for part in self.transformers)  # one at a time
-        return Need(own_bytes=shares + gathered + working)
+        return Need(own_bytes=self._share_bytes(plan) + gathered + working)
+
+    def _share_bytes(self, plan: ParallelPlan) -> int:
+        return sum(part.num_bytes // plan.weights for part in self.transformers)
 
     def activations(self, plan: ParallelPlan) -> int:
         """The tensors of a block, and what the plan's strategies hold beside them."""
@@ -155,23 +166,17 @@ class Work:
         rows = 4 * (tokens // plan.sequence) * self.heads // max(1, unit)  # of q, k, v, and of the output
         return INDEX_BYTES * (rows + 2 * tokens)
 
-    def _decode(self, plan: ParallelPlan) -> tuple[Need, bool]:
-        """And whether all ranks share it."""
-        alive, splits = self.decoding(plan)
-        working = self._with_holes(alive, self.decoder.num_blocks)
-        return Need(own_bytes=self.vae.own_bytes + working, shared_bytes=self.vae.shared_bytes), splits
+    def _decode(self, plan: ParallelPlan, decoders: int) -> Need:
+        kept = self._share_bytes(plan) if plan.weights > 1 else 0
+        working = self.decoding(decoders)
+        return Need(own_bytes=self.vae.own_bytes + kept + working, shared_bytes=self.vae.shared_bytes)
 
-    def _with_holes(self, alive: int, num_blocks: int) -> int:
-        """What a heap holds of tensors that come and go; an accelerator's pieces are in the share that can be used."""
-        return alive if self.packs else alive + min(HOLES * alive, num_blocks * BLOCK_BYTES)
-
-    def decoding(self, plan: ParallelPlan) -> tuple[int, bool]:
-        """The tensors of a decoder and its pixels, and whether all ranks share them."""
+    def decoding(self, decoders: int) -> int:
+        """The tensors of a decoder and its pixels, on each of so many ranks that share its rows."""
         area = self.canvas.batch * self.canvas.width * self.canvas.height
-        splits = plan.num_ranks > 1 and area * self.canvas.frames >= SPLIT_PIXELS
-        widest = int(self.decoder.numbers * area * self.decoded_frames) * self.num_bits // 8
+        widest = int(self.decoder_numbers * area * self.decoded_frames) * self.num_bits // 8
         pixels = PIXEL_COPIES * area * self.canvas.frames * 3 * DTYPE_BITS["fp32"] // 8
-        return widest // (plan.num_ranks if splits else 1) + pixels, splits
+        return widest // decoders + pixels
 
 
 def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: int = 0) -> Work:
@@ -190,10 +195,12 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         joint_text=text_length if _is_joint(model) else 0,
         canvas=canvas,
         decoded_frames=frames,
-        decoder=_decoder(read_config(Path(model.folder), "vae"), frames),
+        decoder_numbers=_decoder_numbers(read_config(Path(model.folder), "vae"), frames),
         num_bits=DTYPE_BITS[model.dtype],
-        context_bytes=CPU_BYTES if model.device == "cpu" else CONTEXT_BYTES,
+        context_bytes=CPU_BYTES + HOLES_BYTES if model.device == "cpu" else CONTEXT_BYTES,
         packs=model.device != "cpu",
+        encoder_bytes=sum(part.num_bytes for part in stages["encode_text"]),
+        row_counts=_row_counts(model, canvas),
     )
 
 
@@ -233,27 +240,45 @@ def _num_tokens(model: Model, canvas: Latents) -> int:
     return frames * (canvas.width // multiple) * (canvas.height // multiple)
 
 
+def _row_counts(model: Model, canvas: Latents) -> frozenset[int]:
+    config = read_config(Path(model.folder), "vae")
+    class_name = components_of(read_index(Path(model.folder))).get("vae", ("", ""))[1]
+    if why_not(class_name, config) is not None:
+        return frozenset()
+    scale = latent_scale(config)
+    latents = canvas.height // scale, canvas.width // scale
+    return frozenset(each for each in range(2, MOST_DECODERS + 1) if has_rows(class_name, config, latents, each))
+
+
+def latent_scale(vae: Mapping[str, Any]) -> int:
+    """Pixels to a latent, each way; 8 where the VAE's config does not tell."""
+    for name in ("spatial_compression_ratio", "scale_factor_spatial"):
+        if told := _whole_number(vae.get(name)):
+            return told
+    widths = vae.get("block_out_channels") or vae.get("dim_mult")
+    return 2 ** (len(widths) - 1) * (_whole_number(vae.get("patch_size")) or 1) if isinstance(widths, list) else 8
+
+
 def _is_joint(model: Model) -> bool:
     _, class_name = components_of(read_index(Path(model.folder))).get("transformer", ("", ""))
     split = SPLIT_PLANS.get(class_name)
     return split is not None and "text" in split.order
 
 
-def _decoder(config: Mapping[str, Any], frames: int) -> Decoder:
-    """Of so many frames at a time; the full size is made in the last but one width."""
+def _decoder_numbers(config: Mapping[str, Any], frames: int) -> float:
+    """For so many frames at a time; the full size is made in the last but one width."""
     widths = config.get("block_out_channels")
     if isinstance(widths, list):
-        second = _whole_number(widths[min(1, len(widths) - 1)]) if widths else 0
-        return Decoder(numbers=DECODED * second, num_blocks=HELD_BLOCKS)
+        return DECODED * (_whole_number(widths[min(1, len(widths) - 1)]) if widths else 0)
     base = _whole_number(config.get("decoder_base_dim")) or _whole_number(config.get("base_dim"))
     times = config.get("dim_mult")
     factors = [_whole_number(each) for each in times] if isinstance(times, list) else []
     if not base or not factors or not factors[0]:
-        return Decoder(numbers=0, num_blocks=HELD_BLOCKS)
+        return 0
     depth = _whole_number(config.get("num_res_blocks")) or 2
     tensors = _causal(factors, depth, frames, is_residual=config.get("is_residual") is True)
     pixels = (_whole_number(config.get("patch_size")) or 1) ** 2  # to each position of the last block
-    return Decoder(numbers=base * factors[0] * tensors / pixels, num_blocks=HELD_CAUSAL)
+    return base * factors[0] * tensors / pixels
 
 
 def _causal(factors: Sequence[int], depth: int, frames: int, *, is_residual: bool) -> float:

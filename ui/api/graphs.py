@@ -71,7 +71,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
                 machine=devices_now(),
                 go_on=go_on,
             )
-            return Problems(problems=told.problems[:MAX_PROBLEMS], values=told.values)
+            return Problems(problems=told.problems[:MAX_PROBLEMS], values=told.values, sizes=dict(told.sizes))
 
         return await server.newest.answer(ask, user=user, page=body.page, about="check")
 

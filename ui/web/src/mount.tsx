@@ -3,6 +3,7 @@
 import type { ComponentType } from "react";
 import { createRoot } from "react-dom/client";
 import { Frame } from "./frame/Frame";
+import { t } from "./i18n";
 import { pageStore, setTheme, type View } from "./store/page";
 import { startOnce } from "./store/start";
 import { Build } from "./views/Build";
@@ -15,7 +16,7 @@ const API_PATH = "loom";
 
 interface MountOptions {
   element: HTMLElement;
-  props: { view: View; version: string };
+  props: { view: View };
   /** Sends an event to Gradio: "go" selects a tab. */
   trigger: (event: string, data?: unknown) => void;
   /** Address of the style sheet, with the version of the bundle. */
@@ -26,12 +27,15 @@ type Dispose = () => void;
 
 const mounted = new Map<View, Dispose>();
 
+// The page's head names this file, so that all this is asked for while Gradio still starts.
+startOnce(API_PATH, new URL(import.meta.url).searchParams.get("v") ?? "");
+
 /** Draw a view; where Gradio gives it a new element, the old one is left. */
 export async function mount({ element, props, trigger, styles }: MountOptions): Promise<void> {
-  const { view, version } = props;
+  const { view } = props;
   const Shown = VIEWS[view];
-  startOnce(API_PATH, version);
   followTheme();
+  nameTabs();
   mounted.get(view)?.();
   const shadow = element.shadowRoot ?? element.attachShadow({ mode: "open" });
   const box = document.createElement("div");
@@ -101,4 +105,22 @@ function followTheme(): void {
   const read = (): void => setTheme(document.body.classList.contains("dark") ? "dark" : "light");
   read();
   new MutationObserver(read).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+}
+
+let isNaming = false;
+
+/** The tabs in the page's language: Gradio knows the browser's only. */
+function nameTabs(): void {
+  if (isNaming) return;
+  isNaming = true;
+  const name = (): void => {
+    for (const tab of document.querySelectorAll<HTMLElement>("[data-tab-id]")) {
+      const words = [...tab.childNodes].find((node) => node instanceof Text);
+      const view = tab.dataset["tabId"] ?? "";
+      if (words && Object.hasOwn(VIEWS, view)) words.data = t(`core.view_${view as View}`);
+    }
+  };
+  pageStore.subscribe((state, before) => {
+    if (state.language !== before.language || state.startup !== before.startup) name();
+  });
 }

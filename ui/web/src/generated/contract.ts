@@ -45,6 +45,7 @@ export interface Contract {
   PlanRank: PlanRank;
   PlanStrategies: PlanStrategies;
   PlanView: PlanView;
+  PosterBody: PosterBody;
   PredictedPlan: PredictedPlan;
   Prediction: Prediction;
   Problem: Problem;
@@ -61,9 +62,11 @@ export interface Contract {
   RunWithGraph: RunWithGraph;
   SaveBody: SaveBody;
   Setting: Setting;
+  Sizes: Sizes;
   SocketsBody: SocketsBody;
   Submitted: Submitted;
   Template: Template;
+  TemplateNeeds: TemplateNeeds;
   Token: Token;
   Took: Took;
   Upload: Upload;
@@ -128,7 +131,7 @@ export interface CatalogInput {
   /**
    * The widget that draws the input; "" is the type's own.
    */
-  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture" | "audio";
+  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture" | "mask" | "audio";
   advanced: boolean;
   help: string;
 }
@@ -549,6 +552,10 @@ export interface RankWork {
    * stage.
    */
   peak_memory_bytes: number;
+  /**
+   * Of it, what the process had before its first stage: Python and libraries. 0 on an accelerator.
+   */
+  idle_bytes: number;
 }
 /**
  * What was measured of a denoise, and of the text and the decoding beside it; None where it was not done, or was
@@ -567,7 +574,8 @@ export interface Took {
   text_s: number | null;
   decode_s: number | null;
   /**
-   * On the device that held most, on a CPU of the whole process, Python included; 0 where it was not measured.
+   * On the device that held most, as it was predicted: on a CPU beyond what an idle rank has; 0 where it was not
+   * measured.
    */
   num_bytes: number;
 }
@@ -610,6 +618,10 @@ export interface MadeFacts {
    * Of a sound, in seconds.
    */
   length_s: number;
+  /**
+   * The frame, from 0, that stands for a video.
+   */
+  poster: number;
   bytes: number;
   /**
    * Seconds since the epoch.
@@ -627,6 +639,10 @@ export interface Me {
   version: string;
   output_dir_name: string;
   max_upload_bytes: number;
+  /**
+   * Pictures that templates come with, by the names by which workflows load them.
+   */
+  template_pictures: string[];
 }
 /**
  * One model; `plans` are those for the first device, two, four and so on, up to all.
@@ -851,6 +867,9 @@ export interface PlanView {
    */
   examples: string[];
 }
+export interface PosterBody {
+  frame: number;
+}
 export interface Problems {
   problems: Problem[];
   /**
@@ -861,6 +880,20 @@ export interface Problems {
       [k: string]: Json;
     };
   };
+  /**
+   * Which sizes the models of nodes with a canvas paint, by node.
+   */
+  sizes: {
+    [k: string]: Sizes;
+  };
+}
+/**
+ * Which sizes a node's model paints: its own, and the multiple that sides must be of, in pixels.
+ */
+export interface Sizes {
+  width: number;
+  height: number;
+  multiple: number;
 }
 export interface RenameBody {
   name?: string | null;
@@ -887,6 +920,10 @@ export interface Result {
    * Of a sound, in seconds.
    */
   length_s: number;
+  /**
+   * The frame, from 0, that stands for a video.
+   */
+  poster: number;
   bytes: number;
   /**
    * Seconds since the epoch.
@@ -1102,7 +1139,15 @@ export interface SocketsBody {
 export interface Submitted {
   batch: string;
   runs: string[];
+  /**
+   * The first of them; the next is how many there are.
+   */
   left_out: LeftOut[];
+  num_left_out: number;
+  /**
+   * Into how many groups the sweep puts the devices, and why; empty where that is not chosen.
+   */
+  shared_out: string;
 }
 /**
  * A ready workflow to start from.
@@ -1115,6 +1160,21 @@ export interface Template {
    * A workflow file.
    */
   graph: GraphFile;
+}
+/**
+ * What a ready workflow needs to run here.
+ */
+export interface TemplateNeeds {
+  id: string;
+  runs: boolean;
+  /**
+   * The model that is not here; empty where something else is missing, or nothing.
+   */
+  model: string;
+  /**
+   * What keeps it from running, or may do so; empty where it runs.
+   */
+  why: string;
 }
 export interface Token {
   token: string;

@@ -1,6 +1,7 @@
 /** Looking things up in the catalog of nodes. */
 
 import type { Catalog, EditorGraph, EditorNode, InputSpec, NodeSpec, OutputSpec } from "../types";
+import { worded } from "../worded";
 import { own } from "./record";
 import { specIn, topOf } from "./subs";
 import { plainValue, splitTarget } from "./values";
@@ -54,6 +55,27 @@ export function inputSpec(graph: EditorGraph, catalog: Catalog, input: string): 
 export function outputSpec(graph: EditorGraph, catalog: Catalog, output: string): OutputSpec | undefined {
   const [node, socket] = splitTarget(output);
   return nodeSpec(graph, catalog, node)?.outputs.find((spec) => spec.name === socket);
+}
+
+/** The catalog with its texts in the page's language, as far as that has them. */
+export function inWords(catalog: Catalog): Catalog {
+  const chosen = Object.entries(catalog.chosen ?? {}).map(([key, spec]) => [key, nodeInWords(spec)] as const);
+  return {
+    ...catalog,
+    nodes: catalog.nodes.map(nodeInWords),
+    ...(catalog.chosen && { chosen: Object.fromEntries(chosen) }),
+  };
+}
+
+function nodeInWords(spec: NodeSpec): NodeSpec {
+  const helped = <T extends { help: string }>(socket: T): T => ({ ...socket, help: worded(socket.help) });
+  return {
+    ...spec,
+    title: worded(spec.title),
+    help: worded(spec.help),
+    inputs: spec.inputs.map(helped),
+    outputs: spec.outputs.map(helped),
+  };
 }
 
 /** What people call a node: its own title, else its type's. */

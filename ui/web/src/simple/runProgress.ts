@@ -2,6 +2,7 @@
 
 import { typeIn } from "../graph/subs";
 import type { GraphFile, NodeState, Run } from "../types";
+import { worded } from "../worded";
 
 const ENDED: ReadonlySet<string> = new Set(["done", "cached", "skipped", "failed", "cancelled"]);
 
@@ -57,7 +58,7 @@ export function previewOf(run: Run): { node: string; number: number } | null {
 /** The sentence of the first node that failed, else the run's own. */
 export function failureOf(run: Run): string {
   const failed = Object.values(run.nodes).find((node) => node.state === "failed" && node.message);
-  return failed?.message ?? run.error;
+  return worded(failed?.message ?? run.error);
 }
 
 function secondsOfStep(run: Run): number | null {

@@ -9,7 +9,7 @@ import { specIn } from "../../graph/subs";
 import { splitTarget } from "../../graph/values";
 import { canConnect, canFeed, fitting } from "../../graph/wireTypes";
 import { t } from "../../i18n";
-import { edit, editorStore, select } from "../../store/editor";
+import { edit, editorStore, select, toldTitle } from "../../store/editor";
 import type { EditorGraph, InputSpec, OutputSpec, Point } from "../../types";
 import { canvasUi, say, type WireEnd } from "../canvasUi";
 import { focusItem, reveal } from "./focusItem";
@@ -59,7 +59,7 @@ export function putNode(type: string, at: Point, wire: WireEnd | null): void {
   if (!spec) return;
   let name = "";
   edit(t("canvas.add_node", { node: spec.title }), (graph) => {
-    name = freshName(nameFrom(spec.title), (taken) => has(graph.nodes, taken));
+    name = freshName(nameFrom(toldTitle(type)), (taken) => has(graph.nodes, taken));
     const added = addNode(graph, { name, spec, at });
     const socket = wire && fitting(catalog, wire).find((fit) => fit.spec.id === type)?.socket;
     if (!wire || !socket) return added;

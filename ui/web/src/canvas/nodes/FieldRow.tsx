@@ -103,6 +103,7 @@ function Value({ node, spec, value, problem, isNear }: ValueProps) {
       meant={meant}
       problem={problem || undefined}
       seedKey={isParamRef(value) ? `$${value.param}` : `${node}.${spec.name}`}
+      place={`${node}.${spec.name}`}
       compact
       onChange={(next, { commit }) =>
         isParamRef(value) ? setParamValue(value.param, next, commit) : setValue([node], spec.name, next, commit)
@@ -122,5 +123,5 @@ function Far({ spec, value }: { spec: InputSpec; value: Json }) {
 }
 
 function isTall({ widget }: InputSpec): boolean {
-  return ["multiline", "json", "model", "lora", "picture", "audio"].includes(widget);
+  return ["multiline", "json", "model", "lora", "picture", "mask", "audio"].includes(widget);
 }

@@ -3,15 +3,16 @@ import { specOf } from "../../graph/catalog";
 import { SUB, specIn } from "../../graph/subs";
 import { fitting } from "../../graph/wireTypes";
 import { host } from "../../host";
-import { t } from "../../i18n";
+import { t, word } from "../../i18n";
 import { Popover } from "../../parts/overlays/Popover";
-import { useEditor } from "../../store/editor";
+import { toldTitle, useEditor } from "../../store/editor";
 import type { Catalog, NodeSpec, Workflow } from "../../types";
 import { closePopup, type Popup, type WireEnd } from "../canvasUi";
 import { addComment, groupSelected } from "../commands/itemCommands";
 import { PARTS, putPart } from "../commands/subCommands";
 import { putNode } from "../commands/wireCommands";
 import { SearchList, type SearchItem } from "./SearchList";
+import { spokenType } from "../../parts/format";
 
 type PalettePopup = Extract<Popup, { kind: "palette" }>;
 
@@ -48,7 +49,7 @@ export function Palette({ popup }: { popup: PalettePopup }) {
     >
       <SearchList
         label={t("canvas.palette")}
-        placeholder={wire ? t("canvas.search_fitting", { type: wire.type }) : t("canvas.search_nodes")}
+        placeholder={wire ? t("canvas.search_fitting", { type: spokenType(wire.type) }) : t("canvas.search_nodes")}
         items={items}
         onPick={pick}
         onClose={closePopup}
@@ -60,7 +61,8 @@ export function Palette({ popup }: { popup: PalettePopup }) {
 
 function About({ item: { spec } }: { item: PaletteItem }) {
   if (!spec) return null;
-  const list = (sockets: readonly { type: string }[]) => [...new Set(sockets.map((socket) => socket.type))].join(", ");
+  const list = (sockets: readonly { type: string }[]) =>
+    [...new Set(sockets.map((socket) => spokenType(socket.type)))].join(", ");
   return (
     <>
       <p>{spec.help || spec.title}</p>
@@ -97,8 +99,8 @@ function nodeItem(spec: NodeSpec): PaletteItem {
   return {
     id: spec.id,
     label: spec.title,
-    more: `${spec.id} ${spec.category} ${spec.help}`,
-    group: spec.category === "subs" ? t("canvas.subs") : spec.category,
+    more: `${spec.id} ${toldTitle(spec.id)} ${spec.category} ${spec.help}`,
+    group: spec.category === "subs" ? t("canvas.subs") : (word("category", spec.category) ?? spec.category),
     type: output?.type ?? "",
     spec,
   };

@@ -9,6 +9,7 @@ export { addNode, rename, setCollapsed, setMode, setOutput, setTitle } from "./n
 export { exposeParam, giveValue, hideParam, renameParam, setParam } from "./params";
 export { move, removeItems, resize, setColor } from "./places";
 export { addReroute, moveReroute, removeReroute } from "./reroutes";
+export { setSeedNew } from "./seeds";
 export { connect, disconnect, setInput } from "./wires";
 
 import type { EditorGraph } from "../../types";

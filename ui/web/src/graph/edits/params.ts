@@ -5,6 +5,7 @@ import type { EachList, EditorGraph, InputSpec, InputValue, Json, Param, ParamTy
 import { isName } from "../names";
 import { changeRecord, has, mapRecord, own, renameKey, withEntry, without } from "../record";
 import { asInput, isLink, isParamRef, plainValue } from "../values";
+import { renameSeeds } from "./seeds";
 import { setInput } from "./wires";
 
 const TYPES: readonly string[] = ["string", "int", "float", "bool", "choice"] satisfies ParamType[];
@@ -61,7 +62,8 @@ export function giveValue(graph: EditorGraph, node: string, socket: string, valu
 /** Give a param another name; a name that is taken or illegal changes nothing. */
 export function renameParam(graph: EditorGraph, from: string, to: string): EditorGraph {
   if (from === to || !isName(to) || !has(graph.params, from) || has(graph.params, to)) return graph;
-  return { ...changeRefs(graph, from, () => ({ param: to })), params: renameKey(graph.params, from, to) };
+  const changed = { ...changeRefs(graph, from, () => ({ param: to })), params: renameKey(graph.params, from, to) };
+  return renameSeeds(changed, (key) => (key === `$${from}` ? `$${to}` : key));
 }
 
 /** The inputs ("node.socket") that a param sets. */
