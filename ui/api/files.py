@@ -1,4 +1,4 @@
-"""The API's routes about files: results, their thumbnails, and the pictures and sounds that users bring."""
+"""The API's routes about files: results' bytes, their thumbnails, and the pictures and sounds that users bring."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from ..access.answers import nothing
 from ..contract.kept import Upload, UploadKind, UploadRow
-from ..contract.run import Result
 from ..server import Server
 from ..store.files import KEEP, picture, send
 from ..store.paging import FIRST_ROWS, Before, Limit
@@ -21,23 +20,6 @@ UploadPath = Annotated[str, Path(max_length=200, description="What `POST /upload
 
 def add_routes(router: APIRouter, server: Server) -> None:
     results, uploads, intake = server.results, server.uploads, server.intake
-
-    @router.get("/results")
-    def list_results(
-        user: User,
-        search: Annotated[str, Query(max_length=200)] = "",
-        batch: Annotated[str, Query(max_length=64)] = "",
-        limit: Limit = FIRST_ROWS,
-        before: Before = "",
-    ) -> list[Result]:
-        """Pictures, videos and sounds, newest first, with the beginning of what long texts they were made from."""
-        return results.list(user, search=search, batch=batch, limit=limit, before=before)
-
-    @router.delete("/results/{id}", status_code=204)
-    def delete_result(id: Id, user: User) -> Response:
-        """Delete a picture, video or sound, its file too."""
-        results.delete(user, id)
-        return nothing()
 
     @router.get("/files/{id}", responses=sends("image/png", "video/mp4", "audio/flac"))
     def read_file(id: Id, user: User, download: Annotated[bool, Query()] = False) -> Response:
