@@ -40,21 +40,6 @@ class Foretold:
     """Of the files that it saves, at most, as far as that is known."""
 
 
-def preflight(
-    graph: Graph,
-    specs: Mapping[str, NodeSpec],
-    overrides: Overrides | None = None,
-    *,
-    workspace: Workspace,
-    machine: Sequence[DeviceNow],
-    targets: Collection[str] | None = None,
-    go_on: Callable[[], None] = SILENT.check,
-) -> list[Problem]:
-    """All problems of a workflow on this machine, or of what its `targets` need, errors first and notes last."""
-    known = foretell(graph, specs, overrides, workspace=workspace, machine=machine, targets=targets, go_on=go_on)
-    return known.problems
-
-
 def foretell(
     graph: Graph,
     specs: Mapping[str, NodeSpec],

@@ -290,20 +290,25 @@ def _back(nodes: Nodes, starts: list[str], goes: Callable[[str], bool]) -> Itera
     for name in waiting:
         yield name
         for key, value in nodes[name].items():
-            source = value[0] if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) else None
+            source = _source(value)
             if source in nodes and source not in seen and goes(key):
                 seen.add(source)
                 waiting.append(source)
+
+
+def _source(value: object) -> str:
+    """The node that a wire comes from; "" for a plain value."""
+    return value[0] if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) else ""
 
 
 def _said(nodes: Nodes, near: list[str], *sockets: str) -> str:
     """The text that reaches the first of these sockets."""
     for name in near:
         for socket in sockets:
-            wire = nodes[name].get(socket)
-            if not isinstance(wire, list) or not wire or wire[0] not in nodes:
+            start = _source(nodes[name].get(socket))
+            if start not in nodes:
                 continue
-            for each in _back(nodes, [wire[0]], lambda key: key != "negative" or "negative" in sockets):
+            for each in _back(nodes, [start], lambda key: key != "negative" or "negative" in sockets):
                 texts = [nodes[each].get(key) for key in TEXTS]
                 if found := next((text for text in texts if isinstance(text, str) and text.strip()), ""):
                     return found

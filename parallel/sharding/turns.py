@@ -18,12 +18,13 @@ import logging
 import os
 import platform
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+
+from ..machine.file_lock import locked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,7 +33,6 @@ logger = logging.getLogger("latentloom")
 WAIT_S = 600.0
 """For another process's compiler. Less than the pool allows a first step (`Limits.work_s`), so that this one has time
 to compile by itself then."""
-ASK_S = 0.05
 VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
 
@@ -116,7 +116,7 @@ def _turn(path: Path) -> Iterator[None]:
         lock = None
         if not _is_done(path) and os.name == "posix":  # elsewhere there are no ranks
             lock = stack.enter_context(path.open("ab"))
-            if not _locked(lock.fileno()):
+            if not locked(lock.fileno(), wait_s=WAIT_S):
                 logger.warning("another process has compiled for %.0f s; this one does so too", WAIT_S)
                 lock = None
             elif _is_done(path):
@@ -129,18 +129,3 @@ def _turn(path: Path) -> Iterator[None]:
 
 def _is_done(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
-
-
-def _locked(descriptor: int) -> bool:
-    """Whether the lock was got in time."""
-    import fcntl
-
-    end = time.monotonic() + WAIT_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except OSError:
-            if time.monotonic() > end:
-                return False
-            time.sleep(ASK_S)

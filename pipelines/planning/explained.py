@@ -115,6 +115,8 @@ def _bar(value: float, most: float) -> str:
 def _source(answer: Planned) -> str:
     if answer.machine.is_measured:
         return "predicted from what this machine's ranks measured"
+    if answer.machine.is_assumed:
+        return "predicted from what is assumed of any such machine, as nobody has measured this one"
     return "predicted from data sheets and other systems' published times; a real machine measures itself"
 
 

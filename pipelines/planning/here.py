@@ -4,41 +4,75 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...parallel.machine.container import num_cores
+from ...parallel.machine.file_lock import locked
 from ...parallel.machine.now import DeviceNow, devices_now
 from ...parallel.machine.topology import num_sockets
 from ...parallel.pool.measuring import measure
-from ...parallel.progress import Progress
+from ...parallel.progress import SILENT, Progress
 from ..costs.machine import Machine
 from ..costs.measured import Call, Convolution, Found, Pass, Product, Sample, Seen, keep, kept, machine_of
-from .known import Here, chip_of, here_of, spot_of
+from .known import Here, chip_of, here_of, machine_at, spot_of
 
 BUSY = 0.2
 """Load of a device, or of each core, from which on something else is at work."""
+TURN_S = 120.0
+"""For another process's measurement; who has waited so long goes on without a turn."""
 
 logger = logging.getLogger("latentloom")
 
 
-def machine_here(folder: Path | None, *, anew: bool = False, is_free: Callable[[], bool] = lambda: True) -> Machine:
-    """As it was measured before, or is now, which takes about ten seconds; kept in the folder if nothing else works,
-    nor here by `is_free`.
+def machine_here(
+    folder: Path | None,
+    *,
+    anew: bool = False,
+    progress: Progress = SILENT,
+    is_free: Callable[[], bool] = lambda: True,
+) -> Machine:
+    """As it was measured before, or is now, which takes about ten seconds. While something else works, here by
+    `is_free` too, nothing is measured but `anew`, and nothing kept in the folder.
 
-    Raises `RankFailed`, or ValueError where no ranks can be started.
+    Raises `RankFailed`, or ValueError where no ranks can be started, and `Cancelled`.
     """
     here = here_of(devices_now())
-    found = None if anew or folder is None else kept(folder, here.key)
-    if found is None:
-        found = _measured(here)
-        if not is_free() or is_busy(here.shown):
-            logger.warning("something else works on this machine, so that what was measured is not kept for later")
-        elif folder is not None:
-            _keep(found, folder, here.key)
+    before = _kept_before(folder, here)
+    if before is not None and not anew:
+        return machine_of(before)
+    is_idle = is_free() and not is_busy(here.shown)
+    if not is_idle and not anew:
+        logger.warning("something else works on this machine, so that it is not measured now, but assumed")
+        return machine_at(spot_of(here.devices))
+    with _turn(folder, progress):
+        found = _kept_before(folder, here)
+        if found is None or found == before:  # no other process has measured meanwhile
+            found = _measured(here)
+            if not is_idle:
+                logger.warning("something else works on this machine, so that what was measured is not kept for later")
+            elif folder is not None:
+                _keep(found, folder, here.key)
     return machine_of(found)
+
+
+def _kept_before(folder: Path | None, here: Here) -> Found | None:
+    return None if folder is None else kept(folder, here.key)
+
+
+@contextlib.contextmanager
+def _turn(folder: Path | None, progress: Progress) -> Iterator[None]:
+    """Processes measure one after another: each would measure the others' work as well."""
+    with contextlib.ExitStack() as stack:
+        if folder is not None and os.name == "posix":
+            with contextlib.suppress(OSError):  # who cannot keep anything need not wait
+                folder.mkdir(parents=True, exist_ok=True)
+                lock = stack.enter_context((folder / "measuring").open("ab"))
+                locked(lock.fileno(), wait_s=TURN_S, go_on=progress.check)
+        yield
 
 
 def _keep(found: Found, folder: Path, key: str) -> None:
@@ -73,7 +107,7 @@ def _try(here: Here, folder: Path, progress: Progress, is_free: Callable[[], boo
     progress.phase("measuring this machine, once", is_loading=True)
     logger.info("measuring this machine, once: it takes about ten seconds")
     try:
-        machine_here(folder, is_free=is_free)
+        machine_here(folder, progress=progress, is_free=is_free)
     except Exception as error:  # of whatever ranks may meet
         logger.warning("this machine was not measured (%s); data sheets tell its speed", error)
 

@@ -34,7 +34,7 @@ LEAST_FACTOR, MOST_FACTOR = 0.5, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class HistoryRow:
     """How well one model's runs by one plan were predicted. A ratio is what a step took to what was predicted."""
 
     model: str
@@ -52,7 +52,7 @@ class Row:
     last_took_s: float
 
 
-def history_table(ran: Sequence[Ran], *, model: str = "") -> list[Row]:
+def history_table(ran: Sequence[Ran], *, model: str = "") -> list[HistoryRow]:
     """A row for each model, machine, dtype and plan of `costs.ran.kept`; with `model`, a source or a part of a name,
     only those whose name has it.
     """
@@ -65,9 +65,9 @@ def history_table(ran: Sequence[Ran], *, model: str = "") -> list[Row]:
     return [_row(found) for _, found in sorted(alike.items())]
 
 
-def _row(found: Sequence[Ran]) -> Row:
+def _row(found: Sequence[Ran]) -> HistoryRow:
     ratios, last = [each.ratio for each in found], found[-1]
-    return Row(
+    return HistoryRow(
         model=last.setting.model,
         plan=last.plan,
         machine=last.title,
@@ -82,7 +82,7 @@ def _row(found: Sequence[Ran]) -> Row:
     )
 
 
-def as_table(rows: Sequence[Row], *, model: str = "") -> str:
+def as_table(rows: Sequence[HistoryRow], *, model: str = "") -> str:
     """One screen for people."""
     if not rows:
         of = f" of a model whose name has {model!r}" if model else ""

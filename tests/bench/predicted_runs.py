@@ -79,7 +79,7 @@ def main() -> None:
     for number, setting in enumerate(settings(args.settings)):
         if number % args.every == 0:
             start = time.perf_counter()
-            machine = machine_here(None)
+            machine = machine_here(None, anew=True)
             rate = machine.speeds(2).chip.single_flops / 1e9
             print(f"{machine.title}: {rate:.0f} GFLOP/s, measured in {time.perf_counter() - start:.1f} s", flush=True)
             for plan in PLANS:  # warm ranks, each plan's groups among them

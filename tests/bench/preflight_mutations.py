@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import support.checkout  # noqa: F401 (makes the checkout importable)
 from latentloom.nodes.execution import schedule
-from latentloom.nodes.execution.preflight import preflight
+from latentloom.nodes.execution.preflight import foretell
 from latentloom.nodes.execution.run import run
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, graph_from_plain
@@ -292,7 +292,7 @@ def tried(kind: str, seed: int, index: int, folder: Path) -> tuple[list[Problem]
         graph = graph_from_plain(plain)
     except GraphError as error:
         return list(error.problems), str(error), plain
-    found = preflight(graph, SPECS, workspace=workspace, machine=devices_now())
+    found = foretell(graph, SPECS, workspace=workspace, machine=devices_now()).problems
     if any(problem.kind == "estimate" for problem in found):
         return found, "not run", plain
     with switched_off():

@@ -156,7 +156,7 @@ def _slow(rate_mbit: int) -> None:
 def _examined(config: Drawn, folder: Path) -> Examined:
     _slow(config.rate_mbit)
     model = _model(config, folder)
-    machine = machine_here(None)
+    machine = machine_here(None, anew=True)
     canvas = empty_canvas(model, width=config.side, height=config.side, frames=0, fps=0.0, batch=config.batch)
     answer = planned(model, canvas, machine, is_guided=config.is_guided, steps=PLANNED_STEPS)
     plans = [plan for plan in PLANS if config.is_guided or plan != "cfg=2"]

@@ -23,7 +23,7 @@ from latentloom.nodes.preview.walk import Walk
 from latentloom.nodes.registry import SPECS
 from latentloom.parallel.machine.now import DeviceNow
 from latentloom.parallel.plan import ParallelPlan
-from latentloom.parallel.progress import SILENT
+from latentloom.parallel.progress import SILENT, Progress
 from latentloom.pipelines import placement
 from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.costs.wires import Group, Measured, Speed
@@ -279,7 +279,7 @@ def test_a_second_job_waits_while_the_first_measures(_gpus: None, monkeypatch: p
     told: list[str] = []
     begun = threading.Event()
 
-    def measure_slowly(folder: Path, *, is_free: Callable[[], bool]) -> None:
+    def measure_slowly(folder: Path, *, progress: Progress, is_free: Callable[[], bool]) -> None:
         begun.set()
         time.sleep(0.05)
         told.append("measured")

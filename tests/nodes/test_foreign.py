@@ -114,7 +114,7 @@ def test_hostile_texts_are_bounded(tmp_path: Path) -> None:
     assert found is not None and len(found.prompt) == MAX_CHARACTERS and found.seed is None
     assert len(found.more) <= MAX_MORE and max(map(len, found.more.values())) <= 300
     loop = {"1": {"class_type": "KSampler", "inputs": {"positive": ["2", 0], "seed": True, "steps": "nan"}}}
-    loop["2"] = {"class_type": "T", "inputs": {"a": ["1", 0], "b": ["2", 0], "c": [["1"], 0], "text": {"x": 1}}}
+    loop["2"] = {"class_type": "T", "inputs": {"a": ["1", 0], "b": ["2", 0], "positive": [["1"], 0], "text": {"x": 1}}}
     found = read_foreign(png(tmp_path / "b.png", prompt=json.dumps(loop)))
     assert found is not None and (found.prompt, found.seed, found.steps) == ("", None, None)
     with pytest.raises(ValueError, match="not a picture"):

@@ -16,7 +16,7 @@ from PIL import Image as Pillow
 from safetensors.torch import save_file
 
 from latentloom.__main__ import main
-from latentloom.nodes.execution.preflight import blocking, preflight
+from latentloom.nodes.execution.preflight import blocking, foretell
 from latentloom.nodes.execution.schedule import schedule
 from latentloom.nodes.files.workspace import Host, Workspace
 from latentloom.nodes.graph.graph import graph_from_plain
@@ -56,7 +56,7 @@ def found(
         plain["nodes"][node]["inputs"][socket] = value
     machine = [DeviceNow(name="cpu", title="", total_bytes=memory, used_bytes=0, load=None)]
     workspace = Workspace(roots=(Path.cwd(), *roots), host=host)
-    return preflight(graph_from_plain(plain), SPECS, workspace=workspace, machine=machine)
+    return foretell(graph_from_plain(plain), SPECS, workspace=workspace, machine=machine).problems
 
 
 def lora(path: Path, layer: str, width: int, made: int = 0) -> str:
@@ -158,7 +158,7 @@ def test_what_a_gpu_has_no_room_for_is_quantized_or_shared_and_what_others_hold_
     def told(total: int, used: int = 0) -> Problem:
         gpus = [DeviceNow(name=f"cuda:{i}", title="", total_bytes=total, used_bytes=used, load=None) for i in (0, 1)]
         workspace = Workspace(roots=(tmp_path,), host="command line")
-        [problem] = preflight(graph_from_plain(plain), SPECS, workspace=workspace, machine=gpus)
+        [problem] = foretell(graph_from_plain(plain), SPECS, workspace=workspace, machine=gpus).problems
         return problem
 
     small, busy = told(20 * GIB), told(80 * GIB, 62 * GIB)
@@ -223,13 +223,13 @@ def test_a_lora_of_another_model_is_refused_by_its_header(tmp_path: Path, tiny: 
         )
     )
     told = [
-        preflight(graph_from_plain(each), SPECS, workspace=Workspace(roots=(tmp_path, Path(sd3))), machine=[])
+        foretell(graph_from_plain(each), SPECS, workspace=Workspace(roots=(tmp_path, Path(sd3))), machine=[]).problems
         for each in (fits, other, narrow)
     ]
     narrow["nodes"]["lora"]["inputs"]["scale"] = 0  # which switches it off
-    told.append(preflight(graph_from_plain(narrow), SPECS, workspace=Workspace(roots=(tmp_path,)), machine=[]))
+    told.append(foretell(graph_from_plain(narrow), SPECS, workspace=Workspace(roots=(tmp_path,)), machine=[]).problems)
     few = with_lora("builtin:bobbin", lora(tmp_path / "few.safetensors", "transformer_blocks.0.attn.to_q", 8, 192))
-    told.append(preflight(graph_from_plain(few), SPECS, workspace=Workspace(roots=(tmp_path,)), machine=[]))
+    told.append(foretell(graph_from_plain(few), SPECS, workspace=Workspace(roots=(tmp_path,)), machine=[]).problems)
     assert [[(each.node, each.socket, each.code) for each in problems] for problems in told] == [
         [],
         [("lora", "path", "other_lora")],
@@ -243,12 +243,12 @@ def test_two_nodes_that_would_write_one_file_are_told_unless_their_batches_diffe
     plain = json.loads(Path(FIRST).read_text())
     plain["nodes"]["save_2"] = plain["nodes"]["save"]
     workspace = Workspace(roots=(Path.cwd(),))
-    [problem] = preflight(graph_from_plain(plain), SPECS, workspace=workspace, machine=[])
+    [problem] = foretell(graph_from_plain(plain), SPECS, workspace=workspace, machine=[]).problems
     assert (problem.node, problem.code) == ("save_2", "bad_name") and "by another node" in problem.message
     plain["nodes"]["grid"] = {"type": "LoomImageGrid", "version": 1, "inputs": {"image": {"from": "decode.image"}}}
     plain["nodes"]["save_2"] = {"type": "LoomSaveImage", "version": 1, "inputs": {"image": {"from": "grid.image"}}}
     plain["nodes"]["empty_latents"]["inputs"]["batch"] = 4
-    assert not preflight(graph_from_plain(plain), SPECS, workspace=workspace, machine=[])
+    assert not foretell(graph_from_plain(plain), SPECS, workspace=workspace, machine=[]).problems
 
 
 def test_check_of_a_sweep_names_each_bad_point(capsys: pytest.CaptureFixture[str]) -> None:
@@ -268,7 +268,7 @@ def test_a_node_that_nothing_needs_refuses_nothing(tmp_path: Path) -> None:
     plain = json.loads(Path(FIRST).read_text())
     plain["nodes"]["spare"] = {"type": "LoomLoadImage", "version": 1, "inputs": {"path": "nowhere.png"}}
     workspace = Workspace(roots=(tmp_path,), claims={})
-    assert not preflight(graph_from_plain(plain), SPECS, workspace=workspace, machine=[])
+    assert not foretell(graph_from_plain(plain), SPECS, workspace=workspace, machine=[]).problems
     plain["nodes"]["save_2"] = plain["nodes"]["save"]  # of two files of one name only one is asked for
     schedule(graph_from_plain(plain), SPECS, overrides={}, workspace=workspace, targets=["save_2"])
 
@@ -333,5 +333,5 @@ def test_a_check_ends_at_the_next_node_once_nobody_waits_for_it() -> None:
 
     graph = graph_from_plain(json.loads(Path(FIRST).read_text()))
     with pytest.raises(Cancelled):
-        preflight(graph, SPECS, workspace=Workspace(), machine=[], go_on=go_on)
+        foretell(graph, SPECS, workspace=Workspace(), machine=[], go_on=go_on)
     assert len(asked) == 2

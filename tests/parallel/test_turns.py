@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from latentloom.parallel.machine.file_lock import ASK_S
 from latentloom.parallel.sharding import turns
 
 
@@ -76,7 +77,7 @@ def test_one_compiles_and_the_others_wait_until_it_is_done(home: Path) -> None:
     with turns._turn(home / "graph"):
         other.start()
         running.wait()
-        other.join(4 * turns.ASK_S)
+        other.join(4 * ASK_S)
         told.append("first")
     other.join()
     assert told == ["first", "second"] and (home / "graph").read_bytes() == b"done"

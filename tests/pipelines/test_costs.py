@@ -4,7 +4,9 @@ import dataclasses
 import json
 import random
 import statistics
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from bench.published import predicted_only
 from latentloom.parallel.attention import compose_traffic
 from latentloom.parallel.attention.strategy import Shape, Traffic
 from latentloom.parallel.layout import Layout, Stream, shares_of
+from latentloom.parallel.machine.file_lock import locked
 from latentloom.parallel.mesh import planned_mesh
 from latentloom.parallel.plan import ParallelPlan
+from latentloom.parallel.progress import Progress
 from latentloom.pipelines.costs.chips import CHIPS
 from latentloom.pipelines.costs.forward import Forward
 from latentloom.pipelines.costs.machine import Machine, named_machine, read_machine
@@ -346,14 +350,49 @@ def test_this_machine_is_measured_once_and_not_kept_while_it_is_busy(
         return {1: [rank], 2: [rank, rank]}
 
     monkeypatch.setattr(here, "measure", measure)
-    monkeypatch.setattr(here, "is_busy", lambda devices: len(asked) < 2)
-    for _ in range(3):
+    busy = True
+    monkeypatch.setattr(here, "is_busy", lambda devices: busy)
+    assert not here.machine_here(tmp_path).is_measured and not asked
+    assert here.machine_here(tmp_path, anew=True).is_measured and kept_files(tmp_path) == []
+    busy = False
+    for _ in range(2):
         machine = here.machine_here(tmp_path)
     assert len(asked) == 2  # the first was not kept, the third was read
     assert machine.is_measured and machine.speeds(2).launch_s == 4e-6
     here.machine_here(tmp_path, anew=True)
-    assert len(asked) == 3
+    assert len(asked) == 3 and len(kept_files(tmp_path)) == 1
     (tmp_path / "file").touch()
     assert here.machine_here(tmp_path / "file").is_measured  # a folder that cannot be written costs a warning
-    assert here.machine_here(tmp_path / "other", is_free=lambda: False).is_measured
-    assert not (tmp_path / "other").exists()
+    assert here.machine_here(tmp_path / "other", anew=True, is_free=lambda: False).is_measured
+    assert kept_files(tmp_path / "other") == []
+
+
+def test_processes_measure_one_after_another_and_what_one_has_kept_the_next_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank = json.loads(json.dumps(dataclasses.asdict(SEEN)))
+    asked: list[Sequence[str]] = []
+
+    def measure(devices: Sequence[str]) -> dict[int, Any]:
+        asked.append(devices)
+        return {1: [rank], 2: [rank, rank]}
+
+    monkeypatch.setattr(here, "measure", measure)
+    monkeypatch.setattr(here, "is_busy", lambda devices: False)
+    waits = threading.Event()
+
+    class Waiting(Progress):
+        def check(self) -> None:
+            waits.set()
+
+    with (tmp_path / "measuring").open("ab") as lock, ThreadPoolExecutor(1) as threads:
+        assert locked(lock.fileno(), wait_s=0)
+        second = threads.submit(here.machine_here, tmp_path, progress=Waiting())
+        assert waits.wait(10) and not asked
+        keep(here._measured(here.here_of(here.devices_now())), tmp_path, here.here_of(here.devices_now()).key)
+        lock.close()
+        assert second.result(10).is_measured and len(asked) == 1
+
+
+def kept_files(folder: Path) -> list[Path]:
+    return list(folder.glob("*.json"))

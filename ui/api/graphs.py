@@ -23,7 +23,7 @@ from ...pipelines.planning.history import history_table
 from ..access.answers import MAX_PROBLEMS
 from ..contract.bodies import CheckBody, Empty, GraphBody, PlanBody, SocketsBody
 from ..contract.kept import FileText, ForeignFacts, NamedGraph
-from ..contract.shown import CatalogNode, HistoryRow, PlanMachine, PlanView, Problems
+from ..contract.shown import CatalogNode, History, PlanMachine, PlanView, Problems
 from ..library.opening import open_file
 from ..server import Server
 from ..store.uploads import inputs_folder
@@ -107,9 +107,9 @@ def add_routes(router: APIRouter, server: Server) -> None:
         return await server.newest.answer(ask, user=user, page=body.page, about="plan")
 
     @router.get("/history")
-    def history() -> list[HistoryRow]:
+    def history() -> History:
         """How well the denoises of this machine were predicted, by model and plan."""
-        return [HistoryRow.model_validate(row) for row in history_table(kept(user_cache()))]
+        return History(rows=history_table(kept(user_cache())))
 
     @router.post("/measure", responses=CONFLICT)
     def measure(body: Empty) -> PlanMachine:

@@ -11,6 +11,7 @@ from ...nodes.graph.spec import OutputSpec, Widget
 from ...nodes.preview.choices import Choice
 from ...nodes.preview.table import ModelRow
 from ...parallel.machine.now import DeviceNow
+from ...pipelines.planning.history import HistoryRow
 from .answer import Answer
 
 
@@ -212,22 +213,8 @@ class PlanNode(Answer):
     """Null where nobody can tell, as of a pipeline that is run whole."""
 
 
-class HistoryRow(Answer):
-    """How well one model's runs by one plan were predicted. A ratio is what a step took to what was predicted."""
-
-    model: str
-    plan: str
-    machine: str
-    dtype: str
-    num_runs: int
-    median: float
-    worst: float
-    """The ratio that is furthest from 1, either way."""
-    last: float
-    last_day: str
-    last_predicted_s: float
-    """Of a step; the next is what it took."""
-    last_took_s: float
+class History(Answer):
+    rows: list[HistoryRow]
 
 
 class PlanView(Answer):

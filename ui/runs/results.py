@@ -152,9 +152,9 @@ class Results:
 
 
 def _result(run: Run, made: Made, boards: Mapping[str, Board]) -> Result:
-    known = tuple(id for id in made.boards if id in boards)
+    known = made.model_copy(update={"boards": tuple(id for id in made.boards if id in boards)})
     return Result(
-        **(made.model_dump(exclude={"path", "words"}) | {"boards": known}),
+        **known.model_dump(exclude={"path", "words"}),
         run=run.id,
         batch=run.batch,
         workflow_name=run.name,

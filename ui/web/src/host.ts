@@ -12,7 +12,7 @@ import type {
   ForeignFacts,
   GraphFile,
   Hashing,
-  HistoryRow,
+  History,
   Json,
   MarkBody,
   Me,
@@ -114,7 +114,7 @@ export const host = {
   sockets: (type: string, values: Record<string, string>) =>
     post<NodeSpec>("/sockets", { type, values }).then(limitedNode),
   /** How well this machine's runs were predicted. */
-  history: () => get<HistoryRow[]>("/history"),
+  history: () => get<History>("/history"),
   /** Measures the server's machine for predictions; refused while anything runs there. */
   measure: () => post<PlanMachine>("/measure", {}),
   plan: (asked: PlanRequest, signal?: AbortSignal) => post<PlanView>("/plan", { ...asked, page: PAGE }, signal),

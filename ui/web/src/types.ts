@@ -24,6 +24,7 @@ export type {
   DraftBody as Draft,
   ForeignFacts,
   Hashing,
+  History,
   HistoryRow,
   MarkBody,
   ModelFacts,

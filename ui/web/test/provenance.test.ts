@@ -6,7 +6,15 @@ import { differences } from "../src/graph/difference";
 import { fromFile } from "../src/graph/file/workflowFile";
 import type { Catalog, EditorGraph, GraphFile } from "../src/types";
 
-const input = (name: string, facts: object = {}) => ({ name, type: "int", widget: "", default: 0, choices: [], ...facts });
+const input = (name: string, facts: object = {}) => ({
+  name,
+  type: "int",
+  widget: "",
+  default: 0,
+  choices: [],
+  ...facts,
+});
+const SIZE = [input("width"), input("height"), input("like", { type: "Image" })];
 const CATALOG = {
   nodes: [
     { id: "Text", title: "Encode Text", chosen_by: [], inputs: [text("prompt"), text("negative_prompt")] },
@@ -14,10 +22,10 @@ const CATALOG = {
       ...{ id: "Denoise", title: "Denoise", chosen_by: [] },
       inputs: [input("seed", { widget: "seed" }), input("steps"), input("latents", { type: "Latents" })],
     },
-    { id: "Empty", title: "Empty Latents", chosen_by: [], inputs: [input("width"), input("height")] },
+    { id: "Empty", title: "Empty Latents", chosen_by: [], inputs: SIZE, outputs: [{ type: "Latents" }] },
     {
       ...{ id: "Resize", title: "Resize", chosen_by: [] },
-      inputs: [input("width"), input("height"), input("image", { type: "Image" })],
+      ...{ inputs: SIZE, outputs: [{ type: "Image" }] },
     },
     { id: "Note", title: "Text", chosen_by: [], inputs: [text("text")] },
   ],
@@ -35,7 +43,11 @@ const node = (type: string, inputs: object = {}) => ({ type, inputs });
 const NODES = {
   text: node("Text", { prompt: { param: "prompt" } }),
   empty: node("Empty", { width: 128, height: 96 }),
-  denoise: node("Denoise", { conditioning: { from: "text.conditioning" }, latents: { from: "empty.latents" }, seed: 7 }),
+  denoise: node("Denoise", {
+    conditioning: { from: "text.conditioning" },
+    latents: { from: "empty.latents" },
+    seed: 7,
+  }),
 };
 const PARAMS = { prompt: { type: "string", default: "a star" } };
 

@@ -29,6 +29,7 @@ export interface Contract {
   GraphBody: GraphBody;
   HashBody: HashBody;
   Hashing: Hashing;
+  History: History;
   HistoryRow: HistoryRow;
   LeftOut: LeftOut;
   LiveMessage: LiveMessage;
@@ -437,6 +438,9 @@ export interface Hashing {
    * Why it failed, in a sentence.
    */
   error: string;
+}
+export interface History {
+  rows: HistoryRow[];
 }
 /**
  * How well one model's runs by one plan were predicted. A ratio is what a step took to what was predicted.

@@ -109,7 +109,12 @@ function ofPair(
     if (ofA !== ofB) rows.push({ kind, name, a: ofA, b: ofB, ...(param !== undefined && { param }) });
   };
   tell("mode", "", nodeA.mode, nodeB.mode);
-  for (const socket of new Set([...Object.keys(nodeA.inputs), ...Object.keys(nodeB.inputs), ...told(a, nameA), ...told(b, nameB)])) {
+  for (const socket of new Set([
+    ...Object.keys(nodeA.inputs),
+    ...Object.keys(nodeB.inputs),
+    ...told(a, nameA),
+    ...told(b, nameB),
+  ])) {
     const [valueA, valueB] = [own(nodeA.inputs, socket), own(nodeB.inputs, socket)];
     if (isLink(valueA) || isLink(valueB)) {
       const isSame = isLink(valueA) && isLink(valueB) && sameSource(valueA.from, valueB.from, partner);

@@ -68,9 +68,7 @@ function Nothing() {
   if (isBusy) return null;
   return isFiltered ? (
     <Empty icon="search" title={t("gallery.nothing_found")} text={t("gallery.nothing_found_hint")}>
-      <Button onClick={() => gallery.getState().setFilter(EVERYTHING)}>
-        {t("gallery.clear_filters")}
-      </Button>
+      <Button onClick={() => gallery.getState().setFilter(EVERYTHING)}>{t("gallery.clear_filters")}</Button>
     </Empty>
   ) : (
     <Empty icon="image" title={t("gallery.empty")} text={t("gallery.empty_hint")}>

@@ -52,7 +52,9 @@ export function differing(a: Result, b: Result, label: (key: TextKey) => string,
 function variedApart(a: Result, b: Result): Difference[] {
   const all = [...new Set([...Object.keys(a.varied), ...Object.keys(b.varied)])];
   const names = all.filter((name) => !(name in a.params || name in b.params));
-  const rows = names.map((name): Difference => ({ kind: "value", name, a: shown(a.varied[name] ?? ""), b: shown(b.varied[name] ?? "") }));
+  const rows = names.map(
+    (name): Difference => ({ kind: "value", name, a: shown(a.varied[name] ?? ""), b: shown(b.varied[name] ?? "") }),
+  );
   return rows.filter((row) => row.a !== row.b);
 }
 

@@ -101,9 +101,7 @@ function AllValues({ result, run }: { result: Result; run: RunWithGraph }) {
   const catalog = useEditor((state) => state.catalog);
   const nodes = useMemo(
     () =>
-      run.graph
-        ? valuesBehind({ graph: fromFile(run.graph), node: result.node }, catalog, run.inputs, run.values)
-        : [],
+      run.graph ? valuesBehind({ graph: fromFile(run.graph), node: result.node }, catalog, run.inputs, run.values) : [],
     [result.node, run, catalog],
   );
   if (nodes.length === 0) return null;

@@ -34,7 +34,8 @@ function OneModel({ run, node, model }: { run: string; node: string; model: Mode
       <dl>
         {model.loras.map((lora) => (
           <Fact key={lora.name} name="LoRA">
-            {t("gallery.lora_at", { name: lora.name, scale: number(lora.scale, 3) })} <code>{lora.sha256.slice(0, 16)}</code>
+            {t("gallery.lora_at", { name: lora.name, scale: number(lora.scale, 3) })}{" "}
+            <code>{lora.sha256.slice(0, 16)}</code>
           </Fact>
         ))}
       </dl>
@@ -43,7 +44,9 @@ function OneModel({ run, node, model }: { run: string; node: string; model: Mode
     <>
       <dl>
         <Fact name={node}>{model.source}</Fact>
-        <Fact name={t("gallery.family")}>{[model.family, model.dtype, quantized(model)].filter(Boolean).join(", ")}</Fact>
+        <Fact name={t("gallery.family")}>
+          {[model.family, model.dtype, quantized(model)].filter(Boolean).join(", ")}
+        </Fact>
         {model.revision && (
           <Fact name={t("gallery.revision")}>
             <code>{model.revision}</code>

@@ -27,7 +27,12 @@ export function ChoiceBar({ items }: { items: readonly Result[] }) {
         {t("gallery.compare")}
       </Button>
       <Star results={results} />
-      <Button icon="tag" aria-expanded={isMarking} disabled={results.length === 0} onClick={() => setMarking(!isMarking)}>
+      <Button
+        icon="tag"
+        aria-expanded={isMarking}
+        disabled={results.length === 0}
+        onClick={() => setMarking(!isMarking)}
+      >
         {t("gallery.mark")}
       </Button>
       <Button icon="download" disabled={results.length === 0} onClick={() => void downloadAll(results)}>

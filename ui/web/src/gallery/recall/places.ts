@@ -5,7 +5,7 @@ import { pairsOf } from "../../graph/difference";
 import { giveValue, setInput } from "../../graph/edits";
 import { own } from "../../graph/record";
 import { isLink, isParamRef, plainValue } from "../../graph/values";
-import type { Catalog, EditorGraph, Json } from "../../types";
+import type { Catalog, EditorGraph, Json, NodeSpec } from "../../types";
 
 /** What can be recalled. */
 export interface Recalled {
@@ -36,7 +36,8 @@ const SOCKETS: Readonly<Record<RecallKind, readonly string[]>> = {
 /** The nodes whose inputs of that name are values that can be written; of prompts other long texts where none is. */
 export function placesFor(graph: EditorGraph, catalog: Catalog, kind: RecallKind): Place[] {
   const found = Object.keys(graph.nodes).flatMap((node): Place[] => {
-    const inputs = nodeSpec(graph, catalog, node)?.inputs ?? [];
+    const spec = nodeSpec(graph, catalog, node);
+    const inputs = spec?.inputs ?? [];
     const free = (socket: string) =>
       inputs.some(
         (each) =>
@@ -45,7 +46,7 @@ export function placesFor(graph: EditorGraph, catalog: Catalog, kind: RecallKind
           !isLink(own(own(graph.nodes, node)?.inputs ?? {}, socket)),
       );
     const sockets = SOCKETS[kind];
-    return sockets.every(free) && (kind !== "size" || isCanvas(inputs))
+    return sockets.every(free) && (kind !== "size" || isCanvas(spec))
       ? [{ node, title: titleOf(graph, catalog, node), sockets }]
       : [];
   });
@@ -53,8 +54,9 @@ export function placesFor(graph: EditorGraph, catalog: Catalog, kind: RecallKind
 }
 
 /** A size that is painted, not one to which something is scaled or cut. */
-function isCanvas(inputs: readonly { name: string; type: string }[]): boolean {
-  return !inputs.some(({ type }) => ["Image", "Video", "Mask"].includes(type));
+function isCanvas(spec: NodeSpec | undefined): boolean {
+  const takesPixels = spec?.inputs.some(({ type }) => ["Image", "Video", "Mask"].includes(type));
+  return !takesPixels || spec?.outputs.some(({ type }) => type === "Latents") === true;
 }
 
 function longTexts(graph: EditorGraph, catalog: Catalog): Place[] {
@@ -96,7 +98,12 @@ export function recallAll(graph: EditorGraph, from: EditorGraph): EditorGraph {
 }
 
 /** What a result's run was given, whole: a result's own prompt may be cut. */
-export function recalledOf(graph: EditorGraph, catalog: Catalog, result: ResultFacts, needed: ReadonlySet<string>): Recalled {
+export function recalledOf(
+  graph: EditorGraph,
+  catalog: Catalog,
+  result: ResultFacts,
+  needed: ReadonlySet<string>,
+): Recalled {
   const texts = (socket: string) =>
     Object.entries(graph.nodes)
       .filter(([node]) => needed.has(node))

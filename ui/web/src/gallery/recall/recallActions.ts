@@ -77,7 +77,9 @@ export function placeInput({ path, kind }: Upload, at: Point = below(editorStore
   const type = LOADERS[kind];
   const spec = specOf(catalog, type);
   if (!spec) throw new Error(t("gallery.no_loader"));
-  const target = idsOf(selection, "node").find((node) => own(graph.nodes, node)?.type === type && !isLink(own(graph.nodes[node]?.inputs ?? {}, "path")));
+  const target = idsOf(selection, "node").find(
+    (node) => own(graph.nodes, node)?.type === type && !isLink(own(graph.nodes[node]?.inputs ?? {}, "path")),
+  );
   const label = t("gallery.use_as_input");
   const name = target ?? freshName(`load_${kind}`, (taken) => has(graph.nodes, taken));
   if (target === undefined) edit(label, (last) => addNode(last, { name, spec, at, inputs: { path } }));

@@ -47,7 +47,11 @@ export function VersionsDialog({ of }: { of: Named | null }) {
               {moment(time)}, {t(count === 1 ? "panels.nodes_one" : "panels.nodes_other", { count })}
               {id === open?.id && version === open.version && `, ${t("panels.version_open")}`}
             </span>
-            <Button kind="ghost" aria-expanded={looked === version} onClick={() => setLooked(looked === version ? 0 : version)}>
+            <Button
+              kind="ghost"
+              aria-expanded={looked === version}
+              onClick={() => setLooked(looked === version ? 0 : version)}
+            >
               {t("panels.version_differs", { version })}
             </Button>
             <Button kind="ghost" onClick={() => void openWorkflow(id, version)}>
@@ -95,7 +99,9 @@ function VersionDifference({ id, version, isOpen }: { id: string; version: numbe
           b={name}
         />
       )}
-      {isOpen && <Rows rows={differences({ graph: own }, { graph: canvas }, catalog)} a={name} b={t("gallery.canvas")} />}
+      {isOpen && (
+        <Rows rows={differences({ graph: own }, { graph: canvas }, catalog)} a={name} b={t("gallery.canvas")} />
+      )}
     </div>
   );
 }

@@ -12,7 +12,7 @@ export function History() {
   const [problem, setProblem] = useState("");
   const load = () =>
     host.history().then(
-      (found) => setRows(found),
+      ({ rows }) => setRows(rows),
       (error: unknown) => setProblem(sentence(error)),
     );
   return (

@@ -16,23 +16,27 @@ export interface Sweepable {
 }
 
 export function sweepables(graph: EditorGraph, catalog: Catalog): Sweepable[] {
-  const params = Object.entries(graph.params).map(([name, param]): Sweepable => ({
-    name,
-    label: name,
-    type: param.type,
-    value: param.default ?? "",
-    choices: param.choices ?? [],
-  }));
+  const params = Object.entries(graph.params).map(
+    ([name, param]): Sweepable => ({
+      name,
+      label: name,
+      type: param.type,
+      value: param.default ?? "",
+      choices: param.choices ?? [],
+    }),
+  );
   const inputs = Object.entries(graph.nodes).flatMap(([node, { inputs: held }]) =>
     (nodeSpec(graph, catalog, node)?.inputs ?? [])
       .filter((spec) => canExpose(spec) && !isLink(own(held, spec.name)) && !isParamRef(own(held, spec.name)))
-      .map((spec): Sweepable => ({
-        name: `${node}.${spec.name}`,
-        label: `${titleOf(graph, catalog, node)}: ${spec.name}`,
-        type: spec.type,
-        value: plainValue(graph, own(held, spec.name)) ?? spec.default ?? "",
-        choices: spec.choices,
-      })),
+      .map(
+        (spec): Sweepable => ({
+          name: `${node}.${spec.name}`,
+          label: `${titleOf(graph, catalog, node)}: ${spec.name}`,
+          type: spec.type,
+          value: plainValue(graph, own(held, spec.name)) ?? spec.default ?? "",
+          choices: spec.choices,
+        }),
+      ),
   );
   return [...params, ...inputs];
 }
