@@ -25,6 +25,7 @@ from ..graph.resolve import Overrides, Resolved, resolve, upgrade, with_override
 from ..graph.spec import NodeSpec
 from ..preview.foretelling import leeways
 from ..preview.meant import Meant, meant
+from ..preview.models_used import ModelFacts, models_of
 from ..preview.walk import Walk, refused
 from .failure import NodeFailed
 
@@ -83,6 +84,8 @@ class Schedule(Needs):
     """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
     values: Meant
     """What 0, "" and "auto" mean in this run, by node and socket, as far as it is known."""
+    models: Mapping[str, ModelFacts]
+    """The model that a node gives, where it gives one that is known."""
 
 
 def schedule(
@@ -116,6 +119,7 @@ def schedule(
         plans=plans,
         uncached=uncached,
         values=meant(walk, frozenset(needs.order)),
+        models=models_of(walk, needs.order),
     )
 
 

@@ -1,8 +1,8 @@
+import { openResult } from "../../gallery/resultActions";
 import { urls } from "../../host";
 import { t } from "../../i18n";
 import { Sound } from "../../parts/Sound";
 import { useLive } from "../../store/live";
-import { go } from "../../store/page";
 import type { NodeState } from "../../types";
 
 const SHOWN = 4;
@@ -33,7 +33,7 @@ function Results({ state: { files, sounds }, title }: { state: NodeState; title:
             type="button"
             className="ll-made nodrag"
             aria-label={t("canvas.open_result", { node: title })}
-            onClick={() => go("gallery", { result: id, back: "build" })}
+            onClick={() => void openResult(id)}
           >
             <img src={urls.thumb(id)} alt="" draggable={false} />
           </button>

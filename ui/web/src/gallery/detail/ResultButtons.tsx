@@ -4,9 +4,10 @@ import { t } from "../../i18n";
 import { MaskOnResult } from "../../material/mask/MaskOnResult";
 import { Button } from "../../parts/Button";
 import { download } from "../../parts/download";
-import { toast } from "../../store/page";
+import { go, toast } from "../../store/page";
 import type { Result } from "../../types";
 import { gallery, replaceResult } from "../galleryState";
+import { RecallMenu } from "../recall/RecallMenu";
 import { deleteResults, openMaker } from "../resultActions";
 import { Rerun } from "./Rerun";
 
@@ -23,6 +24,7 @@ export function ResultButtons({ result, after }: { result: Result; after: Result
   };
   const compare = () => {
     close(true);
+    go("gallery");
     setChoosing(true, [result.id]);
     toast({ kind: "info", text: t("gallery.choose_second") });
   };
@@ -33,11 +35,15 @@ export function ResultButtons({ result, after }: { result: Result; after: Result
         <Button kind="primary" icon="build" onClick={() => void openMaker(result)}>
           {t("gallery.open_maker")}
         </Button>
+        <RecallMenu result={result} />
         <Button icon="refresh" aria-expanded={isChanging} onClick={() => setChanging(!isChanging)}>
           {t("gallery.rerun")}
         </Button>
         <Button icon="compare" onClick={compare}>
           {t("gallery.compare_with")}
+        </Button>
+        <Button icon="compare" onClick={() => show({ view: "canvas", result })}>
+          {t("gallery.compare_canvas")}
         </Button>
         {Object.keys(result.varied).length > 0 && (
           <Button icon="grid" onClick={() => show({ view: "sweep", batch: result.batch })}>
