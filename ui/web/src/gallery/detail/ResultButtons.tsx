@@ -42,9 +42,6 @@ export function ResultButtons({ result, after }: { result: Result; after: Result
         <Button icon="compare" onClick={compare}>
           {t("gallery.compare_with")}
         </Button>
-        <Button icon="compare" onClick={() => show({ view: "canvas", result })}>
-          {t("gallery.compare_canvas")}
-        </Button>
         {Object.keys(result.varied).length > 0 && (
           <Button icon="grid" onClick={() => show({ view: "sweep", batch: result.batch })}>
             {t("gallery.show_sweep")}
@@ -57,6 +54,9 @@ export function ResultButtons({ result, after }: { result: Result; after: Result
         )}
         <Button icon="download" onClick={() => download(urls.download(result.id), result.name)}>
           {t("gallery.download")}
+        </Button>
+        <Button icon="compare" onClick={() => show({ view: "canvas", result })}>
+          {t("gallery.compare_canvas")}
         </Button>
         <Button kind="danger" icon="trash" onClick={() => void remove()}>
           {t("gallery.delete")}

@@ -6,14 +6,13 @@ import { Button } from "../../parts/Button";
 import { Menu, type MenuItem } from "../../parts/overlays/Menu";
 import { useEditor } from "../../store/editor";
 import type { Result } from "../../types";
-import { openMaker } from "../resultActions";
 import { useRunRecord } from "../useRunRecord";
 import { recalledOf, type RecallKind } from "./places";
 import { recallOne, recallValues, useAsInput } from "./recallActions";
 
 const KINDS: readonly RecallKind[] = ["prompt", "negative_prompt", "seed", "size"];
 
-/** What of a result goes to the canvas: its prompt, seed, size, all of its values, itself, or its whole workflow. */
+/** What of a result goes to the canvas: its prompt, seed, size, all of its values, or itself as an input. */
 export function RecallMenu({ result }: { result: Result }) {
   const [isOpen, setOpen] = useState(false);
   const button = useRef<HTMLButtonElement>(null);
@@ -33,7 +32,6 @@ export function RecallMenu({ result }: { result: Result }) {
       "-",
       { label: t("gallery.use_as_input"), icon: result.kind, onSelect: () => void useAsInput(result) },
       { label: t("gallery.recall_all"), isDisabled: !graph, onSelect: () => void recallValues(result) },
-      { label: t("gallery.open_maker"), icon: "build", isDisabled: !graph, onSelect: () => void openMaker(result) },
     ];
   };
   return (
