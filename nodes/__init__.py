@@ -26,14 +26,24 @@ from .steps.masks import blur_mask, crop_image, load_mask, outpaint, paste_image
 from .steps.models import load_lora, load_model
 from .steps.pictures import image_grid, load_image, resize_image, save_image
 from .steps.planning import parallel_plan
-from .steps.text import choose_text, join_text, layout_prompt, note, seed
+from .steps.small.measures import batch_pictures, compare_pictures, picture_size, size_from_ratio
+from .steps.small.numbers import boolean, calculate, decimal, integer
+from .steps.small.switching import switch
+from .steps.small.texts import change_case, format_text, replace_text, split_text
+from .steps.text import choose_text, join_text, layout_prompt, note, seed, vary_text
 from .steps.videos import load_video, save_video
 from .steps.whole.node import run_pipeline
 
 __all__ = [
+    "batch_pictures",
     "blur_mask",
+    "boolean",
+    "calculate",
+    "change_case",
     "choose_text",
     "crop_image",
+    "compare_pictures",
+    "decimal",
     "decode",
     "decode_audio",
     "decode_video",
@@ -41,7 +51,9 @@ __all__ = [
     "empty_latents",
     "encode_image",
     "encode_text",
+    "format_text",
     "image_grid",
+    "integer",
     "join_text",
     "layout_prompt",
     "load_audio",
@@ -54,7 +66,9 @@ __all__ = [
     "outpaint",
     "parallel_plan",
     "paste_image",
+    "picture_size",
     "reference_pictures",
+    "replace_text",
     "resize_image",
     "run_pipeline",
     "sampler_options",
@@ -62,6 +76,10 @@ __all__ = [
     "save_image",
     "save_video",
     "seed",
+    "size_from_ratio",
+    "split_text",
+    "switch",
     "upscale_latents",
+    "vary_text",
     "video_frames",
 ]

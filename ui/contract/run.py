@@ -131,6 +131,10 @@ class Submitted(Answer):
     batch: str
     runs: tuple[str, ...]
     left_out: tuple[LeftOut, ...] = ()
+    """The first of them; the next is how many there are."""
+    num_left_out: int = 0
+    shared_out: str = ""
+    """Into how many groups the sweep puts the devices, and why; empty where that is not chosen."""
 
 
 class MadeFacts(Answer):

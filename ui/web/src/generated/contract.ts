@@ -72,10 +72,12 @@ export interface Contract {
   RunWithGraph: RunWithGraph;
   SaveBody: SaveBody;
   Setting: Setting;
+  Sizes: Sizes;
   SocketsBody: SocketsBody;
   Submitted: Submitted;
   TagRow: TagRow;
   Template: Template;
+  TemplateNeeds: TemplateNeeds;
   Token: Token;
   Took: Took;
   Upload: Upload;
@@ -784,6 +786,10 @@ export interface Me {
   version: string;
   output_dir_name: string;
   max_upload_bytes: number;
+  /**
+   * Pictures that templates come with, by the names by which workflows load them.
+   */
+  template_pictures: string[];
 }
 /**
  * A model as a run had it.
@@ -1054,6 +1060,20 @@ export interface Problems {
       [k: string]: Json;
     };
   };
+  /**
+   * Which sizes the models of nodes with a canvas paint, by node.
+   */
+  sizes: {
+    [k: string]: Sizes;
+  };
+}
+/**
+ * Which sizes a node's model paints: its own, and the multiple that sides must be of, in pixels.
+ */
+export interface Sizes {
+  width: number;
+  height: number;
+  multiple: number;
 }
 export interface RenameBody {
   name?: string | null;
@@ -1323,7 +1343,15 @@ export interface SocketsBody {
 export interface Submitted {
   batch: string;
   runs: string[];
+  /**
+   * The first of them; the next is how many there are.
+   */
   left_out: LeftOut[];
+  num_left_out: number;
+  /**
+   * Into how many groups the sweep puts the devices, and why; empty where that is not chosen.
+   */
+  shared_out: string;
 }
 /**
  * A tag, and how many results have it.
@@ -1343,6 +1371,21 @@ export interface Template {
    * A workflow file.
    */
   graph: GraphFile;
+}
+/**
+ * What a ready workflow needs to run here.
+ */
+export interface TemplateNeeds {
+  id: string;
+  runs: boolean;
+  /**
+   * The model that is not here; empty where something else is missing, or nothing.
+   */
+  model: string;
+  /**
+   * What keeps it from running, or may do so; empty where it runs.
+   */
+  why: string;
 }
 export interface Token {
   token: string;

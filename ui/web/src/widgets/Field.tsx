@@ -94,6 +94,7 @@ export function Field(props: FieldProps) {
         meant={isBelow ? undefined : meant || undefined}
         seedKey={seedKey}
         place={place}
+        own={meant && typeof props.meant === "number" ? props.meant : undefined}
       />
       {isBelow && <p className="ll-field-meant">{meant}</p>}
       {(problem || spec.help) && (

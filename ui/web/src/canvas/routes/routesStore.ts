@@ -3,6 +3,7 @@
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
 import { asset, address } from "../../http";
+import { canvasUi } from "../canvasUi";
 import type { Answered, Asked, Path } from "./geometry";
 
 interface Routes {
@@ -30,6 +31,7 @@ let revision = 0;
 /** Ask for the ways; what was asked before is then out of date. */
 export function askRoutes(question: Omit<Asked, "revision">): void {
   worker ??= startWorker();
+  mark(true);
   worker.postMessage({ ...question, revision: ++revision } satisfies Asked);
 }
 
@@ -44,10 +46,16 @@ export function stopWaiting(): void {
   routesStore.setState({ isTold: true });
 }
 
+/** The canvas says that wires are being routed: for tests, that wait for it. */
+function mark(isRouting: boolean): void {
+  canvasUi.getState().box?.toggleAttribute("data-routing", isRouting);
+}
+
 function startWorker(): Worker {
   const made = new Worker(address(asset("loom.router.js")), { type: "module", name: "router" });
   made.onmessage = ({ data }: MessageEvent<Answered>) => {
     if (data.revision !== revision) return;
+    mark(false);
     const { paths } = routesStore.getState();
     const kept = Object.entries(data.paths).map(([id, path]) => [id, isSame(paths[id], path) ? paths[id] : path]);
     routesStore.setState({ paths: Object.fromEntries(kept), isTold: true });

@@ -4,10 +4,9 @@ import type { Point } from "../../types";
 import { linesOf, type Box, type Path } from "./geometry";
 
 /** Distances between neighbours, the widest that there is room for. */
-const SPACINGS = [11, 9, 7, 5, 4, 3, 2];
+const SPACINGS = [11, 9, 7, 5, 4, 3, 2] as const;
 /** The least distance to a box. */
-const CLEAR = 7;
-const FARTHEST = 150;
+const CLEAR = 10;
 /** Lines whose ends are so near each other would seem to touch. */
 const NEAR = 6;
 const TOUCHING = 5;
@@ -121,8 +120,7 @@ function measure(laid: readonly Laid[]): void {
 
 /** How far a run may be moved before it comes near a box. */
 function limit(run: Run, boxes: readonly Box[]): void {
-  run.least = run.isFixed ? run.at : run.at - FARTHEST;
-  run.most = run.isFixed ? run.at : run.at + FARTHEST;
+  [run.least, run.most] = run.isFixed ? [run.at, run.at] : [-Infinity, Infinity];
   if (run.isFixed) return;
   for (const box of boxes) {
     const [low, high, start, end] = run.axis
@@ -134,8 +132,20 @@ function limit(run: Run, boxes: readonly Box[]): void {
   }
 }
 
-/** Runs that could come in each other's way. */
-function bundles(runs: readonly Run[]): Run[][] {
+/** Runs that could come in each other's way. On a side without a box they have as much room as they need. */
+function bundles(all: readonly Run[]): Run[][] {
+  const found = touching(all);
+  for (const bundle of found) {
+    const room = (bundle.length * SPACINGS[0]) / 2;
+    for (const run of bundle) {
+      run.least = Math.max(run.least, run.at - room);
+      run.most = Math.min(run.most, run.at + room);
+    }
+  }
+  return found;
+}
+
+function touching(runs: readonly Run[]): Run[][] {
   const found: Run[][] = [];
   const left = new Set(runs);
   for (const run of runs) {
