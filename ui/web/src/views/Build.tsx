@@ -1,4 +1,5 @@
 import { Canvas } from "../canvas/Canvas";
+import { OpenedResults } from "../gallery/OpenedResults";
 import { Dialogs } from "../panels/Dialogs";
 import { Lanes } from "../panels/lanes/Lanes";
 import { SidePanel } from "../panels/SidePanel";
@@ -17,6 +18,7 @@ export function Build() {
       </div>
       <Lanes />
       <Dialogs />
+      <OpenedResults view="build" items={[]} />
     </div>
   );
 }
