@@ -99,6 +99,8 @@ export const host = {
 
   open: (file: Blob, name: string) => request<NamedGraph>("POST", "/open", { raw: file, name }),
   text: (graph: GraphFile) => post<{ text: string }>("/text", { graph }),
+  exportPython: (graph: GraphFile, targets: readonly string[] | null) =>
+    post<{ text: string }>("/export/python", { graph, targets }),
   exportComfy: (graph: GraphFile) => post<Record<string, Json>>("/export/comfyui", { graph }),
   /** A newer question of the same asker ends the older. */
   check: (graph: GraphFile, signal?: AbortSignal, asker = "") =>

@@ -13,6 +13,7 @@ import { t } from "../i18n";
 import { usePage } from "../store/page";
 import { canvasUi, useCanvasUi } from "./canvasUi";
 import { EmptyCanvas } from "./EmptyCanvas";
+import { FindBar } from "./find/FindBar";
 import type { WireEdge } from "./flow/flowEdges";
 import { MANY, type CanvasNode } from "./flow/flowNodes";
 import { HUGE } from "./flow/showAll";
@@ -58,6 +59,7 @@ function Surface() {
   const tool = useCanvasUi((ui) => ui.tool);
   const isOutlineOpen = useCanvasUi((ui) => ui.isOutlineOpen);
   const isMapOpen = useCanvasUi((ui) => ui.isMapOpen);
+  const isFindOpen = useCanvasUi((ui) => ui.find !== null);
   const isNear = useCanvasUi((ui) => ui.isNear);
   const isTiny = useCanvasUi((ui) => ui.isTiny);
   const { nodes, edges, onNodesChange, onEdgesChange, onNodeDragStart } = useFlow();
@@ -142,6 +144,7 @@ function Surface() {
       </ReactFlow>
       {nodes.length === 0 && <EmptyCanvas />}
       {isOutlineOpen && <Outline />}
+      {isFindOpen && <FindBar />}
       <FitTones />
       <RefusalNote />
       <Popups />

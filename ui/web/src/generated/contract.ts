@@ -60,6 +60,7 @@ export interface Contract {
   RunRow: RunRow;
   RunWithGraph: RunWithGraph;
   SaveBody: SaveBody;
+  ScriptBody: ScriptBody;
   Setting: Setting;
   SocketsBody: SocketsBody;
   Submitted: Submitted;
@@ -1086,6 +1087,13 @@ export interface SaveBody {
    */
   graph: GraphFile;
   base_version: number;
+}
+export interface ScriptBody {
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+  targets?: string[] | null;
 }
 /**
  * A node whose sockets depend on what is given at some of them, and what is given there.

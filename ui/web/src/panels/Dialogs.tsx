@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import type { ToCopy } from "../canvas/commands/copyAs";
 import { usePage } from "../store/page";
 import { ConflictDialog } from "./files/ConflictDialog";
 import type { SaveAsked } from "./files/fileActions";
@@ -7,6 +8,7 @@ import { PlainFileDialog } from "./files/PlainFileDialog";
 import { SaveAsDialog } from "./files/SaveAsDialog";
 import { ShareDialog } from "./files/ShareDialog";
 import { useSharedLink } from "./files/sharedLink";
+import { TextDialog } from "./files/TextDialog";
 import { UnsavedDialog } from "./files/UnsavedDialog";
 import { LibraryDialog } from "./library/LibraryDialog";
 import { TemplatesDialog } from "./library/TemplatesDialog";
@@ -47,6 +49,8 @@ function contentOf(name: string, payload: unknown): ReactNode {
       return <UnsavedDialog answer={payload as (mayLeave: boolean) => void} />;
     case "plain_file":
       return <PlainFileDialog plain={payload as PlainFile} />;
+    case "text":
+      return <TextDialog {...(payload as ToCopy)} />;
     default:
       return null;
   }

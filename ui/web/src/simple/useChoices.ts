@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useState } from "react";
 import { host, sentence } from "../host";
 import { useLive } from "../store/live";
-import type { Template, Workflow } from "../types";
+import type { GraphFile, Template, Workflow } from "../types";
 
 /** A workflow that the form can be made from. */
 export interface Choice {
@@ -15,6 +15,8 @@ export interface Choice {
   workflow: Workflow | null;
   /** null for a workflow of the library. */
   template: Template | null;
+  /** What is on the canvas, where it is that. */
+  canvas?: GraphFile;
 }
 
 interface Choices {

@@ -55,6 +55,11 @@ export function emptyGraph(name: string): EditorGraph {
   return fromFile({ format: FORMAT, name, nodes: {} });
 }
 
+/** Whether nothing lies on the canvas. */
+export function isEmpty({ nodes, groups, notes }: EditorGraph): boolean {
+  return !Object.keys(nodes).length && !groups.length && !notes.length;
+}
+
 function readNode(node: NodeFile, place: { at: Point } & Partial<EditorNode>): EditorNode {
   if (!isObject(node) || typeof node.type !== "string") throw new Error(t("file.not_a_workflow"));
   const version = typeof node.version === "number" ? node.version : 1;
