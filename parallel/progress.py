@@ -36,6 +36,8 @@ class RankWork:
     peak_memory_bytes: int = 0
     """The most memory in use, of the accelerator or else of the process; loading counts, and what was done beside the
     stage."""
+    idle_bytes: int = 0
+    """Of it, what the process had before its first stage: Python and libraries. 0 on an accelerator."""
 
 
 @dataclass(frozen=True, kw_only=True)

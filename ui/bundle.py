@@ -18,6 +18,10 @@ class Bundle:
     files: dict[str, Path]
     version: str
 
+    def address(self, name: str) -> str:
+        """Beside the page."""
+        return f"loom/static/{name}?v={self.version}"
+
 
 def read_bundle(folder: Path = STATIC) -> Bundle:
     """Raises `ValueError` where the page was not built."""

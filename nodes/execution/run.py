@@ -378,7 +378,7 @@ class _Session:
             steps_s=_warm_s(record) or 0.0,
             text_s=_sum_of(map(_warm_s, texts)) if is_warm else None,  # what follows loading takes many times as long
             decode_s=_sum_of(map(_warm_s, decoded)),
-            num_bytes=max(each.peak_memory_bytes for each in (record, *texts, *decoded)),
+            num_bytes=max(map(_held_bytes, (record, *texts, *decoded))),
         )
 
     def _result(self) -> RunResult:
@@ -413,6 +413,11 @@ class _Session:
 def _warm_s(record: NodeRecord) -> float | None:
     """Of the stage that ranks, or this process, ran; loading is before it. None where none was run to its end."""
     return max((rank.seconds for rank in record.ranks), default=None) if record.state == "ok" else None
+
+
+def _held_bytes(record: NodeRecord) -> int:
+    """Of the rank that held most beyond what an idle one has; 0 where it was not measured."""
+    return max((max(0, rank.peak_memory_bytes - rank.idle_bytes) for rank in record.ranks), default=0)
 
 
 def _sum_of(seconds: Iterable[float | None]) -> float | None:

@@ -5,10 +5,8 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import math
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, get_args
 
 from ...parallel.machine.container import num_free_cores
+from ...parallel.ranks.heap import give_back_rest
 from ...pipelines.values import as_bytes
 from .atomic import replacing
 from .named_file import num_bytes_of, opened_file
@@ -96,14 +95,8 @@ def _floats(path: Path, read_8_bits: Strip, *, max_pixels: int, remedy: str, has
             pixels[0, top : top + rows] = torch.from_numpy(read(strip))
     del upright, picture
     if width * height > LARGE_PIXELS:
-        _give_back()
+        give_back_rest()  # what Pillow freed: glibc would keep it, beside the floats that take its place
     return pixels.div_(most).clamp_(0, 1)
-
-
-def _give_back() -> None:
-    """What Pillow freed goes back to the system: glibc would keep it, beside the floats that take its place."""
-    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
-        trim(0)
 
 
 def _grey(strip: Pillow.Image) -> np.ndarray:

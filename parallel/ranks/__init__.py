@@ -7,6 +7,7 @@ grants: Grants: how far the ranks of a job may go, in memory that they share wit
     step.
 guard: No process outlives the one it works for: what a child does so that the kernel ends it with its parent, on
     Linux.
+heap: The heap of a process that computes on a CPU: what is large goes back to the system as soon as it is freed.
 membership: A rank's membership in process groups that come and go: joining one, and leaving it without the others.
 messages: The protocol of a pool: what host, fork server and ranks say to each other, and how it becomes plain data
     and back.

@@ -29,11 +29,13 @@ from typing import NoReturn
 from ..errors import Closed
 from . import guard
 from .channel import Channel
+from .heap import HUGE_PAGES
 from .messages import TO_RANK, TO_SERVER, Exited, Fork, Forked, NoSpare, NotForked, Ready, ToServer
 
 ENVIRONMENT = {
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # a look for devices does not start CUDA, which would not survive a fork
     "TOKENIZERS_PARALLELISM": "false",  # its threads do not survive a fork
+    **HUGE_PAGES,
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",  # we abort groups, and torch asks for it then
     "TORCH_NCCL_BLOCKING_WAIT": "0",  # a shell may ask for it, and each wait would hold up the host
 }

@@ -26,6 +26,7 @@ from ..process_groups import is_in_rendezvous, work_among
 from . import guard
 from .channel import Channel, Received, read_body
 from .grants import Granted
+from .heap import give_back_large
 from .membership import Membership
 from .messages import Abort, Cancel, Fork, Hello, Join, Joined, Ping, Run, Stuck, ToRank
 from .rank_job import RankJob, loses_device
@@ -45,6 +46,8 @@ lent.
 def main(channel: Channel[ToRank], host_pidfd: int, order: Fork, *, server_pidfd: int) -> None:
     """Serve `channel` until the host ends it or is gone; does not return."""
     torch.set_num_threads(order.num_threads)
+    if order.device == "cpu":
+        give_back_large()
     for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
         os.environ[name] = order.interface
     if not order.has_p2p:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ...parallel.errors import OutOfMemory, is_out_of_memory
+from ...parallel.ranks.heap import give_back_large
 from ..families.prompt import one_call_at_a_time
 from ..models import code_config
 from ..models.folder import LIBRARIES, ComponentFiles
@@ -57,10 +58,11 @@ def load_component(
         if files.kind != "model":
             component = _load_settings(cls, files)
             return one_call_at_a_time(component) if files.kind == "tokenizer" else component
-        with contextlib.nullcontext() if quantization == "none" else quantizing.nothing_left_behind(device):
-            component = _load_weights(
-                cls, files, checkpoint, dtype=dtype, device=device, quantization=quantization, readers=readers
-            )
+        if device == "cpu" and quantization != "none":
+            give_back_large()  # quantized weights lie between their float copies, whose places a heap would keep
+        component = _load_weights(
+            cls, files, checkpoint, dtype=dtype, device=device, quantization=quantization, readers=readers
+        )
         component.to(device)  # what the libraries leave behind
     return component.requires_grad_(False).eval()
 

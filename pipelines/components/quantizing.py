@@ -5,10 +5,7 @@ Only `fp8_dynamic` computes in fewer bits: it scales each row of a layer's input
 
 from __future__ import annotations
 
-import ctypes
-import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ..out_of_memory import refused_as
@@ -25,12 +22,6 @@ FP8_TILE = 16
 """What both widths of a layer are multiples of, for a product in fp8."""
 MIN_WIDTH = 32
 """Narrower layers gain nothing."""
-MAPPED_BYTES = 1 << 20
-"""From this size on what is allocated on the host goes back to the system as soon as it is freed."""
-USUAL_BYTES = 32 << 20
-"""Where glibc ends up by itself, which raises it to the largest block that it has seen freed."""
-MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
-"""The names of glibc's mallopt."""
 
 
 def settler(quantization: Quantization, *, device: str) -> Settle:
@@ -49,22 +40,6 @@ def settler(quantization: Quantization, *, device: str) -> Settle:
                 quantize_(layer, config, filter_fn=lambda *_: True)
 
     return settle
-
-
-@contextmanager
-def nothing_left_behind(device: str) -> Iterator[None]:
-    """Within it the host's memory holds no holes where float copies were: quantized weights that lie between these
-    would keep them, twice as much as is kept. For the whole process, and for glibc; elsewhere nothing is done."""
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None) if device == "cpu" and sys.platform == "linux" else None
-    if set_option is None:
-        yield
-        return
-    set_option(MMAP_THRESHOLD, MAPPED_BYTES)
-    try:
-        yield
-    finally:
-        set_option(MMAP_THRESHOLD, USUAL_BYTES)
-        set_option(TRIM_THRESHOLD, 2 * USUAL_BYTES)
 
 
 def quantize_loaded(component: nn.Module, quantization: Quantization, *, device: str) -> None:

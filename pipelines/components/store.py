@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ...parallel.mesh import Mesh, is_current, mesh_for
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT, Progress
+from ...parallel.ranks.heap import give_back_rest
 from ...parallel.together import Readers, who_reads
 from ..models.checks import check_compiler
 from ..models.describe import fingerprint_of
@@ -422,8 +423,10 @@ class ComponentStore:
 
     def _release(self, place: str) -> None:
         """Give memory back to the driver, which waits for the whole device: not while another thread computes on it.
-        Torch itself does so when it finds no other.
+        Torch itself does so when it finds no other. On a CPU small weights leave holes in the heap.
         """
+        if place == "cpu":
+            give_back_rest()
         if place.startswith("cuda") and not self._loans.are_others_at_work():
             import torch
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..models.json_file import read_object
+from ..models.json_file import read_object, write_object
 from .chips import Chip
 from .machine import MAX_DEVICES, Machine
 from .step import Speeds
@@ -217,10 +217,7 @@ def key_of(
 
 
 def keep(found: Found, folder: Path, key: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f".{key}.part"
-    part.write_text(json.dumps({"format": FORMAT, **dataclasses.asdict(found)}, indent=1))
-    part.replace(folder / f"{key}.json")
+    write_object(folder / f"{key}.json", {"format": FORMAT, **dataclasses.asdict(found)}, indent=1)
 
 
 def kept(folder: Path, key: str) -> Found | None:

@@ -36,7 +36,8 @@ class Took:
     text_s: float | None = None
     decode_s: float | None = None
     num_bytes: int = 0
-    """On the device that held most, on a CPU of the whole process, Python included; 0 where it was not measured."""
+    """On the device that held most, as it was predicted: on a CPU beyond what an idle rank has; 0 where it was not
+    measured."""
 
 
 @dataclass(frozen=True, kw_only=True)

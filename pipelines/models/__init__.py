@@ -9,7 +9,8 @@ facts: What a family finds in a model's configs, and the sentence where a config
 folder: What a model folder holds, found out without torch: its family, its components, and whether they are whole.
 installed: Which models are on this machine: the built-in one, those in folders of models, those in the hub's local
     cache.
-json_file: Small JSON files that somebody else wrote, read with limits so that a bad one is one clear sentence.
+json_file: Small JSON files: what somebody else wrote is read with limits, so that a bad one is one clear sentence; ours
+    are there whole or not at all.
 lora_file: What a LoRA file may say, checked from its header, before a library builds from it what no tensor of it
     bears out.
 packed/: Weights that their makers publish in fewer bits: which they are, from headers alone, and which are refused.

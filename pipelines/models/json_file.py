@@ -1,11 +1,15 @@
-"""Small JSON files that somebody else wrote, read with limits so that a bad one is one clear sentence."""
+"""Small JSON files: what somebody else wrote is read with limits, so that a bad one is one clear sentence; ours are
+there whole or not at all.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+import uuid
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +52,17 @@ def read_bytes(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> bytes:
 def read_object(path: Path, *, what: str, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """A JSON object; `what` names the file in errors. Raises `ValueError` for what `parse_strict` refuses."""
     return parse_object(read_bytes(path, what=what, max_bytes=max_bytes), what=f"{what} {path}")
+
+
+def write_object(path: Path, plain: Mapping[str, Any], *, indent: int | None = None) -> None:
+    """Whoever else reads or writes it meanwhile finds it whole. It may be lost with the power. Raises `OSError`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.stem}-{uuid.uuid4().hex}.part")
+    try:
+        part.write_text(json.dumps(plain, indent=indent))
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def parse_object(data: bytes, *, what: str) -> dict[str, Any]:

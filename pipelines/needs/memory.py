@@ -7,11 +7,14 @@ A rank's need is that of the largest of its stages, because components make room
   the next one, and what is in no block), the tensors alive in a block, and what the strategy receives;
 * decoding, on the last rank, or on all for two million pixels or more: the VAE's weights and its widest tensors.
 
+A share of a transformer's weights stays while the last rank decodes: ranks let go of theirs together, for another's.
+
 Bytes of weights are exact, from the headers of the files. The rest are closed forms: 13 x tokens x width numbers are
 alive in a block (calibrated on FLUX in bf16), four tensors of the VAE's second width at full size while it decodes, or
 what `_causal` counts, and a CUDA context with its libraries takes 1.2 GB. On a CPU a rank has no context; it keeps what
-oneDNN, gloo and the tokenizers have made, and glibc keeps holes of what was freed. Not counted: activations of text
-encoders and of the picture encoder, step caches, compiled graphs, and on a CPU the libraries of each process.
+oneDNN, gloo and the tokenizers have made, and holes in glibc's heap, which are no larger than the blocks that it does
+not give back at once (`parallel/ranks/heap.py`). Not counted: activations of text encoders and of the picture encoder,
+step caches, compiled graphs, and on a CPU the libraries of each process.
 `tests/bench/memory_bound.py` compares all of it with what ranks on a CPU hold.
 """
 
@@ -25,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from ...parallel.plan import ParallelPlan
+from ...parallel.ranks.heap import LARGE_BYTES
 from ..components.memory import CONTEXT_BYTES, DTYPE_BITS, USABLE_SHARE
 from ..families import FAMILIES
 from ..models.folder import components_of, read_config, read_index
@@ -49,12 +53,9 @@ KEPT_FRAMES = 2
 """What a convolution that is causal in time keeps of its last input, and puts before the next."""
 CPU_BYTES = 64_000_000
 """What a rank on a CPU keeps beside: compiled kernels, reordered weights, buffers of exchanges, tokenizers."""
-BLOCK_BYTES = 32 << 20
-"""From this size on glibc asks the system for each block, and gives it back; smaller ones leave holes in its heap."""
-HOLES = 5
-"""How much there is of holes at most, for what is alive: of each size that a decoder has passed, one more set."""
-HELD_BLOCKS, HELD_CAUSAL = 12, 28
-"""Of the largest such blocks no more than these are holes: of three sizes, each with as many as are alive at once."""
+HOLES_BYTES = 28 * LARGE_BYTES
+"""What a rank's heap on a CPU keeps at most of tensors that come and go: of three sizes that a decoder passes, each
+with as many as are alive at once, all as large as such blocks can be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,16 +70,6 @@ class Need:
     @property
     def num_bytes(self) -> int:
         return self.own_bytes + self.shared_bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decoder:
-    """What is alive at a VAE's widest point while it decodes."""
-
-    numbers: float
-    """For each pixel of a frame that is decoded; 0 where the config does not tell."""
-    num_blocks: int
-    """Tensors that leave holes in a heap."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +90,8 @@ class Work:
     canvas: Latents
     decoded_frames: int
     """How many frames a decoder works on at a time: those of one latent."""
-    decoder: Decoder
+    decoder_numbers: float
+    """Alive at a VAE's widest point while it decodes, for each pixel of a frame; 0 where its config does not tell."""
     num_bits: int
     context_bytes: int
     packs: bool
@@ -117,14 +109,16 @@ class Work:
         return tuple(needs)
 
     def _denoise(self, plan: ParallelPlan) -> Need:
-        working = self._with_holes(self.activations(plan), HELD_BLOCKS)
+        working = self.activations(plan)
         if plan.weights == 1:
             need = _need(self.transformers)
             beside = max(working, *(part.loading_bytes for part in self.transformers))
             return Need(own_bytes=need.own_bytes + beside, shared_bytes=need.shared_bytes)
-        shares = sum(part.num_bytes // plan.weights for part in self.transformers)
         gathered = max(2 * part.largest_block_bytes + part.outside_bytes for part in self.transformers)  # one at a time
-        return Need(own_bytes=shares + gathered + working)
+        return Need(own_bytes=self._share_bytes(plan) + gathered + working)
+
+    def _share_bytes(self, plan: ParallelPlan) -> int:
+        return sum(part.num_bytes // plan.weights for part in self.transformers)
 
     def activations(self, plan: ParallelPlan) -> int:
         """The tensors of a block, and what the plan's strategies hold beside them."""
@@ -157,19 +151,15 @@ class Work:
 
     def _decode(self, plan: ParallelPlan) -> tuple[Need, bool]:
         """And whether all ranks share it."""
-        alive, splits = self.decoding(plan)
-        working = self._with_holes(alive, self.decoder.num_blocks)
-        return Need(own_bytes=self.vae.own_bytes + working, shared_bytes=self.vae.shared_bytes), splits
-
-    def _with_holes(self, alive: int, num_blocks: int) -> int:
-        """What a heap holds of tensors that come and go; an accelerator's pieces are in the share that can be used."""
-        return alive if self.packs else alive + min(HOLES * alive, num_blocks * BLOCK_BYTES)
+        working, splits = self.decoding(plan)
+        kept = self._share_bytes(plan) if plan.weights > 1 else 0
+        return Need(own_bytes=self.vae.own_bytes + kept + working, shared_bytes=self.vae.shared_bytes), splits
 
     def decoding(self, plan: ParallelPlan) -> tuple[int, bool]:
         """The tensors of a decoder and its pixels, and whether all ranks share them."""
         area = self.canvas.batch * self.canvas.width * self.canvas.height
         splits = plan.num_ranks > 1 and area * self.canvas.frames >= SPLIT_PIXELS
-        widest = int(self.decoder.numbers * area * self.decoded_frames) * self.num_bits // 8
+        widest = int(self.decoder_numbers * area * self.decoded_frames) * self.num_bits // 8
         pixels = PIXEL_COPIES * area * self.canvas.frames * 3 * DTYPE_BITS["fp32"] // 8
         return widest // (plan.num_ranks if splits else 1) + pixels, splits
 
@@ -190,9 +180,9 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         joint_text=text_length if _is_joint(model) else 0,
         canvas=canvas,
         decoded_frames=frames,
-        decoder=_decoder(read_config(Path(model.folder), "vae"), frames),
+        decoder_numbers=_decoder_numbers(read_config(Path(model.folder), "vae"), frames),
         num_bits=DTYPE_BITS[model.dtype],
-        context_bytes=CPU_BYTES if model.device == "cpu" else CONTEXT_BYTES,
+        context_bytes=CPU_BYTES + HOLES_BYTES if model.device == "cpu" else CONTEXT_BYTES,
         packs=model.device != "cpu",
     )
 
@@ -239,21 +229,20 @@ def _is_joint(model: Model) -> bool:
     return split is not None and "text" in split.order
 
 
-def _decoder(config: Mapping[str, Any], frames: int) -> Decoder:
-    """Of so many frames at a time; the full size is made in the last but one width."""
+def _decoder_numbers(config: Mapping[str, Any], frames: int) -> float:
+    """For so many frames at a time; the full size is made in the last but one width."""
     widths = config.get("block_out_channels")
     if isinstance(widths, list):
-        second = _whole_number(widths[min(1, len(widths) - 1)]) if widths else 0
-        return Decoder(numbers=DECODED * second, num_blocks=HELD_BLOCKS)
+        return DECODED * (_whole_number(widths[min(1, len(widths) - 1)]) if widths else 0)
     base = _whole_number(config.get("decoder_base_dim")) or _whole_number(config.get("base_dim"))
     times = config.get("dim_mult")
     factors = [_whole_number(each) for each in times] if isinstance(times, list) else []
     if not base or not factors or not factors[0]:
-        return Decoder(numbers=0, num_blocks=HELD_BLOCKS)
+        return 0
     depth = _whole_number(config.get("num_res_blocks")) or 2
     tensors = _causal(factors, depth, frames, is_residual=config.get("is_residual") is True)
     pixels = (_whole_number(config.get("patch_size")) or 1) ** 2  # to each position of the last block
-    return Decoder(numbers=base * factors[0] * tensors / pixels, num_blocks=HELD_CAUSAL)
+    return base * factors[0] * tensors / pixels
 
 
 def _causal(factors: Sequence[int], depth: int, frames: int, *, is_residual: bool) -> float:

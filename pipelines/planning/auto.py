@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,7 +18,7 @@ from ...parallel.machine.folders import user_cache
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
 from ..costs.machine import Machine
-from ..models.json_file import read_object
+from ..models.json_file import read_object, write_object
 from ..values import Model
 from .choice import Candidate, best, rival_of
 from .known import Spot, machine_at, spot_of, stamp_of
@@ -251,11 +249,8 @@ def read_choice(path: Path) -> KeptChoice | None:
 def keep_choice(path: Path, choice: KeptChoice, model: Model) -> None:
     """A folder that cannot be written costs the choice, not the run."""
     plain = {"format": FORMAT, "model": model.source, "plan": str(choice.plan), "is_measured": choice.is_measured}
-    part = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.part")  # others may choose at the same time
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(plain))
-        part.replace(path)
+        write_object(path, plain)
     except OSError as error:
         logger.warning("the plan %s is not kept for the next run: %s", choice.plan, error.strerror)
 

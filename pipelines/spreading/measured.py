@@ -6,6 +6,7 @@ The numbers go into the run's events and its manifest, for each rank, or for thi
 from __future__ import annotations
 
 import contextlib
+import functools
 import platform
 import time
 from collections.abc import Iterator
@@ -42,6 +43,7 @@ def measured(plan: ParallelPlan, progress: Progress, *, device: str, name: str =
         sent_bytes=after.sent_bytes - before.sent_bytes if after and before else 0,
         exchanges=after.calls - before.calls if after and before else 0,
         peak_memory_bytes=peak(device),
+        idle_bytes=0 if device.startswith("cuda") else idle_bytes(),
     )
     progress.spread((name or str(plan)) if mesh else "", [work])
 
@@ -94,6 +96,7 @@ def reset_peak(device: str) -> None:
 
         torch.cuda.reset_peak_memory_stats(device)
         return
+    idle_bytes()
     with contextlib.suppress(OSError):
         RESET.write_text("5")  # Linux: set the high-water mark back to what is in use
 
@@ -104,8 +107,18 @@ def peak(device: str) -> int:
         import torch
 
         return torch.cuda.max_memory_allocated(device)
+    return _status("VmHWM")
+
+
+@functools.cache
+def idle_bytes() -> int:
+    """What this process had when it was first asked, before its first stage; 0 where the system does not tell."""
+    return _status("VmRSS")
+
+
+def _status(name: str) -> int:
     try:
-        line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+        line = next(line for line in STATUS.read_text().splitlines() if line.startswith(f"{name}:"))
         return int(line.split()[1]) * 1024
     except (OSError, StopIteration):
         return 0

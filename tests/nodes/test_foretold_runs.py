@@ -88,7 +88,9 @@ def specs(clock: Clock) -> dict[str, Any]:
         for done, seconds in enumerate(clock.step_s, 1):
             clock.now += seconds
             progress.step(done, 4)
-        progress.spread("", [RankWork(rank=0, device="cpu", seconds=clock.now - start, peak_memory_bytes=9)])
+        seconds = clock.now - start
+        work = RankWork(rank=0, device="cpu", seconds=seconds, peak_memory_bytes=12, idle_bytes=3)
+        progress.spread("", [work])
         return Latents(family="f", width=8, height=8)
 
     def expose(latents: Latents, *, progress: Progress) -> Image:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from latentloom.pipelines.models.json_file import JsonFault, parse_strict, read_object
+from latentloom.pipelines.models.json_file import JsonFault, parse_strict, read_object, write_object
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,15 @@ def test_a_file_is_refused_with_its_name_and_the_reason(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"num_layers": 2, "num_layers": 3}')
     with pytest.raises(ValueError, match=r"config of vae \S+ is not valid JSON \(the key 'num_layers' is there twice"):
         read_object(tmp_path / "config.json", what="config of vae")
+
+
+def test_what_is_written_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "a.json"
+    write_object(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write_object(path, {"a": object()})
+    path.with_name("b.json").mkdir()
+    with pytest.raises(OSError, match=r"b\.json"):
+        write_object(path.with_name("b.json"), {})
+    assert read_object(path, what="it") == {"a": 1}
+    assert sorted(each.name for each in path.parent.iterdir()) == ["a.json", "b.json"]

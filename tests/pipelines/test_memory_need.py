@@ -71,6 +71,12 @@ def test_the_first_rank_needs_room_for_the_text_encoders(flux: Model) -> None:
     assert first.num_bytes > TEXT_BYTES > second.num_bytes
 
 
+def test_a_share_of_the_weights_stays_while_the_last_rank_decodes(flux: Model) -> None:
+    plan, beside = ParallelPlan.parse("ulysses=8,weights=8"), TRANSFORMER_BYTES // 8 + CONTEXT_BYTES
+    wide = dataclasses.replace(work(flux, width=1024, height=1024), vae=Need(own_bytes=10**10))
+    assert wide.needs(plan)[7].own_bytes == 10**10 + wide.decoding(plan)[0] + beside
+
+
 def test_the_vae_decides_for_large_pictures_and_all_ranks_share_it(flux: Model) -> None:
     plan = ParallelPlan.parse("ulysses=4,weights=4")
     few, many = (work(flux, width=side, height=side).needs(plan) for side in (1024, 8192))
@@ -119,7 +125,7 @@ def test_every_family_tells_its_tokens_and_its_decoder(family: str, tiny: Callab
     found = work(model, width=128, height=64, frames=9 if video else 1)
     assert found.tokens == 8 * 4 * (3 if video else 1)
     assert found.joint_text == (0 if video else TEXT)
-    assert found.heads == 4 and found.width in (12, 16) and found.decoder.numbers > 0
+    assert found.heads == 4 and found.width in (12, 16) and found.decoder_numbers > 0
     assert len(found.transformers) == (2 if family == "wan22" else 1)
 
 

@@ -104,3 +104,11 @@ def test_the_memory_of_a_stage_on_a_cpu_is_its_process_s_since_it_was_counted_an
     freed = max(0, low - psutil.Process().memory_info().rss)  # by others meanwhile
     with fresh_memory(freed + 128 * mib):
         assert measured.peak("cpu") - low > 64 * mib
+
+
+def test_what_a_process_had_before_its_first_stage_is_told_beside_the_stage_s_memory() -> None:
+    told = Told([])
+    idle = measured.idle_bytes()
+    with fresh_memory(64 << 20), measured.measured(ParallelPlan(), told, device="cpu"):
+        pass
+    assert told.work[0].idle_bytes == idle

@@ -26,11 +26,20 @@ def ask_one(app: Any) -> Answer:
     return asyncio.run(ask(app, Asked()))
 
 
+def rendered(source: str, **data: Any) -> str:
+    loader = MarkedTemplates(DictLoader({"page": source}), script="loom.js?v=1", styles="loom.css?v=1")
+    request = SimpleNamespace(scope={NONCE: "N"})
+    return Environment(loader=loader).get_template("page").render(request=request, **data)
+
+
 def test_a_script_in_data_bears_no_nonce() -> None:
     source = '<base href="./" /><script src="a.js"></script><script>x = {{ data }}</script>'
-    environment = Environment(loader=MarkedTemplates(DictLoader({"page": source})))
-    request = SimpleNamespace(scope={NONCE: "N"})
-    page = environment.get_template("page").render(request=request, data="</script><script>evil()</script>")
-    assert page == (
+    assert rendered(source, data="</script><script>evil()</script>") == (
         '<script nonce="N" src="a.js"></script><script nonce="N">x = </script><script>evil()</script></script>'
     )
+
+
+def test_our_own_files_are_named_in_the_head_and_not_on_the_login_page() -> None:
+    page = rendered("<head></head>", config={})
+    assert 'href="loom.css?v=1"' in page and 'type="module" src="loom.js?v=1"></script>' in page
+    assert "loom" not in rendered("<head></head>", config={"auth_required": True})

@@ -15,7 +15,7 @@ const API_PATH = "loom";
 
 interface MountOptions {
   element: HTMLElement;
-  props: { view: View; version: string };
+  props: { view: View };
   /** Sends an event to Gradio: "go" selects a tab. */
   trigger: (event: string, data?: unknown) => void;
   /** Address of the style sheet, with the version of the bundle. */
@@ -26,11 +26,13 @@ type Dispose = () => void;
 
 const mounted = new Map<View, Dispose>();
 
+// The page's head names this file, so that all this is asked for while Gradio still starts.
+startOnce(API_PATH, new URL(import.meta.url).searchParams.get("v") ?? "");
+
 /** Draw a view; where Gradio gives it a new element, the old one is left. */
 export async function mount({ element, props, trigger, styles }: MountOptions): Promise<void> {
-  const { view, version } = props;
+  const { view } = props;
   const Shown = VIEWS[view];
-  startOnce(API_PATH, version);
   followTheme();
   mounted.get(view)?.();
   const shadow = element.shadowRoot ?? element.attachShadow({ mode: "open" });
