@@ -2,5 +2,4 @@
 
 comfy_file: ComfyUI's API format: export to it, and import from it. A node's type is its class type there.
 comfyui: ComfyUI's V1 node classes, made from the specs: one class per node, none written by hand.
-python_script: A workflow as a script in Python: each node is a call of its function in `latentloom.nodes`.
 """

@@ -14,7 +14,7 @@ from latentloom import nodes
 from latentloom.nodes.graph.graph import Graph, graph_from_plain, read_graph
 from latentloom.nodes.graph.problems import GraphError
 from latentloom.nodes.headless.workflow_files import shipped_files
-from latentloom.nodes.hosts.python_script import to_python
+from latentloom.nodes.python_script import to_python
 from latentloom.nodes.registry import SPECS
 
 HOSTILE = '"""\n\'); import os; os.abort() #\\\x00{}\u2028'

@@ -15,7 +15,7 @@ from ...nodes.graph.choosing import chosen
 from ...nodes.graph.graph import graph_from_plain, graph_text, graph_to_plain
 from ...nodes.graph.requires import with_requires
 from ...nodes.hosts.comfy_file import to_comfy
-from ...nodes.hosts.python_script import to_python
+from ...nodes.python_script import to_python
 from ...nodes.registry import SPECS
 from ...parallel.machine.folders import user_cache
 from ...pipelines.costs.ran import kept

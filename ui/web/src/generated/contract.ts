@@ -550,6 +550,10 @@ export interface RankWork {
    * stage.
    */
   peak_memory_bytes: number;
+  /**
+   * Of it, what the process had before its first stage: Python and libraries. 0 on an accelerator.
+   */
+  idle_bytes: number;
 }
 /**
  * What was measured of a denoise, and of the text and the decoding beside it; None where it was not done, or was
@@ -568,7 +572,8 @@ export interface Took {
   text_s: number | null;
   decode_s: number | null;
   /**
-   * On the device that held most, on a CPU of the whole process, Python included; 0 where it was not measured.
+   * On the device that held most, as it was predicted: on a CPU beyond what an idle rank has; 0 where it was not
+   * measured.
    */
   num_bytes: number;
 }

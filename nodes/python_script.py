@@ -10,12 +10,12 @@ import keyword
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from ..execution.schedule import Needs, needs_of
-from ..graph.graph import Graph, ParamRef
-from ..graph.problems import refuse
-from ..graph.resolve import Resolved, param_values
-from ..graph.scalars import as_type
-from ..graph.spec import NodeSpec
+from .execution.schedule import Needs, needs_of
+from .graph.graph import Graph, ParamRef
+from .graph.problems import refuse
+from .graph.resolve import Resolved, param_values
+from .graph.scalars import as_type
+from .graph.spec import NodeSpec
 
 WIDTH = 100
 """Columns; a call that is longer has a line for each argument."""
