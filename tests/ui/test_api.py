@@ -103,6 +103,7 @@ def test_files_of_the_page_may_be_kept_for_ever_with_their_version(client: Any, 
     version = read_bundle(tmp_path / "static").version
     for query, keeping in (("", "no-cache"), ("?v=old", "no-cache"), (f"?v={version}", "immutable")):
         assert keeping in client.get(f"/loom/static/loom.js{query}").headers["cache-control"]
+    assert "immutable" in client.get("/loom/static/loom.help.0A1B2C3D.js").headers["cache-control"]
     assert client.get("/loom/static/secret.js").status_code == 404
     with pytest.raises(ValueError, match="npm run build"):
         read_bundle(Path("/nowhere"))

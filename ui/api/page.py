@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -25,6 +26,8 @@ from ..views.models_view import models_view
 from .requests import User
 
 FOR_EVER = "public, max-age=31536000, immutable"
+PART = re.compile(r"loom\.\w+\.[0-9A-Z]{8}\.js")
+"""What the page loads later has its hash in its name."""
 
 
 def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
@@ -33,10 +36,10 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
 
     @router.get("/static/{name}", response_class=FileResponse)
     def static(name: str, v: Annotated[str, Query(max_length=64)] = "") -> Response:
-        """One of the page's own files; with `v` it may be kept for ever."""
+        """One of the page's own files; with `v`, or a hash in its name, it may be kept for ever."""
         if (path := bundle.files.get(name)) is None:
             raise NotHere(f"there is no file {name[:40]!r} of the page; reload it")
-        keeping = FOR_EVER if v == bundle.version else "no-cache"
+        keeping = FOR_EVER if v == bundle.version or PART.fullmatch(name) else "no-cache"
         return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers={"Cache-Control": keeping})
 
     @router.get("/catalog", response_model=Catalog)

@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import type { ToCopy } from "../canvas/commands/copyAs";
+import { lazily } from "../frame/lazily";
 import { usePage } from "../store/page";
 import { ConflictDialog } from "./files/ConflictDialog";
 import type { SaveAsked } from "./files/fileActions";
@@ -16,7 +17,8 @@ import { VersionsDialog, type Named } from "./library/VersionsDialog";
 import { usePageShortcuts } from "./pageShortcuts";
 import { useCheck } from "./problems/useCheck";
 import { SweepDialog } from "./runs/SweepDialog";
-import { ShortcutsDialog } from "./ShortcutsDialog";
+
+const ShortcutsDialog = lazily(async () => (await import("./ShortcutsDialog")).ShortcutsDialog);
 
 /** The dialog that `openDialog` was asked for; also what the page does unseen: checks, shortcuts, shared links. */
 export function Dialogs() {

@@ -105,6 +105,12 @@ export function resume({ history: next, saved: kept, ...rest }: Parked): void {
   editorStore.setState({ ...rest, ...asShown(next) });
 }
 
+/** The graph as it was opened, laid out anew: nothing that anybody did, hence nothing to undo or to save. */
+export function settle(graph: EditorGraph): void {
+  if (saved === history.present) saved = graph;
+  show(newHistory(graph));
+}
+
 /** The graph as it is now was saved as this workflow. */
 export function markSaved(workflow: WorkflowRef): void {
   saved = history.present;

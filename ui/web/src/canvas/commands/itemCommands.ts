@@ -16,6 +16,7 @@ import {
   setTitle,
   withMembers,
 } from "../../graph/edits";
+import { NODE_WIDTH } from "../../graph/edits/arrange";
 import { membersOf } from "../../graph/edits/members";
 import { copy as copied, type Clip } from "../../graph/file/clip";
 import { putClip, takeClip } from "../../graph/file/clipboard";
@@ -27,9 +28,8 @@ import { edit, editorStore, select } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { EditorGraph, Mode, Point } from "../../types";
 import { canvasUi, middle, onCanvas, openPopup, say, underPointer, type Target } from "../canvasUi";
-import { NODE_WIDTH } from "../flow/flowNodes";
 import { estimate } from "../flow/handleEstimate";
-import { showAll } from "../flow/showAll";
+import { readableRoom, showStart } from "../flow/showAll";
 import { focusItem } from "./focusItem";
 
 const PASTE_OFFSET = 32;
@@ -163,8 +163,8 @@ export function selectAll(): void {
 
 /** Size of a node as it is drawn. */
 export function sizeOf(name: string): Point {
-  const measured = canvasUi.getState().flow?.getNode(itemKey("node", name))?.measured;
-  return [measured?.width ?? NODE_WIDTH, measured?.height ?? 160];
+  const node = canvasUi.getState().flow?.getNode(itemKey("node", name));
+  return [node?.measured?.width ?? node?.width ?? NODE_WIDTH, node?.measured?.height ?? node?.initialHeight ?? 160];
 }
 
 /** Order the selected nodes, or all of them where fewer than two are selected. */
@@ -172,9 +172,11 @@ export function arrange(): void {
   const names = idsOf(chosen(), "node");
   const only = names.length > 1 ? names : undefined;
   edit(t("canvas.arrange"), (graph) =>
-    only ? growGroups(arranged(withMembers(graph, sizeOf), { only, sizeOf }), sizeOf) : arrangeGrouped(graph, sizeOf),
+    only
+      ? growGroups(arranged(withMembers(graph, sizeOf), { only, sizeOf, room: readableRoom() }), sizeOf)
+      : arrangeGrouped(graph, sizeOf, readableRoom()),
   );
-  if (!only) requestAnimationFrame(() => showAll(200));
+  if (!only) requestAnimationFrame(() => showStart(200));
 }
 
 /** Draw a group around the selected nodes, which it holds from then on with comments and reroutes, or an empty one. */

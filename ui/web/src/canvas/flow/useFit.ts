@@ -1,12 +1,17 @@
 import { useEffect, type RefObject } from "react";
-import { useEditor } from "../../store/editor";
+import { arrangeGrouped } from "../../graph/edits";
+import { isUnplaced } from "../../graph/file/workflowFile";
+import { editorStore, settle, useEditor } from "../../store/editor";
 import { viewOf } from "../../store/tabs";
 import { canvasUi, useCanvasUi } from "../canvasUi";
-import { showAll } from "./showAll";
+import { sizeOf } from "../commands/itemCommands";
+import { readableRoom, showStart } from "./showAll";
 
 const UNTIL_MEASURED_MS = 60;
+const TRIES = 60;
 
-/** Shows all of a workflow when it is opened, and what was seen of it when its tab is shown again; where the canvas is out of sight then, as soon as it is seen. */
+/** Shows a workflow from its beginning when it is opened, and what was seen of it when its tab is shown again; where the
+canvas is out of sight then, as soon as it is seen. */
 export function useFit(box: RefObject<HTMLElement | null>): void {
   const opened = useEditor((state) => state.opened);
   const tab = useEditor((state) => state.draftKey);
@@ -21,7 +26,7 @@ export function useFit(box: RefObject<HTMLElement | null>): void {
       watcher.disconnect();
       const view = viewOf(tab);
       if (view) void flow.setViewport(view);
-      else timer = setTimeout(showAll, UNTIL_MEASURED_MS);
+      else timer = setTimeout(() => begin(), UNTIL_MEASURED_MS);
     });
     watcher.observe(element);
     return () => {
@@ -29,4 +34,17 @@ export function useFit(box: RefObject<HTMLElement | null>): void {
       clearTimeout(timer);
     };
   }, [box, opened, tab, flow]);
+}
+
+/** A workflow without places is arranged by the sizes that its nodes turned out to have. */
+function begin(tries = TRIES): void {
+  const { graph } = editorStore.getState();
+  const nodes = canvasUi.getState().flow?.getNodes() ?? [];
+  const isKnown = nodes.every((node) => node.measured?.height !== undefined || node.initialHeight !== undefined);
+  if (!isKnown && tries > 0) {
+    requestAnimationFrame(() => begin(tries - 1));
+    return;
+  }
+  if (isUnplaced(graph)) settle(arrangeGrouped(graph, sizeOf, readableRoom()));
+  requestAnimationFrame(() => showStart());
 }

@@ -117,12 +117,24 @@ function makeEvents() {
     onPointerMoveCapture: (event: ReactPointerEvent) =>
       notePointer(event.pointerType === "mouse" ? placeOf(event) : null),
     onPointerLeave: () => notePointer(null),
+    onNodeMouseEnter: (_event: unknown, node: Node) => hover(node.id),
+    onNodeMouseLeave: () => hover(""),
     onMoveStart: () => setMoving(true),
     onMoveEnd: (_event: unknown, view: View) => {
       setMoving(false);
       keepView(view);
     },
   };
+}
+
+const REST_MS = 90;
+let resting: ReturnType<typeof setTimeout> | undefined;
+
+/** Only where the pointer rests: nodes that it passes over light no wires. */
+function hover(key: string): void {
+  clearTimeout(resting);
+  if (!key) canvasUi.setState({ hovered: "" });
+  else resting = setTimeout(() => canvasUi.setState({ hovered: key }), REST_MS);
 }
 
 /** While the view moves, the browser keeps what it has painted; React has no part in it. */

@@ -9,15 +9,17 @@ import { bounds, boxOf, fitGroups, MARGIN, union, withMembers, type SizeOf } fro
 import { move } from "./places";
 
 /** Arrange all nodes, those of a group beside each other: no box has a node in it that is not its own. */
-export function arrangeGrouped(graph: EditorGraph, sizeOf: SizeOf): EditorGraph {
+export function arrangeGrouped(graph: EditorGraph, sizeOf: SizeOf, room?: Point): EditorGraph {
   const said = withMembers(graph, sizeOf);
   const filled = said.groups.filter((group) => idsOf(group.members ?? [], "node").length > 0);
+  if (filled.length === 0) return besideNodes(arrange(said, { sizeOf, room }), sizeOf);
   const inside = filled.reduce((last, group) => arrangedInside(last, group, sizeOf), said);
   const homes = new Map(
     filled.flatMap(({ id, members = [] }) => idsOf(members, "node").map((name) => [name, blockOf(id)] as const)),
   );
   const blocks = filled.map((group) => [blockOf(group.id), bounds(inside, group, sizeOf)] as const);
   const drawn = arrange(condensed(inside, homes, blocks), {
+    room,
     sizeOf: (name) => (homes.has(name) ? undefined : blockSize(blocks, name)) ?? sizeOf(name),
   });
   const places: Record<string, Point> = {};

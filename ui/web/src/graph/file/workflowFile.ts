@@ -32,7 +32,16 @@ export function fromFile(file: GraphFile): EditorGraph {
     meta: recordOf(file.meta),
   };
   const missing = Object.keys(places).filter((name) => !places[name]?.at);
-  return tidyReroutes(missing.length ? arrange(graph, { only: missing }) : graph);
+  const whole = tidyReroutes(missing.length ? arrange(graph, { only: missing }) : graph);
+  if (missing.length > 0 && missing.length === Object.keys(places).length) unplaced.add(whole.nodes);
+  return whole;
+}
+
+const unplaced = new WeakSet<EditorGraph["nodes"]>();
+
+/** Whether a graph is as a file gave it that says of no node where it lies. */
+export function isUnplaced(graph: EditorGraph): boolean {
+  return unplaced.has(graph.nodes);
 }
 
 /** The file of a graph, without what says nothing; `layout` comes last. */
