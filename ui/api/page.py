@@ -18,11 +18,11 @@ from ..access.gate import UPLOAD_BYTES
 from ..bundle import MEDIA_TYPES, Bundle
 from ..contract.bodies import Empty
 from ..contract.kept import Template
-from ..contract.shown import Catalog, Me, ModelsView
+from ..contract.shown import Catalog, Me, ModelsView, TemplateNeeds
 from ..errors import NotHere
-from ..library.opening import templates
+from ..library.opening import shipped_pictures, templates
 from ..server import Server
-from ..views.models_view import models_view
+from ..views.models_view import models_view, templates_needs
 from .requests import User
 
 FOR_EVER = "public, max-age=31536000, immutable"
@@ -62,6 +62,7 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
             version=__version__,
             output_dir_name=settings.output_dir.name,
             max_upload_bytes=UPLOAD_BYTES,
+            template_pictures=[*shipped_pictures()],
         )
 
     @router.post("/logout", status_code=204)
@@ -77,6 +78,18 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
     def read_templates() -> list[Template]:
         """Ready workflows to start from."""
         return templates()
+
+    @router.get("/templates/needs")
+    def read_needs() -> list[TemplateNeeds]:
+        """Which of them run on this server, and what the others lack."""
+        return templates_needs(server.settings)
+
+    @router.get("/templates/pictures/{name}", response_class=FileResponse)
+    def template_picture(name: str) -> Response:
+        """A picture that templates come with."""
+        if (path := shipped_pictures().get(name)) is None:
+            raise NotHere(f"no template comes with a picture {name[:40]!r}; choose another")
+        return FileResponse(path, media_type="image/png", headers={"Cache-Control": "no-cache"})
 
     @router.get("/models")
     def models(refresh: Annotated[bool, Query()] = False) -> ModelsView:

@@ -28,7 +28,8 @@ FACTS = {"image": picture_facts, "video": video_facts, "audio": sound_facts}
 def made_by(
     result: RunResult, graph: Graph, specs: Specs, *, folder: Path, output_dir: Path, known: Sequence[Made] = ()
 ) -> tuple[Made, ...]:
-    """The files below the run's folder, in the order in which the nodes ran; what is a link or gone is left out.
+    """The files below the run's folder, in the order in which the nodes ran; what is a link or gone is left out. The
+    graph is unfolded.
 
     What is `known` already, since the run told of it, stays as it is, also of a node that failed afterwards.
     """

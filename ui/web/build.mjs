@@ -24,12 +24,14 @@ const common = {
     "import.meta.env.MODE": '"production"',
   },
   legalComments: "none",
+  preserveSymlinks: true, // names of parts hang on their paths
   metafile: true,
   logLevel: "warning",
 };
 /** What is loaded later has its hash in its name: browsers may keep it for ever. */
 const PART = /^loom\.\w+\.[0-9A-Z]{8}\.js$/;
-for (const old of (await readdir(target)).filter((name) => PART.test(name))) await rm(join(target, old));
+for (const old of (await readdir(target).catch(() => [])).filter((name) => PART.test(name)))
+  await rm(join(target, old));
 const made = await Promise.all([
   build({
     ...common,
@@ -49,16 +51,19 @@ for (const input of made.flatMap(({ metafile }) => Object.keys(metafile.inputs))
   if (found) packages.add(found[1]);
 }
 for (const language of ["de"]) {
-  await writeFile(join(target, `loom.${language}.json`), await texts(join(here, "src/texts", language)));
+  await writeFile(join(target, `loom.${language}.json`), await translation(language));
 }
 await writeFile(join(target, "THIRD_PARTY_LICENSES.txt"), await licences([...packages].sort()));
 for (const [file, { bytes }] of made.flatMap(({ metafile }) => Object.entries(metafile.outputs)))
   console.log(`${file}  ${bytes.toLocaleString("en")} bytes`);
 
-/** All areas of a language in one object. English is in the bundle; the others are read when they are chosen. */
-async function texts(folder) {
-  const areas = await Promise.all((await readdir(folder)).sort().map((name) => readFile(join(folder, name), "utf8")));
-  return JSON.stringify(Object.assign({}, ...areas.map((area) => JSON.parse(area))));
+/** All that a language has. English is in the bundle; the others are read when they are chosen. */
+async function translation(language) {
+  const folder = join(here, "src/texts");
+  const read = async (name) => JSON.parse(await readFile(join(folder, name), "utf8"));
+  const areas = (await readdir(join(folder, language))).sort().map((name) => read(`${language}/${name}`));
+  const texts = Object.assign({}, ...(await Promise.all(areas)), await read(`specs/${language}.json`));
+  return JSON.stringify({ texts, sentences: await read(`sentences/${language}.json`) });
 }
 
 /** The licence texts of packages; a package without one ends the build. */

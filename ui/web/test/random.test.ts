@@ -93,6 +93,7 @@ const RANDOM: Record<keyof typeof edits, RandomEdit> = {
   },
   giveValue: (graph, hand) => edits.giveValue(graph, ...parts(hand.pick(inputs(graph))), hand.pick([1, "text", ""])!),
   setTitle: (graph, hand) => edits.setTitle(graph, hand.pick(Object.keys(graph.nodes)) ?? "", `T${hand.below(99)}`),
+  setSeedNew: (graph, hand) => edits.setSeedNew(graph, hand.pick(inputs(graph)) ?? "", hand.number() < 0.5),
   setMode: (graph, hand) =>
     edits.setMode(graph, [hand.pick(Object.keys(graph.nodes)) ?? ""], hand.pick<Mode>(["run", "mute", "bypass"])!),
   setCollapsed: (graph, hand) =>
@@ -142,6 +143,13 @@ const RANDOM: Record<keyof typeof edits, RandomEdit> = {
     edits.moveGrouped(graph, { [hand.pick([...keys(graph), ...members(graph)]) ?? ""]: hand.point() }, sizeOf),
   fitGroups: (graph) => edits.fitGroups(graph, sizeOf),
   growGroups: (graph) => edits.growGroups(graph, sizeOf),
+  fold: (graph, hand) => {
+    const names = Object.keys(graph.nodes);
+    return edits.fold(graph, TOYS, [hand.pick(names) ?? "", hand.pick(names) ?? ""])?.graph ?? graph;
+  },
+  unfold: (graph, hand) => edits.unfold(graph, hand.pick(Object.keys(graph.nodes)) ?? "")?.graph ?? graph,
+  setEach: (graph, hand) =>
+    edits.setEach(graph, ...parts(hand.pick(inputs(graph))), hand.pick([null, [1, 2], { lines: "a\nb" }]) ?? null),
   describe: (graph, hand) => edits.describe(graph, { description: `D${hand.below(99)}` }),
 };
 

@@ -1,7 +1,7 @@
 /** What the gallery shows: the results loaded so far, the filter, what is chosen and what is open. */
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
-import { host } from "../host";
+import { host, sentence } from "../host";
 import { go, type View } from "../store/page";
 import type { Result } from "../types";
 import { withNewest, withOlder, type Filter } from "./resultPages";
@@ -67,7 +67,7 @@ export const gallery = createStore<GalleryState>()((set, get) => {
         isLoading: false,
       }));
     } catch (error) {
-      if (mine === turn) set({ isLoading: false, problem: error instanceof Error ? error.message : String(error) });
+      if (mine === turn) set({ isLoading: false, problem: sentence(error) });
     }
   };
 

@@ -45,6 +45,7 @@ export interface Contract {
   PlanRank: PlanRank;
   PlanStrategies: PlanStrategies;
   PlanView: PlanView;
+  PosterBody: PosterBody;
   PredictedPlan: PredictedPlan;
   Prediction: Prediction;
   Problem: Problem;
@@ -62,9 +63,11 @@ export interface Contract {
   SaveBody: SaveBody;
   ScriptBody: ScriptBody;
   Setting: Setting;
+  Sizes: Sizes;
   SocketsBody: SocketsBody;
   Submitted: Submitted;
   Template: Template;
+  TemplateNeeds: TemplateNeeds;
   Token: Token;
   Took: Took;
   Upload: Upload;
@@ -129,7 +132,7 @@ export interface CatalogInput {
   /**
    * The widget that draws the input; "" is the type's own.
    */
-  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture" | "audio";
+  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture" | "mask" | "audio";
   advanced: boolean;
   help: string;
 }
@@ -616,6 +619,10 @@ export interface MadeFacts {
    * Of a sound, in seconds.
    */
   length_s: number;
+  /**
+   * The frame, from 0, that stands for a video.
+   */
+  poster: number;
   bytes: number;
   /**
    * Seconds since the epoch.
@@ -633,6 +640,10 @@ export interface Me {
   version: string;
   output_dir_name: string;
   max_upload_bytes: number;
+  /**
+   * Pictures that templates come with, by the names by which workflows load them.
+   */
+  template_pictures: string[];
 }
 /**
  * One model; `plans` are those for the first device, two, four and so on, up to all.
@@ -857,6 +868,9 @@ export interface PlanView {
    */
   examples: string[];
 }
+export interface PosterBody {
+  frame: number;
+}
 export interface Problems {
   problems: Problem[];
   /**
@@ -867,6 +881,20 @@ export interface Problems {
       [k: string]: Json;
     };
   };
+  /**
+   * Which sizes the models of nodes with a canvas paint, by node.
+   */
+  sizes: {
+    [k: string]: Sizes;
+  };
+}
+/**
+ * Which sizes a node's model paints: its own, and the multiple that sides must be of, in pixels.
+ */
+export interface Sizes {
+  width: number;
+  height: number;
+  multiple: number;
 }
 export interface RenameBody {
   name?: string | null;
@@ -893,6 +921,10 @@ export interface Result {
    * Of a sound, in seconds.
    */
   length_s: number;
+  /**
+   * The frame, from 0, that stands for a video.
+   */
+  poster: number;
   bytes: number;
   /**
    * Seconds since the epoch.
@@ -1115,7 +1147,15 @@ export interface SocketsBody {
 export interface Submitted {
   batch: string;
   runs: string[];
+  /**
+   * The first of them; the next is how many there are.
+   */
   left_out: LeftOut[];
+  num_left_out: number;
+  /**
+   * Into how many groups the sweep puts the devices, and why; empty where that is not chosen.
+   */
+  shared_out: string;
 }
 /**
  * A ready workflow to start from.
@@ -1128,6 +1168,21 @@ export interface Template {
    * A workflow file.
    */
   graph: GraphFile;
+}
+/**
+ * What a ready workflow needs to run here.
+ */
+export interface TemplateNeeds {
+  id: string;
+  runs: boolean;
+  /**
+   * The model that is not here; empty where something else is missing, or nothing.
+   */
+  model: string;
+  /**
+   * What keeps it from running, or may do so; empty where it runs.
+   */
+  why: string;
 }
 export interface Token {
   token: string;

@@ -30,6 +30,7 @@ const EDITS: readonly Line[] = [
   ["Ctrl+D", "panels.key_duplicate"],
   ["Ctrl+A", "panels.key_all"],
   ["Ctrl+G", "panels.key_group"],
+  ["Ctrl+Shift+G", "panels.key_sub_fold"],
   ["Ctrl+M", "panels.key_mute"],
   ["Ctrl+B", "panels.key_bypass"],
   ["Delete", "panels.key_delete"],

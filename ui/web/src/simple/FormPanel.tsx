@@ -5,6 +5,7 @@ import { Notice } from "../parts/Notice";
 import type { InputSpec, Json, Problem } from "../types";
 import { Field } from "../widgets/Field";
 import type { Form } from "./useForm";
+import { worded } from "../worded";
 
 interface FormPanelProps {
   idPrefix: string;
@@ -50,8 +51,11 @@ export function FormPanel({
           spec={spec}
           value={form.values[spec.name]}
           meant={meant[spec.name]}
-          problem={problems.find((problem) => isOfField(problem) && problem.socket === spec.name)?.message}
+          problem={worded(
+            problems.find((problem) => isOfField(problem) && problem.socket === spec.name)?.message ?? "",
+          )}
           seedKey={spec.widget === "seed" ? seedKey(spec.name) : undefined}
+          place={`$${spec.name}`}
           onChange={(value, { commit }) => form.set(spec.name, value, commit)}
         />
       ))}
@@ -59,7 +63,7 @@ export function FormPanel({
       {others.length > 0 && (
         <Notice kind="error">
           {others.map(({ node, message }, index) => (
-            <p key={index}>{node ? `${node}: ${message}` : message}</p>
+            <p key={index}>{node ? `${node}: ${worded(message)}` : worded(message)}</p>
           ))}
         </Notice>
       )}

@@ -16,7 +16,7 @@ const TALL_ROW = 78;
 const PICTURE = 168;
 const HANDLE = 12;
 const DOT = 13;
-const TALL: ReadonlySet<string> = new Set(["multiline", "json", "model", "lora", "picture", "audio"]);
+const TALL: ReadonlySet<string> = new Set(["multiline", "json", "model", "lora", "picture", "mask", "audio"]);
 
 export interface Estimate {
   handles: NodeHandle[];

@@ -26,6 +26,7 @@ import {
   sizeOf,
   toggleMode,
 } from "../commands/itemCommands";
+import { foldSelected } from "../commands/subCommands";
 import { showAll } from "../flow/showAll";
 import { targetOf } from "./pointer";
 
@@ -46,6 +47,7 @@ const COMMANDS: Record<string, () => void> = {
   m: () => toggleMode("mute"),
   b: () => toggleMode("bypass"),
   g: () => groupSelected(),
+  G: () => foldSelected(),
 };
 
 /** With Ctrl or Cmd and Shift. */

@@ -12,6 +12,7 @@ import { canvasUi, notePointer, onCanvas, openPopup, type Target } from "../canv
 import { bestEnd, link, putReroute, refuse, relink, unlink } from "../commands/wireCommands";
 import { endName, type WireEdge } from "../flow/flowEdges";
 import { wireEndOf } from "../wires/wireEnd";
+import { spokenType } from "../../parts/format";
 
 interface Place {
   x: number;
@@ -201,7 +202,7 @@ function nodeUnder(place: Place): string | undefined {
 function dropOn(node: string, wire: NonNullable<ReturnType<typeof wireEndOf>>, place: Place): void {
   const end = bestEnd(wire, node);
   if (!end) {
-    if (!wire.name.startsWith(`${node}.`)) refuse(t("canvas.nothing_fits", { type: wire.type }), place);
+    if (!wire.name.startsWith(`${node}.`)) refuse(t("canvas.nothing_fits", { type: spokenType(wire.type) }), place);
     return;
   }
   const other = `${node}.${end.socket.name}`;

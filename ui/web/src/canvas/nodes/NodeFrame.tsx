@@ -4,6 +4,7 @@ import { useIsChanged } from "../../store/changedSinceRun";
 import { useNodeState } from "../../store/live";
 import { NodePictures, NodeThumb } from "./NodePictures";
 import { NodeStatus } from "./NodeStatus";
+import { worded } from "../../worded";
 
 interface NodeFrameProps {
   name: string;
@@ -40,7 +41,7 @@ export const NodeFrame = memo(function NodeFrame(props: NodeFrameProps) {
       <p className="ll-far-title" aria-hidden="true" data-title={title} />
       {status === "failed" && (
         <p className="ll-node-failure" role="alert">
-          {state?.message || t("canvas.failed_without_reason")}
+          {worded(state?.message ?? "") || t("canvas.failed_without_reason")}
         </p>
       )}
     </div>

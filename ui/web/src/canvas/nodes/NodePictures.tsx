@@ -1,3 +1,4 @@
+import { shownIn } from "../../graph/subs";
 import { urls } from "../../host";
 import { t } from "../../i18n";
 import { Icon } from "../../parts/icons";
@@ -29,6 +30,7 @@ export function NodePictures({ name, title, state }: Omit<PicturesProps, "state"
 
 function Preview({ name, title, state }: PicturesProps) {
   const run = useLive((live) => live.watched);
+  const shown = useLive((live) => shownIn((run && live.runs[run]?.nodes) || {}, name));
   const graph = useEditor((editor) => editor.graph);
   const catalog = useEditor((editor) => editor.catalog);
   const isOver = state.state === "done" || state.state === "cached";
@@ -40,7 +42,7 @@ function Preview({ name, title, state }: PicturesProps) {
   return (
     <div className="ll-made">
       <img
-        src={urls.preview(run ?? "", name, state.preview)}
+        src={urls.preview(run ?? "", shown, state.preview)}
         alt={t("canvas.preview_of", { node: title })}
         draggable={false}
       />

@@ -3,6 +3,7 @@ import { formatLeft, formatSeconds } from "../../parts/format";
 import { Icon, type IconName } from "../../parts/icons";
 import { useLeft } from "../../store/left";
 import type { NodeState } from "../../types";
+import { worded } from "../../worded";
 
 const ICONS: Partial<Record<NodeState["state"], IconName>> = {
   waiting: "clock",
@@ -66,7 +67,7 @@ function Bar({ title, state, words }: { title: string; state: NodeState; words: 
 
 function running(state: NodeState, left: number | null): string {
   const parts = [
-    state.phase || t("canvas.running"),
+    worded(state.phase) || t("canvas.running"),
     state.total > 0 ? t("canvas.steps_done", { done: state.done, total: state.total }) : "",
     left === null ? "" : t("canvas.left", { time: formatLeft(left) }),
   ];
@@ -75,8 +76,8 @@ function running(state: NodeState, left: number | null): string {
 
 function ended({ state, seconds, message, cached }: NodeState): string {
   if (state === "done") return t("canvas.done_in", { time: formatSeconds(seconds) });
-  if (state === "cached") return message || t(cached === "disk" ? "canvas.cached_disk" : "canvas.cached");
-  if (state === "skipped") return message || t("canvas.skipped");
-  if (state === "failed") return message ? `${t("canvas.failed")}: ${message}` : t("canvas.failed");
+  if (state === "cached") return worded(message) || t(cached === "disk" ? "canvas.cached_disk" : "canvas.cached");
+  if (state === "skipped") return worded(message) || t("canvas.skipped");
+  if (state === "failed") return message ? `${t("canvas.failed")}: ${worded(message)}` : t("canvas.failed");
   return t(state === "cancelled" ? "canvas.cancelled" : "canvas.waiting");
 }

@@ -1,7 +1,7 @@
 import { Handle, Position } from "@xyflow/react";
 import { memo } from "react";
 import { t } from "../../i18n";
-import { spoken } from "../../parts/format";
+import { spoken, spokenType } from "../../parts/format";
 import { lookOf } from "../look";
 import { TypeDot } from "./TypeDot";
 
@@ -18,7 +18,10 @@ interface SocketHandleProps {
 export const SocketHandle = memo(function SocketHandle(props: SocketHandleProps) {
   const { side, name, type, help = "", isRequired = false, isLinked = false } = props;
   const { tone } = lookOf(type);
-  const label = t(side === "input" ? "canvas.input_socket" : "canvas.output_socket", { name: spoken(name), type });
+  const label = t(side === "input" ? "canvas.input_socket" : "canvas.output_socket", {
+    name: spoken(name),
+    type: spokenType(type),
+  });
   const note = isRequired ? `${label}, ${t("canvas.required")}` : label;
   return (
     <Handle

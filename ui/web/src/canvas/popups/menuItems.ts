@@ -6,6 +6,7 @@ import { canExpose } from "../../graph/edits/params";
 import { isEmpty } from "../../graph/file/workflowFile";
 import { idsOf, itemKey } from "../../graph/items";
 import { own } from "../../graph/record";
+import { subOf } from "../../graph/subs";
 import { isLink, isParamRef } from "../../graph/values";
 import { t } from "../../i18n";
 import { runTo } from "../../panels/runs/runActions";
@@ -31,6 +32,7 @@ import {
   selectAll,
   toggleMode,
 } from "../commands/itemCommands";
+import { foldSelected, publish, unfoldNode } from "../commands/subCommands";
 import { expose, resetValue, unexpose } from "../commands/valueCommands";
 import { putReroute, unlink } from "../commands/wireCommands";
 import { COLORS } from "../look";
@@ -73,9 +75,27 @@ function nodeItems(name: string, socket: string | undefined): MenuItem[] {
     colorItem(keys),
     ...alignItem(),
     { label: t("canvas.group_selected"), icon: "group", hint: "Ctrl+G", onSelect: () => groupSelected() },
+    ...subItems(names),
     "-",
     copyAsItem(names),
     ...editItems(),
+  ];
+}
+
+/** Folding nodes into one, and what can be done with such a one. */
+function subItems(names: readonly string[]): MenuItem[] {
+  const { graph } = editorStore.getState();
+  const [name = ""] = names;
+  const sub = names.length === 1 ? subOf(graph.subs, graph.nodes[name]?.type ?? "") : undefined;
+  const items: MenuItem[] = [
+    { label: t("canvas.sub_fold"), icon: "group", hint: "Ctrl+Shift+G", onSelect: () => foldSelected(names) },
+  ];
+  if (!sub) return items;
+  const isEach = Object.keys(graph.nodes[name]?.each ?? {}).length > 0;
+  return [
+    ...items,
+    { label: t("canvas.sub_unfold"), icon: "grid", isDisabled: isEach, onSelect: () => unfoldNode(name) },
+    { label: t("canvas.sub_publish"), icon: "plus", onSelect: () => void publish(name) },
   ];
 }
 

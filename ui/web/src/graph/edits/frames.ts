@@ -31,3 +31,15 @@ export function renameMembers(groups: Group[], name: (key: string) => string): G
     return isSame && members?.length === group.members?.length ? group : { ...group, members: members ?? [] };
   });
 }
+
+/** Put some members in the place of others: into the first group that holds one of those. */
+export function replaceMembers(groups: Group[], gone: readonly string[], by: readonly string[]): Group[] {
+  let isPut = false;
+  return changeList(groups, (group) => {
+    if (!group.members?.some((key) => gone.includes(key))) return group;
+    const members = group.members.filter((key) => !gone.includes(key));
+    const added = isPut ? [] : by;
+    isPut = true;
+    return { ...group, members: [...members, ...added] };
+  });
+}
