@@ -87,6 +87,7 @@ DELETE /drafts/{key}
 GET /drafts/{key}
 PUT /drafts/{key}
 POST /export/comfyui
+POST /export/python
 GET /files/{id}
 GET /files/{id}/thumb
 WEBSOCKET /live

@@ -111,6 +111,8 @@ export const host = {
   /** What a picture of another program says; null where it says nothing. */
   foreign: (file: Blob) => request<ForeignFacts | null>("POST", "/foreign", { raw: file }),
   text: (graph: GraphFile) => post<{ text: string }>("/text", { graph }),
+  exportPython: (graph: GraphFile, targets: readonly string[] | null) =>
+    post<{ text: string }>("/export/python", { graph, targets }),
   exportComfy: (graph: GraphFile) => post<Record<string, Json>>("/export/comfyui", { graph }),
   /** A newer question of the same asker ends the older. */
   check: (graph: GraphFile, signal?: AbortSignal, asker = "") =>
