@@ -105,7 +105,10 @@ def parser() -> argparse.ArgumentParser:
         "--plan", default="", help="how a denoise uses them: cfg=2,ulysses=2 or auto (default: the workflow's, or auto)"
     )
     run.add_argument(
-        "--replicas", type=int, default=1, metavar="N", help="groups of devices that work on separate runs"
+        "--replicas",
+        type=int,
+        metavar="N",
+        help="groups of devices that work on separate runs (default: of a sweep as many as end it soonest, else one)",
     )
     run.add_argument("--cluster", default="", metavar="ADDRESS", help="a Ray cluster; the devices are of each machine")
     _nodes_option(run)
@@ -213,6 +216,7 @@ def run_command(arguments: argparse.Namespace) -> int:
         cache_dir=None if arguments.no_cache else arguments.cache or user_cache(),
         resume=arguments.resume,
         place=_place(arguments),
+        shares_out=arguments.replicas is None,
         max_pixels=pixel_limit(arguments.max_pixels),
         is_forced=arguments.force,
     )
@@ -246,9 +250,10 @@ def _place(arguments: argparse.Namespace) -> Place:
     from .pipelines.place import read_place
     from .pipelines.values import Place
 
-    if not (arguments.devices or arguments.cluster or arguments.plan or arguments.replicas != 1):
+    replicas = 1 if arguments.replicas is None else arguments.replicas
+    if not (arguments.devices or arguments.cluster or arguments.plan or replicas != 1):
         return Place()
-    return read_place(arguments.devices, arguments.plan, replicas=arguments.replicas, cluster=arguments.cluster)
+    return read_place(arguments.devices, arguments.plan, replicas=replicas, cluster=arguments.cluster)
 
 
 def check_command(arguments: argparse.Namespace) -> int:
@@ -387,8 +392,9 @@ def show_command(arguments: argparse.Namespace) -> int:
 
     graph = read_workflow(arguments.file)
     if arguments.comfyui:
-        ensure(graph, SPECS)
-        print(json.dumps(to_comfy(graph, SPECS), indent=2, ensure_ascii=False))
+        workspace = _workspace(arguments.file, (), ())
+        ensure(graph, SPECS, workspace=workspace)
+        print(json.dumps(to_comfy(graph, SPECS, workspace=workspace), indent=2, ensure_ascii=False))
     else:
         print(graph_text(graph), end="")
     return OK

@@ -22,17 +22,28 @@ from .steps.canvas import empty_latents, upscale_latents
 from .steps.decoding import decode, decode_audio, decode_video, video_frames
 from .steps.denoising import denoise, sampler_options
 from .steps.encoding import encode_image, encode_text, reference_pictures
-from .steps.masks import blur_mask, load_mask, outpaint
+from .steps.masks import blur_mask, crop_image, load_mask, outpaint, paste_image
 from .steps.models import load_lora, load_model
 from .steps.pictures import image_grid, load_image, resize_image, save_image
 from .steps.planning import parallel_plan
-from .steps.text import choose_text, join_text, layout_prompt, note, seed
+from .steps.small.measures import batch_pictures, compare_pictures, picture_size, size_from_ratio
+from .steps.small.numbers import boolean, calculate, decimal, integer
+from .steps.small.switching import switch
+from .steps.small.texts import change_case, format_text, replace_text, split_text
+from .steps.text import choose_text, join_text, layout_prompt, note, seed, vary_text
 from .steps.videos import load_video, save_video
 from .steps.whole.node import run_pipeline
 
 __all__ = [
+    "batch_pictures",
     "blur_mask",
+    "boolean",
+    "calculate",
+    "change_case",
     "choose_text",
+    "crop_image",
+    "compare_pictures",
+    "decimal",
     "decode",
     "decode_audio",
     "decode_video",
@@ -40,7 +51,9 @@ __all__ = [
     "empty_latents",
     "encode_image",
     "encode_text",
+    "format_text",
     "image_grid",
+    "integer",
     "join_text",
     "layout_prompt",
     "load_audio",
@@ -52,7 +65,10 @@ __all__ = [
     "note",
     "outpaint",
     "parallel_plan",
+    "paste_image",
+    "picture_size",
     "reference_pictures",
+    "replace_text",
     "resize_image",
     "run_pipeline",
     "sampler_options",
@@ -60,6 +76,10 @@ __all__ = [
     "save_image",
     "save_video",
     "seed",
+    "size_from_ratio",
+    "split_text",
+    "switch",
     "upscale_latents",
+    "vary_text",
     "video_frames",
 ]

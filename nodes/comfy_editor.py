@@ -141,7 +141,7 @@ def _widget_values(graph: Graph, name: str) -> list[Any]:
         if not is_widget(socket):
             continue
         value = given.get(socket.name, socket.default)
-        if socket.widget == "picture":
+        if socket.widget in ("picture", "mask"):
             value = _saved_as(str(value)) if value and not any(SHIPPED.glob(f"*/{value}")) else SAMPLE
         values += [value, "fixed"] if socket.widget == "seed" else [value]
     return values

@@ -48,7 +48,7 @@ from .steps.encoding import (
     text_refusals,
     text_sketch,
 )
-from .steps.masks import blur_mask, load_mask, outpaint
+from .steps.masks import blur_mask, crop_image, crop_sketch, load_mask, outpaint, paste_image, paste_sketch
 from .steps.models import (
     load_lora,
     load_model,
@@ -73,7 +73,19 @@ from .steps.pictures import (
     save_image,
 )
 from .steps.planning import parallel_plan, plan_fingerprint, plan_means, plan_refusals, plan_sketch
-from .steps.text import choose_text, join_text, layout_prompt, note, seed
+from .steps.small.measures import (
+    batch_pictures,
+    batch_sketch,
+    compare_pictures,
+    compare_sketch,
+    picture_size,
+    picture_size_sketch,
+    size_from_ratio,
+)
+from .steps.small.numbers import boolean, calculate, decimal, integer
+from .steps.small.switching import switch_spec
+from .steps.small.texts import change_case, format_text, replace_text, split_text
+from .steps.text import choose_text, join_text, layout_prompt, note, seed, vary_text
 from .steps.videos import (
     clip_sketch,
     load_video,
@@ -232,6 +244,15 @@ NODE_CLASS_MAPPINGS = {
         read_spec(resize_image, title="Resize Image", category="picture", sketch=resize_sketch)
     ),
     "LoomImageGrid": node_class(read_spec(image_grid, title="Image Grid", category="picture", sketch=one_sketch)),
+    "LoomBatchPictures": node_class(
+        read_spec(batch_pictures, title="Batch Pictures", category="picture", sketch=batch_sketch)
+    ),
+    "LoomPictureSize": node_class(
+        read_spec(picture_size, title="Picture Size", category="picture", sketch=picture_size_sketch)
+    ),
+    "LoomComparePictures": node_class(
+        read_spec(compare_pictures, title="Compare Pictures", category="picture", sketch=compare_sketch)
+    ),
     "LoomLoadMask": node_class(
         read_spec(
             load_mask, title="Load Mask", category="mask", fingerprint=image_fingerprint, refuses=picture_file_refusals
@@ -239,6 +260,8 @@ NODE_CLASS_MAPPINGS = {
     ),
     "LoomBlurMask": node_class(read_spec(blur_mask, title="Grow and Blur Mask", category="mask")),
     "LoomOutpaint": node_class(read_spec(outpaint, title="Outpaint", category="mask")),
+    "LoomCropImage": node_class(read_spec(crop_image, title="Crop Image", category="mask", sketch=crop_sketch)),
+    "LoomPasteImage": node_class(read_spec(paste_image, title="Paste Image", category="mask", sketch=paste_sketch)),
     "LoomLoadVideo": node_class(
         read_spec(
             load_video,
@@ -283,10 +306,33 @@ NODE_CLASS_MAPPINGS = {
     "LoomChooseText": node_class(
         read_spec(choose_text, title="Choose Text", category="text", sketch=sketch_by(choose_text))
     ),
+    "LoomVaryText": node_class(read_spec(vary_text, title="Vary Text", category="text", sketch=sketch_by(vary_text))),
     "LoomLayoutPrompt": node_class(
         read_spec(layout_prompt, title="Layout Prompt", category="text", sketch=sketch_by(layout_prompt))
     ),
     "LoomSeed": node_class(read_spec(seed, title="Seed", category="text", sketch=sketch_by(seed))),
+    "LoomReplaceText": node_class(
+        read_spec(replace_text, title="Replace Text", category="text", sketch=sketch_by(replace_text))
+    ),
+    "LoomSplitText": node_class(
+        read_spec(split_text, title="Split Text", category="text", sketch=sketch_by(split_text))
+    ),
+    "LoomFormatText": node_class(
+        read_spec(format_text, title="Format Text", category="text", sketch=sketch_by(format_text))
+    ),
+    "LoomChangeCase": node_class(
+        read_spec(change_case, title="Change Case", category="text", sketch=sketch_by(change_case))
+    ),
+    "LoomInteger": node_class(read_spec(integer, title="Integer", category="number", sketch=sketch_by(integer))),
+    "LoomFloat": node_class(read_spec(decimal, title="Float", category="number", sketch=sketch_by(decimal))),
+    "LoomBoolean": node_class(read_spec(boolean, title="Boolean", category="number", sketch=sketch_by(boolean))),
+    "LoomCalculate": node_class(
+        read_spec(calculate, title="Calculate", category="number", sketch=sketch_by(calculate))
+    ),
+    "LoomSizeFromRatio": node_class(
+        read_spec(size_from_ratio, title="Size from Ratio", category="number", sketch=sketch_by(size_from_ratio))
+    ),
+    "LoomSwitch": node_class(switch_spec()),
     "LoomNote": node_class(read_spec(note, title="Note", category="text")),
 }
 

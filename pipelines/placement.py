@@ -2,7 +2,7 @@
 
 With ranks, every stage runs in them, and this process computes nothing and opens no accelerator: a denoise takes all
 ranks by its plan, text is encoded on the first and pictures on the last, beside the denoise of another job, and what is
-large to decode is decoded by all. What was encoded before is not encoded again (kept.py).
+large to decode is decoded by all where that saves enough. What was encoded before is not encoded again (kept.py).
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from .kept import KEPT, key_of
 from .models.describe import card_of
 from .models.folder import components_of, read_config, read_index
 from .models.source import resolve_source, split_source
-from .needs.memory import SPLIT_PIXELS
 from .place import named_plan
 from .planning.auto import EXACT, FREE, Chosen, Leeway, choose
 from .planning.duel import winner
-from .planning.foreseen import ALONE, BY_HAND, foreseen_for
+from .planning.foreseen import ALONE, BY_HAND, decoders_for, foreseen_for
 from .planning.here import measure_first
 from .planning.plans import why_not
 from .planning.wanted import Wanted, wanted_by
@@ -107,9 +106,10 @@ def _foresee(request: Denoise, choice: Chosen, progress: Progress, *, is_guided:
         progress.foresee(found)
 
 
-def decode(request: Decode, progress: Progress = SILENT) -> Image | Video:
+def decode(request: Decode, progress: Progress = SILENT, *, decoders: int | None = None) -> Image | Video:
+    """`decoders` says how many ranks share its rows; None leaves it open, and 0 to what one has no room for alone."""
     shown = Image if FAMILIES[request.model.family].output == "image" else Video
-    num_ranks = _ranks_to_decode(request)
+    num_ranks = _ranks_to_decode(request, decoders)
     if num_ranks == 1:
         found = _run(request, shown, progress, lane="side", rank=-1)
     else:
@@ -266,17 +266,26 @@ def ranks_of(model: Model) -> Iterator[Pool | Cluster]:
         yield pool
 
 
-def _ranks_to_decode(request: Decode) -> int:
+def _ranks_to_decode(request: Decode, decoders: int | None) -> int:
     model, latents = request.model, request.latents
-    num_ranks = max(1, model.place.group_size)
-    num_pixels = latents.batch * latents.frames * latents.width * latents.height
-    if num_ranks == 1 or num_pixels < SPLIT_PIXELS or latents.tensor is None:
+    if latents.tensor is None or model.place.group_size <= 1:
         return 1
-    from .spreading.vae import has_rows, why_not
+    num_ranks = min(decoders or _decoders(model, latents, may_round=decoders is None), model.place.group_size)
+    if num_ranks == 1:
+        return 1
+    from .spreading.decoders import has_rows, why_not
 
     name, config = _vae(model)
     can_split = why_not(name, config) is None and has_rows(name, config, latents.tensor.shape, num_ranks)
     return num_ranks if can_split else 1
+
+
+def _decoders(model: Model, latents: Latents, *, may_round: bool) -> int:
+    """As after a denoise of the model's own steps and guidance."""
+    size = {"width": latents.width, "height": latents.height, "frames": latents.frames, "batch": latents.batch}
+    wanted = Wanted(**size, is_guided=is_guided(model))
+    plan = named_plan(model.place) or choose(model, wanted).plan
+    return decoders_for(model, wanted, plan, may_round=may_round)
 
 
 def _vae(model: Model) -> tuple[str, dict[str, Any]]:

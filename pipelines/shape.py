@@ -229,8 +229,10 @@ def why_not_made(model: Model, output: Literal["image", "video", "audio"]) -> st
     family = FAMILIES[model.family]
     if output == "audio":
         able = ", ".join(each.title for each in FAMILIES.values() if each.has_sound)
-        told = f"{family.title} makes no sound; take Decode Audio away, or choose a model of one of these families: "
-        return "" if family.has_sound else told + able
+        told = (
+            f"{family.title} makes no sound; take Decode Audio away, or choose a model of one of these families: {able}"
+        )
+        return "" if family.has_sound else told
     if family.output == output:
         return ""
     if family.output == "video":

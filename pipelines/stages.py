@@ -288,7 +288,7 @@ def _working_bytes(
         family=model.family, width=canvas.width, height=canvas.height, frames=canvas.frames, batch=canvas.batch
     )
     if conditioning is None:
-        return work_of(model, canvas=size, text_length=0).decoding(plan)[0]
+        return work_of(model, canvas=size, text_length=0).decoding(plan.num_ranks)
     text_length, num_references = text_length_of(conditioning), len(conditioning.references)
     return work_of(model, canvas=size, text_length=text_length, num_references=num_references).activations(plan)
 

@@ -217,6 +217,21 @@ def test_two_replicas_work_on_two_runs_at_once(capsys: pytest.CaptureFixture[str
     assert any(spans[a][0] < spans[b][0] < spans[a][1] for a in spans for b in spans)  # the first ones load meanwhile
 
 
+def test_a_sweep_is_shared_out_to_replicas_and_paints_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody names their number."""
+    asked = ["--no-cache", "--json", *SMALL, "--set=denoise.steps=2", "--set=denoise.guidance=1", "--sweep=seed=1,2"]
+    assert main(["run", FIRST, "--out", "one", *asked]) == 0
+    assert '"shared_out"' not in capsys.readouterr().out
+    assert main(["run", FIRST, "--out", "two", *asked, "--devices", "cpu*2"]) == 0
+    shared, *_ = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert (shared["kind"], shared["total"]) == ("shared_out", 2) and "2 groups of 1 device" in shared["message"]
+    for name in ("seed=1", "seed=2"):
+        manifest = json.loads(Path("two", name, "manifest.json").read_text())
+        assert manifest["replicas"] == 2
+        assert "2 groups work on separate runs" in manifest["nodes"]["denoise"]["foreseen"]["why"]
+        assert np.array_equal(pixels(Path("one", name, "picture.png")), pixels(Path("two", name, "picture.png")))
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

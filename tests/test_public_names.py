@@ -27,6 +27,7 @@ STAGES = {"encode_text", "encode_image", "denoise", "decode", "decode_audio"}
 NODES = {
     "LoomBlurMask": "blur_mask",
     "LoomChooseText": "choose_text",
+    "LoomVaryText": "vary_text",
     "LoomDecode": "decode",
     "LoomDecodeAudio": "decode_audio",
     "LoomDecodeVideo": "decode_video",
@@ -45,6 +46,8 @@ NODES = {
     "LoomLoadVideo": "load_video",
     "LoomNote": "note",
     "LoomOutpaint": "outpaint",
+    "LoomCropImage": "crop_image",
+    "LoomPasteImage": "paste_image",
     "LoomParallelPlan": "parallel_plan",
     "LoomReferencePictures": "reference_pictures",
     "LoomResizeImage": "resize_image",
@@ -53,6 +56,19 @@ NODES = {
     "LoomSaveAudio": "save_audio",
     "LoomSaveImage": "save_image",
     "LoomSaveVideo": "save_video",
+    "LoomBatchPictures": "batch_pictures",
+    "LoomBoolean": "boolean",
+    "LoomCalculate": "calculate",
+    "LoomChangeCase": "change_case",
+    "LoomComparePictures": "compare_pictures",
+    "LoomFloat": "decimal",
+    "LoomFormatText": "format_text",
+    "LoomInteger": "integer",
+    "LoomPictureSize": "picture_size",
+    "LoomReplaceText": "replace_text",
+    "LoomSizeFromRatio": "size_from_ratio",
+    "LoomSplitText": "split_text",
+    "LoomSwitch": "switch",
     "LoomSeed": "seed",
     "LoomUpscaleLatents": "upscale_latents",
     "LoomVideoFrames": "video_frames",
@@ -73,6 +89,7 @@ PUT /drafts/{key}
 POST /export/comfyui
 GET /files/{id}
 GET /files/{id}/thumb
+PUT /files/{id}/poster
 WEBSOCKET /live
 POST /logout
 GET /me
@@ -106,6 +123,8 @@ GET /runs/{id}/previews/{node}
 GET /shared/{token}
 GET /static/{name}
 GET /templates
+GET /templates/needs
+GET /templates/pictures/{name}
 POST /sockets
 POST /text
 GET /uploads

@@ -30,7 +30,13 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
     add("--devices", default="", metavar="LIST", help="all, cpu*4, cuda:0,cuda:1: one rank on each")
     add("--plan", default="", help="how a denoise uses them: cfg=2,ulysses=2 or auto")
-    add("--replicas", type=int, default=1, metavar="N", help="groups of devices that work on separate runs")
+    add(
+        "--replicas",
+        type=int,
+        metavar="N",
+        help="groups of devices that work on separate runs (default: without a login, of a sweep as many as end it "
+        "soonest; else one)",
+    )
     add("--max-pixels", type=int, metavar="N", help="of a picture that is uploaded or resized (default: 64 million)")
     add("--root-path", default="", metavar="PATH", help="the path or URL under which a proxy shows the page")
     add("--user-quota", type=float, default=20, metavar="GIB", help="what one user may keep (default: 20)")
@@ -60,6 +66,7 @@ def read_settings(arguments: argparse.Namespace, *, place: Place, default_data_d
         data_dir=(arguments.data_dir or default_data_dir).resolve(),
         shared_cache_dir=arguments.cache and arguments.cache.resolve(),
         place=place,
+        shares_out=arguments.replicas is None and not arguments.auth,
         root_path=arguments.root_path.rstrip("/"),
         max_pixels=pixel_limit(arguments.max_pixels),
         user_bytes=_bytes_of(arguments.user_quota),

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from ..nodes.files.picture_files import MAX_PIXELS
 from ..nodes.files.workspace import Workspace
+from ..nodes.headless.workflow_files import EXAMPLES
 from ..pipelines.values import Place
 from .access.address import read_network
 from .access.origin import is_loopback
@@ -39,6 +40,10 @@ class Settings:
     shared_cache_dir: Path | None = None
     """Where results are kept for this server and whoever else is told so; without it, in the data folder."""
     place: Place = field(default_factory=Place)
+    shares_out: bool = False
+    """Whether a sweep chooses into how many groups it puts the devices. With several users it would not: each change
+    starts the ranks anew, and their runs take turns.
+    """
     root_path: str = ""
     """Where a proxy in front shows the page: a path such as /studio, or a whole URL."""
     max_pixels: int = MAX_PIXELS
@@ -71,11 +76,8 @@ class Settings:
             read_network(proxy)
 
     def reading(self, place: Place | None = None, *, inputs: Path | None = None) -> Workspace:
-        """What may be looked at for a workflow that does not run yet: the models of this server, and `inputs`, the
-        folder of a user's own.
-        """
-        folders = (inputs, *self.models_dirs) if inputs else self.models_dirs
-        roots = tuple(folder.resolve() for folder in folders)
+        """What may be looked at for a workflow that does not run yet: as in a run, see `roots`."""
+        roots = self.roots(inputs)
         return Workspace(
             output_dir=self.output_dir,
             roots=roots,
@@ -83,6 +85,13 @@ class Settings:
             host="page",
             max_pixels=self.max_pixels,
         )
+
+    def roots(self, inputs: Path | None = None) -> tuple[Path, ...]:
+        """What runs may read: `inputs`, the folder of a user's own, the models of this server, and the pictures of
+        templates.
+        """
+        folders = (*([inputs] if inputs else []), *self.models_dirs, EXAMPLES)
+        return tuple(folder.resolve() for folder in folders)
 
     @property
     def has_auth(self) -> bool:

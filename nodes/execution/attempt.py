@@ -22,6 +22,7 @@ from ..graph.modes import effective
 from ..graph.requires import with_requires
 from ..graph.resolve import with_overrides
 from ..graph.spec import NodeSpec
+from ..graph.unfolding.unfold import unfold
 from ..hosts.comfy_file import to_comfy
 from ..preview.foretelling import with_plans, without_plans
 from ..preview.meant import tagged
@@ -79,6 +80,7 @@ def _written(value: Any, name: str, workspace: Workspace) -> tuple[str, ...]:
 def _free_name(node: str, value: Any, workspace: Workspace) -> str:
     """The node's name, unless another node of the run wrote such files."""
     claimed = set(workspace.claims or ())
+    node = node.replace("/", "-")  # of a for-each, where it is no folder
     names = (node if number == 1 else f"{node}_{number}" for number in range(1, len(claimed) + 2))
     folder = workspace.output_dir.resolve()
     ending = ENDINGS[type(value)]
@@ -138,7 +140,7 @@ def workspace_of(
     return Workspace(
         output_dir=folder.resolve(),
         roots=roots,
-        metadata=provenance(graph, specs),
+        metadata=provenance(graph, specs, Workspace(roots=roots, host=host)),
         claims={},
         place=place,
         host=host,
@@ -181,7 +183,8 @@ def attempt(
         _keep_times(result, caches.runs)
     problem: ValueError | None = None
     if shows and (targets is not None or not any(record.files for record in result.nodes.values())):
-        sources = {name: link.node for name, link in effective(graph, specs).outputs.items()}
+        plain = unfold(graph, specs, {}, workspace).graph
+        sources = {name: link.node for name, link in effective(plain, specs).outputs.items()}
         meant = {name: record.meant() for name, record in result.nodes.items() if record.stand_ins}
         result, problem = shown(result, sources, tagged(workspace, meant))
     try:
@@ -213,10 +216,11 @@ def baked(graph: Graph, overrides: Mapping[str, Any]) -> Graph:
     return graph.model_copy(update={"params": params, "nodes": nodes})
 
 
-def provenance(graph: Graph, specs: Mapping[str, NodeSpec]) -> dict[str, str]:
-    """What a result carries: the workflow file, and the same for ComfyUI."""
+def provenance(graph: Graph, specs: Mapping[str, NodeSpec], workspace: Workspace) -> dict[str, str]:
+    """What a result carries: the workflow file, and the same for ComfyUI, unfolded. Raises `GraphError`."""
     graph = without_plans(graph)  # those of this run come when it has them
-    return {WORKFLOW_KEY: graph_text(with_requires(graph, specs)), "prompt": json.dumps(to_comfy(graph, specs))}
+    prompt = to_comfy(graph, specs, workspace=workspace)
+    return {WORKFLOW_KEY: graph_text(with_requires(graph, specs)), "prompt": json.dumps(prompt)}
 
 
 def _disk_cache(folder: Path | None) -> DiskCache | None:

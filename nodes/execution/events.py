@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Kind = Literal[
+    "shared_out",
     "run_started",
     "run_finished",
     "run_failed",
@@ -36,7 +37,9 @@ Kind = Literal[
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Event:
-    """One change. `node` is empty for events of the whole run; times are seconds."""
+    """One change. `node` is empty for events of the whole run; times are seconds. `shared_out` comes once before a
+    sweep whose devices are put into groups by prediction: into `total` of them, and `message` says why.
+    """
 
     kind: Kind
     run: str

@@ -63,6 +63,7 @@ def manifest(folder: Path, graph: Graph, result: RunResult) -> dict[str, Any]:
         "versions": versions(),
         "devices": devices(result),
         "plan": "; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)) or None,
+        "replicas": result.replicas,
     }
 
 
@@ -189,7 +190,8 @@ def _files(folder: Path, result: RunResult) -> list[dict[str, Any]]:
             inside = file.is_relative_to(folder.resolve())
             path = file.relative_to(folder.resolve()).as_posix() if inside else str(file)
             sha256 = sha256_of(file) if file.is_file() else None
-            entries.append({"node": name, "type": Saved.__name__, "path": path, "sha256": sha256})
+            title = {"title": result.titles[name]} if name in result.titles else {}
+            entries.append({"node": name, **title, "type": Saved.__name__, "path": path, "sha256": sha256})
     return entries
 
 

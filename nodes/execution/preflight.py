@@ -17,8 +17,9 @@ from ..graph.graph import Graph
 from ..graph.problems import GraphError, Problem
 from ..graph.resolve import Overrides
 from ..graph.spec import NodeSpec
+from ..graph.unfolding.unfold import unfold
 from ..preview.disk import why_no_room, written
-from ..preview.meant import Meant, meant
+from ..preview.meant import Meant, Sizes, meant, sizes
 from ..preview.preview import TOO_MANY, planned
 from ..preview.walk import Walk, refused
 from .schedule import needs_of_checked
@@ -36,6 +37,8 @@ class Foretold:
     """Errors first."""
     values: Meant = field(default_factory=Meant)
     """What 0, "" and "auto" will be, by node and socket."""
+    sizes: Mapping[str, Sizes] = field(default_factory=dict)
+    """Which sizes the models of nodes with a canvas paint, by node."""
     num_bytes: int = 0
     """Of the files that it saves, at most, as far as that is known."""
 
@@ -62,7 +65,7 @@ def foretell(
             raise
         return Foretold(problems=found)
     if found:
-        return Foretold(problems=found, values=meant(walk))
+        return Foretold(problems=found, values=meant(walk), sizes=sizes(walk))
     needs = needs_of_checked(graph, specs, overrides=overrides or {}, workspace=workspace, targets=targets)
     needed = frozenset(needs.order or needs.nodes)  # all of one that makes nothing yet
     found = list(refused(walk, needed))
@@ -83,7 +86,8 @@ def foretell(
     if why := why_no_room(num_bytes, workspace):
         found.append(Problem(max(saved, key=lambda name: saved[name]), "", "disk", why, kind="estimate"))
     problems = sorted((each for each in found if each.node in needed), key=lambda problem: KINDS.index(problem.kind))
-    return Foretold(problems=problems, values=meant(walk, needed, plans), num_bytes=num_bytes)
+    problems = unfold(graph, specs, overrides or {}, workspace).told(problems)
+    return Foretold(problems=problems, values=meant(walk, needed, plans), sizes=sizes(walk), num_bytes=num_bytes)
 
 
 def blocking(problems: Iterable[Problem], *, is_forced: bool) -> Iterator[Problem]:

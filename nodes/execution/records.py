@@ -67,5 +67,9 @@ class RunResult:
     nodes: Mapping[str, NodeRecord]
     seconds: float
     failure: NodeFailed | None = None
+    replicas: int = 1
+    """Groups of devices that worked on separate runs, this one's among them."""
     plans: Mapping[str, str] = field(default_factory=dict[str, str])
     """Those that were chosen for denoises, by node; what the results carry."""
+    titles: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of nodes that were unfolded: the element and the path, in words."""

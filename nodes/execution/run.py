@@ -224,6 +224,7 @@ class _Session:
                     workspace=self._workspace(name),
                     depth=self.schedule.depths.get(name, "floats"),
                     leeway=self.schedule.plans.get(name, FREE),
+                    decoders=self.schedule.decoders.get(name),
                 )
             seconds = time.perf_counter() - start
             self._store(name, value)
@@ -410,7 +411,9 @@ class _Session:
             nodes={name: self.records[name] for name in self.schedule.order},
             seconds=self.watch.seconds(),
             failure=self.failure,
+            replicas=self.workspace.place.replicas,
             plans=self._plans(),
+            titles={name: nodes[name].node.title for name in self.schedule.order if "/" in name},
         )
 
 

@@ -23,7 +23,9 @@ from ..graph.order import in_order
 from ..graph.problems import Names, refuse
 from ..graph.resolve import Overrides, Resolved, resolve, upgrade, with_overrides
 from ..graph.spec import NodeSpec
-from ..preview.foretelling import leeways
+from ..graph.unfolding.unfold import unfold
+from ..graph.unfolding.unfolded import made_in
+from ..preview.foretelling import decoders_of, leeways
 from ..preview.meant import Meant, meant
 from ..preview.models_used import ModelFacts, models_of
 from ..preview.walk import Walk, refused
@@ -36,6 +38,7 @@ def recipe_keys(
     fingerprints: Mapping[str, str],
     depths: Mapping[str, Depth],
     plans: Mapping[str, Leeway],
+    decoders: Mapping[str, int],
 ) -> dict[str, str]:
     """The key of every node in `order`, which lists each node after those that feed it."""
     keys: dict[str, str] = {}
@@ -53,6 +56,8 @@ def recipe_keys(
             recipe = (*recipe, depths[name])
         if name in plans and (choice := plans[name].choice) and choice.rounds_differently:
             recipe = (*recipe, str(choice.plan))
+        if decoders.get(name, 1) > 1:
+            recipe = (*recipe, f"rows={decoders[name]}")
         keys[name] = hashlib.sha256(repr(recipe).encode(errors="backslashreplace")).hexdigest()
     return keys
 
@@ -80,6 +85,8 @@ class Schedule(Needs):
     """Of the pixels that a node gives, where it is not floats."""
     plans: Mapping[str, Leeway]
     """What is settled of the plan of a denoise that is spread over ranks by `auto`."""
+    decoders: Mapping[str, int]
+    """Of a node that decodes on ranks, how many of them share its rows; 0 where that is not known beforehand."""
     uncached: frozenset[str]
     """Nodes whose fingerprint depends on a value that is not known yet, and what they feed: always run."""
     values: Meant
@@ -108,15 +115,18 @@ def schedule(
     fingerprints, uncached = _fingerprints(needs.order, needs.nodes, needs.sources, workspace)
     depths, denoises = depths_of(needs), [n for n in needs.order if "leeway" in needs.nodes[n].spec.injected]
     plans = leeways(walk, denoises)
+    decodes = [n for n in needs.order if "decoders" in needs.nodes[n].spec.injected]
+    decoders = {name: decoders_of(walk, name, plans) for name in decodes}
     return Schedule(
         order=needs.order,
         nodes=needs.nodes,
         sources=needs.sources,
         results=needs.results,
         targets=needs.targets,
-        keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths, plans),
+        keys=recipe_keys(needs.order, needs.nodes, fingerprints, depths, plans, decoders),
         depths=depths,
         plans=plans,
+        decoders=decoders,
         uncached=uncached,
         values=meant(walk, frozenset(needs.order)),
         models=models_of(walk, needs.order),
@@ -147,8 +157,9 @@ def needs_of_checked(
     targets: Collection[str] | None = None,
 ) -> Needs:
     """`needs_of` a graph in which the checker has found nothing. Raises `GraphError` where all is switched off."""
-    whole, _ = upgrade(graph, specs)
-    whole, overrides, _ = settled(whole, specs, overrides, workspace)
+    unfolding = unfold(graph, specs, overrides, workspace)
+    whole, _ = upgrade(unfolding.graph, specs)
+    whole, overrides, _ = settled(whole, specs, unfolding.overrides, workspace)
     graph = effective(whole, specs, overrides)
     results = _results(graph, whole, targets)
     acting = {name for name, node in graph.nodes.items() if targets is None and specs[node.type].is_output}
@@ -172,7 +183,10 @@ def depths_of(needs: Needs) -> dict[str, Depth]:
 
 
 def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dict[str, tuple[str, str]]:
-    """A target is the name of an output or of a node; an output comes first. `whole` has the nodes left out, too."""
+    """A target is the name of an output or of a node; an output comes first. `whole` has the nodes left out, too.
+
+    Of a node that was unfolded it is what nothing inside uses, and of an output of a for-each what each element gives.
+    """
     if targets is None:
         return {name: (link.node, link.socket) for name, link in graph.outputs.items()}
     results: dict[str, tuple[str, str]] = {}
@@ -181,6 +195,8 @@ def _results(graph: Graph, whole: Graph, targets: Collection[str] | None) -> dic
             results[target] = (graph.outputs[target].node, graph.outputs[target].socket)
         elif target in graph.nodes:
             results[target] = (target, "")
+        elif found := made_in(target, graph):
+            results |= found
         elif target in whole.outputs or target in whole.nodes:
             raise left_out(whole, whole.outputs[target].node if target in whole.outputs else target)
         else:

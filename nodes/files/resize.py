@@ -56,10 +56,15 @@ def check_area(
 def cover(pixels: Tensor, width: int, height: int, method: Method = "bicubic") -> Tensor:
     """B H W C scaled to cover the size, with the middle kept. Cut first: scaling what is cut off may take terabytes."""
     tall, wide = pixels.shape[1:3]
-    kept_wide = min(wide, max(1, round(tall * width / height)))
-    kept_tall = min(tall, max(1, round(wide * height / width)))
-    top, left = (tall - kept_tall) // 2, (wide - kept_wide) // 2
-    return stretch(pixels[:, top : top + kept_tall, left : left + kept_wide], width, height, method)
+    return stretch(pixels[:, *kept(wide, tall, width, height)], width, height, method)
+
+
+def kept(wide: int, tall: int, width: int, height: int) -> tuple[slice, slice]:
+    """Rows and columns of a picture of `wide` x `tall` that `cover` keeps for `width` x `height`: all of one side."""
+    columns = min(wide, max(1, round(tall * width / height)))
+    rows = min(tall, max(1, round(wide * height / width)))
+    top, left = (tall - rows) // 2, (wide - columns) // 2
+    return slice(top, top + rows), slice(left, left + columns)
 
 
 def contain(pixels: Tensor, width: int, height: int, method: Method = "bicubic") -> Tensor:

@@ -7,6 +7,7 @@ header says.
 from __future__ import annotations
 
 import io
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -93,10 +94,13 @@ def video_facts(path: Path) -> Facts:
         )
 
 
-def video_thumbnail(path: Path, *, side: int) -> bytes:
-    """WebP of the first frame. Raises `ValueError` for what is no video."""
+def video_thumbnail(path: Path, *, side: int, frame: int = 0) -> bytes:
+    """WebP of one frame, from 0. Raises `ValueError` for what is no video, or has no such frame."""
     with opened_video(path) as container:
-        return _small(next(container.decode(video=0)).to_image(), side, "WEBP")
+        shown = next(itertools.islice(container.decode(video=0), frame, None), None)
+        if shown is None:
+            raise ValueError(f"the video has no frame {frame}; choose an earlier one")
+        return _small(shown.to_image(), side, "WEBP")
 
 
 def sound_facts(path: Path) -> Facts:

@@ -2,7 +2,7 @@
 
 check: The checker: everything that is wrong with a workflow, found before anything runs and reported all at once.
 choosing: Nodes whose sockets depend on what is given at some of them: which sockets a node of a workflow has.
-graph: The workflow file, format 1: what it holds, reading it and writing it.
+graph: The workflow file, formats 1 and 2: what it holds, reading it and writing it.
 json_text: Reading JSON from strangers: bounded size and nesting, no duplicate keys, no NaN, and one sentence when
     refused.
 modes: Mute and bypass: the graph that a run, the checker and an export see, without the nodes that are switched off.
@@ -15,4 +15,5 @@ scalars: What a scalar socket accepts: the one place where types, ranges and cho
 schema: The JSON Schema of the workflow file, generated from its model and committed beside it.
 sketch: What a node would make, told before anything runs: values of the wires without tensors, found without torch.
 spec: The node spec: all that a page, a host, a checker or a command line knows of a node, read from its signature.
+unfolding/: Sub-workflows and for-each: a workflow with them as one of ordinary nodes, with ordinary keys.
 """

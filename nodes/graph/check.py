@@ -16,6 +16,7 @@ from .requires import from_where, installed_version, unmet
 from .resolve import Overrides, param_socket, param_values, plain_value, upgrade, with_overrides
 from .scalars import PLAIN_TYPES, can_feed, fault
 from .spec import InputSpec, NodeSpec
+from .unfolding.unfold import unfold
 
 SHOWN_CYCLES = 10
 Specs = Mapping[str, NodeSpec]
@@ -36,24 +37,32 @@ def check(
     asked = overrides or {}
     host: Host = workspace.host if workspace else "python"
     names = Names()
-    whole, problems = upgrade(graph, specs)
-    whole, overrides, unsettled = settled(whole, specs, asked, workspace)
+    unfolding = unfold(graph, specs, asked, workspace)
+    folded = {problem.node for problem in unfolding.problems}
+    whole, problems = upgrade(unfolding.graph, specs)
+    whole, overrides, unsettled = settled(whole, specs, unfolding.overrides, workspace)
     problems += unsettled
-    graph = effective(whole, specs, overrides)
-    inputs = with_overrides(graph, overrides)
-    known = specs_of(graph, specs, overrides, inputs)
+    plain = effective(whole, specs, overrides)
+    inputs = with_overrides(plain, overrides)
+    known = specs_of(plain, specs, overrides, inputs)
     for problem in unsettled:
         if problem.code != NO_FIT:  # nothing more is known of these
             known.pop(problem.node, None)
-    return [
-        *unmet(graph, require, host),
-        *(problem for problem in problems if problem.node in graph.nodes),
-        *_params(graph, overrides),
-        *_overrides(whole, specs, asked, names),
-        *_nodes(graph, specs, known, inputs, param_values(graph, overrides), names, require, host),
-        *_outputs(graph, known, names),
-        *_cycles({name: _sources(graph, entries) for name, entries in inputs.items()}),
+    found = [
+        *unmet(plain, require, host),
+        *unfolding.problems,
+        *(problem for problem in problems if problem.node in plain.nodes),
+        *_params(plain, overrides),
+        *_overrides(graph, specs, asked, names),
+        *(
+            problem
+            for problem in _nodes(plain, specs, known, inputs, param_values(plain, overrides), names, require, host)
+            if problem.node not in folded
+        ),
+        *_outputs(plain, known, names),
+        *_cycles({name: _sources(plain, entries) for name, entries in inputs.items()}),
     ]
+    return unfolding.told(found)
 
 
 def ensure(

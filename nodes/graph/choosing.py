@@ -36,6 +36,8 @@ class Chooser:
     """The values that files say where the workflow leaves them out. Raises `ValueError` where they cannot."""
     fits: Callable[[Mapping[str, Any], Workspace], str] = lambda values, workspace: ""
     """Why files say that what is chosen cannot be; "" where they do not. The sockets are those of the choice anyhow."""
+    may_link: tuple[str, ...] = ()
+    """Those of `by` that may come by a wire, and are then not known to `choose`."""
     fixed: tuple[InputSpec, ...] = ()
     """For a host whose nodes always have the same sockets: beside the node's own, those that most choices have or that
     only a wire can feed, and `arguments` for the rest."""
@@ -71,7 +73,8 @@ def settled(
         chooser = specs[node.type].chooser if node.type in specs else None
         if chooser is None:
             continue
-        if linked := next((each for each in chooser.by if isinstance(inputs[name].get(each), Link)), None):
+        decides = [each for each in chooser.by if each not in chooser.may_link]
+        if linked := next((each for each in decides if isinstance(inputs[name].get(each), Link)), None):
             message = f"{linked} comes from another node, but the sockets depend on it; write it"
             problems.append(Problem(name, linked, "linked_choice", message))
             continue

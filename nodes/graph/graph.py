@@ -1,4 +1,4 @@
-"""The workflow file, format 1: what it holds, reading it and writing it."""
+"""The workflow file, formats 1 and 2: what it holds, reading it and writing it."""
 
 from __future__ import annotations
 
@@ -25,16 +25,19 @@ from ..files.atomic import write_atomic
 from .json_text import parse_json, read_bytes
 from .problems import GraphError, Names, Problem, refuse, short
 
-FORMAT = 1
+FORMAT = 2
+"""Format 1 has no sub-workflows, lists and for-each; a file that has none of them is still written as that."""
 MAX_NODES = 10_000
 MAX_META_BYTES = 64 << 10
 """The most bytes of `meta`, which travels in every picture that the workflow makes."""
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]
-MIGRATIONS: dict[int, Migration] = {}
+MIGRATIONS: dict[int, Migration] = {1: lambda data: data}
 """From format n to n + 1. A golden file of every format is kept for ever in tests/nodes/golden."""
 
 TYPE_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,127}$"
+SUB = "sub:"
+"""Before the name of a sub-workflow of the file, where a node's type stands."""
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,63}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Target = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}\.[a-z][a-z0-9_]{0,63}$")]
@@ -95,26 +98,106 @@ Input = Annotated[
 ]
 
 
-class Node(_Part):
-    """One node: its type is the class type in every host."""
+def _text_kind(value: Any) -> str:
+    return "param" if isinstance(value, ParamRef | dict) else "text"
 
-    type: Annotated[str, StringConstraints(pattern=TYPE_PATTERN)]
+
+Text = Annotated[Annotated[ParamRef, Tag("param")] | Annotated[str, Tag("text")], Discriminator(_text_kind)]
+
+
+def _number_kind(value: Any) -> str:
+    return "param" if isinstance(value, ParamRef | dict) else "int" if type(value) is int else "float"
+
+
+Number = Annotated[
+    Annotated[ParamRef, Tag("param")] | Annotated[int, Tag("int")] | Annotated[float, Tag("float")],
+    Discriminator(_number_kind),
+]
+
+
+class Lines(_Part):
+    """`{"lines": "a\\nb"}`: the lines of a text that are not empty."""
+
+    lines: Text
+
+
+class Span(_Part):
+    """`{"range": [first, last]}` or `[first, last, step]`: numbers, the last one among them."""
+
+    range: Annotated[list[Number], Field(min_length=2, max_length=3)]
+
+
+class Folder(_Part):
+    """`{"folder": "pictures", "match": "*.png"}`: the paths of its files by name, none of folders inside."""
+
+    folder: Text
+    match: Annotated[str, Field(max_length=200)] = "*"
+
+
+def _list_kind(value: Any) -> str | None:
+    if isinstance(value, list):
+        return "list"
+    if isinstance(value, Link | ParamRef | Lines | Span | Folder):
+        return {Link: "link", ParamRef: "param", Lines: "lines", Span: "range", Folder: "folder"}[type(value)]
+    keys = {"from": "link", "param": "param", "lines": "lines", "range": "range", "folder": "folder"}
+    return next((kind for key, kind in keys.items() if isinstance(value, dict) and key in value), None)
+
+
+Listed = Annotated[
+    Annotated[Link, Tag("link")]
+    | Annotated[ParamRef, Tag("param")]
+    | Annotated[Lines, Tag("lines")]
+    | Annotated[Span, Tag("range")]
+    | Annotated[Folder, Tag("folder")]
+    | Annotated[list[Scalar], Tag("list")],
+    Discriminator(_list_kind),
+]
+"""What a for-each goes through. A link is refused where it is unfolded: what it gives is known only in a run."""
+
+
+class Node(_Part):
+    """One node: its type is the class type in every host, or `sub:` and the name of a sub-workflow of the file."""
+
+    type: Annotated[str, StringConstraints(pattern=rf"{TYPE_PATTERN}|^{SUB}[a-z][a-z0-9_]{{0,63}}$")]
     version: Annotated[int, Field(ge=1)] = 1
     title: Annotated[str, Field(max_length=200)] = ""
     mode: Mode = "run"
     """A muted node is left out with all that needs it; a bypassed one hands on what it is given (see `modes.py`)."""
     inputs: dict[Name, Input] = {}
+    each: dict[Name, Listed] = {}
+    """For-each: the node is there once for each element, which stands at that input. Several lists go side by side."""
 
 
-class Param(_Part):
-    """A value that the user of the workflow sets by name. Without a default it must be given."""
-
-    type: Literal["string", "int", "float", "bool", "choice"]
-    default: Scalar | None = None
+class _Form(_Part):
+    type: Any
+    default: Scalar | list[Scalar] | None = None
     choices: list[str] = []
     min: int | float | None = None
     max: int | float | None = None
     help: str = ""
+
+
+class Param(_Form):
+    """A value that the user of the workflow sets by name. Without a default it must be given."""
+
+    type: Literal["string", "int", "float", "bool", "choice", "list[string]", "list[int]", "list[float]"]
+
+
+class SubParam(_Form):
+    """An input of a sub-workflow, a wire's or a value's. What it leaves out is said by the first node that takes it."""
+
+    type: Annotated[str, StringConstraints(pattern=r"^(list\[)?[A-Za-z][A-Za-z0-9_]{0,127}\]?$")]
+
+
+class Sub(_Part):
+    """A sub-workflow: nodes that take what stands at its own params, and no other; used by nodes of its type."""
+
+    title: Annotated[str, Field(max_length=200)] = ""
+    help: str = ""
+    params: dict[Name, SubParam] = {}
+    nodes: Annotated[dict[Name, Node], Field(min_length=1, max_length=MAX_NODES)]
+    outputs: dict[Name, Link] = {}
+    layout: dict[str, JsonValue] = {}
 
 
 def _bounded(meta: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -129,12 +212,13 @@ class Graph(_Part):
 
     schema_uri: Annotated[str, Field(alias="$schema", max_length=1000)] = ""
     """Where an editor finds the JSON Schema of this file."""
-    format: Literal[1] = FORMAT
+    format: Literal[2] = FORMAT
     name: Annotated[str, Field(min_length=1, max_length=200)]
     description: str = ""
     requires: dict[Package, Annotated[str, Field(max_length=200)]] = {}
     params: dict[Name, Param] = {}
     nodes: Annotated[dict[Name, Node], Field(max_length=MAX_NODES)]
+    subs: dict[Name, Sub] = {}
     outputs: dict[Name, Link] = {}
     meta: Annotated[dict[str, JsonValue], AfterValidator(_bounded)] = {}
     layout: dict[str, JsonValue] = {}
@@ -180,11 +264,22 @@ def migrate(
 def graph_to_plain(graph: Graph) -> dict[str, Any]:
     """Plain data in the file's order of keys, without what says nothing. `layout` comes last."""
     plain = graph.model_dump(by_alias=True, exclude_defaults=True)
-    nodes = {
-        name: {"type": node.type, "version": node.version, **plain["nodes"][name]} for name, node in graph.nodes.items()
-    }
+    plain["nodes"] = _plain_nodes(graph.nodes, plain["nodes"])
+    for name, sub in graph.subs.items():
+        own = plain["subs"][name]
+        plain["subs"][name] = {**own, "nodes": _plain_nodes(sub.nodes, own["nodes"])}
     first = {"$schema": graph.schema_uri} if graph.schema_uri else {}
-    return {**first, "format": graph.format, "name": graph.name, **plain, "nodes": nodes}
+    return {**first, "format": _needed_format(graph), "name": graph.name, **plain}
+
+
+def _plain_nodes(nodes: Mapping[str, Node], plain: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: {"type": node.type, "version": node.version, **plain[name]} for name, node in nodes.items()}
+
+
+def _needed_format(graph: Graph) -> int:
+    """The oldest that holds the workflow, so that older versions read what they can."""
+    has_lists = any(param.type.startswith("list[") for param in graph.params.values())
+    return 2 if graph.subs or has_lists or any(node.each for node in graph.nodes.values()) else 1
 
 
 def graph_text(graph: Graph) -> str:
@@ -215,6 +310,8 @@ def _scalar(value: Any) -> str:
 
 def _known(path: Sequence[str]) -> list[str]:
     """The keys that there are beside the last of a path."""
+    if path[0] == "subs":
+        return _known(path[2:]) if len(path) > 3 else [*Sub.model_fields]
     part = {1: Graph, 3: {"nodes": Node, "params": Param}.get(path[0], Link)}.get(len(path), Link)
     return [field.alias or field.validation_alias or name for name, field in part.model_fields.items()]  # pyright: ignore[reportReturnType] (aliases are text here)
 
@@ -223,9 +320,11 @@ def _problem(error: ErrorDetails, names: Names) -> Problem:
     """One of pydantic's errors in our words."""
     path = [str(part) for part in error["loc"] if part != "[key]"]
     node = path[1] if path[0] == "nodes" and len(path) > 1 else ""
-    socket = path[3] if node and len(path) > 3 and path[2] == "inputs" else ""
-    if socket:
-        del path[4:5]  # the tag of `Input`, no part of the path that the user sees
+    first = 2 if path[0] == "subs" else 0
+    has_socket = path[first : first + 1] == ["nodes"] and path[first + 2 : first + 3] in (["inputs"], ["each"])
+    if has_socket:
+        del path[first + 4 : first + 5]  # the tag of `Input` or `Listed`, no part of the path that the user sees
+    socket = path[3] if node and has_socket and len(path) > 3 else ""
     got, kind, where = short(error["input"]), error["type"], short(".".join(path))
     if kind == "extra_forbidden":
         hint = names.offer(path[-1], _known(path)) + ("; keys of your own go into meta" if len(path) == 1 else "")
@@ -235,6 +334,9 @@ def _problem(error: ErrorDetails, names: Names) -> Problem:
     if kind == "string_pattern_mismatch":
         rule = "lower-case letters, digits and _, starting with a letter, at most 64 (links are node.socket)"
         return Problem(node, socket, "bad_name", f"{where} is {got}; a name is made of {rule}; rename it")
+    if kind == "union_tag_not_found" and path[first + 2 : first + 3] == ["each"]:
+        forms = '["a", "b"], {"param": "name"}, {"lines": "..."}, {"range": [1, 8]} or {"folder": "..."}'
+        return Problem(node, socket, "bad_input", f"{where} is {got}; write a list: {forms}")
     if kind == "union_tag_not_found":
         forms = '{"from": "node.socket"}, {"param": "name"} or {"value": ...}'
         return Problem(node, socket, "bad_input", f"{where} is the object {got}; write {forms}")

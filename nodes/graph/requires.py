@@ -34,7 +34,8 @@ def _version(package: str) -> str:
 
 def with_requires(graph: Graph, specs: Mapping[str, NodeSpec]) -> Graph:
     """The workflow that also says which packages its nodes from outside come from, unless it does already."""
-    origins = (specs[node.type].origin for node in graph.nodes.values() if node.type in specs)
+    nodes = [*graph.nodes.values(), *(node for sub in graph.subs.values() for node in sub.nodes.values())]
+    origins = (specs[node.type].origin for node in nodes if node.type in specs)
     sources = dict(origin.split(" ", 1) for origin in origins if origin)
     lacking = {
         source: "" if version.startswith("sha256:") else f">={version.partition('+')[0]}"

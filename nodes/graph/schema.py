@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files.atomic import write_atomic
-from .graph import Graph
+from .graph import FORMAT, Graph
 
 SCHEMA_FILE = Path(__file__).with_name("workflow.schema.json")
 
@@ -16,6 +16,7 @@ def schema_text() -> str:
     """What `workflow.schema.json` should hold."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Graph.model_json_schema(by_alias=True)}
     schema["title"] = "latentloom workflow"
+    schema["properties"]["format"] = {"enum": [*range(1, FORMAT + 1)], "title": "Format"}
     schema["required"] = ["format", *(name for name in schema["required"] if name != "format")]
     return json.dumps(_closed(schema), indent=2) + "\n"
 

@@ -23,7 +23,7 @@ from .sketch import Denoises, Means, Refuses, Sketch, Writes
 if TYPE_CHECKING:
     from .choosing import Chooser
 
-Widget = Literal["", "seed", "multiline", "json", "model", "lora", "picture", "audio"]
+Widget = Literal["", "seed", "multiline", "json", "model", "lora", "picture", "mask", "audio"]
 
 
 MAX_SEED = NUM_SEEDS - 1
@@ -33,8 +33,8 @@ MAX_SEED = NUM_SEEDS - 1
 class Socket:
     """Goes into `Annotated[...]` beside a parameter's or the result's type.
 
-    `widget` tells a page how to draw the value: a "picture" or "audio" is a path of an input file, a "model" a source,
-    a "json" a text that is JSON, or empty, or a list or an object as it is.
+    `widget` tells a page how to draw the value: a "picture", "mask" or "audio" is a path of an input file, a
+    "model" a source, a "json" a text that is JSON, or empty, or a list or an object as it is.
     """
 
     help: str = ""
@@ -55,15 +55,17 @@ Fingerprint = Callable[[Mapping[str, Any], Workspace], str]
 Migrate = Callable[[int, dict[str, Any]], dict[str, Any]]
 """Turns the inputs saved by an older version of a node into today's."""
 
-Injected = Literal["progress", "workspace", "depth", "leeway"]
+Injected = Literal["progress", "workspace", "depth", "leeway", "decoders"]
 """Arguments that a node gets from its host rather than from a socket; `depth` is that of the pixels that it gives, and
-`leeway` what is left to choose of the plan by which it denoises."""
+`leeway` what is left to choose of the plan by which it denoises, `decoders` how many ranks share the rows that it
+decodes (`placement.decode`)."""
 
 INJECTED: Mapping[Injected, Any] = {
     "progress": Progress,
     "workspace": Workspace,
     "depth": values.Depth,
     "leeway": Leeway,
+    "decoders": int | None,
 }
 """With the type by which each is known."""
 BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -176,12 +178,19 @@ class NodeSpec:
         workspace: Workspace,
         depth: values.Depth = "floats",
         leeway: Leeway = FREE,
+        decoders: int | None = None,
     ) -> Any:
         """Call the node as its host: the value of its output, a tuple of them for several, None for none.
 
         Raises what the node raises, and `ValueError` for a file that is not there or outside the run's folders.
         """
-        given: dict[str, Any] = {"progress": progress, "workspace": workspace, "depth": depth, "leeway": leeway}
+        given: dict[str, Any] = {
+            "progress": progress,
+            "workspace": workspace,
+            "depth": depth,
+            "leeway": leeway,
+            "decoders": decoders,
+        }
         files = {name: self._file(inputs, name, workspace) for name in self.paths}
         made = self.call(**{**inputs, **files}, **{name: given[name] for name in self.injected})
         if len(self.outputs) > 1 and (not isinstance(made, tuple) or len(made) != len(self.outputs)):

@@ -11,11 +11,12 @@ from typing import Any
 from ...parallel.machine.now import devices_now
 from ..execution.preflight import Foretold, blocking, foretell
 from ..files.workspace import Workspace
-from ..graph.graph import Graph, ParamRef
+from ..graph.graph import Graph, ParamRef, graph_text
 from ..graph.problems import Kind, Problem
 from ..graph.resolve import param_values, plain_value
 from ..graph.scalars import fault
 from ..graph.spec import NodeSpec
+from ..graph.unfolding.unfold import is_folded
 from ..preview.disk import why_no_room
 from ..preview.meant import Meant
 
@@ -83,6 +84,8 @@ def _with_room(found: Sequence[Foretold], workspace: Workspace, is_there: Callab
 def _mark_of(graph: Graph, specs: Mapping[str, NodeSpec]) -> str:
     """The same for points whose seeds differ and nothing else, which are looked at once."""
     params = param_values(graph, {})
+    if is_folded(graph):
+        return graph_text(graph)
     marked = [
         (name, node.type, node.mode, socket, _marked(specs.get(node.type), socket, plain_value(entry, params)))
         for name, node in graph.nodes.items()

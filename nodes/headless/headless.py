@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from typing import Any
 from ...parallel.errors import code_of
 from ...pipelines.values import Place
 from ..execution.attempt import Caches, attempt, baked, open_caches, workspace_of
-from ..execution.events import Sink
+from ..execution.events import Event, Sink
 from ..execution.failure import NodeFailed
 from ..execution.manifest import as_made, has_failed, is_complete
 from ..execution.overlap import next_on, overlapped, width_of
@@ -30,10 +31,13 @@ from ..files.picture_files import MAX_PIXELS
 from ..files.workspace import Workspace, folder_name
 from ..graph.graph import Graph
 from ..graph.problems import GraphError
+from ..preview.sharing import Sharing, sharing_of
 from ..registry import SPECS
 from .claim import LOCK_FILE, InUse, claimed
 from .foretold import foretold, with_remedy
 from .reports import Report, Tally
+
+logger = logging.getLogger("latentloom")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +52,8 @@ class Headless:
     cache_dir: Path | None = None
     resume: bool = False
     place: Place = field(default_factory=Place)
+    shares_out: bool = False
+    """Whether the number of groups is chosen, as lets the sweep end soonest."""
     max_pixels: int = MAX_PIXELS
     is_forced: bool = False
     """Whether what is only reckoned (memory, disk) keeps nothing from running."""
@@ -80,6 +86,10 @@ def run_headless(
         Workspace(output_dir=job.out).check_writable()
     if not job.resume or len(points) == 1:
         _check_free(points)
+    if job.shares_out and (sharing := _sharing(job, points)) is not None:
+        logger.info("%s", sharing.why)
+        sink(Event(kind="shared_out", run="", message=sharing.why, done=0, total=sharing.replicas))
+        job = dataclasses.replace(job, place=sharing.at(job.place))
     caches, width = open_caches(job.cache_dir), width_of(job.place)
 
     def made(points: Sequence[_Point]) -> Iterator[tuple[_Point, Report]]:
@@ -123,6 +133,12 @@ def _foretold(job: Headless, points: Sequence[_Point]) -> tuple[list[_Point], li
             )
         )
     return good, bad
+
+
+def _sharing(job: Headless, points: Sequence[_Point]) -> Sharing | None:
+    """Of the runs that will be made."""
+    left = [point.graph for point in points if not (job.resume and _is_complete(job, point))]
+    return sharing_of(left, SPECS, workspace=Workspace(output_dir=job.out, roots=job.roots, place=job.place))
 
 
 def foretold_of(job: Headless) -> list[Foretold]:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ...parallel.machine.folders import user_cache
 from ...pipelines.costs.machine import Machine
@@ -18,7 +17,7 @@ from ...pipelines.planning.auto import as_kept, forget_choices
 from ...pipelines.planning.history import learned, setting_of
 from ...pipelines.planning.known import with_devices
 from ...pipelines.planning.planned import Planned, planned
-from ...pipelines.shape import empty_canvas
+from ...pipelines.planning.wanted import Wanted
 from ...pipelines.values import Latents, Model, Place, Quantization
 from ..files.workspace import Workspace
 from ..preview.walk import MAX_DENOISES, Walk
@@ -89,7 +88,7 @@ def plan_model(source: str, machine: Machine, asked: Asked, *, roots: Sequence[P
         roots=tuple(roots),
         is_here=False,
     )
-    return _planned(model, _canvas(model, asked, None), machine, asked, guidance=asked.guidance)
+    return _planned(model, machine, _wanted(asked), asked, guidance=asked.guidance)
 
 
 def kept_or_relearned(answer: Planned, *, relearns: bool) -> Planned:
@@ -124,50 +123,34 @@ def plan_denoise(walk: Walk, name: str, machine: Machine, asked: Asked) -> Plann
     model = dataclasses.replace(denoising.model, compiled=denoising.model.compiled or asked.is_compiled)
     if denoising.pipeline:
         raise ValueError(f"{denoising.pipeline} is run whole, and how long its steps take is not known beforehand")
-    return _planned(
-        model,
-        _canvas(model, asked, denoising.latents),
-        machine,
-        dataclasses.replace(asked, steps=asked.steps or denoising.steps),
-        guidance=asked.guidance or denoising.guidance,
-        guidance_2=denoising.guidance_2,
+    wanted = dataclasses.replace(
+        _wanted(asked, denoising.latents),
+        steps=asked.steps or denoising.steps,
         text_length=denoising.num_tokens,
         num_references=denoising.num_references,
     )
+    guidance = asked.guidance or denoising.guidance
+    return _planned(model, machine, wanted, asked, guidance=guidance, guidance_2=denoising.guidance_2)
 
 
 def _planned(
-    model: Model,
-    canvas: Latents,
-    machine: Machine,
-    asked: Asked,
-    *,
-    guidance: float,
-    guidance_2: float = 0.0,
-    **known: Any,
+    model: Model, machine: Machine, wanted: Wanted, asked: Asked, *, guidance: float, guidance_2: float = 0.0
 ) -> Planned:
     if not model.family:
         raise ValueError(f"{model.source} is run whole, and how long its steps take is not known beforehand")
-    setting = setting_of(model, canvas, machine, text_tokens=known.get("text_length") or card_of(model).text_length)
+    tokens = wanted.text_length or card_of(model).text_length
+    setting = setting_of(model, wanted.canvas(model), machine, text_tokens=tokens)
     factors = learned(setting, kept(user_cache()) if machine.name == "here" else ())
-    return planned(
-        model,
-        canvas,
-        dataclasses.replace(machine, factors=factors),
-        is_guided=is_guided(model, guidance=guidance, guidance_2=guidance_2),
+    wanted = dataclasses.replace(wanted, is_guided=is_guided(model, guidance=guidance, guidance_2=guidance_2))
+    return planned(model, wanted, dataclasses.replace(machine, factors=factors), num_runs=asked.num_runs)
+
+
+def _wanted(asked: Asked, latents: Latents | None = None) -> Wanted:
+    """The size that the user wrote, else that of the latents, else the model's own."""
+    return Wanted(
+        width=asked.width or (latents.width if latents else 0),
+        height=asked.height or (latents.height if latents else 0),
+        frames=asked.frames or (latents.frames if latents else 0),
+        batch=asked.batch or (latents.batch if latents else 1),
         steps=asked.steps,
-        num_runs=asked.num_runs,
-        **known,
-    )
-
-
-def _canvas(model: Model, asked: Asked, latents: Latents | None) -> Latents:
-    own = latents or Latents(family=model.family, width=0, height=0, frames=0, batch=1)
-    return empty_canvas(
-        model,
-        width=asked.width or own.width,
-        height=asked.height or own.height,
-        frames=asked.frames or own.frames,
-        fps=0.0,
-        batch=asked.batch or own.batch,
     )

@@ -16,6 +16,7 @@ from ..graph.problems import Names, short
 from ..graph.resolve import param_socket, with_overrides
 from ..graph.scalars import LISTS, PLAIN_TYPES, fault
 from ..graph.spec import InputSpec, NodeSpec
+from ..graph.unfolding.subs import with_subs
 
 MAX_RUNS = 10_000
 _RANGE = re.compile(r"(-?\d{1,20})\.\.(-?\d{1,20})")
@@ -78,7 +79,7 @@ def check_apart(graph: Graph, overrides: Mapping[str, Any], sweep: Sequence[Mapp
         used = [
             f"{node_name}.{socket}"
             for node_name, node in graph.nodes.items()
-            for socket, entry in node.inputs.items()
+            for socket, entry in (*node.inputs.items(), *node.each.items())
             if isinstance(entry, ParamRef) and entry.param == name
         ]
         if used and given.keys() >= set(used):
@@ -107,7 +108,7 @@ def _socket(graph: Graph, specs: Specs, name: str) -> InputSpec | None:
         raise ValueError(
             f"there is no node {short(node_name)} in this workflow; {Names().offer(node_name, graph.nodes)}"
         )
-    if (spec := specs.get(node.type)) is None:
+    if (spec := with_subs(graph, specs).get(node.type)) is None:
         raise ValueError(f"node type {node.type!r} is not installed; {Names().offer(node.type, specs)}")
     if spec.input(socket_name) is None and spec.chooser is not None:
         return None

@@ -40,7 +40,7 @@ class ProgressBars:
             self._line(f"{name:<18} {event.message}, about {duration(event.left_s or 0.0)}")
         elif event.kind == "spread" and len(event.ranks) > 1:
             self._line(f"{name:<18} {event.message} on {len(event.ranks)} ranks")
-        elif event.is_loading or event.kind in ("foreseen", "took"):
+        elif event.is_loading or event.kind in ("foreseen", "took", "shared_out"):
             self._line(f"{name:<18} {event.message}")
         elif event.kind == "finished":
             self._end((event.run, event.node))

@@ -20,6 +20,8 @@ PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 VIDEOS = (".mp4", ".mov", ".webm", ".mkv")
 SOUNDS = (".flac", ".wav", ".mp3", ".ogg", ".opus", ".m4a")
 SHIPPED = Path(__file__).parents[2] / "workflows"
+EXAMPLES = SHIPPED / "bobbin"
+"""With the pictures that shipped workflows load."""
 
 
 def read_workflow(path: Path) -> Graph:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..files.workspace import Workspace
 from ..graph.choosing import ARGUMENTS, fixed_inputs, folded, specs_of, unfolded
 from ..graph.graph import Graph, Link, graph_from_plain
 from ..graph.json_text import parse_json
@@ -19,6 +20,7 @@ from ..graph.problems import GraphError, Problem, refuse, short
 from ..graph.resolve import Overrides, param_values, plain_value, with_overrides
 from ..graph.scalars import as_type
 from ..graph.spec import InputSpec, NodeSpec
+from ..graph.unfolding.unfold import unfold
 
 Specs = Mapping[str, NodeSpec]
 WRAP = "__value__"
@@ -27,16 +29,21 @@ OURS = " (latentloom)"
 UI_FORMAT = "this is ComfyUI's file for its own editor; in ComfyUI use Workflow > Export (API) and give that file"
 
 
-def to_comfy(graph: Graph, specs: Specs, overrides: Overrides | None = None) -> dict[str, Any]:
+def to_comfy(
+    graph: Graph, specs: Specs, overrides: Overrides | None = None, *, workspace: Workspace | None = None
+) -> dict[str, Any]:
     """The prompt that ComfyUI runs. The graph must be checked. Raises `GraphError` for a wire to an input that a node
-    does not always have, and has no socket for there.
+    does not always have, and has no socket for there. Of a node that is unfolded the ids are as ComfyUI's own: `a:b`.
     """
-    graph = effective(graph, specs, overrides)
+    unfolding = unfold(graph, specs, overrides or {}, workspace)
+    if unfolding.problems:
+        raise GraphError(unfolding.problems)
+    graph, overrides = effective(unfolding.graph, specs, unfolding.overrides), unfolding.overrides
     params = param_values(graph, overrides or {})
     inputs = with_overrides(graph, overrides or {})
     known = specs_of(graph, specs, overrides or {}, inputs)
     return {
-        name: {
+        name.replace("/", ":"): {
             "class_type": node.type,
             "inputs": _exported(name, specs[node.type], known[name], inputs[name], graph, specs, params),
             "_meta": {**({"title": node.title} if node.title else {}), "version": node.version},
@@ -109,7 +116,7 @@ def _exported(
 def _export(entry: Any, socket: InputSpec | None, graph: Graph, specs: Specs, params: Mapping[str, Any]) -> Any:
     if isinstance(entry, Link):
         outputs = [output.name for output in specs[graph.nodes[entry.node].type].outputs]
-        return [entry.node, outputs.index(entry.socket)]
+        return [entry.node.replace("/", ":"), outputs.index(entry.socket)]
     value = plain_value(entry, params)
     value = as_type(socket.type, value) if socket else value
     return {WRAP: value} if isinstance(value, list | dict) else value

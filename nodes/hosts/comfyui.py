@@ -29,7 +29,7 @@ logger = logging.getLogger("latentloom")
 
 TYPES = {
     **{"int": "INT", "float": "FLOAT", "bool": "BOOLEAN", "string": "STRING"},
-    **{"Image": "IMAGE", "Mask": "MASK", "Audio": "AUDIO"},
+    **{"Image": "IMAGE", "Mask": "MASK", "Audio": "AUDIO", "any": "*"},
 }
 """ComfyUI's own wire types; every other value travels as `LOOM_` and its name."""
 

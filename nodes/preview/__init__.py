@@ -11,6 +11,7 @@ preview: What a run would do with the devices, before it: for each denoise the p
     there.
 room: Whether a denoise has room on its devices: by how much it lacks, and what makes it fit, as values of the
     workflow.
+sharing: How many groups of a run's devices share out a sweep, by what its denoises ask for.
 table: The models on this machine: what each can be split by, and on which plans of these devices it fits.
 walk: What the nodes of a workflow would make, asked from the last to the first; the workflow may be half done.
 """

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from ...parallel.machine.now import DeviceNow
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import SILENT
-from ...pipelines.place import AUTO, names_plan
+from ...pipelines.place import AUTO, named_plan, names_plan
 from ...pipelines.placement import choice_for, is_guided
 from ...pipelines.planning.auto import EXACT, FREE, Chosen, Leeway, choose
+from ...pipelines.planning.foreseen import decoders_for
 from ...pipelines.planning.wanted import Wanted
 from ..files.picture_files import WORKFLOW_KEY
 from ..graph.graph import MAX_META_BYTES, Graph, graph_text, read_graph
@@ -57,6 +58,24 @@ def _leeway(walk: Walk, name: str) -> Leeway:
         return Leeway(choice=choice, is_guided=wanted.is_guided)
     except ValueError:
         return EXACT
+
+
+def decoders_of(walk: Walk, name: str, plans: Mapping[str, Leeway]) -> int:
+    """How many ranks share the rows of what a node decodes; 0 where it is not the latents of a denoise whose size and
+    plan are known.
+    """
+    link = walk.link(name, "latents")
+    try:
+        if link is None or walk.specs[link.node].denoises is None:
+            return 0
+        asked, _ = walk.denoise(link.node)
+        place, choice = asked.model.place, plans.get(link.node, FREE).choice
+        if not place.devices or asked.latents is None:
+            return 0
+        plan = named_plan(place) or (choice and choice.plan)
+        return decoders_for(asked.model, wanted_of(asked), plan) if plan else 0
+    except ValueError:
+        return 0
 
 
 def wanted_of(asked: Denoising) -> Wanted:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..files.picture_files import VALUES_KEY
@@ -38,6 +39,34 @@ def meant(walk: Walk, needed: Collection[str] | None = None, plans: Sequence[Nod
         if all(value == values[0] for value in values) and _is_other(walk, node, socket, values[0]):
             found[node][socket] = values[0]
     return dict(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Which sizes a node's model paints: its own, and the multiple that sides must be of, in pixels."""
+
+    width: int
+    height: int
+    multiple: int
+
+
+def sizes(walk: Walk) -> dict[str, Sizes]:
+    """Of each node that has a model and a size, as far as its model is known."""
+    from ...pipelines.models.describe import card_of
+    from ...pipelines.shape import size_multiple
+
+    found: dict[str, Sizes] = {}
+    asked = [name for name, spec in walk.specs.items() if all(map(spec.input, ("model", "width", "height")))]
+    for name in asked[:MAX_NODES]:
+        model_socket = walk.specs[name].input("model")
+        assert model_socket is not None, "it has one"
+        try:
+            model = walk.value(name, model_socket)[0]
+            card = card_of(model)
+            found[name] = Sizes(width=card.width, height=card.height, multiple=size_multiple(model))
+        except ValueError:
+            continue
+    return found
 
 
 def tagged(workspace: Workspace, values: Meant) -> Workspace:

@@ -23,6 +23,7 @@ from ..graph.resolve import Overrides, param_values, plain_value, upgrade, with_
 from ..graph.scalars import PLAIN_TYPES, as_type, fault
 from ..graph.sketch import Denoising, Given, Made, Refusal, Refused, Seen, Text, Unknown
 from ..graph.spec import VALUE_TYPES, InputSpec, NodeSpec
+from ..graph.unfolding.unfold import unfold
 
 MAX_DENOISES = 100
 """How many Denoise nodes are looked at; each takes about 20 ms, and a workflow may be a stranger's."""
@@ -66,7 +67,8 @@ class Walk:
         go_on: Callable[[], None] = SILENT.check,
     ) -> None:
         """`accelerators` are this machine's, or a function that looks for them once one is asked for."""
-        graph = upgrade(graph, specs)[0]
+        unfolding = unfold(graph, specs, overrides, workspace)
+        graph, overrides = upgrade(unfolding.graph, specs)[0], unfolding.overrides
         self.meta = graph.meta
         self._written = with_overrides(graph, overrides)
         whole, overrides, _ = settled(graph, specs, overrides, workspace)

@@ -28,14 +28,14 @@ MAKERS = {
     "Latents": "empty_latents, encode_image or denoise",
     "Image": "load_image or decode",
     "References": "reference_pictures",
-    "Mask": "load_mask, blur_mask or outpaint",
+    "Mask": "load_mask, blur_mask, outpaint or crop_image",
     "Video": "decode_video or load_video",
     "Audio": "load_audio or decode_audio",
     "Sampling": "sampler_options",
     "Saved": "save_image",
 }
 """Which nodes make a value, by its type."""
-PATHS = ("model", "lora", "picture", "audio")
+PATHS = ("model", "lora", "picture", "mask", "audio")
 """Widgets of texts that name a file, which may be given as a path."""
 DIMS = {"Image": "B H W C", "Mask": "B H W", "Video": "B F H W C"}
 

@@ -13,15 +13,29 @@ from .arguments import checked
 
 
 @checked
-def decode(model: Model, latents: Latents, *, depth: Depth = "floats", progress: Progress = SILENT) -> Image:
+def decode(
+    model: Model,
+    latents: Latents,
+    *,
+    depth: Depth = "floats",
+    decoders: int | None = None,
+    progress: Progress = SILENT,
+) -> Image:
     """Pictures of denoised latents."""
-    return cast("Image", _decode(model, latents, depth, progress, "image"))
+    return cast("Image", _decode(model, latents, depth, decoders, progress, "image"))
 
 
 @checked
-def decode_video(model: Model, latents: Latents, *, depth: Depth = "floats", progress: Progress = SILENT) -> Video:
+def decode_video(
+    model: Model,
+    latents: Latents,
+    *,
+    depth: Depth = "floats",
+    decoders: int | None = None,
+    progress: Progress = SILENT,
+) -> Video:
     """Clips of denoised latents."""
-    return cast("Video", _decode(model, latents, depth, progress, "video"))
+    return cast("Video", _decode(model, latents, depth, decoders, progress, "video"))
 
 
 @checked
@@ -76,11 +90,16 @@ def _refusals(given: Given, output: Literal["image", "video", "audio"]) -> dict[
 
 
 def _decode(
-    model: Model, latents: Latents, depth: Depth, progress: Progress, output: Literal["image", "video"]
+    model: Model,
+    latents: Latents,
+    depth: Depth,
+    decoders: int | None,
+    progress: Progress,
+    output: Literal["image", "video"],
 ) -> Image | Video:
     from ...pipelines import placement
     from ...pipelines.shape import why_not_made
 
     if why := why_not_made(model, output):
         raise ValueError(why)
-    return placement.decode(requests.Decode(model=model, latents=latents, depth=depth), progress)
+    return placement.decode(requests.Decode(model=model, latents=latents, depth=depth), progress, decoders=decoders)

@@ -1,15 +1,18 @@
-"""Mask steps: Load Mask, Grow and Blur Mask, and Outpaint."""
+"""Mask steps: Load Mask, Grow and Blur Mask, Outpaint; a part of a picture by itself, and put back."""
 
 # B batch, H height, W width, C channels
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ...pipelines.values import Image, Mask
 from ..files.workspace import HERE, SMALLER, Workspace
+from ..graph.sketch import Given, Made
 from ..graph.spec import Socket
 from .arguments import checked
+from .pictures import MAX_SIDE
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,11 +27,13 @@ REACH = 3
 """Deviations of a Gaussian that are counted; 0.3 % of it lies beyond."""
 
 Side = Annotated[int, Socket(min=0, max=MAX_BORDER, help="Pixels")]
+Corner = Annotated[int, Socket(min=0, max=MAX_SIDE, help="Pixels of the picture that lie before the part")]
+Extent = Annotated[int, Socket(min=0, max=MAX_SIDE, help="Pixels of the part; 0 is all that follow")]
 
 
 @checked
 def load_mask(
-    path: Annotated[str, Socket(widget="picture", help="PNG, JPEG, WebP or BMP")],
+    path: Annotated[str, Socket(widget="mask", help="PNG, JPEG, WebP or BMP")],
     *,
     channel: Annotated[
         Literal["alpha", "red", "green", "blue", "luminance"],
@@ -92,6 +97,95 @@ def outpaint(
     canvas[:, *inside] = pixels
     mask[:, *inside] = _faded(tall, wide, (top, bottom, left, right), feathering)
     return Image(pixels=canvas), Mask(pixels=mask)
+
+
+@checked
+def crop_image(
+    image: Image,
+    mask: Annotated[Mask | None, Socket(help="Lies over the picture, and is cut with it")] = None,
+    *,
+    left: Corner = 0,
+    top: Corner = 0,
+    width: Extent = 0,
+    height: Extent = 0,
+) -> tuple[Image, Mask]:
+    """A part of a picture, to be worked on by itself; Paste Image puts it back. Without a mask all of it is painted."""
+    rows, columns = part = _part(image, left, top, width, height)
+    pixels = image.pixels[:, *part]
+    cut = pixels.new_ones(1, *pixels.shape[1:3]) if mask is None else _over(mask, image)[:, rows, columns]
+    return Image(pixels=pixels), Mask(pixels=cut)
+
+
+@checked
+def paste_image(
+    image: Annotated[Image, Socket(help="What was painted")],
+    onto: Annotated[Image, Socket(help="The picture that it was painted from, or that its part was cut out of")],
+    mask: Annotated[
+        Mask | None, Socket(help="Lies over the lower picture: where it is 0, that stays to the byte. None: all is new")
+    ] = None,
+    *,
+    left: Corner = 0,
+    top: Corner = 0,
+    width: Extent = 0,
+    height: Extent = 0,
+) -> Image:
+    """What was painted, put back where Encode Image, or Crop Image with the same numbers, took it from.
+
+    It is scaled back to the picture's own size; what Encode Image cut off to fit the model stays as it was.
+    """
+    import torch
+
+    from ..files.resize import kept, stretch
+
+    above, below = image.pixels, onto.pixels
+    if len(below) not in (1, len(above)) or above.shape[3] != below.shape[3]:
+        raise ValueError(
+            f"image is {_told(above)} and onto is {_told(below)}; give one picture for all or one for each, of as many "
+            "channels"
+        )
+    part = _part(onto, left, top, width, height)
+    made = below.expand(len(above), -1, -1, -1).clone()
+    room = made[:, *part]
+    inside = kept(room.shape[2], room.shape[1], above.shape[2], above.shape[1])
+    old = room[:, *inside]
+    new = stretch(above, old.shape[2], old.shape[1])
+    share = new.new_ones(1, 1, 1, 1) if mask is None else _over(mask, onto)[:, *part][:, *inside][..., None]
+    room[:, *inside] = torch.where(share > 0, old + (new - old) * share, old)
+    return Image(pixels=made)
+
+
+def crop_sketch(given: Given) -> tuple[Made]:
+    """Sides that reach to a border follow from the picture, which is not read."""
+    made: Made = given.value("image")
+    width, height = int(given.number("width")), int(given.number("height"))
+    return (dataclasses.replace(made, width=width or made.width, height=height or made.height),)
+
+
+def paste_sketch(given: Given) -> Made:
+    made, onto = given.value("image"), given.value("onto")
+    return dataclasses.replace(made, width=onto.width or made.width, height=onto.height or made.height)
+
+
+def _part(image: Image, left: int, top: int, width: int, height: int) -> tuple[slice, slice]:
+    """Rows and columns. Raises `ValueError` where they are not inside the picture."""
+    tall, wide = image.pixels.shape[1:3]
+    right, bottom = (left + width if width else wide), (top + height if height else tall)
+    if not (left < right <= wide and top < bottom <= tall):
+        asked = f"{right - left} x {bottom - top} pixels from {left}, {top}"
+        raise ValueError(f"the part is {asked}, but the picture is {wide} x {tall}; choose a part inside it")
+    return slice(top, bottom), slice(left, right)
+
+
+def _over(mask: Mask, image: Image) -> Tensor:
+    """B H W: the mask as it lies over the picture."""
+    from ..files.resize import cover
+
+    tall, wide = image.pixels.shape[1:3]
+    return cover(mask.pixels[..., None], wide, tall, "bilinear")[..., 0]
+
+
+def _told(pixels: Tensor) -> str:
+    return f"{len(pixels)} of {pixels.shape[3]} channels"
 
 
 def _grown(pixels: Tensor, by: int) -> Tensor:

@@ -7,3 +7,6 @@ mode: Decoding a picture by rows: the interception of torch functions that makes
 part: Parts of pictures: which dim of a tensor holds this rank's rows, and how many rows every rank holds.
 shapes: Functions that mix no rows: which dim of their result holds this rank's rows.
 """
+
+LEAST_ROWS = 2
+"""On each rank. With one row only, a reshape does not show which dim holds it; a convolution's edge needs two."""

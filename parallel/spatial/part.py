@@ -18,9 +18,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from ..collectives import gather
 from ..group import Group
 from ..layout import shares_of
-
-LEAST_ROWS = 2
-"""On each rank. With one row only, a reshape does not show which dim holds it; a convolution's edge needs two."""
+from . import LEAST_ROWS
 
 
 @dataclass(frozen=True)

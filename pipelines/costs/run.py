@@ -9,12 +9,17 @@ from .forward import Forward
 from .machine import Machine
 from .software import Software
 from .step import Speeds, Step, step, times
+from .traffic import gathered_weights
+from .wires import Group
 
 OUTSIDE_LAUNCHES = 60
 """A step's launches outside of the layers: embeddings, the last projection, the solver."""
 STAGE_LAUNCHES = 2500
 """What a stage takes in Python before and after its work: to check, to fetch what is kept, to wire what travels. About
 ten milliseconds on a server's processor of 2023; an assumption."""
+EDGE_LAUNCHES = 30
+"""Of a convolution or a normalisation over rows of several ranks: the interception in Python, a copy of each edge, the
+exchange, and the convolution of the edges by themselves; an assumption, as few have been measured."""
 ENCODER_LAUNCHES = 160
 """Of a text encoder's layer: half as many as a block of a transformer has (`software.py`)."""
 ENCODER_WIDTH = 4096
@@ -32,6 +37,13 @@ class Job:
     encode_layers: int = 0
     """Layers that are passed, one prompt after the other."""
     decode_flops: float = 0.0
+    decode_exchanges: int = 0
+    """How often ranks that decode by rows wait for each other: once for each convolution, for the rows at its edge, and
+    once for each group normalisation (`parallel/spatial`), in each piece of a video."""
+    decode_edge_bytes: float = 0.0
+    """What a rank sends of such rows to both its neighbours."""
+    pixel_bytes: float = 0.0
+    """What they gather at the end."""
     load_bytes: int = 0
     """All weights, as files hold them."""
     transformer_bytes: int = 0
@@ -50,6 +62,19 @@ class Run:
     """What the denoise takes beside its steps."""
     decode_s: float
     load_s: float
+    is_alone: bool = False
+    """Whether one rank does all of it."""
+    is_decoded_by_all: bool = False
+    """Whether all ranks decode together."""
+
+    @property
+    def next_s(self) -> float:
+        """What one more run adds for the same ranks. Its text is encoded on the first and the picture of the one before
+        decoded on the last, beside steps; whatever a rank does beside them keeps all others waiting as long.
+        """
+        if self.is_alone or self.is_decoded_by_all:
+            return self.seconds
+        return self.steps_s + self.around_s + max(self.text_s, self.decode_s)
 
     @property
     def seconds(self) -> float:
@@ -72,8 +97,10 @@ def predict(
         text_s=(around + _encoding(job, alone)) * factors.text,
         steps_s=job.steps * (one.seconds + outside),
         around_s=around,
-        decode_s=(around + _decoding(job, speeds if decoders > 1 else alone) / decoders) * factors.decode,
+        decode_s=(around + _decoding(job, speeds if decoders > 1 else alone, decoders, busy)) * factors.decode,
         load_s=_loading(job, plan, machine),
+        is_alone=plan.num_ranks == 1,
+        is_decoded_by_all=decoders > 1,
     )
 
 
@@ -85,9 +112,28 @@ def _encoding(job: Job, speeds: Speeds) -> float:
     return max(device, host) if speeds.is_async else device + host
 
 
-def _decoding(job: Job, speeds: Speeds) -> float:
+def _decoding(job: Job, speeds: Speeds, decoders: int, talking: int) -> float:
+    """On one rank, or by rows on several, which trade the rows at their edges and gather the pixels once."""
     chip = speeds.chip
-    return job.decode_flops / (chip.flops(job.forward.dtype) * chip.gemm_share * chip.convolution_share)
+    whole = job.decode_flops / (chip.flops(job.forward.dtype) * chip.gemm_share * chip.convolution_share)
+    if decoders == 1 or speeds.wires is None:
+        return whole / decoders
+    group = Group(decoders, 1, talking)
+    hop, gather = speeds.wires.speed("hop", group), speeds.wires.speed("gather", group)
+    host = job.decode_exchanges * EDGE_LAUNCHES * speeds.launch_s
+    trading = job.decode_exchanges * hop.start_s + job.decode_edge_bytes / hop.bytes_per_s
+    return whole / decoders + host + trading + gather.seconds(gathered_weights(int(job.pixel_bytes), decoders))
+
+
+def turns_s(job: Job, plan: ParallelPlan, machine: Machine, *, encoder_bytes: int) -> float:
+    """What a new prompt adds where text encoders and transformer have no room beside each other on the first device:
+    each goes up anew, out of files that memory keeps (`components/store.py`); a share of weights stays. On a CPU the
+    files are mapped, and nothing moves.
+    """
+    if machine.kind == "cpu":
+        return 0.0
+    again = job.transformer_bytes if plan.weights == 1 else 0
+    return (encoder_bytes + again) / machine.upload_bytes_per_s
 
 
 def _loading(job: Job, plan: ParallelPlan, machine: Machine) -> float:

@@ -5,7 +5,7 @@ A rank's need is that of the largest of its stages, because components make room
 * text encoding, on the first rank: the weights of all text encoders;
 * denoising, on every rank: the weights of the transformers (where ranks share them: a share, the block being gathered,
   the next one, and what is in no block), the tensors alive in a block, and what the strategy receives;
-* decoding, on the last rank, or on all for two million pixels or more: the VAE's weights and its widest tensors.
+* decoding, on the last rank, or on all where they share a large picture's rows: the VAE's weights and widest tensors.
 
 A share of a transformer's weights stays while the last rank decodes: ranks let go of theirs together, for another's.
 
@@ -34,11 +34,12 @@ from ..families import FAMILIES
 from ..models.folder import components_of, read_config, read_index
 from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
+from ..spreading.decoders import has_rows, why_not
 from ..values import Latents, Model
 from .weights import Weights, weights_of
 
 SPLIT_PIXELS = 2 << 20
-"""From so many pixels of all pictures or frames on, all ranks decode together: less would not use their memory."""
+"""From so many pixels of all pictures or frames on, all ranks may decode together: less would not use their memory."""
 
 REFERENCE_PIXELS = 1 << 20
 """As many as the families scale a reference picture to, or at most to."""
@@ -47,6 +48,7 @@ LIVE = 13
 INDEX_BYTES = 4
 DECODED = 4
 """Tensors of full size that a decoder holds at once: what a block adds to, its input, output, and one on the way."""
+MOST_DECODERS = 64
 PIXEL_COPIES = 2
 """In fp32: as the decoder gives them, and scaled."""
 KEPT_FRAMES = 2
@@ -96,14 +98,29 @@ class Work:
     context_bytes: int
     packs: bool
     """Whether what travels goes in one buffer, as on GPUs."""
+    encoder_bytes: int = 0
+    """The weights of all text encoders."""
+    row_counts: frozenset[int] = frozenset()
+    """Numbers of ranks that can decode by rows."""
 
-    def needs(self, plan: ParallelPlan) -> tuple[Need, ...]:
-        """What each rank of the plan needs, by its number."""
-        denoise, (decode, splits) = self._denoise(plan), self._decode(plan)
+    def decoders(self, plan: ParallelPlan) -> int:
+        """How many of the plan's ranks can decode together."""
+        pixels = self.canvas.batch * self.canvas.width * self.canvas.height * self.canvas.frames
+        return plan.num_ranks if pixels >= SPLIT_PIXELS and plan.num_ranks in self.row_counts else 1
+
+    def together(self, plan: ParallelPlan) -> int:
+        """What the first rank holds where text encoders stay beside its transformer while that works."""
+        alone = self.vae.num_bytes if plan.num_ranks == 1 else 0
+        return self.encoder_bytes + self._denoise(plan).num_bytes + alone + self.context_bytes
+
+    def needs(self, plan: ParallelPlan, *, decoders: int = 0) -> tuple[Need, ...]:
+        """What each rank of the plan needs, by its number; 0 `decoders` are as many as can decode together."""
+        decoders = decoders or self.decoders(plan)
+        denoise, decode = self._denoise(plan), self._decode(plan, decoders)
         needs = []
         for rank in range(plan.num_ranks):
-            is_last = rank == plan.num_ranks - 1
-            stages = [denoise, *([self.text] if rank == 0 else []), *([decode] if splits or is_last else [])]
+            decodes = decoders > 1 or rank == plan.num_ranks - 1
+            stages = [denoise, *([self.text] if rank == 0 else []), *([decode] if decodes else [])]
             most = max(stages, key=lambda need: need.num_bytes)
             needs.append(Need(own_bytes=most.own_bytes + self.context_bytes, shared_bytes=most.shared_bytes))
         return tuple(needs)
@@ -149,19 +166,17 @@ class Work:
         rows = 4 * (tokens // plan.sequence) * self.heads // max(1, unit)  # of q, k, v, and of the output
         return INDEX_BYTES * (rows + 2 * tokens)
 
-    def _decode(self, plan: ParallelPlan) -> tuple[Need, bool]:
-        """And whether all ranks share it."""
-        working, splits = self.decoding(plan)
+    def _decode(self, plan: ParallelPlan, decoders: int) -> Need:
         kept = self._share_bytes(plan) if plan.weights > 1 else 0
-        return Need(own_bytes=self.vae.own_bytes + kept + working, shared_bytes=self.vae.shared_bytes), splits
+        working = self.decoding(decoders)
+        return Need(own_bytes=self.vae.own_bytes + kept + working, shared_bytes=self.vae.shared_bytes)
 
-    def decoding(self, plan: ParallelPlan) -> tuple[int, bool]:
-        """The tensors of a decoder and its pixels, and whether all ranks share them."""
+    def decoding(self, decoders: int) -> int:
+        """The tensors of a decoder and its pixels, on each of so many ranks that share its rows."""
         area = self.canvas.batch * self.canvas.width * self.canvas.height
-        splits = plan.num_ranks > 1 and area * self.canvas.frames >= SPLIT_PIXELS
         widest = int(self.decoder_numbers * area * self.decoded_frames) * self.num_bits // 8
         pixels = PIXEL_COPIES * area * self.canvas.frames * 3 * DTYPE_BITS["fp32"] // 8
-        return widest // (plan.num_ranks if splits else 1) + pixels, splits
+        return widest // decoders + pixels
 
 
 def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: int = 0) -> Work:
@@ -184,6 +199,8 @@ def work_of(model: Model, *, canvas: Latents, text_length: int, num_references: 
         num_bits=DTYPE_BITS[model.dtype],
         context_bytes=CPU_BYTES + HOLES_BYTES if model.device == "cpu" else CONTEXT_BYTES,
         packs=model.device != "cpu",
+        encoder_bytes=sum(part.num_bytes for part in stages["encode_text"]),
+        row_counts=_row_counts(model, canvas),
     )
 
 
@@ -221,6 +238,25 @@ def _num_tokens(model: Model, canvas: Latents) -> int:
     multiple, family = size_multiple(model), FAMILIES[model.family]
     frames = -(-canvas.frames * family.latent_frames // family.frame_multiple) if family.frame_multiple else 1
     return frames * (canvas.width // multiple) * (canvas.height // multiple)
+
+
+def _row_counts(model: Model, canvas: Latents) -> frozenset[int]:
+    config = read_config(Path(model.folder), "vae")
+    class_name = components_of(read_index(Path(model.folder))).get("vae", ("", ""))[1]
+    if why_not(class_name, config) is not None:
+        return frozenset()
+    scale = latent_scale(config)
+    latents = canvas.height // scale, canvas.width // scale
+    return frozenset(each for each in range(2, MOST_DECODERS + 1) if has_rows(class_name, config, latents, each))
+
+
+def latent_scale(vae: Mapping[str, Any]) -> int:
+    """Pixels to a latent, each way; 8 where the VAE's config does not tell."""
+    for name in ("spatial_compression_ratio", "scale_factor_spatial"):
+        if told := _whole_number(vae.get(name)):
+            return told
+    widths = vae.get("block_out_channels") or vae.get("dim_mult")
+    return 2 ** (len(widths) - 1) * (_whole_number(vae.get("patch_size")) or 1) if isinstance(widths, list) else 8
 
 
 def _is_joint(model: Model) -> bool:

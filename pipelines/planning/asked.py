@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..costs.forward import Forward
+from ..costs.forward import ITEMSIZE, Forward
 from ..costs.run import Job
 from ..families import FAMILIES
 from ..models.folder import ComponentFiles, read_config
@@ -23,7 +23,7 @@ from ..needs.weights import components_of
 from ..shape import size_multiple
 from ..split_plans import SPLIT_PLANS
 from ..split_plans.heads import heads_of
-from ..values import Model
+from ..values import Latents, Model
 
 BLOCK = re.compile(r"(?:^|\.)[a-z_]*(?:blocks|layers)\.\d+")
 ONCE = re.compile(
@@ -65,6 +65,7 @@ def job_of(model: Model, work: Work, *, steps: int, branches: int, text_length: 
     decoder = next((components[name] for name in named["decode"] if name in components), None)
     canvas = work.canvas
     pixels = canvas.batch * canvas.frames * canvas.width * canvas.height
+    exchanges, edge_bytes = _edges(decoder, model, canvas) if decoder else (0, 0.0)
     passed = sum(_passed(each) for each in encoders)
     return Job(
         forward=forward_of(model, transformer, work, branches=branches, text_length=text_length),
@@ -73,6 +74,9 @@ def job_of(model: Model, work: Work, *, steps: int, branches: int, text_length: 
         encode_tokens=text_length,
         encode_layers=NUM_TEXTS * sum(_num_layers(each) for each in encoders),
         decode_flops=_decoding(decoder, pixels) if decoder else 0.0,
+        decode_exchanges=exchanges,
+        decode_edge_bytes=edge_bytes,
+        pixel_bytes=3 * pixels * ITEMSIZE[model.dtype],
         load_bytes=weight_bytes,
         transformer_bytes=sum(part.num_bytes for part in work.transformers),
     )
@@ -202,3 +206,24 @@ def _decoding(decoder: ComponentFiles, pixels: int) -> float:
     at = {index: pixels / 4 ** (last - index) for index in range(last + 1)}
     work = before * at[0] + sum(size * at[index] for index, size in sizes.items())
     return 2 * (work + sum(size * at.get(index + 1, pixels) for index, size in upsamplers.items()))
+
+
+def _edges(decoder: ComponentFiles, model: Model, canvas: Latents) -> tuple[int, float]:
+    """How often a decoder by rows trades edges, or moments of groups, and the bytes of one rank's edges: a convolution
+    wants all rows of its kernel but one from the neighbours. One in three dimensions takes a video by latent frames.
+    """
+    named = [(name, entry) for name, entry in _tensors(decoder) if name.startswith("decoder.")]
+    last = max((int(found[1]) for name, _ in named if (found := UP_BLOCK.match(name))), default=0)
+    frames, frame_multiple = canvas.batch * canvas.frames, FAMILIES[model.family].frame_multiple or 1
+    exchanges, num_bytes = 0, 0.0
+    for name, entry in named:
+        rows = entry.shape[-2] - 1 if len(entry.shape) >= 4 else 0
+        is_group_norm = len(entry.shape) == 1 and "norm" in name and name.endswith(".weight")
+        if not (rows or is_group_norm):
+            continue
+        exchanges += -(-canvas.frames // frame_multiple) if len(entry.shape) == 5 else 1
+        found = UP_BLOCK.match(name)
+        width = canvas.width / 2 ** (last - int(found[1]) if found else last)
+        channels = entry.shape[1] if rows else 0  # pyright: ignore[reportGeneralTypeIssues] (it has four sides)
+        num_bytes += rows * width * channels * frames * ITEMSIZE[model.dtype]
+    return exchanges, num_bytes

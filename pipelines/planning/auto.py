@@ -22,7 +22,7 @@ from ..models.json_file import read_object, write_object
 from ..values import Model
 from .choice import Candidate, best, rival_of
 from .known import Spot, machine_at, spot_of, stamp_of
-from .planned import Planned, duration, planned, reasons, rejected, spelt
+from .planned import GIB, Planned, duration, planned, reasons, rejected, spelt
 from .plans import auto_plan, why_whole
 from .wanted import Wanted, by_bucket
 
@@ -91,17 +91,20 @@ def choose(
     this user's until `latentloom plan --relearn`. Raises `ValueError` for a size that the model cannot paint.
     """
     place = model.place
-    devices = place.devices[: place.group_size]
+    devices, groups = place.devices[: place.group_size], place.replicas
+    if len(devices) == 1 and groups > 1:
+        return Chosen(plan=ParallelPlan(), why=f"plan auto is one process: {groups} groups work on separate runs")
     if len(devices) <= 1 or why_whole(Path(model.folder)):
         return _by_rule(model, len(devices), wanted.is_guided)
     if not model.family:
         return _by_rule(model, len(devices), wanted.is_guided, "how long a pipeline's steps take is not known")
     if place.cluster:
         return _by_rule(model, len(devices), wanted.is_guided, "the machines of a cluster are not measured")
-    spot, folder = spot_of(devices, now), choices_folder()
+    spot, folder = spot_of(place.devices, now), choices_folder()
     wanted = by_bucket(wanted, model)
-    path = folder and choice_path(folder, model, wanted, spot)
-    choice, is_new, rival = _chosen(model, wanted, spot, path, stamp_of(path) if path else 0, may_round, wish)
+    path = folder and choice_path(folder, model, wanted, spot, groups=groups)
+    stamp = stamp_of(path) if path else 0
+    choice, is_new, rival = _chosen(model, wanted, spot, groups, path, stamp, may_round, wish)
     if not (keeps and may_round and path and is_new):
         return choice
     is_measured = machine_at(spot).is_measured
@@ -118,33 +121,41 @@ def _by_rule(model: Model, num_devices: int, is_guided: bool, reason: str = "") 
 
 @lru_cache(maxsize=256)
 def _chosen(
-    model: Model, wanted: Wanted, spot: Spot, path: Path | None, stamp: int, may_round: bool, wish: ParallelPlan | None
+    model: Model,
+    wanted: Wanted,
+    spot: Spot,
+    groups: int,
+    path: Path | None,
+    stamp: int,
+    may_round: bool,
+    wish: ParallelPlan | None,
 ) -> tuple[Chosen, bool, ParallelPlan | None]:
-    """And whether it is another than what is kept at the path, which changed last at `stamp`, and which other plan may
-    be as fast.
+    """For each of so many groups of the spot's devices; and whether it is another than what is kept at the path, which
+    changed last at `stamp`, and which other plan may be as fast.
     """
     machine = machine_at(spot)
+    group_size = machine.num_devices // groups
     try:
         found = planned(
             model,
-            wanted.canvas(model),
+            wanted,
             machine,
-            is_guided=wanted.is_guided,
-            steps=wanted.steps,
-            text_length=wanted.text_length,
-            num_references=wanted.num_references,
+            groups=groups if groups > 1 else 0,
             pick=lambda found, rule: pick(found, rule, machine, may_round=may_round),
         )
     except ValueError as error:
-        return _by_rule(model, machine.num_devices, wanted.is_guided, str(error)), False, None
+        return _by_rule(model, group_size, wanted.is_guided, str(error)), False, None
     refused = ""
     if wish is not None:
         asked = kept_candidate(KeptChoice(plan=wish, is_measured=True), found, may_round=may_round)
-        if asked is not None:
+        if asked is not None and (wish.num_ranks == group_size or asked.rounds_differently):
             return _told(found, asked, why=MADE_BY), False, None
-        refused = f"the plan {wish} that the workflow's result was made by cannot be had here, so another is chosen: "
+        why_not = "cannot be had here" if asked is None else f"is not for {group_size} devices"
+        refused = f"the plan {wish} that the workflow's result was made by {why_not}, so another is chosen: "
     before = read_choice(path) if path and stamp else None
     again = kept_candidate(before, found, may_round=may_round)
+    if before is not None and again is None:
+        refused += _why_no_more(before, found)
     if again is not None:
         return _told(found, again, why="" if again == found.chosen else KEPT, before=refused), False, None
     if found.chosen is not None:
@@ -180,6 +191,17 @@ def kept_candidate(before: KeptChoice | None, found: Planned, *, may_round: bool
     return next((each for each in found.found if each.plan == before.plan and not each.lacking_bytes), None)
 
 
+def _why_no_more(before: KeptChoice, found: Planned) -> str:
+    """Why what was chosen before is not taken; "" where it only gives way to measurements, or may not round."""
+    alike = next((each for each in found.found if each.plan == before.plan), None)
+    if alike is not None and not alike.lacking_bytes:
+        return ""
+    why = "is none for these devices"
+    if alike is not None:
+        why = f"does not fit any more (it lacks {alike.lacking_bytes / GIB:.1f} GiB on a device)"
+    return f"the plan {before.plan} that was chosen before {why}, so another is chosen: "
+
+
 def pick(found: Sequence[Candidate], rule: ParallelPlan, machine: Machine, *, may_round: bool) -> Candidate | None:
     """The one to take of those that fit; None where none does."""
     fitting = [each for each in found if not each.lacking_bytes]
@@ -198,12 +220,13 @@ def _told(found: Planned, taken: Candidate, *, why: str = "", before: str = "") 
     answer = replace(found, chosen=taken)
     there = found.machine.num_devices
     where = f"{there} devices" if taken.num_devices == there else f"{taken.num_devices} of {there} devices"
+    each = "" if taken.replicas == 1 else f" in each of {taken.replicas} groups"
     step = f"a step is predicted to take {duration(taken.run.step.seconds)} ({found.machine.title})"
     if taken.lacking_bytes:
         why = "no plan fits, and it lacks least"
     return Chosen(
         plan=taken.plan,
-        why=f"{before}plan auto is {taken.plan} on {where}: {why or reasons(answer, taken)}; {step}",
+        why=f"{before}plan auto is {taken.plan}{each} on {where}: {why or reasons(answer, taken)}; {step}",
         rejected=tuple((spelt(each), each.run.step.seconds, words) for each, words in rejected(answer, taken)),
     )
 
@@ -224,14 +247,14 @@ def choices_folder() -> Path | None:
     return folder and folder / "plans"
 
 
-def choice_path(folder: Path, model: Model, wanted: Wanted, spot: Spot) -> Path:
-    """Where the choice for this model and these devices is kept, for as many pixels in all frames and pictures, up to
-    the next power of two.
+def choice_path(folder: Path, model: Model, wanted: Wanted, spot: Spot, *, groups: int = 1) -> Path:
+    """Where the choice for this model and these devices, in so many groups, is kept, for as many pixels in all frames
+    and pictures, up to the next power of two.
     """
     canvas = wanted.canvas(model)
     pixels = canvas.width * canvas.height * canvas.frames * canvas.batch
     kind = [model.dtype, model.quantization, model.compiled, model.cuda_graph, len(model.loras), wanted.is_guided]
-    told = [FORMAT, spot.here.key, list(spot.devices), (pixels - 1).bit_length(), *kind]
+    told = [FORMAT, spot.here.key, list(spot.devices), (pixels - 1).bit_length(), *kind, *[groups] * (groups > 1)]
     return folder / f"{_name_of(model)}-{_hash(json.dumps(told))}.json"
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...parallel.plan import ParallelPlan
+from ..components.memory import USABLE_SHARE
 from ..costs.machine import Machine
-from ..costs.run import Job, Run, predict
+from ..costs.run import Job, Run, predict, turns_s
 from ..costs.software import Software
 from ..needs.memory import Need, Work, fits
 from ..split_plans import SPLIT_PLANS
@@ -38,6 +39,12 @@ class Candidate:
     plan: ParallelPlan
     replicas: int
     run: Run
+    decoders: int = 1
+    """Ranks that decode together, each some rows: where that saves a tenth of the time, or one alone has no room."""
+    must_share_rows: bool = False
+    turns_s: float = 0.0
+    """What a new prompt adds, where text encoders have no room beside the transformer on the first device; it is told,
+    and chooses no plan, since nobody knows how often the prompt will change."""
     seconds: float
     """Of all runs that were asked for, by so many replicas."""
     num_bytes: int
@@ -58,13 +65,23 @@ C = TypeVar("C")
 
 
 def candidates(
-    model: Model, work: Work, job: Job, machine: Machine, software: Software, *, is_guided: bool, num_runs: int = 1
+    model: Model,
+    work: Work,
+    job: Job,
+    machine: Machine,
+    software: Software,
+    *,
+    is_guided: bool,
+    num_runs: int = 1,
+    groups: int = 0,
 ) -> list[Candidate]:
-    """Every plan for every count of devices, what does not fit included, in no order. Reads config files only."""
+    """Every plan for every count of devices, what does not fit included, in no order; with `groups`, what so many equal
+    groups of the devices can do at a time. Reads config files only.
+    """
     return [
         candidate(work, job, machine, software, plan, replicas=replicas, num_runs=num_runs)
-        for plan in possible(model, machine.num_devices, is_guided=is_guided)
-        for replicas in _replicas(plan, machine.num_devices, num_runs)
+        for plan in possible(model, machine.num_devices // max(1, groups), is_guided=is_guided)
+        for replicas in ([groups] if groups else replicas_of(machine.num_devices // plan.num_ranks, num_runs))
     ]
 
 
@@ -186,22 +203,46 @@ def candidate(
     replicas: int = 1,
     num_runs: int = 1,
 ) -> Candidate:
-    needs = work.needs(plan)
-    decoders = plan.num_ranks if work.decoding(plan)[1] else 1
+    whole, *shared = [
+        _with_decoders(work, job, machine, software, plan, replicas, num_runs, decoders)
+        for decoders in sorted({1, work.decoders(plan)})
+    ]
+    for by_rows in shared:  # which sums moments of groups in another order, and so rounds differently
+        must = by_rows.lacking_bytes < whole.lacking_bytes
+        if must or by_rows.seconds <= (1 - ROUNDING_GAIN) * whole.seconds:
+            return replace(by_rows, must_share_rows=must)
+    return whole
+
+
+def _with_decoders(
+    work: Work,
+    job: Job,
+    machine: Machine,
+    software: Software,
+    plan: ParallelPlan,
+    replicas: int,
+    num_runs: int,
+    decoders: int,
+) -> Candidate:
+    needs = work.needs(plan, decoders=decoders)
     run = predict(job, plan, machine, software, replicas=replicas, decoders=decoders)
+    has_room = work.together(plan) <= USABLE_SHARE * machine.memory_bytes
     return Candidate(
         plan=plan,
         replicas=replicas,
+        decoders=decoders,
         run=run,
-        seconds=-(-num_runs // replicas) * run.seconds,
+        seconds=run.seconds + (-(-num_runs // replicas) - 1) * run.next_s,
         num_bytes=max(need.num_bytes for need in needs),
         lacking_bytes=lacking(needs * replicas, machine),
+        turns_s=0.0 if has_room else turns_s(job, plan, machine, encoder_bytes=work.encoder_bytes),
     )
 
 
-def _replicas(plan: ParallelPlan, num_devices: int, num_runs: int) -> list[int]:
-    most = min(num_devices // plan.num_ranks, num_runs)
-    return sorted({1, *(each for each in (most,) if each > 1)})
+def replicas_of(num_groups: int, num_runs: int) -> list[int]:
+    """Counts of groups worth a thought, where there is room for so many."""
+    most = min(num_groups, num_runs)
+    return sorted({most, *(each for each in counts(num_groups) if each <= most)})
 
 
 def _texts(model: Model) -> tuple[str, ...]:

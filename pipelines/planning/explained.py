@@ -65,6 +65,8 @@ def _chosen(answer: Planned, chosen: Candidate) -> list[str]:
         ("first", f"{duration(run.load_s)} before it, to read {volume(answer.job.load_bytes)} of weights"),
         ("memory", f"{chosen.num_bytes / GIB:.3g} of {room:.3g} GiB on {where}"),
     ]
+    if answer.encoder_bytes:
+        rows.append(("encoder", _encoder(answer, chosen)))
     if words := in_words(answer.machine.factors):
         rows.append(("learned", words))
     if answer.rejected:
@@ -76,6 +78,20 @@ def _chosen(answer: Planned, chosen: Candidate) -> list[str]:
     if answer.hint:
         rows.append(("faster", answer.hint))
     return [line for name, text in rows for line in _wrapped(name, text)]
+
+
+def _encoder(answer: Planned, chosen: Candidate) -> str:
+    """Where the text encoders live, and what a new prompt takes for it."""
+    told = f"{answer.encoder_bytes / GIB:.3g} GiB on the first device"
+    if not chosen.turns_s:
+        return f"{told}, beside the transformer"
+    both = "both are read" if chosen.plan.weights == 1 else "they are read"
+    told += f", in turns with the transformer: {both} again for a new prompt, {duration(chosen.turns_s)}"
+    fitting = [each for each in answer.found if not (each.turns_s or each.lacking_bytes or each.rounds_differently)]
+    other = min(fitting, key=lambda each: each.seconds, default=None)
+    if other is None or other.seconds >= chosen.seconds + chosen.turns_s:
+        return told
+    return f"{told}; by {spelt(other)} they have room beside it, and a run takes {duration(other.run.seconds)}"
 
 
 def _wrapped(name: str, text: str) -> list[str]:
@@ -136,6 +152,7 @@ def to_plain(answer: Planned) -> dict[str, Any]:
         "frames": answer.canvas.frames,
         "steps": answer.job.steps,
         "runs": answer.num_runs,
+        "encoder_bytes": answer.encoder_bytes,
         "machine": {
             "name": answer.machine.name,
             "title": answer.machine.title,
@@ -164,6 +181,7 @@ def _plain(candidate: Candidate) -> dict[str, Any]:
         "plan": str(candidate.plan),
         "replicas": candidate.replicas,
         "devices": candidate.num_devices,
+        "decoders": candidate.decoders,
         "seconds": candidate.seconds,
         "step_s": run.step.seconds,
         "text_s": run.text_s,
@@ -172,5 +190,6 @@ def _plain(candidate: Candidate) -> dict[str, Any]:
         "sent_bytes": int(run.step.sent_bytes),
         "bytes": candidate.num_bytes,
         "lacking_bytes": candidate.lacking_bytes,
+        "new_prompt_s": candidate.turns_s,
         "rounds_differently": candidate.rounds_differently,
     }

@@ -10,15 +10,15 @@ from ...parallel.machine.folders import user_cache
 from ...parallel.plan import ParallelPlan
 from ...parallel.progress import Foreseen
 from ..costs.ran import kept
-from ..costs.run import Run
 from ..models.describe import card_of
+from ..needs.memory import work_of
 from ..requests import Denoise
 from ..values import Model
-from .choice import candidate
+from .choice import Candidate, candidate
 from .history import corrected, setting_of
 from .known import Spot, machine_at, spot_of
 from .planned import basis_of
-from .wanted import Wanted, num_steps_of, wanted_by
+from .wanted import Wanted, by_bucket, num_steps_of, wanted_by
 
 BY_HAND = "it was written by hand"
 ALONE = "one process, because neither the workflow nor the run names devices"
@@ -40,10 +40,12 @@ def foreseen_for(
     place = model.place
     if place.cluster or plan.cfg > 1 + is_guided or request.step_cache != "none":
         return None
-    spot = spot_of(place.devices[: place.group_size] or (model.device,))
-    run, num_bytes = _predicted(model, replace(wanted, steps=num_steps_of(request)), spot, plan) or (None, 0)
-    if run is None:
+    spot = spot_of(place.devices or (model.device,))
+    wanted = replace(wanted, steps=num_steps_of(request))
+    found = _predicted(model, wanted, spot, plan, place.replicas)
+    if found is None:
         return None
+    run = found.run
     machine = machine_at(spot)
     foreseen = Foreseen(
         plan=str(plan),
@@ -55,7 +57,7 @@ def foreseen_for(
         text_s=run.text_s,
         decode_s=run.decode_s,
         load_s=run.load_s,
-        num_bytes=num_bytes,
+        num_bytes=found.num_bytes,
         rejected=rejected,
     )
     tokens = wanted.text_length or card_of(model).text_length
@@ -64,20 +66,24 @@ def foreseen_for(
 
 
 @lru_cache(maxsize=256)
-def _predicted(model: Model, wanted: Wanted, spot: Spot, plan: ParallelPlan) -> tuple[Run, int] | None:
-    """And bytes on the device that holds most."""
+def _predicted(model: Model, wanted: Wanted, spot: Spot, plan: ParallelPlan, groups: int) -> Candidate | None:
+    """In each of so many groups that work side by side."""
     machine = machine_at(spot)
     try:
-        basis = basis_of(
-            model,
-            wanted.canvas(model),
-            machine,
-            is_guided=wanted.is_guided,
-            steps=wanted.steps,
-            text_length=wanted.text_length,
-            num_references=wanted.num_references,
-        )
+        basis = basis_of(model, wanted, machine)
     except ValueError:
         return None
-    found = candidate(basis.work, basis.job, machine, basis.software, plan)
-    return found.run, found.num_bytes
+    return candidate(basis.work, basis.job, machine, basis.software, plan, replicas=groups)
+
+
+def decoders_for(model: Model, wanted: Wanted, plan: ParallelPlan, *, may_round: bool = True) -> int:
+    """How many of the plan's ranks decode together what it denoised: all where that saves a tenth of the run, unless it
+    may not round differently, or where one alone has no room; else one.
+    """
+    place = model.place
+    if plan.num_ranks == 1 or not model.family:
+        return 1
+    if place.cluster:  # whose machines nobody measured: all that can
+        return work_of(model, canvas=wanted.canvas(model), text_length=0).decoders(plan) if may_round else 1
+    found = _predicted(model, by_bucket(wanted, model), spot_of(place.devices), plan, place.replicas)
+    return found.decoders if found is not None and (may_round or found.must_share_rows) else 1

@@ -21,6 +21,7 @@ from ..values import Latents, Model, Quantization
 from .asked import job_of
 from .choice import IDLE_GAIN, ROUNDING_GAIN, Candidate, best, candidates, plainness
 from .plans import auto_plan, why_whole
+from .wanted import Wanted
 
 GIB = 1 << 30
 NUM_REJECTED = 3
@@ -42,6 +43,8 @@ class Planned:
     canvas: Latents
     machine: Machine
     job: Job
+    encoder_bytes: int
+    """Weights of the text encoders."""
     num_runs: int
     found: Sequence[Candidate]
     chosen: Candidate | None
@@ -65,29 +68,21 @@ class Basis:
     software: Software
 
 
-def basis_of(
-    model: Model,
-    canvas: Latents,
-    machine: Machine,
-    *,
-    is_guided: bool,
-    steps: int = 0,
-    text_length: int = 0,
-    num_references: int = 0,
-) -> Basis:
-    """Zeros are the model's own. Raises `ValueError` for files that cannot be read, a size that cannot be made, and a
-    model whose time cannot be predicted.
+def basis_of(model: Model, wanted: Wanted, machine: Machine) -> Basis:
+    """Raises `ValueError` for files that cannot be read, a size that cannot be made, and a model whose time cannot be
+    predicted.
     """
+    canvas = wanted.canvas(model)
     check_size(model, canvas.width, canvas.height)
     check_frames(model, canvas.frames)
     card = card_of(model)
-    text_length = text_length or card.text_length
-    work = work_of(model, canvas=canvas, text_length=text_length, num_references=num_references)
+    text_length = wanted.text_length or card.text_length
+    work = work_of(model, canvas=canvas, text_length=text_length, num_references=wanted.num_references)
     job = job_of(
         model,
         work,
-        steps=steps or card.steps,
-        branches=2 if is_guided else 1,
+        steps=wanted.steps or card.steps,
+        branches=2 if wanted.is_guided else 1,
         text_length=text_length,
         weight_bytes=whole_bytes(model),
     )
@@ -96,23 +91,15 @@ def basis_of(
 
 
 def planned(
-    model: Model,
-    canvas: Latents,
-    machine: Machine,
-    *,
-    is_guided: bool,
-    steps: int = 0,
-    text_length: int = 0,
-    num_references: int = 0,
-    num_runs: int = 1,
-    pick: Pick | None = None,
+    model: Model, wanted: Wanted, machine: Machine, *, num_runs: int = 1, groups: int = 0, pick: Pick | None = None
 ) -> Planned:
-    """The best plan and why; zeros and errors as of `basis_of`. `pick` chooses otherwise, and wants no hints."""
-    asked = {"is_guided": is_guided, "steps": steps, "text_length": text_length, "num_references": num_references}
-    basis = basis_of(model, canvas, machine, **asked)
+    """The best plan and why; errors as of `basis_of`. With `groups`, for each of so many that work side by side. `pick`
+    chooses otherwise, and wants no hints.
+    """
+    basis, canvas, is_guided = basis_of(model, wanted, machine), wanted.canvas(model), wanted.is_guided
     work, job, software = basis.work, basis.job, basis.software
-    found = candidates(model, work, job, machine, software, is_guided=is_guided, num_runs=num_runs)
-    rule = auto_plan(model, machine.num_devices, is_guided=is_guided)[0]
+    found = candidates(model, work, job, machine, software, is_guided=is_guided, num_runs=num_runs, groups=groups)
+    rule = auto_plan(model, machine.num_devices // max(1, groups), is_guided=is_guided)[0]
     chosen = pick(found, rule) if pick else best(found)
     closest = min(found, key=lambda each: (each.lacking_bytes, each.seconds))
     answer = Planned(
@@ -121,6 +108,7 @@ def planned(
         canvas=canvas,
         machine=machine,
         job=job,
+        encoder_bytes=work.encoder_bytes,
         num_runs=num_runs,
         found=found,
         chosen=chosen,
@@ -132,7 +120,7 @@ def planned(
     if pick:
         return answer
     if chosen is None:
-        return dataclasses.replace(answer, remedies=_remedies(model, canvas, machine, **asked))
+        return dataclasses.replace(answer, remedies=_remedies(model, wanted, machine))
     hint = ""
     if not model.compiled and machine.kind == "cuda" and chosen.run.step.waiting > HOST_BOUND * chosen.run.step.seconds:
         swift = software_of(is_compiled=True)
@@ -142,17 +130,17 @@ def planned(
     return dataclasses.replace(answer, why=reasons(answer, chosen), rejected=rejected(answer, chosen), hint=hint)
 
 
-def _remedies(model: Model, canvas: Latents, machine: Machine, **asked: int) -> list[Remedy]:
+def _remedies(model: Model, wanted: Wanted, machine: Machine) -> list[Remedy]:
     """By the best plan of each."""
 
     def ask(changed: Model, size: Latents) -> Fit | None:
-        basis = basis_of(changed, size, machine, **asked)  # pyright: ignore[reportArgumentType]
-        is_guided = bool(asked["is_guided"])
-        found = candidates(changed, basis.work, basis.job, machine, basis.software, is_guided=is_guided)
+        shape = {"width": size.width, "height": size.height, "frames": size.frames, "batch": size.batch}
+        basis = basis_of(changed, dataclasses.replace(wanted, **shape), machine)
+        found = candidates(changed, basis.work, basis.job, machine, basis.software, is_guided=wanted.is_guided)
         chosen = best(found)
         return Fit(num_bytes=chosen.num_bytes, plan=spelt(chosen)) if chosen else None
 
-    return remedies(model, canvas, ask, quantizations=QUANTIZATIONS[: 2 if machine.kind == "cuda" else 1])
+    return remedies(model, wanted.canvas(model), ask, quantizations=QUANTIZATIONS[: 2 if machine.kind == "cuda" else 1])
 
 
 def spelt(candidate: Candidate) -> str:
@@ -180,6 +168,8 @@ def reasons(answer: Planned, chosen: Candidate) -> str:
         )
     if plan.weights > 1:
         told.append(f"{plan.weights} devices hold the weights between them, {_why_shared(answer, chosen)}")
+    if chosen.decoders > 1:
+        told.append(f"{chosen.decoders} devices decode, each some rows, {_why_rows(chosen)}")
     if sent := chosen.run.step.sent_bytes:
         told.append(f"each device sends {volume(sent)} a step")
     if idle := answer.machine.num_devices - chosen.num_devices:
@@ -193,6 +183,12 @@ def _why_shared(answer: Planned, chosen: Candidate) -> str:
     whole = dataclasses.replace(chosen.plan, weights=1)
     alike = next((each for each in answer.found if each.plan == whole and each.replicas == chosen.replicas), None)
     return "because none has room for all" if alike is None or alike.lacking_bytes else "at no loss of time"
+
+
+def _why_rows(chosen: Candidate) -> str:
+    if chosen.must_share_rows:
+        return "because one has no room for all"
+    return f"which saves over {ROUNDING_GAIN:.0%} of the time and rounds differently"
 
 
 def _why_idle(answer: Planned, chosen: Candidate) -> str:

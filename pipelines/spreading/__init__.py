@@ -3,6 +3,7 @@
 borders: The step borders of a pipeline's run: after each step of its progress bars, or of its solver if it opens none.
 branches: The branches of guidance of any pipeline: calls of its transformers, shared out over the groups of the cfg
     axis.
+decoders: Which VAEs decode by rows, and into how many ranks' rows latents can be cut: told without torch.
 guidance: Guidance in parallel: each group of the cfg axis runs its share of a guider's branches, then all get all
     predictions.
 handed: What one rank has worked out, handed to the others: plain data with tensors in it, as bytes.

@@ -34,6 +34,7 @@ from latentloom.pipelines.planning.auto import Chosen, Leeway
 from latentloom.pipelines.planning.foreseen import BY_HAND
 from latentloom.pipelines.planning.here import machine_here
 from latentloom.pipelines.planning.planned import planned
+from latentloom.pipelines.planning.wanted import Wanted
 from latentloom.pipelines.requests import Decode, Denoise, EncodeText
 from latentloom.pipelines.shape import empty_canvas
 from latentloom.pipelines.values import Latents, Model
@@ -122,8 +123,8 @@ def summary(errors: list[float]) -> str:
 
 
 def predicted(model: Model, machine: Machine, setting: Setting) -> Run:
-    canvas = empty_canvas(model, width=setting.side, height=setting.side, frames=0, fps=0.0, batch=setting.batch)
-    found = planned(model, canvas, machine, is_guided=setting.guidance > 1, steps=setting.steps).found
+    size = {"width": setting.side, "height": setting.side, "batch": setting.batch}
+    found = planned(model, Wanted(**size, is_guided=setting.guidance > 1, steps=setting.steps), machine).found
     plan = ParallelPlan.parse(setting.plan)
     return next(each.run for each in found if each.plan == plan and each.replicas == 1)
 

@@ -6,7 +6,7 @@ ranks that wait for the slowest, and interference of what travels with what comp
 drawn within 30 % of the one written here, by a seed. `measure` is all that a planner may know of it: one product, one
 attention, one copy, one launch, and exchange, gather and hop at three sizes in every kind of group.
 
-Written, and its constants fixed, before the planner was.
+Written, and its constants fixed, before the planner was; what it says of sweeps came after the planner's part of them.
 """
 
 from __future__ import annotations
@@ -267,6 +267,41 @@ def _gather_s(box: Box, load: Load, way: Way) -> float:
         return 0.0
     sent = load.weight_bytes / load.layers * (way.weights - 1) / way.weights
     return link_s(box, "gather", sent, degree=way.weights, stride=1, ranks=way.ranks)
+
+
+# ---- a sweep
+
+TEXT_FLOPS, PIXEL_FLOPS, PIXELS_A_TOKEN = 10e12, 9.5e6, 256
+"""Of the encoders of a prompt, and of a decoder for each pixel: Stable Diffusion's takes 2.5 TFLOP for 512 x 512."""
+EDGE_S, NORMS = 90e-6, 60
+"""What a decode by rows waits at each of so many convolutions and normalisations, with Python around each."""
+BESIDE = 0.15
+"""How much longer what two streams of a device do takes than one after the other."""
+
+
+def text_s(box: Box) -> float:
+    return TEXT_FLOPS / box.gemm_flops * 1.3 + 400 * box.launch_s
+
+
+def decode_s(box: Box, load: Load, ranks: int) -> float:
+    """On one rank, or by rows on several, which wait for each other and for their neighbours' rows."""
+    pixels = load.image * PIXELS_A_TOKEN
+    alone = pixels * PIXEL_FLOPS / (box.gemm_flops * 0.55)
+    if ranks == 1:
+        return alone
+    moved = link_s(box, "gather", 3 * HALF * pixels * (ranks - 1) / ranks, degree=ranks, stride=1, ranks=ranks)
+    return alone / ranks * (1 + box.straggling * math.log2(ranks)) + NORMS * (EDGE_S + box.hop_s) + moved
+
+
+def sweep_s(box: Box, load: Load, way: Way, *, steps: int, runs: int, groups: int, decoders: int) -> float:
+    """Groups take a run each until none is left. A group's first rank encodes the next text and its last decodes the
+    picture before while its ranks do steps; all wait for the slower of the two, or for both where it is one rank.
+    """
+    crowded = replace(box, host_rate=box.host_rate / groups)  # which all groups share
+    stepping = steps * step_s(crowded, load, way)
+    first, last = text_s(box), decode_s(box, load, decoders)
+    beside = first + last if way.ranks == 1 or decoders > 1 else (1 + BESIDE) * max(first, last)
+    return first + stepping + last + (math.ceil(runs / groups) - 1) * (stepping + beside)
 
 
 def need_bytes(load: Load, way: Way) -> float:

@@ -35,7 +35,7 @@ from latentloom.pipelines.models.describe import describe_model
 from latentloom.pipelines.planning.choice import IDLE_GAIN, ROUNDING_GAIN, best
 from latentloom.pipelines.planning.here import machine_here
 from latentloom.pipelines.planning.planned import planned
-from latentloom.pipelines.shape import empty_canvas
+from latentloom.pipelines.planning.wanted import Wanted
 from latentloom.pipelines.values import Model
 
 ONE = str(ParallelPlan())
@@ -157,8 +157,8 @@ def _examined(config: Drawn, folder: Path) -> Examined:
     _slow(config.rate_mbit)
     model = _model(config, folder)
     machine = machine_here(None, anew=True)
-    canvas = empty_canvas(model, width=config.side, height=config.side, frames=0, fps=0.0, batch=config.batch)
-    answer = planned(model, canvas, machine, is_guided=config.is_guided, steps=PLANNED_STEPS)
+    size = {"width": config.side, "height": config.side, "batch": config.batch}
+    answer = planned(model, Wanted(**size, is_guided=config.is_guided, steps=PLANNED_STEPS), machine)
     plans = [plan for plan in PLANS if config.is_guided or plan != "cfg=2"]
     by_plan = {str(each.plan): each for each in answer.found if each.replicas == 1}
     chosen = best([by_plan[plan] for plan in plans])

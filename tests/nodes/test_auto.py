@@ -17,6 +17,7 @@ from latentloom.nodes.execution.schedule import Schedule, schedule
 from latentloom.nodes.files.picture_files import WORKFLOW_KEY
 from latentloom.nodes.files.workspace import Workspace
 from latentloom.nodes.graph.graph import Graph, read_graph
+from latentloom.nodes.preview import foretelling
 from latentloom.nodes.preview.foretelling import PLANS_KEY, choice_of, leeways, with_plans
 from latentloom.nodes.preview.preview import planned
 from latentloom.nodes.preview.walk import Walk
@@ -28,7 +29,7 @@ from latentloom.pipelines import placement
 from latentloom.pipelines.costs.machine import Machine
 from latentloom.pipelines.costs.wires import Group, Measured, Speed
 from latentloom.pipelines.models.describe import describe_model
-from latentloom.pipelines.planning import auto, here
+from latentloom.pipelines.planning import auto, choice, here
 from latentloom.pipelines.planning.auto import (
     EXACT,
     Chosen,
@@ -39,6 +40,7 @@ from latentloom.pipelines.planning.auto import (
     choose,
     keep_choice,
 )
+from latentloom.pipelines.planning.choice import Candidate
 from latentloom.pipelines.planning.known import machine_at, seen, spot_of
 from latentloom.pipelines.planning.wanted import Wanted, by_bucket
 from latentloom.pipelines.values import Model, Place
@@ -163,6 +165,23 @@ def test_a_ring_is_part_of_the_key_and_kept_until_it_is_to_be_learned_anew(
     assert not list(folder.iterdir())
 
 
+def test_rows_of_a_decode_are_settled_beforehand_and_part_of_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, asked = read_graph(FIRST), list[tuple[Model, ParallelPlan]]()
+
+    def two(model: Model, wanted: Wanted, plan: ParallelPlan) -> int:
+        asked.append((model, plan))
+        return 2
+
+    plain = scheduled(graph)
+    assert plain.decoders == {"decode": 1} and scheduled(graph, num=0).decoders == {"decode": 0}
+    assert scheduled(graph, num=0).keys == plain.keys
+    monkeypatch.setattr(foretelling, "decoders_for", two)
+    rows = scheduled(graph)
+    assert rows.decoders == {"decode": 2} and asked == [(at(2), chosen_for(plain).plan)]
+    changed = {name for name, key in rows.keys.items() if key != plain.keys[name]}
+    assert changed == {"decode", "save"}
+
+
 def test_plan_of_this_machine_is_what_is_kept_until_it_is_learned_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,6 +225,22 @@ def test_what_was_chosen_unmeasured_gives_way_to_measurements(_rings: None, monk
     assert str(choose(at(2), UNGUIDED, keeps=True).plan) == "ring=2"
 
 
+@pytest.mark.usefixtures("_rings")
+def test_a_kept_plan_that_does_not_fit_any_more_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert str(choose(at(2), UNGUIDED, keeps=True).plan) == "ring=2"
+
+    def with_little_room(*asked: object, **options: object) -> Candidate:
+        found = candidate(*asked, **options)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return dataclasses.replace(found, lacking_bytes=1 << 30) if found.plan.ring > 1 else found
+
+    candidate = choice.candidate
+    monkeypatch.setattr(choice, "candidate", with_little_room)
+    auto._chosen.cache_clear()
+    why = choose(at(2), UNGUIDED, keeps=True).why
+    assert "the plan ring=2 that was chosen before does not fit any more (it lacks 1.0 GiB on a device), so" in why
+    assert "chosen before" not in choose(at(2), UNGUIDED, keeps=True).why  # it is kept instead
+
+
 # ---- carried by results
 
 
@@ -226,6 +261,12 @@ def test_a_workflow_of_a_result_is_run_by_its_plan() -> None:
 def test_a_plan_that_cannot_be_had_gives_way_and_says_so(plans: dict[str, str]) -> None:
     plan, why = previewed(carrying(plans))
     assert plan == "ulysses=2" and "that the workflow's result was made by cannot be had here" in why
+
+
+def test_a_plan_for_fewer_devices_is_taken_only_where_it_rounds_differently() -> None:
+    exact, ring = (previewed(carrying({"denoise": plan}), num=4) for plan in ("allgather=2", "ring=2"))
+    assert exact[0] == "ulysses=4" and "was made by is not for 4 devices, so another is chosen" in exact[1]
+    assert ring[0] == "ring=2"
 
 
 @pytest.mark.parametrize("plans", ["x", {"denoise": 7}, {"denoise": "spiral=2"}, {"other": "ring=2"}, []])

@@ -11,7 +11,7 @@ import torch
 from PIL import Image as Pillow
 
 from latentloom.__main__ import main
-from latentloom.nodes import blur_mask, denoise, load_mask, outpaint
+from latentloom.nodes import blur_mask, crop_image, denoise, load_mask, outpaint, paste_image
 from latentloom.nodes.execution.attempt import shown
 from latentloom.nodes.execution.records import NodeRecord, RunResult
 from latentloom.nodes.files.workspace import Workspace
@@ -129,6 +129,38 @@ def test_outpainting_keeps_to_the_limits() -> None:
         ValueError, match=r"the picture would be 8202 x 8204 pixels, more than the 64,000,000.*add less"
     ):
         outpaint(image, left=8192, top=8192)
+
+
+# ---- a part by itself, and put back
+
+
+def test_what_was_painted_lies_where_it_was_taken_from_and_the_rest_stays_to_the_bit() -> None:
+    below, mask = Image(pixels=torch.rand(1, 40, 30, 3)), torch.zeros(1, 40, 30)
+    mask[:, 12:20, 10:20], mask[:, 20] = 1.0, 0.25
+    painted = Image(pixels=torch.full((2, 64, 64, 3), 0.5))  # a square: 30 x 30 of the middle were encoded
+    made = paste_image(painted, below, Mask(pixels=mask)).pixels
+    assert made.shape == (2, 40, 30, 3) and torch.equal(
+        made[:, mask[0] == 0], below.pixels[:, mask[0] == 0].repeat(2, 1, 1)
+    )
+    torch.testing.assert_close(made[:, 12:20, 10:20], torch.full((2, 8, 10, 3), 0.5))
+    torch.testing.assert_close(made[:1, 20], below.pixels[:, 20] * 0.75 + 0.125)
+    whole = paste_image(painted, below).pixels
+    assert torch.equal(whole[:1, :5], below.pixels[:, :5]) and whole[:, 5:35].std() < 1e-6  # what the model never saw
+
+
+def test_a_part_comes_back_to_its_place() -> None:
+    below, mask = Image(pixels=torch.rand(1, 24, 32, 3)), Mask(pixels=torch.rand(1, 12, 16))
+    place = {"left": 5, "top": 3, "width": 16, "height": 8}
+    part, over = crop_image(below, mask, **place)
+    assert torch.equal(part.pixels, below.pixels[:, 3:11, 5:21]) and over.pixels.shape == (1, 8, 16)
+    assert torch.equal(paste_image(part, below, **place).pixels, below.pixels)
+    dark = paste_image(Image(pixels=part.pixels * 0), below, **place).pixels
+    assert dark[:, 3:11, 5:21].max() == 0 and torch.equal(dark[:, 11:], below.pixels[:, 11:])
+    assert torch.equal(crop_image(below, left=8)[0].pixels, below.pixels[:, :, 8:])
+    with pytest.raises(ValueError, match="the part is 30 x 24 pixels from 5, 0, but the picture is 32 x 24"):
+        crop_image(below, left=5, width=30)
+    with pytest.raises(ValueError, match="image is 1 of 4 channels and onto is 1 of 3 channels; give one picture"):
+        paste_image(Image(pixels=torch.rand(1, 8, 8, 4)), below)
 
 
 # ---- Denoise

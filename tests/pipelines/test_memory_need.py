@@ -74,7 +74,7 @@ def test_the_first_rank_needs_room_for_the_text_encoders(flux: Model) -> None:
 def test_a_share_of_the_weights_stays_while_the_last_rank_decodes(flux: Model) -> None:
     plan, beside = ParallelPlan.parse("ulysses=8,weights=8"), TRANSFORMER_BYTES // 8 + CONTEXT_BYTES
     wide = dataclasses.replace(work(flux, width=1024, height=1024), vae=Need(own_bytes=10**10))
-    assert wide.needs(plan)[7].own_bytes == 10**10 + wide.decoding(plan)[0] + beside
+    assert wide.needs(plan)[7].own_bytes == 10**10 + wide.decoding(wide.decoders(plan)) + beside
 
 
 def test_the_vae_decides_for_large_pictures_and_all_ranks_share_it(flux: Model) -> None:
@@ -144,5 +144,5 @@ def test_what_a_stage_takes_beside_its_weights_is_that_of_the_plan(flux: Model) 
     canvas = empty_canvas(flux, width=0, height=0, frames=0, fps=0.0, batch=1)
     found = _working_bytes(flux, canvas, ParallelPlan(), conditioning=conditioning)
     assert found == LIVE * (TOKENS + TEXT) * WIDTH * 2
-    assert _working_bytes(flux, canvas, ParallelPlan()) == work(flux).decoding(ParallelPlan())[0] > 0
+    assert _working_bytes(flux, canvas, ParallelPlan()) == work(flux).decoding(1) > 0
     assert _working_bytes(dataclasses.replace(flux, device="cpu"), canvas, ParallelPlan()) == 0

@@ -3,6 +3,7 @@
 The texts in `plans/` are made by: python tests/pipelines/test_planned.py
 """
 
+import dataclasses
 import json
 import sys
 import time
@@ -24,7 +25,7 @@ from latentloom.pipelines.placement import is_guided
 from latentloom.pipelines.planning.choice import IDLE_GAIN, ROUNDING_GAIN, counts, settled
 from latentloom.pipelines.planning.explained import as_text
 from latentloom.pipelines.planning.planned import Planned, planned
-from latentloom.pipelines.shape import empty_canvas
+from latentloom.pipelines.planning.wanted import Wanted
 from support.hollow_models import write_hollow
 
 PLANS = Path(__file__).parent / "plans"
@@ -58,8 +59,8 @@ def hollow(tiny: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 def plan(folder: Path, machine: str, size: dict[str, int] | None = None, **asked: object) -> Planned:
     quantization, num_runs = str(asked.get("quantization", "none")), int(str(asked.get("num_runs", 1)))
     model = describe_model(str(folder), device="cuda:0", quantization=quantization, compiled=True, is_here=False)
-    canvas = empty_canvas(model, **{"width": 0, "height": 0, "frames": 0, "fps": 0.0, "batch": 1, **(size or {})})
-    return planned(model, canvas, named_machine(machine), is_guided=is_guided(model), num_runs=num_runs)
+    wanted = Wanted(is_guided=is_guided(model), **(size or {}))
+    return planned(model, wanted, named_machine(machine), num_runs=num_runs)
 
 
 def text(folder: Path, machine: str) -> str:
@@ -96,10 +97,36 @@ def test_many_runs_are_shared_out_to_groups(hollow: Models) -> None:
     assert many.seconds < 16 * one.seconds
 
 
+def test_rows_are_decoded_apart_only_where_that_saves_a_tenth_or_one_device_has_no_room(hollow: Models) -> None:
+    model = describe_model(str(hollow("flux")), device="cuda:0", compiled=True, is_here=False)
+    few, many = (
+        planned(model, Wanted(width=2048, height=2048, steps=steps), named_machine("8xH100-nvlink"))
+        for steps in (2, 50)
+    )
+    assert few.chosen is not None and many.chosen is not None
+    assert (few.chosen.decoders, many.chosen.decoders) == (8, 1) and "decode" not in many.why
+    assert "8 devices decode, each some rows, which saves over 10% of the time and rounds differently" in few.why
+    tight = plan(hollow("flux"), "4x4090-pcie4", {"width": 4096, "height": 4096})
+    assert "4 devices decode, each some rows, because one has no room for all" in tight.why
+
+
+def test_where_text_encoders_live_and_what_a_new_prompt_costs_is_told(hollow: Models) -> None:
+    beside, alone = plan(hollow("flux"), "1xH100"), plan(hollow("flux"), "1x4090", quantization="int8")
+    assert beside.chosen is not None and beside.chosen.turns_s == 0
+    assert "encoder 8.87 GiB on the first device, beside the transformer" in as_text(beside).replace("\n        ", " ")
+    tight = dataclasses.replace(named_machine("1x4090"), memory_bytes=14 << 30)
+    answer = planned(alone.model, Wanted(), tight)
+    assert answer.chosen is not None
+    moved = answer.encoder_bytes + answer.job.transformer_bytes
+    assert answer.chosen.turns_s == pytest.approx(moved / tight.upload_bytes_per_s)
+    assert "in turns with the transformer: both are read again for a new prompt" in as_text(answer).replace(
+        "\n        ", " "
+    )
+
+
 def test_a_step_that_waits_for_the_host_is_told_to_be_compiled(hollow: Models) -> None:
     model = describe_model(str(hollow("flux")), device="cuda:0", is_here=False)
-    canvas = empty_canvas(model, width=0, height=0, frames=0, fps=0.0, batch=1)
-    eager = planned(model, canvas, named_machine("8xH100-nvlink"), is_guided=False)
+    eager = planned(model, Wanted(), named_machine("8xH100-nvlink"))
     assert eager.chosen is not None and eager.chosen.num_devices < 8
     assert eager.hint.startswith("compiled: ulysses=8 then takes 2")
     assert plan(hollow("flux"), "8xH100-nvlink").hint == ""

@@ -122,7 +122,7 @@ FED = {
     nodes.decode_video: Decode,
 }
 SET_BY_PLACEMENT = {"plan", "split", "before"}
-HOSTS = {"progress", "workspace", "leeway"}
+HOSTS = {"progress", "workspace", "leeway", "decoders"}
 """What a node gets from its host, no socket."""
 
 

@@ -90,6 +90,7 @@ def plain_routes(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Any], l
 def small_static(folder: Path) -> Path:
     (folder / "loom.js").write_text("export const mount = () => {};")
     (folder / "loom.css").write_text("")
+    (folder / "loom.help.0A1B2C3D.js").write_text("")
     return folder
 
 

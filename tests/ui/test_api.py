@@ -88,6 +88,7 @@ def test_the_page_is_told_who_asks_and_what_is_allowed(client: Any) -> None:
         "version": me["version"],
         "output_dir_name": "output",
         "max_upload_bytes": 64 * 2**20,
+        "template_pictures": ["middle.png", "picture.png"],
     }
 
 
@@ -103,6 +104,7 @@ def test_files_of_the_page_may_be_kept_for_ever_with_their_version(client: Any, 
     version = read_bundle(tmp_path / "static").version
     for query, keeping in (("", "no-cache"), ("?v=old", "no-cache"), (f"?v={version}", "immutable")):
         assert keeping in client.get(f"/loom/static/loom.js{query}").headers["cache-control"]
+    assert "immutable" in client.get("/loom/static/loom.help.0A1B2C3D.js").headers["cache-control"]
     assert client.get("/loom/static/secret.js").status_code == 404
     with pytest.raises(ValueError, match="npm run build"):
         read_bundle(Path("/nowhere"))
@@ -182,6 +184,7 @@ def test_a_wrong_workflow_is_refused_with_all_its_problems(client: Any, first: d
     problems = told["problems"]
     assert {(each["node"], each["socket"]) for each in problems} == {("denoise", "steps"), ("denoise", "latents")}
     assert told["values"]["empty_latents"] == {"width": 128, "height": 128, "frames": 1}  # known all the same
+    assert told["sizes"] == {"empty_latents": {"width": 128, "height": 128, "multiple": 16}}
     refused = client.post("/loom/runs", json={"graph": first})
     assert refused.status_code == 400
     assert refused.json()["problems"] == problems
@@ -207,6 +210,7 @@ def test_the_bad_points_of_a_sweep_are_told_and_not_begun(client: Any, first: di
     sent = client.post("/loom/runs", json={"graph": first, "sweep": ["empty_latents.width=96,100"]}).json()
     assert len(sent["runs"]) == 1
     [left] = sent["left_out"]
+    assert sent["num_left_out"] == 1 and not sent["shared_out"]
     assert left["varied"] == {"empty_latents.width": 100} and left["problems"][0]["mends"]
     client.post(f"/loom/runs/{sent['runs'][0]}/cancel", json={})
     assert client.post("/loom/runs", json={"graph": first, "sweep": ["empty_latents.width=77,100"]}).status_code == 400
@@ -233,7 +237,7 @@ def test_a_newer_check_of_the_same_page_ends_the_older_and_nobody_waits_for_it(
     with ThreadPoolExecutor(1) as threads:
         older = threads.submit(client.post, "/loom/check", json=asked)
         assert began.wait(DEADLINE_S) and client.get("/loom/me").status_code == 200
-        assert client.post("/loom/check", json=asked).json() == {"problems": [], "values": {}}
+        assert client.post("/loom/check", json=asked).json() == {"problems": [], "values": {}, "sizes": {}}
         assert (older.result().status_code, older.result().json()["code"]) == (409, "superseded")
 
 

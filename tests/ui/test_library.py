@@ -319,3 +319,14 @@ def test_the_file_is_what_the_command_line_runs(shelf: Library) -> None:
     id = shelf.create("ada", workflow(4)).id
     text = graph_text(shelf.graph("ada", id))
     assert graph_to_plain(read_graph(text)) == json.loads(text) == shelf.get("ada", id).graph
+
+
+def test_templates_say_which_run_here_and_what_the_others_lack(client: Any) -> None:
+    needs = {each["id"]: each for each in client.get("/loom/templates/needs").json()}
+    assert needs.keys() == {each["id"] for each in client.get("/loom/templates").json()}
+    runs = {id for id, each in needs.items() if each["runs"]}
+    assert runs >= {"first_picture", "image_to_image", "inpaint", "upscale_and_refine"}
+    flux = needs["flux_kontext"]
+    assert (flux["runs"], flux["model"]) == (False, "black-forest-labs/FLUX.1-Kontext-dev")
+    assert client.get("/loom/templates/pictures/picture.png").headers["content-type"] == "image/png"
+    assert client.get("/loom/templates/pictures/first_picture.json").status_code == 404

@@ -50,8 +50,7 @@ def test_the_first_picture_is_built_with_the_mouse(page_server: Any, open_page: 
     page.mouse.dblclick(*at[0, 0])
     pick(page, "Load Model")
     expect(card(page, "load_model")).to_be_visible()
-    for _ in range(4):
-        page.get_by_role("button", name="Zoom out").click()
+    page.get_by_role("button", name="Zoom out").click()
     drag(page, card(page, "load_model").get_by_text("Load Model"), at[0, 0])
     model = socket(page, "load_model", "Output", "model")
     pull(page, model, at[1, 0], "Encode Text")
@@ -61,7 +60,7 @@ def test_the_first_picture_is_built_with_the_mouse(page_server: Any, open_page: 
     drag(page, socket(page, "empty_latents", "Output", "latents"), socket(page, "denoise", "Input", "latents"))
     pull(page, socket(page, "denoise", "Output", "latents"), at[3, 0], "Decode")
     drag(page, model, socket(page, "decode", "Input", "model"))
-    pull(page, socket(page, "decode", "Output", "image"), at[4, 0], "Save Image")
+    pull(page, socket(page, "decode", "Output", "image"), at[3, 1], "Save Image")
     for node, field in (("encode_text", "prompt"), ("encode_text", "negative prompt"), ("denoise", "seed")):
         card(page, node).get_by_text(field, exact=True).first.click(button="right")
         page.get_by_role("menuitem", name=f"Make {field} a param").click()
@@ -77,12 +76,12 @@ def test_the_first_picture_is_built_with_the_mouse(page_server: Any, open_page: 
 
 
 def places(page: Page) -> dict[tuple[int, int], tuple[float, float]]:
-    """Five columns and two rows on the canvas."""
+    """Four columns and two rows on the canvas."""
     box = page.get_by_test_id("canvas").bounding_box()
     assert box is not None
     return {
-        (column, row): (box["x"] + 80 + column * 190, box["y"] + 80 + row * 330)
-        for column in range(5)
+        (column, row): (box["x"] + 80 + column * 235, box["y"] + 80 + row * 330)
+        for column in range(4)
         for row in range(2)
     }
 
@@ -191,7 +190,7 @@ def test_a_wrong_wire_is_refused_with_the_reason(
 def test_a_wire_that_would_close_a_circle_is_refused(page_server: Any, open_page: Callable[..., Page]) -> None:
     graph = json.loads(json.dumps(FIRST))
     graph["nodes"]["upscale"] = {"type": "LoomUpscaleLatents", "inputs": {"latents": {"from": "denoise.latents"}}}
-    graph["layout"]["upscale"] = [1048, 440]
+    graph["layout"]["upscale"] = [664, 620]
     page = open_page(page_server.url, graph=graph)
     before = file_text(page)
     drag(page, socket(page, "upscale", "Output", "latents"), socket(page, "denoise", "Input", "latents"))

@@ -47,7 +47,7 @@ def test_a_wire_is_taken_off_and_put_elsewhere_by_its_end(page_server: Any, open
     x, y = middle(socket(page, "save", "Input", "image"))
     page.mouse.move(x - 14, y)  # beside the socket: from the socket itself a new wire begins
     page.mouse.down()
-    page.mouse.move(x - 60, y + 200, steps=5)
+    page.mouse.move(x - 30, y + 40, steps=5)
     page.mouse.up()
     assert "image" not in file_graph(page)["nodes"]["save"].get("inputs", {})
 
@@ -160,7 +160,7 @@ def test_fields_take_what_their_socket_takes(page_server: Any, open_page: Callab
 
 
 def add_comment_by_mouse(page: Page) -> None:
-    page.get_by_test_id("canvas").click(button="right", position={"x": 500, "y": 650})
+    page.get_by_test_id("canvas").click(button="right", position={"x": 200, "y": 450})
     page.get_by_role("menuitem", name="Add comment").click()
 
 

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from support.browser import MODEL_MS, call, card, on_canvas, say, tab, toolbar, visit
+from support.canvas_geometry import SCRIPT, faults
 from support.checkout import ROOT
 from support.page_processes import LONG_STEPS
 
@@ -67,6 +68,8 @@ def ids(entries: Locator) -> list[str | None]:
 
 def test_a_run_shows_progress_preview_and_picture(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url, graph=steps(SOME_STEPS, seed=101))
+    page.evaluate(SCRIPT)
+    page.evaluate("geometry.still().then(geometry.follow)")
     start(page)
     is_at_work(page)
     preview = card(page, "denoise").get_by_role("img", name="Preview of Denoise")
@@ -74,6 +77,10 @@ def test_a_run_shows_progress_preview_and_picture(page_server: Any, open_page: C
     expect(preview).to_have_js_property("complete", True)
     expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
     expect(say(page, "first_picture is done.")).to_be_visible()
+    expect(preview).to_have_count(0)  # what came of it, sharp, stands in its place
+    expect(card(page, "denoise").get_by_role("button", name="Open the result of Denoise")).to_be_visible()
+    assert page.evaluate("geometry.moved()") == []
+    assert faults(page.evaluate("geometry.measure()")) == []
     card(page, "save").get_by_role("button", name="Open the result of Save Image in the gallery").click()
     picture = page.get_by_role("dialog").locator("img").first
     expect(picture).to_be_visible()

@@ -306,6 +306,9 @@ def test_the_page_works_on_a_phone(page_server: Any, open_page: Callable[..., Pa
 def test_templates_are_where_people_start(page_server: Any, open_page: Callable[..., Page]) -> None:
     page = open_page(page_server.url)
     page.get_by_role("button", name="Open a template").click()
+    for name, told in (("Image to image", "Runs here"), ("Flux kontext", "Needs the model black-forest-labs/")):
+        listed = page.get_by_role("dialog", name="Templates").get_by_role("listitem").filter(has_text=name)
+        expect(listed).to_contain_text(told)
     page.get_by_role("dialog", name="Templates").get_by_role(
         "button", name=re.compile("first.picture", re.IGNORECASE)
     ).click()

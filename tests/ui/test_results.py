@@ -191,7 +191,9 @@ def test_a_video_is_told_by_its_header(tmp_path: Path) -> None:
     write_video(torch.rand(5, 16, 24, 3), clip, fps=8.0, quality=20, metadata={})
     facts = video_facts(clip)
     assert (facts.width, facts.height, facts.frames, facts.fps) == (24, 16, 5, 8.0)
-    assert Image.open(io.BytesIO(video_thumbnail(clip, side=12))).size == (12, 8)
+    assert Image.open(io.BytesIO(video_thumbnail(clip, side=12, frame=4))).size == (12, 8)
+    with pytest.raises(ValueError, match="the video has no frame 5; choose an earlier one"):
+        video_thumbnail(clip, side=12, frame=5)
     clip.write_bytes(b"no video")
     with pytest.raises(ValueError, match="not a video"):
         video_facts(clip)

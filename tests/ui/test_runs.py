@@ -1,5 +1,6 @@
 """Runs on the server: what they make and say, their order, sweeps, cancelling, deleting, and what is refused."""
 
+import dataclasses
 import platform
 import shutil
 import threading
@@ -13,9 +14,12 @@ from latentloom.nodes.execution.events import Event
 from latentloom.nodes.execution.watch import Token
 from latentloom.nodes.files.picture_files import WORKFLOW_KEY, read_metadata
 from latentloom.nodes.graph.problems import GraphError
+from latentloom.pipelines.planning.sharing import Sharing
+from latentloom.pipelines.values import Place
 from latentloom.ui.errors import Conflict, NotHere
 from latentloom.ui.live.live import Live, Seen
 from latentloom.ui.live.state import Outcome, Run
+from latentloom.ui.runs import runs as runs_module
 from latentloom.ui.runs.results import Results
 from latentloom.ui.runs.runs import MAX_WAITING, Runs
 from latentloom.ui.runs.workers import RunWorkers
@@ -320,6 +324,34 @@ def test_a_second_worker_begins_when_the_steps_of_the_first_have_begun(runs: Run
         finished(runs, "ada", id)
     workers.close(DEADLINE_S)
     assert began == ids
+
+
+def test_a_sweep_in_other_groups_of_devices_waits_for_what_runs(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And says why it is so; those of one sweep run beside each other."""
+    sharing = Sharing(replicas=2, seconds=1.0, plan="ulysses=1", why="2 groups of 1 device")
+    monkeypatch.setattr(runs_module, "sharing_of", lambda graphs, *_, **__: sharing if len(graphs) > 1 else None)
+    place = Place(devices=("cpu",) * 2)
+    monkeypatch.setattr(runs, "_settings", dataclasses.replace(runs._settings, place=place, shares_out=True))
+    book, ends = runs.book, threading.Event()
+    began: list[str] = []
+    runs.close()
+
+    def execute(run: Run, tell: Callable[[Event], None], cancel: Token) -> Outcome:
+        began.append(run.id)
+        tell(Event(kind="progress", run=run.id, node="gate", done=1, total=2))
+        assert ends.wait(DEADLINE_S)
+        return Outcome(state="done")
+
+    first = one(runs, gated("gate"))
+    sent = runs.submit("ada", gated("gate"), sweep=["gate.value=1..2"])
+    assert sent.shared_out == sharing.why and [runs._groups(book.get("ada", id)) for id in sent.runs] == [2, 2]
+    workers = RunWorkers(4, book, execute, groups=runs._groups)
+    until(lambda: began)
+    assert [book.get("ada", id).state for id in sent.runs] == ["waiting", "waiting"] and began == [first]
+    ends.set()
+    for id in (first, *sent.runs):
+        finished(runs, "ada", id)
+    workers.close(DEADLINE_S)
 
 
 def test_the_machine_is_measured_while_no_run_is_under_way_and_runs_wait_for_it(runs: Runs) -> None:

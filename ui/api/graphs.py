@@ -59,8 +59,9 @@ def add_routes(router: APIRouter, server: Server) -> None:
     def export_comfyui(body: GraphBody) -> dict[str, Any]:
         """The prompt that ComfyUI runs with our nodes installed."""
         graph = graph_from_plain(body.graph)
-        ensure(graph, SPECS, workspace=server.settings.reading())
-        return to_comfy(graph, SPECS)
+        workspace = server.settings.reading()
+        ensure(graph, SPECS, workspace=workspace)
+        return to_comfy(graph, SPECS, workspace=workspace)
 
     @router.post("/check", responses=CONFLICT)
     async def check_workflow(body: CheckBody, user: User) -> Problems:
@@ -78,7 +79,7 @@ def add_routes(router: APIRouter, server: Server) -> None:
                 machine=devices_now(),
                 go_on=go_on,
             )
-            return Problems(problems=told.problems[:MAX_PROBLEMS], values=told.values)
+            return Problems(problems=told.problems[:MAX_PROBLEMS], values=told.values, sizes=dict(told.sizes))
 
         return await server.newest.answer(ask, user=user, page=body.page, about="check")
 

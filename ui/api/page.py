@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -17,14 +18,16 @@ from ..access.gate import UPLOAD_BYTES
 from ..bundle import MEDIA_TYPES, Bundle
 from ..contract.bodies import Empty
 from ..contract.kept import Template
-from ..contract.shown import Catalog, Me, ModelsView
+from ..contract.shown import Catalog, Me, ModelsView, TemplateNeeds
 from ..errors import NotHere
-from ..library.opening import templates
+from ..library.opening import shipped_pictures, templates
 from ..server import Server
-from ..views.models_view import models_view
+from ..views.models_view import models_view, templates_needs
 from .requests import User
 
 FOR_EVER = "public, max-age=31536000, immutable"
+PART = re.compile(r"loom\.\w+\.[0-9A-Z]{8}\.js")
+"""What the page loads later has its hash in its name."""
 
 
 def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
@@ -33,10 +36,10 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
 
     @router.get("/static/{name}", response_class=FileResponse)
     def static(name: str, v: Annotated[str, Query(max_length=64)] = "") -> Response:
-        """One of the page's own files; with `v` it may be kept for ever."""
+        """One of the page's own files; with `v`, or a hash in its name, it may be kept for ever."""
         if (path := bundle.files.get(name)) is None:
             raise NotHere(f"there is no file {name[:40]!r} of the page; reload it")
-        keeping = FOR_EVER if v == bundle.version else "no-cache"
+        keeping = FOR_EVER if v == bundle.version or PART.fullmatch(name) else "no-cache"
         return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers={"Cache-Control": keeping})
 
     @router.get("/catalog", response_model=Catalog)
@@ -59,6 +62,7 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
             version=__version__,
             output_dir_name=settings.output_dir.name,
             max_upload_bytes=UPLOAD_BYTES,
+            template_pictures=[*shipped_pictures()],
         )
 
     @router.post("/logout", status_code=204)
@@ -74,6 +78,18 @@ def add_routes(router: APIRouter, server: Server, bundle: Bundle) -> None:
     def read_templates() -> list[Template]:
         """Ready workflows to start from."""
         return templates()
+
+    @router.get("/templates/needs")
+    def read_needs() -> list[TemplateNeeds]:
+        """Which of them run on this server, and what the others lack."""
+        return templates_needs(server.settings)
+
+    @router.get("/templates/pictures/{name}", response_class=FileResponse)
+    def template_picture(name: str) -> Response:
+        """A picture that templates come with."""
+        if (path := shipped_pictures().get(name)) is None:
+            raise NotHere(f"no template comes with a picture {name[:40]!r}; choose another")
+        return FileResponse(path, media_type="image/png", headers={"Cache-Control": "no-cache"})
 
     @router.get("/models")
     def models(refresh: Annotated[bool, Query()] = False) -> ModelsView:

@@ -69,6 +69,11 @@ class MoveBody(Body):
     before: Text | None
 
 
+class PosterBody(Body):
+    frame: Annotated[StrictInt, Field(ge=0, le=10**6)]
+    """Of a video, from 0."""
+
+
 class NewWorkflowBody(GraphBody):
     name: Name | None = None
     folder: Text = ""

@@ -131,6 +131,10 @@ class Submitted(Answer):
     batch: str
     runs: tuple[str, ...]
     left_out: tuple[LeftOut, ...] = ()
+    """The first of them; the next is how many there are."""
+    num_left_out: int = 0
+    shared_out: str = ""
+    """Into how many groups the sweep puts the devices, and why; empty where that is not chosen."""
 
 
 class MadeFacts(Answer):
@@ -149,6 +153,8 @@ class MadeFacts(Answer):
     channels: int = 0
     length_s: float = 0.0
     """Of a sound, in seconds."""
+    poster: int = 0
+    """The frame, from 0, that stands for a video."""
     bytes: int
     time: float
     """Seconds since the epoch."""

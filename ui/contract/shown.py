@@ -9,6 +9,7 @@ from pydantic import ConfigDict
 from ...nodes.graph.problems import Problem
 from ...nodes.graph.spec import OutputSpec, Widget
 from ...nodes.preview.choices import Choice
+from ...nodes.preview.meant import Sizes
 from ...nodes.preview.table import ModelRow
 from ...parallel.machine.now import DeviceNow
 from ...pipelines.planning.history import HistoryRow
@@ -30,6 +31,8 @@ class Problems(Answer):
     problems: list[Problem]
     values: dict[str, dict[str, Any]]
     """What 0, "" and "auto" will be, by node and socket, as far as it is known before the run."""
+    sizes: dict[str, Sizes]
+    """Which sizes the models of nodes with a canvas paint, by node."""
 
 
 class Me(Answer):
@@ -40,6 +43,8 @@ class Me(Answer):
     version: str
     output_dir_name: str
     max_upload_bytes: int
+    template_pictures: list[str]
+    """Pictures that templates come with, by the names by which workflows load them."""
 
 
 class CatalogInput(Answer):
@@ -87,6 +92,17 @@ class Catalog(Answer):
     """What changes when any node does."""
     nodes: list[CatalogNode]
     types: list[str]
+
+
+class TemplateNeeds(Answer):
+    """What a ready workflow needs to run here."""
+
+    id: str
+    runs: bool
+    model: str
+    """The model that is not here; empty where something else is missing, or nothing."""
+    why: str
+    """What keeps it from running, or may do so; empty where it runs."""
 
 
 class LoadedPart(Answer):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...nodes.graph.graph import Graph, graph_to_plain, read_graph
 from ...nodes.graph.problems import GraphError
-from ...nodes.headless.workflow_files import read_text, read_workflow, shipped_files
+from ...nodes.headless.workflow_files import EXAMPLES, read_text, read_workflow, shipped_files
 from ..contract.kept import Template
 
 
@@ -21,6 +21,12 @@ def templates() -> list[Template]:
         plain = graph_to_plain(graph)
         found.append(Template(id=path.stem, name=graph.name, description=graph.description, graph=plain))
     return found
+
+
+@cache
+def shipped_pictures() -> dict[str, Path]:
+    """By name those that templates load."""
+    return {path.name: path for path in sorted(EXAMPLES.glob("*.png"))}
 
 
 HEAD_BYTES = 16

@@ -42,6 +42,10 @@ class RunQueue:
     def ids(self) -> tuple[str, ...]:
         return tuple(self._users)
 
+    @property
+    def first(self) -> str | None:
+        return next(iter(self._users), None)
+
     def count(self, user: str) -> int:
         return sum(owner == user for owner in self._users.values())
 
@@ -49,13 +53,9 @@ class RunQueue:
         """(id, user) at the end."""
         self._change({**self._users, **dict(entries)})
 
-    def take(self) -> str | None:
-        """The first, which then waits no more; nothing is kept, since its own record says that it began."""
-        if not self._users:
-            return None
-        id = next(iter(self._users))
-        del self._users[id]
-        return id
+    def take(self) -> None:
+        """The first waits no more; nothing is kept, since its own record says that it began."""
+        del self._users[next(iter(self._users))]
 
     def remove(self, id: str) -> None:
         if id in self._users:
@@ -143,11 +143,12 @@ class RunBook:
             self.records.remove_graph(user, batch)
             raise
 
-    def begin_next(self) -> tuple[Run, threading.Event] | None:
-        """The first of the queue is running from now on; None when nobody waits."""
+    def begin_next(self, fits: Callable[[Run], bool] = lambda run: True) -> tuple[Run, threading.Event] | None:
+        """The first of the queue is running from now on; None when nobody waits, or it does not fit."""
         with self._lock:
-            if (id := self._queue.take()) is None:
+            if (id := self._queue.first) is None or not fits(self._runs[id]):
                 return None
+            self._queue.take()
             run = self._runs[id].model_copy(update={"state": "running", "started": self._clock()})
             self._cancels[id] = threading.Event()
             self._put(run)
@@ -232,6 +233,15 @@ class RunBook:
         """Whether its user cancelled it."""
         with self._lock:
             return self._runs[id].is_ending
+
+    def set_poster(self, user: str, made_id: str, frame: int) -> None:
+        """Which frame stands for a video. Raises `NotHere`."""
+        with self._lock:
+            run = self.with_nodes(self.maker(user, made_id))
+            shown = {made_id: {"poster": frame}}
+            made = tuple(each.model_copy(update=shown.get(each.id, {})) for each in run.made)
+            self._put(run.model_copy(update={"made": made}))
+        self._live.count(user, "results")
 
     def forget_made(self, user: str, id: str, made_id: str) -> None:
         """One result of a run is gone."""

@@ -32,7 +32,8 @@ FACTS = {"image": picture_facts, "video": video_facts, "audio": sound_facts}
 def made_by(
     result: RunResult, graph: Graph, specs: Specs, *, folder: Path, output_dir: Path, known: Sequence[Made] = ()
 ) -> tuple[Made, ...]:
-    """The files below the run's folder, in the order in which the nodes ran; what is a link or gone is left out.
+    """The files below the run's folder, in the order in which the nodes ran; what is a link or gone is left out. The
+    graph is unfolded.
 
     What is `known` already, since the run told of it, stays, also of a node that failed afterwards; what it was made
     with is told anew, since the run knows by now what 0, "" and "auto" were.

@@ -128,9 +128,22 @@ class Results:
         if kept.is_file():
             return kept.read_bytes()
         _, made = self._find(user, id)
-        data = THUMBNAILS[made.kind](file, side=THUMB_SIDE)
+        options = {"frame": made.poster} if made.kind == "video" else {}
+        data = THUMBNAILS[made.kind](file, side=THUMB_SIDE, **options)
         write_atomic(kept, data)
         return data
+
+    def set_poster(self, user: str, id: str, frame: int) -> Result:
+        """The frame that stands for a video wherever it is small. Raises `NotHere`, and `ValueError` for a frame that
+        it has not, or what is no video.
+        """
+        file = self.path(user, id)
+        _, made = self._find(user, id)
+        if made.kind != "video":
+            raise ValueError(f"{made.name} is no video, so no frame of it can stand for it; choose a video")
+        write_atomic(thumbnail_path(self._data_dir, user, id), video_thumbnail(file, side=THUMB_SIDE, frame=frame))
+        self._book.set_poster(user, id, frame)
+        return self.get(user, id)
 
     def delete(self, user: str, id: str) -> None:
         """The file too. Raises `NotHere`."""

@@ -16,7 +16,7 @@ from ...nodes.execution.attempt import attempt, baked, open_caches, workspace_of
 from ...nodes.execution.events import Event
 from ...nodes.execution.failure import NodeFailed
 from ...nodes.execution.manifest import MANIFEST_FILE, told_by
-from ...nodes.execution.overlap import next_on, width_of
+from ...nodes.execution.overlap import BESIDE, next_on, width_of
 from ...nodes.execution.preflight import blocking
 from ...nodes.execution.schedule import needs_of
 from ...nodes.execution.watch import Token
@@ -25,8 +25,10 @@ from ...nodes.graph.graph import Graph, graph_to_plain
 from ...nodes.graph.problems import GraphError
 from ...nodes.graph.resolve import param_values
 from ...nodes.graph.spec import NodeSpec
+from ...nodes.graph.unfolding.unfold import unfold
 from ...nodes.headless.foretold import foretold
 from ...nodes.headless.sweep import parse_sweep
+from ...nodes.preview.sharing import sharing_of
 from ...nodes.registry import SPECS
 from ...pipelines.values import Place, from_plain, to_plain
 from ..contract.run import LeftOut, NodeState, RunWithGraph, State, Submitted
@@ -47,6 +49,8 @@ from .workers import RunWorkers
 logger = logging.getLogger("latentloom")
 
 MAX_WAITING = 1000
+MOST_TOLD = 10
+"""Points of a sweep that are left out; of the rest only how many there are."""
 CLOSE_S = 10.0
 
 LOST = "the workflow of this run could not be read again; it was put aside in the data folder; run it anew"
@@ -66,7 +70,9 @@ class Runs:
         self.book = RunBook(RunRecords(settings.data_dir, quota=self._quota), live)
         self._submitting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         """By user."""
-        self._workers = RunWorkers(width_of(settings.place), self.book, self._execute, starts=next_on(settings.place))
+        most = len(settings.place.devices) if settings.shares_out else settings.place.replicas
+        width = max(width_of(settings.place), most + BESIDE)
+        self._workers = RunWorkers(width, self.book, self._execute, starts=next_on(settings.place), groups=self._groups)
 
     def submit(
         self,
@@ -84,7 +90,7 @@ class Runs:
         none from it that `is_forced`. Raises `GraphError` where nothing can be made, or `ValueError`.
         """
         overrides = dict(overrides or {})
-        workspace = self._settings.reading()
+        workspace = self._settings.reading(inputs=inputs_folder(self._settings.data_dir, user))
         points = parse_sweep(graph, self._specs, sweep, given=overrides, workspace=workspace)
         needs = needs_of(graph, self._specs, overrides={**overrides, **points[0]}, workspace=workspace, targets=targets)
         if not needs.order:
@@ -111,6 +117,7 @@ class Runs:
         ]
         self._check_waiting(user, len(runs))  # before each is looked at, which takes its time
         runs, left_out = self._sound(runs, graph, place, targets, is_forced=is_forced)
+        runs, shared = self._shared_out(runs, graph, place)
         num_bytes = len(graph_bytes(graph)) + len(runs) * len(runs[0].model_dump_json())
         with self._submitting[user]:  # or two at once would both find room for one
             self._check_waiting(user, len(runs))
@@ -118,7 +125,7 @@ class Runs:
             self._quota.check(user, "results", num_bytes=0, count=1)
             self.book.add(runs, graph)
         self._workers.wake()
-        return Submitted(batch=batch, runs=tuple(run.id for run in runs), left_out=left_out)
+        return Submitted(batch=batch, runs=tuple(run.id for run in runs), **_told(left_out), shared_out=shared)
 
     def _sound(
         self,
@@ -144,6 +151,23 @@ class Runs:
         pairs = list(zip(runs, told, strict=True))
         left_out = tuple(LeftOut(varied=run.varied, problems=problems) for run, problems in pairs if problems)
         return [run for run, problems in pairs if not problems], left_out
+
+    def _shared_out(self, runs: Sequence[Run], graph: Graph, place: Place | None) -> tuple[Sequence[Run], str]:
+        """The runs of a sweep in as many groups of devices as let it end soonest, and why."""
+        settings = self._settings
+        if not settings.shares_out:
+            return runs, ""
+        graphs = [baked(graph, run.overrides) for run in runs]
+        inputs = inputs_folder(settings.data_dir, runs[0].user)
+        own = place or settings.place
+        sharing = sharing_of(graphs, self._specs, workspace=settings.reading(own, inputs=inputs), is_warm=True)
+        if sharing is None:
+            return runs, ""
+        logger.info("%s", sharing.why)
+        if sharing.replicas == own.replicas:
+            return runs, sharing.why
+        where = to_plain(sharing.at(own))
+        return [run.model_copy(update={"place": where}) for run in runs], sharing.why
 
     def list(
         self, user: str, *, states: Sequence[State] = (), batch: str = "", limit: int = FIRST_ROWS, before: str = ""
@@ -222,28 +246,24 @@ class Runs:
             return Outcome(state="failed", error=LOST, code=NotHere.code)
         graph = baked(graph, run.overrides)
         folder = self._settings.output_dir / run.folder
-        roots = (inputs_folder(self._settings.data_dir, run.user).resolve(), *self._models_dirs())
+        roots = self._settings.roots(inputs_folder(self._settings.data_dir, run.user))
         place = from_plain(Place, run.place) if run.place else self._settings.place
         where = {"folder": folder, "output_dir": self._settings.output_dir}
+        workspace = workspace_of(
+            graph, self._specs, folder, roots=roots, place=place, host="page", max_pixels=self._settings.max_pixels
+        )
+        plain = unfold(graph, self._specs, {}, workspace).graph
 
         def sink(event: Event) -> None:
             if event.kind != "saved":
                 self._on_event(run.id, event, tell)
-            elif (found := made_of(Path(event.message), event.node, graph, self._specs, **where)) is not None:
+            elif (found := made_of(Path(event.message), event.node, plain, self._specs, **where)) is not None:
                 self.book.add_made(run.id, found)
 
         made = attempt(
             graph,
             self._specs,
-            workspace=workspace_of(
-                graph,
-                self._specs,
-                folder,
-                roots=roots,
-                place=place,
-                host="page",
-                max_pixels=self._settings.max_pixels,
-            ),
+            workspace=workspace,
             caches=self._caches.of(run.user) if self._settings.has_auth else self._caches,
             sink=sink,
             cancel=cancel,
@@ -263,11 +283,11 @@ class Runs:
             error=failed,
             code=code,
             plan="; ".join(dict.fromkeys(record.plan for record in result.nodes.values() if record.plan)),
-            made=made_by(result, graph, self._specs, **where, known=self.book.made(run.id)),
+            made=made_by(result, plain, self._specs, **where, known=self.book.made(run.id)),
         )
 
-    def _models_dirs(self) -> tuple[Path, ...]:
-        return tuple(folder.resolve() for folder in self._settings.models_dirs)
+    def _groups(self, run: Run) -> int:
+        return from_plain(Place, run.place).replicas if run.place else self._settings.place.replicas
 
     def _on_event(self, id: str, event: Event, tell: Callable[[Event], None]) -> None:
         if event.preview is not None:
@@ -276,6 +296,10 @@ class Runs:
         if (event.kind, event.message) == ("cached", "disk") and is_shared:
             event = dataclasses.replace(event, message="shared")  # nobody knows whose
         tell(event)
+
+
+def _told(left_out: Sequence[LeftOut]) -> dict[str, Any]:
+    return {"left_out": tuple(left_out[:MOST_TOLD]), "num_left_out": len(left_out)}
 
 
 def _remove_empty(folder: Path) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from ...nodes.execution.events import Event
 from ...nodes.execution.failure import sentence
-from ...nodes.execution.overlap import NextOn, steps_began
+from ...nodes.execution.overlap import BESIDE, NextOn, steps_began
 from ...nodes.execution.watch import Token
 from ...parallel.errors import code_of
 from ..errors import Conflict
@@ -27,16 +27,28 @@ Execute = Callable[[Run, Callable[[Event], None], Token], Outcome]
 
 
 class RunWorkers:
-    """`width` runs are under way at a time. Ends with `close`, or with the process."""
+    """At most `width` runs are under way at a time, and beside one another only those that put the devices into as many
+    `groups`: others would start ranks of their own on devices that are at work. Ends with `close`, or with the process.
+    """
 
-    def __init__(self, width: int, book: RunBook, execute: Execute, *, starts: NextOn = steps_began) -> None:
+    def __init__(
+        self,
+        width: int,
+        book: RunBook,
+        execute: Execute,
+        *,
+        starts: NextOn = steps_began,
+        groups: Callable[[Run], int] = lambda run: 1,
+    ) -> None:
         self._book = book
         self._starts = starts
         self._execute = execute
         self._changed = threading.Condition()
         self._preparing: set[str] = set()
         """Runs under way that do not let the next one start yet."""
-        self._num_under_way = 0
+        self._under_way: list[int] = []
+        """The groups of each."""
+        self._groups = groups
         self._is_held = False
         self._is_closing = False
         self._threads = [threading.Thread(target=self._work, name=f"run-{n}", daemon=True) for n in range(width)]
@@ -52,7 +64,7 @@ class RunWorkers:
     def held(self) -> Iterator[None]:
         """No run begins while this is entered. Raises `Conflict` while one is under way."""
         with self._changed:
-            if self._num_under_way or self._is_held:
+            if self._under_way or self._is_held:
                 raise Conflict("the machine is at work, so that what is measured now would be wrong; wait for it")
             self._is_held = True
         try:
@@ -75,6 +87,7 @@ class RunWorkers:
     def _work(self) -> None:
         while (taken := self._take()) is not None:
             run, cancel = taken
+            groups = self._groups(run)
             try:
                 outcome = self._execute(run, lambda event, id=run.id: self._tell(id, event), cancel)
             except Exception as error:  # a run must never end the thread that makes the next one
@@ -86,17 +99,23 @@ class RunWorkers:
             if not is_left:
                 self._book.end(run.id, outcome)
             with self._changed:
-                self._num_under_way -= 1
+                self._under_way.remove(groups)
+                self._changed.notify_all()
 
     def _take(self) -> tuple[Run, threading.Event] | None:
         with self._changed:
             while not self._is_closing:
-                if not self._is_held and not self._preparing and (taken := self._book.begin_next()) is not None:
+                if not self._is_held and not self._preparing and (taken := self._book.begin_next(self._fits)):
                     self._preparing.add(taken[0].id)
-                    self._num_under_way += 1
+                    self._under_way.append(self._groups(taken[0]))
                     return taken
                 self._changed.wait()
             return None
+
+    def _fits(self, run: Run) -> bool:
+        """Whether it can be made beside those that are under way."""
+        groups = self._groups(run)
+        return all(each == groups for each in self._under_way) and len(self._under_way) < groups + BESIDE
 
     def _tell(self, id: str, event: Event) -> None:
         if self._starts(event):

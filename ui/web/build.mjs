@@ -1,6 +1,7 @@
-/** Builds `../static`: an ES module, a style sheet, the texts of other languages, and the licences of all that. */
+/** Builds `../static`: an ES module with the parts that it loads later, workers, a style sheet, the texts of other
+languages, and the licences of all that. */
 
-import { readFile, readdir, writeFile } from "node:fs/promises";
+import { readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -8,12 +9,8 @@ import { build } from "esbuild";
 const here = dirname(fileURLToPath(import.meta.url));
 const target = join(here, "../static");
 
-const { metafile } = await build({
+const common = {
   absWorkingDir: here,
-  entryPoints: [
-    { in: "src/mount.tsx", out: "loom" },
-    { in: "src/styles.css", out: "loom" },
-  ],
   outdir: target,
   bundle: true,
   minify: true,
@@ -27,26 +24,46 @@ const { metafile } = await build({
     "import.meta.env.MODE": '"production"',
   },
   legalComments: "none",
+  preserveSymlinks: true, // names of parts hang on their paths
   metafile: true,
   logLevel: "warning",
-});
+};
+/** What is loaded later has its hash in its name: browsers may keep it for ever. */
+const PART = /^loom\.\w+\.[0-9A-Z]{8}\.js$/;
+for (const old of (await readdir(target).catch(() => [])).filter((name) => PART.test(name)))
+  await rm(join(target, old));
+const made = await Promise.all([
+  build({
+    ...common,
+    entryPoints: [
+      { in: "src/mount.tsx", out: "loom" },
+      { in: "src/styles.css", out: "loom" },
+    ],
+    splitting: true,
+    chunkNames: "loom.[name].[hash]",
+  }),
+  build({ ...common, entryPoints: [{ in: "src/canvas/routes/worker.ts", out: "loom.router" }] }),
+]);
 
 const packages = new Set();
-for (const input of Object.keys(metafile.inputs)) {
+for (const input of made.flatMap(({ metafile }) => Object.keys(metafile.inputs))) {
   const found = /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input);
   if (found) packages.add(found[1]);
 }
 for (const language of ["de"]) {
-  await writeFile(join(target, `loom.${language}.json`), await texts(join(here, "src/texts", language)));
+  await writeFile(join(target, `loom.${language}.json`), await translation(language));
 }
 await writeFile(join(target, "THIRD_PARTY_LICENSES.txt"), await licences([...packages].sort()));
-for (const [file, { bytes }] of Object.entries(metafile.outputs))
+for (const [file, { bytes }] of made.flatMap(({ metafile }) => Object.entries(metafile.outputs)))
   console.log(`${file}  ${bytes.toLocaleString("en")} bytes`);
 
-/** All areas of a language in one object. English is in the bundle; the others are read when they are chosen. */
-async function texts(folder) {
-  const areas = await Promise.all((await readdir(folder)).sort().map((name) => readFile(join(folder, name), "utf8")));
-  return JSON.stringify(Object.assign({}, ...areas.map((area) => JSON.parse(area))));
+/** All that a language has. English is in the bundle; the others are read when they are chosen. */
+async function translation(language) {
+  const folder = join(here, "src/texts");
+  const read = async (name) => JSON.parse(await readFile(join(folder, name), "utf8"));
+  const areas = (await readdir(join(folder, language))).sort().map((name) => read(`${language}/${name}`));
+  const texts = Object.assign({}, ...(await Promise.all(areas)), await read(`specs/${language}.json`));
+  return JSON.stringify({ texts, sentences: await read(`sentences/${language}.json`) });
 }
 
 /** The licence texts of packages; a package without one ends the build. */
@@ -60,5 +77,5 @@ async function licences(names) {
     const text = (await readFile(join(folder, file), "utf8")).replaceAll("\r\n", "\n").trim();
     texts.push(`${name} ${version} (${license})\n${"=".repeat(80)}\n\n${text}\n`);
   }
-  return `Packages in loom.js and loom.css, with their licences.\n\n${texts.join("\n\n")}`;
+  return `Packages in loom.*, with their licences.\n\n${texts.join("\n\n")}`;
 }

@@ -1,6 +1,7 @@
 /** The typed client of the server's API. Every call rejects with an `ApiError` that says why in one sentence. */
 
 import { limitedNode, withLimits } from "./exact";
+import type { Translation } from "./i18n";
 import { address, ApiError, asset, path, request, send } from "./http";
 import type {
   Board,
@@ -29,6 +30,7 @@ import type {
   Submitted,
   TagRow,
   Template,
+  TemplateNeeds,
   Upload,
   UploadKind,
   UploadRow,
@@ -80,8 +82,10 @@ export const host = {
   catalog: () => get<Catalog>("/catalog").then(withLimits),
   me: () => get<Me>("/me"),
   logOut: () => post<void>("/logout", {}),
-  texts: (language: string) => get<Record<string, string>>(asset(`loom.${language}.json`)),
+  texts: (language: string) => get<Translation>(asset(`loom.${language}.json`)),
   templates: () => get<Template[]>("/templates"),
+  /** Which of them run here, and what the others lack. */
+  templatesNeeds: () => get<TemplateNeeds[]>("/templates/needs"),
 
   workflows: (search?: string) => all<Workflow>("/workflows", (row) => row.id, { search }),
   createWorkflow: (graph: GraphFile, at: { name?: string; folder?: string } = {}) =>
@@ -127,6 +131,7 @@ export const host = {
 
   results: (asked: ResultQuery = {}) => get<Result[]>("/results" + query({ ...asked })),
   result: (id: string) => get<Result>(path`/results/${id}`),
+  setPoster: (id: string, frame: number) => put<Result>(path`/files/${id}/poster`, { frame }),
   deleteResult: (id: string) => drop(path`/results/${id}`),
   /** All of them change, or none. */
   mark: (change: MarkBody) => post<Result[]>("/results/marks", change),
@@ -162,8 +167,10 @@ export const urls = {
     address(path`/runs/${run}/previews/${node}` + query({ s: number })),
   file: (result: string) => address(path`/files/${result}`),
   download: (result: string) => address(path`/files/${result}` + query({ download: 1 })),
-  thumb: (result: string) => address(path`/files/${result}/thumb`),
+  /** `poster` is the result's own, so that no older picture is shown. */
+  thumb: (result: string, poster = 0) => address(path`/files/${result}/thumb` + query({ poster: poster || undefined })),
   upload: (uploaded: string) => address(`/uploads/${uploaded.split("/").map(encodeURIComponent).join("/")}`),
+  templatePicture: (name: string) => address(path`/templates/pictures/${name}`),
   uploadThumb: (uploaded: string) => `${urls.upload(uploaded)}/thumb`,
 };
 

@@ -3,6 +3,7 @@
 import { parseExact, textExact } from "./exact";
 import { t } from "./i18n";
 import type { Problem } from "./types";
+import { worded } from "./worded";
 
 /** A refusal in one sentence; `status` 0 means that the server was not reached. */
 export class ApiError extends Error {
@@ -98,7 +99,7 @@ export function send<T>(apiPath: string, file: Blob, name: string, onProgress: (
 
 /** What to tell people of any error. */
 export function sentence(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return worded(error instanceof Error ? error.message : String(error));
 }
 
 function pause(ms: number): Promise<void> {

@@ -3,6 +3,7 @@
 import type { ComponentType } from "react";
 import { createRoot } from "react-dom/client";
 import { Frame } from "./frame/Frame";
+import { t } from "./i18n";
 import { pageStore, setTheme, type View } from "./store/page";
 import { startOnce } from "./store/start";
 import { Build } from "./views/Build";
@@ -34,6 +35,7 @@ export async function mount({ element, props, trigger, styles }: MountOptions): 
   const { view } = props;
   const Shown = VIEWS[view];
   followTheme();
+  nameTabs();
   mounted.get(view)?.();
   const shadow = element.shadowRoot ?? element.attachShadow({ mode: "open" });
   const box = document.createElement("div");
@@ -103,4 +105,22 @@ function followTheme(): void {
   const read = (): void => setTheme(document.body.classList.contains("dark") ? "dark" : "light");
   read();
   new MutationObserver(read).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+}
+
+let isNaming = false;
+
+/** The tabs in the page's language: Gradio knows the browser's only. */
+function nameTabs(): void {
+  if (isNaming) return;
+  isNaming = true;
+  const name = (): void => {
+    for (const tab of document.querySelectorAll<HTMLElement>("[data-tab-id]")) {
+      const words = [...tab.childNodes].find((node) => node instanceof Text);
+      const view = tab.dataset["tabId"] ?? "";
+      if (words && Object.hasOwn(VIEWS, view)) words.data = t(`core.view_${view as View}`);
+    }
+  };
+  pageStore.subscribe((state, before) => {
+    if (state.language !== before.language || state.startup !== before.startup) name();
+  });
 }

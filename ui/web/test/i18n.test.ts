@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { bestLanguage, setTexts, t } from "../src/i18n";
+import { bestLanguage, setTexts, t, word } from "../src/i18n";
 
 const SOURCE = join(process.cwd(), "src");
 const texts = (language: string, area: string): Record<string, string> =>
@@ -52,8 +52,9 @@ test("holes are filled as plain text, once; unknown holes stay", () => {
 });
 
 test("texts of another language are used, and English ones where it has none", () => {
-  setTexts("de", { "graph.same_node": "Ein Knoten" });
+  setTexts("de", { texts: { "graph.same_node": "Ein Knoten", "socket.width": "Breite" }, sentences: {} });
   assert.deepEqual([t("graph.same_node"), t("frame.yes")], ["Ein Knoten", "Yes"]);
+  assert.deepEqual([word("socket", "width"), word("type", "width")], ["Breite", undefined]);
   setTexts("en");
   assert.match(t("graph.same_node"), /node/);
 });

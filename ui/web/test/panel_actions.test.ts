@@ -73,7 +73,7 @@ const TIGHT = {
   kind: "estimate" as const,
   mends: [],
 };
-const STARTED = { batch: "b", runs: ["r1"], left_out: [] };
+const STARTED = { batch: "b", runs: ["r1"], left_out: [], num_left_out: 0, shared_out: "" };
 
 test("what is only reckoned is run once people say so, and then asked for by force", async () => {
   browser.answer(async (request) =>
@@ -97,9 +97,14 @@ test("what is only reckoned is run once people say so, and then asked for by for
 test("an error is no question, and points that are left out are told", async () => {
   browser.answer(() => Response.json({ error: "no", problems: [TIGHT, { ...TIGHT, kind: "error" }] }, { status: 400 }));
   assert.equal(await run(), false);
-  browser.answer(() => Response.json({ ...STARTED, left_out: [{ varied: { seed: 2 }, problems: [TIGHT] }] }));
+  browser.answer(() =>
+    Response.json({ ...STARTED, left_out: [{ varied: { seed: 2 }, problems: [TIGHT] }], num_left_out: 990 }),
+  );
   assert.equal(await run(), true);
-  assert.match(pageStore.getState().toasts.at(-1)!.text, /1 of 2 runs was left out: it lacks 3 GiB/);
+  assert.match(
+    pageStore.getState().toasts.at(-1)!.text,
+    /990 of 991 runs were left out, the first because: it lacks 3 GiB/,
+  );
 });
 
 test("a part that runs takes back no error of the rest", async () => {

@@ -88,6 +88,7 @@ const RANDOM: Record<keyof typeof edits, RandomEdit> = {
   },
   giveValue: (graph, hand) => edits.giveValue(graph, ...parts(hand.pick(inputs(graph))), hand.pick([1, "text", ""])!),
   setTitle: (graph, hand) => edits.setTitle(graph, hand.pick(Object.keys(graph.nodes)) ?? "", `T${hand.below(99)}`),
+  setSeedNew: (graph, hand) => edits.setSeedNew(graph, hand.pick(inputs(graph)) ?? "", hand.number() < 0.5),
   setMode: (graph, hand) =>
     edits.setMode(graph, [hand.pick(Object.keys(graph.nodes)) ?? ""], hand.pick<Mode>(["run", "mute", "bypass"])!),
   setCollapsed: (graph, hand) =>
@@ -124,6 +125,13 @@ const RANDOM: Record<keyof typeof edits, RandomEdit> = {
     return clip ? edits.paste(graph, clip, hand.point()).graph : graph;
   },
   arrange: (graph) => edits.arrange(graph),
+  fold: (graph, hand) => {
+    const names = Object.keys(graph.nodes);
+    return edits.fold(graph, TOYS, [hand.pick(names) ?? "", hand.pick(names) ?? ""])?.graph ?? graph;
+  },
+  unfold: (graph, hand) => edits.unfold(graph, hand.pick(Object.keys(graph.nodes)) ?? "")?.graph ?? graph,
+  setEach: (graph, hand) =>
+    edits.setEach(graph, ...parts(hand.pick(inputs(graph))), hand.pick([null, [1, 2], { lines: "a\nb" }]) ?? null),
   describe: (graph, hand) => edits.describe(graph, { description: `D${hand.below(99)}` }),
 };
 

@@ -13,7 +13,14 @@ import { newBrowser, type Browser } from "./browser";
 import { toyGraph } from "./graphs";
 import { liveMessage } from "./live";
 
-const ME: Me = { user: "ann", has_auth: true, version: "1", output_dir_name: "output", max_upload_bytes: 1 };
+const ME: Me = {
+  user: "ann",
+  has_auth: true,
+  version: "1",
+  output_dir_name: "output",
+  max_upload_bytes: 1,
+  template_pictures: [],
+};
 let browser: Browser;
 let atServer: Record<string, Draft>;
 
@@ -202,7 +209,7 @@ test("a question is answered once, and a second one answers the first with no", 
 });
 
 test("a chosen language is read from the server and remembered; one that cannot be had changes nothing", async () => {
-  browser.answer((request) => Response.json({ "frame.yes": "Ja", at: request.url }));
+  browser.answer((request) => Response.json({ texts: { "frame.yes": "Ja", at: request.url }, sentences: {} }));
   await setLanguage("de");
   assert.deepEqual(
     [t("frame.yes"), pageStore.getState().language, localStorage.getItem("loom.language")],

@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { emptyGraph } from "../src/graph/file/workflowFile";
+import { rename, setSeedNew } from "../src/graph/edits";
+import { newSeedsOf } from "../src/graph/edits/seeds";
+import { emptyGraph, fromFile, toFile } from "../src/graph/file/workflowFile";
 import { hubIdIn, isHubId } from "../src/models/pullCommand";
 import type { EditorGraph } from "../src/types";
 import { limit, readNumber, sliderOf, stepped } from "../src/widgets/numbers/numberRange";
 import { isKept, newSeed, setKept, withNewSeeds } from "../src/widgets/numbers/seeds";
+import { painted, RATIOS, ratioOf, sizeOf } from "../src/widgets/numbers/sizes";
 import { meantText } from "../src/widgets/widget";
 
 const STEPS = { type: "int", min: 0, max: 1000, step: null };
@@ -63,14 +66,35 @@ test("only seeds that are not kept change with a run", () => {
     nodes: { a: { ...node, inputs: { seed: -1 } }, b: { ...node, inputs: { seed: { from: "a.x" } } } },
   };
   assert.equal(withNewSeeds(graph), graph);
-  for (const key of ["a.seed", "b.seed", "gone.seed", "$seed", "$constructor"]) setKept(key, false);
-  const next = withNewSeeds(graph);
+  const keys = ["a.seed", "b.seed", "gone.seed", "$seed", "$constructor"];
+  const changing = keys.reduce((last, key) => setSeedNew(last, key, true), graph);
+  const next = withNewSeeds(changing);
   assert.notEqual(next.nodes.a?.inputs.seed, -1);
   assert.deepEqual(next.nodes.b?.inputs.seed, { from: "a.x" });
   assert.notEqual(next.params.seed?.default, -1);
   assert.deepEqual(Object.keys(next.nodes), ["a", "b"]);
-  setKept("a.seed", true);
-  assert.ok(isKept("a.seed") && !isKept("$seed"));
+  assert.deepEqual(newSeedsOf(fromFile(toFile(changing))), keys);
+  assert.deepEqual(newSeedsOf(rename(changing, "a", "c")), ["c.seed", ...keys.slice(1)]);
+  assert.deepEqual(setSeedNew(changing, "$seed", false).rest, { $seeds: keys.filter((key) => key !== "$seed") });
+  setKept("#form.seed", false);
+  assert.ok(!isKept("#form.seed") && isKept("#form.other"));
+});
+
+test("a slider reaches a few times as far as the model's own number, and as far as what is there", () => {
+  assert.deepEqual(sliderOf(STEPS, 16), { min: 0, max: 48, step: 1 });
+  assert.deepEqual(sliderOf(STEPS, 16, 200), { min: 0, max: 200, step: 1 });
+  assert.deepEqual(sliderOf({ type: "int", min: 0, max: 16384, step: null }, 128), { min: 0, max: 384, step: 1 });
+  assert.equal(sliderOf({ type: "int", min: 0, max: 16384, step: null }), null);
+  assert.equal(sliderOf(STRENGTH, 1)?.max, 1);
+});
+
+test("a shape becomes a size that the model takes, at the area that there is", () => {
+  const own = { width: 1024, height: 1024, multiple: 16 };
+  assert.deepEqual(sizeOf("3:2", 1024 * 1024, 16), { width: 1248, height: 832 });
+  assert.deepEqual(sizeOf("9:16", 64, 16), { width: 16, height: 16 });
+  assert.deepEqual(painted({ width: 0, height: 512 }, own), { width: 1024, height: 512 });
+  for (const ratio of RATIOS) assert.equal(ratioOf(sizeOf(ratio, 1024 * 1024, 16), own), ratio);
+  assert.equal(ratioOf({ width: 1000, height: 100 }, own), "");
 });
 
 test("a hub id is found in what people paste", () => {

@@ -8,7 +8,7 @@ import {
   SelectionMode,
   type ReactFlowInstance,
 } from "@xyflow/react";
-import { useEffect, useRef } from "react";
+import { useEffect, useRef, type CSSProperties } from "react";
 import { t } from "../i18n";
 import { usePage } from "../store/page";
 import { canvasUi, useCanvasUi } from "./canvasUi";
@@ -30,8 +30,11 @@ import { Outline } from "./outline/Outline";
 import { ContextMenu } from "./popups/ContextMenu";
 import { Palette } from "./popups/Palette";
 import { SocketMenu } from "./popups/SocketMenu";
+import { useIsTold } from "./routes/routesStore";
+import { useRoutes } from "./routes/useRoutes";
 import { Tools } from "./Tools";
 import { FitTones } from "./wires/FitTones";
+import { LitWires } from "./wires/LitWires";
 import { RefusalNote } from "./wires/RefusalNote";
 import { RerouteDot } from "./wires/RerouteDot";
 import { Wire } from "./wires/Wire";
@@ -60,7 +63,8 @@ function Surface() {
   const isMapOpen = useCanvasUi((ui) => ui.isMapOpen);
   const isNear = useCanvasUi((ui) => ui.isNear);
   const isTiny = useCanvasUi((ui) => ui.isTiny);
-  const { nodes, edges, onNodesChange, onEdgesChange, onNodeDragStart } = useFlow();
+  const titleZoom = useCanvasUi((ui) => ui.titleZoom);
+  const { nodes, edges, isHeld, onNodesChange, onEdgesChange, onNodeDragStart } = useFlow();
   const events = useCanvasEvents();
   const keys = useCanvasKeys();
   const press = useLongPress();
@@ -69,20 +73,25 @@ function Surface() {
     canvasUi.setState({ box: box.current });
   }, []);
   useFit(box);
+  useRoutes(nodes, edges, isHeld);
+  const isTold = useIsTold();
   const isHuge = nodes.length > HUGE;
   const isSelecting = tool === "select";
   const classes = [
     "ll-canvas",
     isNear ? "" : "ll-canvas-far",
     isTiny ? "ll-canvas-tiny" : "",
+    titleZoom ? "ll-canvas-titles" : "",
     isSelecting ? "ll-canvas-selecting" : "",
     drop.isOver ? "ll-canvas-drop" : "",
+    isTold ? "" : "ll-wires-waiting",
   ];
 
   return (
     <div
       ref={box}
       className={classes.filter(Boolean).join(" ")}
+      style={titleZoom ? ({ "--ll-zoom": titleZoom } as CSSProperties) : undefined}
       data-testid="canvas"
       role="region"
       aria-label={t("canvas.canvas")}
@@ -124,6 +133,7 @@ function Surface() {
         nodeDragThreshold={3}
         minZoom={isHuge ? 0.2 : 0.05}
         maxZoom={2.5}
+        attributionPosition="bottom-left"
       >
         {!isTiny && <Background variant={BackgroundVariant.Dots} gap={22} size={1.4} />}
         {isMapOpen && nodes.length > 0 && !isHuge && (
@@ -143,6 +153,7 @@ function Surface() {
       {nodes.length === 0 && <EmptyCanvas />}
       {isOutlineOpen && <Outline />}
       <FitTones />
+      <LitWires />
       <RefusalNote />
       <Popups />
       <Said />

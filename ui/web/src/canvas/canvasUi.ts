@@ -54,18 +54,25 @@ interface CanvasUi {
   refusal: ({ text: string } & Place) | null;
   /** Wide enough that nodes draw their fields. */
   isNear: boolean;
-  /** So far away that nodes show only their heads and what the run says. */
+  /** So far away that nothing but nodes can be made out. */
   isTiny: boolean;
+  /** So far away that nodes are drawn as their titles: for which zoom; else 0. */
+  titleZoom: number;
+  /** Key of the node under the pointer, once it rests there. */
+  hovered: string;
   flow: ReactFlowInstance<CanvasNode, WireEdge> | null;
   /** The element that the canvas fills. */
   box: HTMLElement | null;
 }
 
+/** In a lower window a map would lie over what one works at. */
+const MAP_HEIGHT = 800;
+
 export const canvasUi = createStore<CanvasUi>(() => ({
   popup: null,
   tool: "pan",
   isOutlineOpen: false,
-  isMapOpen: true,
+  isMapOpen: (globalThis.innerHeight ?? MAP_HEIGHT) >= MAP_HEIGHT,
   said: "",
   wire: null,
   renaming: "",
@@ -73,6 +80,8 @@ export const canvasUi = createStore<CanvasUi>(() => ({
   refusal: null,
   isNear: true,
   isTiny: false,
+  titleZoom: 0,
+  hovered: "",
   flow: null,
   box: null,
 }));

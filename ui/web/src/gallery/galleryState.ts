@@ -1,7 +1,7 @@
 /** What the gallery shows: the results loaded so far, the filter, what is chosen and what is open. */
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
-import { host } from "../host";
+import { host, sentence } from "../host";
 import type { Result } from "../types";
 import { EVERYTHING, withNewest, withOlder, type Filter } from "./resultPages";
 
@@ -74,7 +74,7 @@ export const gallery = createStore<GalleryState>()((set, get) => {
         isLoading: false,
       }));
     } catch (error) {
-      if (mine === turn) set({ isLoading: false, problem: error instanceof Error ? error.message : String(error) });
+      if (mine === turn) set({ isLoading: false, problem: sentence(error) });
     }
   };
 

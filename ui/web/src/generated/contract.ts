@@ -55,6 +55,7 @@ export interface Contract {
   PlanRank: PlanRank;
   PlanStrategies: PlanStrategies;
   PlanView: PlanView;
+  PosterBody: PosterBody;
   PredictedPlan: PredictedPlan;
   Prediction: Prediction;
   Problem: Problem;
@@ -71,10 +72,12 @@ export interface Contract {
   RunWithGraph: RunWithGraph;
   SaveBody: SaveBody;
   Setting: Setting;
+  Sizes: Sizes;
   SocketsBody: SocketsBody;
   Submitted: Submitted;
   TagRow: TagRow;
   Template: Template;
+  TemplateNeeds: TemplateNeeds;
   Token: Token;
   Took: Took;
   Upload: Upload;
@@ -170,7 +173,7 @@ export interface CatalogInput {
   /**
    * The widget that draws the input; "" is the type's own.
    */
-  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture" | "audio";
+  widget: "" | "seed" | "multiline" | "json" | "model" | "lora" | "picture" | "mask" | "audio";
   advanced: boolean;
   help: string;
 }
@@ -725,6 +728,10 @@ export interface MadeFacts {
    * Of a sound, in seconds.
    */
   length_s: number;
+  /**
+   * The frame, from 0, that stands for a video.
+   */
+  poster: number;
   bytes: number;
   /**
    * Seconds since the epoch.
@@ -779,6 +786,10 @@ export interface Me {
   version: string;
   output_dir_name: string;
   max_upload_bytes: number;
+  /**
+   * Pictures that templates come with, by the names by which workflows load them.
+   */
+  template_pictures: string[];
 }
 /**
  * A model as a run had it.
@@ -1036,6 +1047,9 @@ export interface PlanView {
    */
   examples: string[];
 }
+export interface PosterBody {
+  frame: number;
+}
 export interface Problems {
   problems: Problem[];
   /**
@@ -1046,6 +1060,20 @@ export interface Problems {
       [k: string]: Json;
     };
   };
+  /**
+   * Which sizes the models of nodes with a canvas paint, by node.
+   */
+  sizes: {
+    [k: string]: Sizes;
+  };
+}
+/**
+ * Which sizes a node's model paints: its own, and the multiple that sides must be of, in pixels.
+ */
+export interface Sizes {
+  width: number;
+  height: number;
+  multiple: number;
 }
 export interface RenameBody {
   name?: string | null;
@@ -1072,6 +1100,10 @@ export interface Result {
    * Of a sound, in seconds.
    */
   length_s: number;
+  /**
+   * The frame, from 0, that stands for a video.
+   */
+  poster: number;
   bytes: number;
   /**
    * Seconds since the epoch.
@@ -1311,7 +1343,15 @@ export interface SocketsBody {
 export interface Submitted {
   batch: string;
   runs: string[];
+  /**
+   * The first of them; the next is how many there are.
+   */
   left_out: LeftOut[];
+  num_left_out: number;
+  /**
+   * Into how many groups the sweep puts the devices, and why; empty where that is not chosen.
+   */
+  shared_out: string;
 }
 /**
  * A tag, and how many results have it.
@@ -1331,6 +1371,21 @@ export interface Template {
    * A workflow file.
    */
   graph: GraphFile;
+}
+/**
+ * What a ready workflow needs to run here.
+ */
+export interface TemplateNeeds {
+  id: string;
+  runs: boolean;
+  /**
+   * The model that is not here; empty where something else is missing, or nothing.
+   */
+  model: string;
+  /**
+   * What keeps it from running, or may do so; empty where it runs.
+   */
+  why: string;
 }
 export interface Token {
   token: string;

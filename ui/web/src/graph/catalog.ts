@@ -1,7 +1,9 @@
 /** Looking things up in the catalog of nodes. */
 
 import type { Catalog, EditorGraph, EditorNode, InputSpec, NodeSpec, OutputSpec } from "../types";
+import { worded } from "../worded";
 import { own } from "./record";
+import { specIn, topOf } from "./subs";
 import { plainValue, splitTarget } from "./values";
 
 export const EMPTY_CATALOG: Catalog = { version: "", nodes: [], types: [] };
@@ -23,7 +25,7 @@ export function nodeSpec(graph: EditorGraph, catalog: Catalog, node: string): No
 
 /** The spec of a node: where its sockets depend on its values, of these, once the server has told it. */
 export function specFor(graph: EditorGraph, catalog: Catalog, node: EditorNode): NodeSpec | undefined {
-  const spec = specOf(catalog, node.type);
+  const spec = specIn(graph.subs, catalog, node.type);
   const choice = spec && choiceOf(graph, spec, node);
   return choice ? (catalog.chosen?.[choice.key] ?? spec) : spec;
 }
@@ -55,8 +57,31 @@ export function outputSpec(graph: EditorGraph, catalog: Catalog, output: string)
   return nodeSpec(graph, catalog, node)?.outputs.find((spec) => spec.name === socket);
 }
 
+/** The catalog with its texts in the page's language, as far as that has them. */
+export function inWords(catalog: Catalog): Catalog {
+  const chosen = Object.entries(catalog.chosen ?? {}).map(([key, spec]) => [key, nodeInWords(spec)] as const);
+  return {
+    ...catalog,
+    nodes: catalog.nodes.map(nodeInWords),
+    ...(catalog.chosen && { chosen: Object.fromEntries(chosen) }),
+  };
+}
+
+function nodeInWords(spec: NodeSpec): NodeSpec {
+  const helped = <T extends { help: string }>(socket: T): T => ({ ...socket, help: worded(socket.help) });
+  return {
+    ...spec,
+    title: worded(spec.title),
+    help: worded(spec.help),
+    inputs: spec.inputs.map(helped),
+    outputs: spec.outputs.map(helped),
+  };
+}
+
 /** What people call a node: its own title, else its type's. */
 export function titleOf(graph: EditorGraph, catalog: Catalog, node: string): string {
-  const found = own(graph.nodes, node);
-  return found?.title || (found && specOf(catalog, found.type)?.title) || found?.type || node;
+  const top = topOf(node);
+  const found = own(graph.nodes, top);
+  const title = found?.title || (found && specIn(graph.subs, catalog, found.type)?.title) || found?.type || top;
+  return top === node ? title : `${title} ${node.slice(top.length + 1).replaceAll("/", " / ")}`;
 }

@@ -3,7 +3,7 @@
 import type { EditorGraph, InputValue, Json, Link, ParamRef, Wrapped } from "../types";
 import { own } from "./record";
 
-function isOnly(value: unknown, key: string): boolean {
+export function isOnly(value: unknown, key: string): boolean {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
   const keys = Object.keys(value);
   return keys.length === 1 && keys[0] === key;

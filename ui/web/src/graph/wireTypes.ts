@@ -8,6 +8,7 @@ import feeds from "./feeds.json";
 import { needsOf } from "./order";
 import { has, own } from "./record";
 import { splitTarget } from "./values";
+import { spoken, spokenType } from "../parts/format";
 
 /** Output types that feed another type besides their own. */
 const FEEDS: Readonly<Record<string, string>> = feeds;
@@ -52,13 +53,18 @@ function typeFault(graph: EditorGraph, catalog: Catalog, output: string, input: 
   const gives = outputSpec(graph, catalog, output);
   const takes = inputSpec(graph, catalog, input);
   if (!gives && nodeSpec(graph, catalog, source[0])) {
-    return t("graph.no_such_output", { node: titleOf(graph, catalog, source[0]), socket: source[1] });
+    return t("graph.no_such_output", { node: titleOf(graph, catalog, source[0]), socket: spoken(source[1]) });
   }
   if (!takes && nodeSpec(graph, catalog, target[0])) {
-    return t("graph.no_such_input", { node: titleOf(graph, catalog, target[0]), socket: target[1] });
+    return t("graph.no_such_input", { node: titleOf(graph, catalog, target[0]), socket: spoken(target[1]) });
   }
   if (!gives || !takes || canFeed(gives.type, takes.type)) return "";
-  return t("graph.wrong_type", { output: gives.name, gives: gives.type, input: takes.name, takes: takes.type });
+  return t("graph.wrong_type", {
+    output: spoken(gives.name),
+    gives: spokenType(gives.type),
+    input: spoken(takes.name),
+    takes: spokenType(takes.type),
+  });
 }
 
 function cycleFault(graph: EditorGraph, catalog: Catalog, source: string, target: string): string {

@@ -3,6 +3,7 @@ import { formatBytes } from "../parts/format";
 import { Meter } from "../parts/Meter";
 import { useDevices } from "../store/live";
 import type { Device } from "../types";
+import { worded } from "../worded";
 
 /** The machine's devices and their free memory, as it is now. `initial` is shown until the first live news. */
 export function Devices({ initial }: { initial: readonly Device[] }) {
@@ -29,7 +30,7 @@ function DeviceRow({ name, title, total_bytes, used_bytes, load }: Device) {
   return (
     <>
       <div className="ll-machine-head">
-        <span className="ll-machine-title">{title || name}</span>
+        <span className="ll-machine-title">{worded(title || name)}</span>
         <code>{name}</code>
       </div>
       {total_bytes > 0 ? (

@@ -4,6 +4,7 @@ import { Meter } from "../parts/Meter";
 import { useRuns } from "../store/live";
 import type { NodeState, Run } from "../types";
 import { loadModels } from "./modelsStore";
+import { worded } from "../worded";
 
 const PHASE = /^loading\b/;
 
@@ -22,8 +23,8 @@ export function Loading() {
       <h3 id="ll-loading-title">{t("models.loading")}</h3>
       {loading.map(({ run, node, state }) => (
         <div key={`${run.id} ${node}`} className="ll-machine">
-          <p className="ll-machine-title">{state.phase}</p>
-          <Meter label={state.phase} value={state.done} max={state.total} />
+          <p className="ll-machine-title">{worded(state.phase)}</p>
+          <Meter label={worded(state.phase)} value={state.done} max={state.total} />
           <p className="ll-hint">{t("models.loading_for", { run: run.name, node })}</p>
         </div>
       ))}

@@ -6,6 +6,7 @@ import { Icon } from "../parts/icons";
 import { Notice } from "../parts/Notice";
 import type { ModelEntry } from "../types";
 import { Plans } from "./Plans";
+import { worded } from "../worded";
 
 /** One installed model. */
 export function ModelCard({ model }: { model: ModelEntry }) {
@@ -22,7 +23,7 @@ export function ModelCard({ model }: { model: ModelEntry }) {
         </div>
         <CopyButton text={model.name} label={t("models.copy_name", { name: model.name })} />
       </div>
-      {model.problem ? <Notice kind="warning">{model.problem}</Notice> : <Usable model={model} />}
+      {model.problem ? <Notice kind="warning">{worded(model.problem)}</Notice> : <Usable model={model} />}
       <p className="ll-model-place" title={model.location}>
         {model.location}
       </p>
@@ -38,7 +39,7 @@ function factsOf({ family, num_bytes, revision, problem }: ModelEntry): string {
 function Usable({ model }: { model: ModelEntry }) {
   return (
     <>
-      {model.does && <p className="ll-model-does">{model.does}</p>}
+      {model.does && <p className="ll-model-does">{model.does.split(", ").map(worded).join(", ")}</p>}
       {model.compared && <p className="ll-hint">{t("models.compared", { with: model.compared })}</p>}
       {model.strategies.length > 0 && (
         <div className="ll-model-strategies">

@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { lazily } from "../frame/lazily";
 import { PlacesDialog } from "../gallery/recall/PlacesDialog";
 import type { PlacesAsked } from "../gallery/recall/recallActions";
 import { usePage } from "../store/page";
@@ -16,7 +17,8 @@ import { VersionsDialog, type Named } from "./library/VersionsDialog";
 import { usePageShortcuts } from "./pageShortcuts";
 import { useCheck } from "./problems/useCheck";
 import { SweepDialog } from "./runs/SweepDialog";
-import { ShortcutsDialog } from "./ShortcutsDialog";
+
+const ShortcutsDialog = lazily(async () => (await import("./ShortcutsDialog")).ShortcutsDialog);
 
 /** The dialog that `openDialog` was asked for; also what the page does unseen: checks, shortcuts, shared links. */
 export function Dialogs() {

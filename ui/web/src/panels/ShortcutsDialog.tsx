@@ -1,6 +1,9 @@
 import { t, type TextKey } from "../i18n";
 import { Dialog } from "../parts/overlays/Dialog";
 import { closeDialog } from "../store/page";
+import { lookOf } from "../canvas/look";
+import { TypeDot } from "../canvas/nodes/TypeDot";
+import { useEditor } from "../store/editor";
 import { hintOf, keysText } from "./pageShortcuts";
 
 type Line = readonly [keys: string, what: TextKey];
@@ -23,6 +26,7 @@ const EDITS: readonly Line[] = [
   ["Ctrl+D", "panels.key_duplicate"],
   ["Ctrl+A", "panels.key_all"],
   ["Ctrl+G", "panels.key_group"],
+  ["Ctrl+Shift+G", "panels.key_sub_fold"],
   ["Ctrl+M", "panels.key_mute"],
   ["Ctrl+B", "panels.key_bypass"],
   ["Delete", "panels.key_delete"],
@@ -50,8 +54,29 @@ export function ShortcutsDialog() {
         <Section title={t("panels.keys_runs")} lines={RUNS} />
         <Section title={t("panels.keys_edits")} lines={EDITS} />
         <Section title={t("panels.keys_moves")} lines={MOVES} />
+        <Types />
       </div>
     </Dialog>
+  );
+}
+
+/** How sockets and wires tell what goes through them. */
+function Types() {
+  const types = useEditor((state) => state.catalog.types);
+  return (
+    <section>
+      <h3>{t("panels.socket_types")}</h3>
+      <ul className="ll-types">
+        {types.map((type) => (
+          <li key={type}>
+            <span className={`ll-tone-${lookOf(type).tone} ll-search-dot`} aria-hidden="true">
+              <TypeDot type={type} isLinked />
+            </span>
+            {type}
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 

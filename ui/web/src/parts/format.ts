@@ -1,6 +1,6 @@
 /** Numbers, times and names as people read them. */
 
-import { language } from "../i18n";
+import { language, t, word } from "../i18n";
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 
@@ -59,7 +59,13 @@ export function moment(epochSeconds: number): string {
   return new Intl.DateTimeFormat(language(), style).format(date);
 }
 
-/** "negative_prompt" -> "negative prompt". */
+/** "negative_prompt" -> "negative prompt", or its word in the page's language. */
 export function spoken(name: string): string {
-  return name.replaceAll("_", " ");
+  return word("socket", name) ?? name.replaceAll("_", " ");
+}
+
+/** A value type, or a list of one, as people read it. */
+export function spokenType(type: string): string {
+  const [, of] = /^list\[(.+)\]$/.exec(type) ?? [];
+  return of ? t("core.list_of", { type: spokenType(of) }) : (word("type", type) ?? type);
 }

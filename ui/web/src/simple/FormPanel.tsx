@@ -5,6 +5,7 @@ import { Notice } from "../parts/Notice";
 import type { InputSpec, Json, Problem } from "../types";
 import { Field } from "../widgets/Field";
 import type { Form } from "./useForm";
+import { worded } from "../worded";
 
 interface FormPanelProps {
   idPrefix: string;
@@ -38,15 +39,18 @@ export function FormPanel({ idPrefix, fields, form, problems, meant, isSending, 
           spec={spec}
           value={form.values[spec.name]}
           meant={meant[spec.name]}
-          problem={problems.find((problem) => isOfField(problem) && problem.socket === spec.name)?.message}
+          problem={worded(
+            problems.find((problem) => isOfField(problem) && problem.socket === spec.name)?.message ?? "",
+          )}
           seedKey={spec.widget === "seed" ? seedKey(spec.name) : undefined}
+          place={`$${spec.name}`}
           onChange={(value, { commit }) => form.set(spec.name, value, commit)}
         />
       ))}
       {others.length > 0 && (
         <Notice kind="error">
           {others.map(({ node, message }, index) => (
-            <p key={index}>{node ? `${node}: ${message}` : message}</p>
+            <p key={index}>{node ? `${node}: ${worded(message)}` : worded(message)}</p>
           ))}
         </Notice>
       )}

@@ -1,10 +1,12 @@
 import { useMemo, useRef, useState } from "react";
+import { fromFile } from "../graph/file/workflowFile";
 import { ApiError, sentence } from "../host";
 import { t } from "../i18n";
 import { openUnsaved } from "../panels/files/fileActions";
 import { submit as ask } from "../panels/runs/submit";
 import { go } from "../store/page";
 import type { Catalog, GraphFile, InputSpec, Problem } from "../types";
+import { GraphOfFields } from "../widgets/graphOfFields";
 import { isKept, newSeed } from "../widgets/numbers/seeds";
 import { fieldsOf, missing, seedsOf, withDefaults, type FormValues } from "./formFields";
 import { keep, keptOf } from "./formMemory";
@@ -64,16 +66,18 @@ export function Maker({ choice, graph, catalog }: MakerProps) {
 
   return (
     <div className="ll-simple-columns">
-      <FormPanel
-        idPrefix={`ll-simple-${choice.key}`}
-        fields={fields}
-        form={form}
-        problems={problems}
-        meant={meant}
-        isSending={isSending}
-        seedKey={seedKey}
-        onRun={() => runWithNew(seeds.filter(({ name }) => !isKept(seedKey(name))))}
-      />
+      <GraphOfFields.Provider value={() => fromFile(withDefaults(graph, form.now()))}>
+        <FormPanel
+          idPrefix={`ll-simple-${choice.key}`}
+          fields={fields}
+          form={form}
+          problems={problems}
+          meant={meant}
+          isSending={isSending}
+          seedKey={seedKey}
+          onRun={() => runWithNew(seeds.filter(({ name }) => !isKept(seedKey(name))))}
+        />
+      </GraphOfFields.Provider>
       <div ref={outcome} className="ll-simple-outcome">
         <Outcome
           runId={run}

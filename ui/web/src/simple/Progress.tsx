@@ -10,6 +10,7 @@ import { toast } from "../store/page";
 import type { Catalog, GraphFile, Run } from "../types";
 import { previewOf, progressOf, runningNode } from "./runProgress";
 import { useElapsed } from "./useElapsed";
+import { worded } from "../worded";
 
 interface ProgressProps {
   run: Run;
@@ -92,5 +93,5 @@ function workText(run: Run, graph: GraphFile, catalog: Catalog): string {
   const node = Object.hasOwn(graph.nodes, name) ? graph.nodes[name] : undefined;
   const title = node?.title || catalog.nodes.find(({ id }) => id === node?.type)?.title || name;
   if (state.total > 0) return t("simple.step", { node: title, done: state.done, total: state.total });
-  return state.phase ? `${title}: ${state.phase}` : title;
+  return state.phase ? `${title}: ${worded(state.phase)}` : title;
 }

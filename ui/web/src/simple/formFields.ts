@@ -2,6 +2,7 @@
 
 import { isDigits, limitOf } from "../exact";
 import type { Catalog, GraphFile, InputSpec, Json, Param } from "../types";
+import { worded } from "../worded";
 
 export type FormValues = Record<string, Json>;
 
@@ -57,7 +58,7 @@ function fieldOf(name: string, param: Param, socket: InputSpec | undefined): Inp
     step: param.type === "float" ? (socket?.step ?? null) : null,
     widget: isChoice ? "" : (socket?.widget ?? ""),
     advanced: false,
-    help: param.help || socket?.help || "",
+    help: worded(param.help ?? "") || socket?.help || "",
   };
 }
 

@@ -1,6 +1,8 @@
 /** A run's progress as one number, the seconds that are left, and the node that works now. */
 
+import { typeIn } from "../graph/subs";
 import type { GraphFile, NodeState, Run } from "../types";
+import { worded } from "../worded";
 
 const ENDED: ReadonlySet<string> = new Set(["done", "cached", "skipped", "failed", "cancelled"]);
 
@@ -56,7 +58,7 @@ export function previewOf(run: Run): { node: string; number: number } | null {
 /** The sentence of the first node that failed, else the run's own. */
 export function failureOf(run: Run): string {
   const failed = Object.values(run.nodes).find((node) => node.state === "failed" && node.message);
-  return failed?.message ?? run.error;
+  return worded(failed?.message ?? run.error);
 }
 
 function secondsOfStep(run: Run): number | null {
@@ -66,5 +68,5 @@ function secondsOfStep(run: Run): number | null {
 }
 
 function typeOf(graph: GraphFile, name: string): string {
-  return Object.hasOwn(graph.nodes, name) ? (graph.nodes[name]?.type ?? name) : name;
+  return typeIn(graph, name) || name;
 }

@@ -2,6 +2,7 @@ import { useEffect, useMemo, useState } from "react";
 import { host, sentence } from "../host";
 import { useLive } from "../store/live";
 import type { Template, Workflow } from "../types";
+import { worded } from "../worded";
 
 /** A workflow that the form can be made from. */
 export interface Choice {
@@ -57,5 +58,5 @@ function ofLibrary(workflow: Workflow): Choice {
 
 function ofTemplate(template: Template): Choice {
   const { id, name, description } = template;
-  return { key: `template:${id}`, name, description, folder: "", workflow: null, template };
+  return { key: `template:${id}`, name, description: worded(description), folder: "", workflow: null, template };
 }

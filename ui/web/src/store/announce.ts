@@ -4,6 +4,7 @@ import { t } from "../i18n";
 import type { Run } from "../types";
 import { isOver } from "./liveState";
 import { dismissAbout, toast } from "./page";
+import { worded } from "../worded";
 
 /** What toasts about the runs of a workflow are about. */
 export function aboutRuns({ workflow_id, name }: Pick<Run, "workflow_id" | "name">): string {
@@ -20,7 +21,7 @@ export function announce(run: Run, runs: Readonly<Record<string, Run>>): void {
   const { id, name, error } = run;
   const about = aboutRuns(run);
   const failure = { kind: "error", run: id, about, isLasting: true } as const;
-  if (run.state === "failed") toast({ ...failure, text: t("frame.run_failed", { name, error }) });
+  if (run.state === "failed") toast({ ...failure, text: t("frame.run_failed", { name, error: worded(error) }) });
   if (run.state === "cancelled") toast({ kind: "info", text: t("frame.run_cancelled", { name }) });
   const batch = Object.values(runs).filter((other) => other.batch === run.batch);
   const done = batch.filter((other) => other.state === "done");
@@ -37,5 +38,5 @@ function made(name: string, count: number): string {
 /** A success beside it does not hide a failure. */
 function mixed(name: string, done: readonly Run[], failed: readonly Run[]): string {
   const counts = { done: done.length, failed: failed.length };
-  return t("frame.batch_mixed", { name, ...counts, error: failed[0]?.error ?? "" });
+  return t("frame.batch_mixed", { name, ...counts, error: worded(failed[0]?.error ?? "") });
 }

@@ -3,7 +3,7 @@
 import { choiceOf, specOf, type Choice } from "../graph/catalog";
 import { host } from "../host";
 import type { EditorGraph, NodeSpec } from "../types";
-import { editorStore, setCatalog } from "./editor";
+import { editorStore, setCatalog, toldCatalog } from "./editor";
 
 const asked = new Set<string>();
 
@@ -39,7 +39,7 @@ export function choicesOf(
 async function learn(type: string, { key, values }: Choice): Promise<void> {
   try {
     const spec = await host.sockets(type, values);
-    const { catalog } = editorStore.getState();
+    const catalog = toldCatalog();
     setCatalog({ ...catalog, chosen: { ...catalog.chosen, [key]: spec } });
   } catch {
     asked.delete(key);

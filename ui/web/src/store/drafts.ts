@@ -86,7 +86,7 @@ async function send(state: EditorState): Promise<boolean> {
     if (error instanceof ApiError && error.status === 0) keepLater(AGAIN_MS);
     else if (error instanceof ApiError && error.status !== 401) {
       // Refused: saying so once is all that can be done.
-      toast({ kind: "error", text: t("frame.draft_refused", { reason: error.message }) });
+      toast({ kind: "error", text: t("frame.draft_refused", { reason: sentence(error) }) });
     }
     return false;
   }

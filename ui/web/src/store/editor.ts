@@ -2,11 +2,11 @@
 
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
-import { EMPTY_CATALOG } from "../graph/catalog";
+import { EMPTY_CATALOG, inWords, specOf } from "../graph/catalog";
 import { emptyGraph } from "../graph/file/workflowFile";
 import { newHistory, record, redo as redone, undo as undone, type History } from "../graph/history";
 import { hasItem } from "../graph/items";
-import type { Catalog, EditorGraph, Meant, Problem, WorkflowRef } from "../types";
+import type { Catalog, Checked, EditorGraph, Meant, Problem, WorkflowRef } from "../types";
 
 export interface EditorState {
   graph: EditorGraph;
@@ -21,6 +21,8 @@ export interface EditorState {
   problems: Problem[];
   /** What 0, "" and "auto" will be in a run, by node and socket, as the checker last told. */
   meant: Meant;
+  /** Which sizes the models of nodes with a canvas paint, as the checker last told. */
+  sizes: Checked["sizes"];
   draftKey: string;
   /** Grows when another workflow is opened: the canvas then shows all of it. */
   opened: number;
@@ -41,6 +43,7 @@ export const editorStore = createStore<EditorState>(() => ({
   canRedo: false,
   problems: [],
   meant: {},
+  sizes: {},
   draftKey: "",
   opened: 0,
 }));
@@ -83,8 +86,14 @@ export function load(
   history = newHistory(graph);
   saved = isSaved ? graph : null;
   const { opened } = editorStore.getState();
-  editorStore.setState({ selection: NOTHING, workflow, problems: [], meant: {}, opened: opened + 1 });
+  editorStore.setState({ selection: NOTHING, workflow, problems: [], meant: {}, sizes: {}, opened: opened + 1 });
   show(history);
+}
+
+/** The graph as it was opened, laid out anew: nothing that anybody did, hence nothing to undo or to save. */
+export function settle(graph: EditorGraph): void {
+  if (saved === history.present) saved = graph;
+  show(newHistory(graph));
 }
 
 /** The graph as it is now was saved as this workflow. */
@@ -98,12 +107,30 @@ export function setProblems(problems: Problem[]): void {
   editorStore.setState({ problems });
 }
 
-export function setMeant(meant: Meant): void {
-  editorStore.setState({ meant });
+export function setMeant(meant: Meant, sizes: Checked["sizes"] = {}): void {
+  editorStore.setState({ meant, sizes });
+}
+
+let told: Catalog = EMPTY_CATALOG;
+
+/** The catalog as the server told it, in English, for what goes into files. */
+export function toldCatalog(): Catalog {
+  return told;
 }
 
 export function setCatalog(catalog: Catalog): void {
-  editorStore.setState({ catalog });
+  told = catalog;
+  sayCatalog();
+}
+
+/** A node type's title as the server told it; its id where nobody did. */
+export function toldTitle(type: string): string {
+  return specOf(told, type)?.title ?? type;
+}
+
+/** Have the catalog in the language that is set now. */
+export function sayCatalog(): void {
+  editorStore.setState(({ problems }) => ({ catalog: inWords(told), problems: [...problems] }));
 }
 
 export function setDraftKey(draftKey: string): void {

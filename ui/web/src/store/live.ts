@@ -2,12 +2,14 @@
 
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
+import { stateIn } from "../graph/subs";
 import type { Device, LiveMessage, NodeState, QueueEntry, Run } from "../types";
 import { applyMessage, EMPTY_LIVE, newestActive, type LiveState } from "./liveState";
 
 export { isOver } from "./liveState";
 
 const WATCHED_KEY = "loom.watched";
+const NO_NODES = {};
 const RESTARTED_MS = 6000;
 
 export const liveStore = createStore<LiveState>(() => ({ ...EMPTY_LIVE, watched: rememberedRun() }));
@@ -26,7 +28,7 @@ export function useWatchedRun(): Run | null {
 
 /** The state of a node in the run being watched; null where there is none. */
 export function useNodeState(name: string): NodeState | null {
-  return useLive((state) => (state.watched ? (state.runs[state.watched]?.nodes[name] ?? null) : null));
+  return useLive((state) => (state.watched ? stateIn(state.runs[state.watched]?.nodes ?? NO_NODES, name) : null));
 }
 
 export function useQueue(): readonly QueueEntry[] {

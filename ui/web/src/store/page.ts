@@ -6,7 +6,7 @@ import { fromFile } from "../graph/file/workflowFile";
 import { host, sentence } from "../host";
 import { bestLanguage, LANGUAGES, setTexts, type Language } from "../i18n";
 import type { EditorGraph, GraphFile, Me, WorkflowRef } from "../types";
-import { load } from "./editor";
+import { load, sayCatalog } from "./editor";
 import { watchRun } from "./live";
 
 export type View = "build" | "simple" | "gallery" | "models";
@@ -157,6 +157,7 @@ export async function startLanguage(): Promise<void> {
 async function showLanguage(language: Language): Promise<boolean> {
   try {
     setTexts(language, language === "en" ? undefined : await host.texts(language));
+    sayCatalog();
     pageStore.setState({ language });
     return true;
   } catch (error) {

@@ -1,7 +1,7 @@
 /** The graph as the editor holds it. */
 
 import type { Json, Point } from "./values";
-import type { InputValue, Link, Mode, Param } from "./workflow";
+import type { EachList, InputValue, Link, Mode, Param, SubFile } from "./workflow";
 
 export interface EditorNode {
   type: string;
@@ -10,6 +10,8 @@ export interface EditorNode {
   mode: Mode;
   /** Values, params and links: the one place where links live. */
   inputs: Record<string, InputValue>;
+  /** For-each: the lists that the node goes through, by input. */
+  each?: Record<string, EachList>;
   at: Point;
   size?: Point;
   collapsed?: boolean;
@@ -42,6 +44,8 @@ export interface EditorGraph {
   description: string;
   requires: Record<string, string>;
   params: Record<string, Param>;
+  /** Sub-workflows, as the file holds them; nodes of the type `sub:name` use them. */
+  subs: Record<string, SubFile>;
   nodes: Record<string, EditorNode>;
   outputs: Record<string, Link>;
   groups: Group[];

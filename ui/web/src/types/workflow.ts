@@ -16,11 +16,11 @@ export interface Wrapped {
 
 export type InputValue = Scalar | null | Json[] | Link | ParamRef | Wrapped;
 export type Mode = "run" | "mute" | "bypass";
-export type ParamType = "string" | "int" | "float" | "bool" | "choice";
+export type ParamType = "string" | "int" | "float" | "bool" | "choice" | "list[string]" | "list[int]" | "list[float]";
 
 export interface Param {
   type: ParamType;
-  default?: Scalar | null;
+  default?: Scalar | Scalar[] | null;
   choices?: string[];
   /** A number, or the digits of one that JavaScript would round: see `exact.ts`. */
   min?: number | string | null;
@@ -34,6 +34,30 @@ export interface NodeFile {
   title?: string;
   mode?: Mode;
   inputs?: Record<string, InputValue>;
+  each?: Record<string, EachList>;
+}
+
+/** What a for-each goes through. */
+export type EachList =
+  | Scalar[]
+  | Link
+  | ParamRef
+  | { lines: string | ParamRef }
+  | { range: (number | ParamRef)[] }
+  | { folder: string | ParamRef; match?: string };
+
+/** An input of a sub-workflow, a wire's or a value's. */
+export interface SubParam extends Omit<Param, "type"> {
+  type: string;
+}
+
+export interface SubFile {
+  title?: string;
+  help?: string;
+  params?: Record<string, SubParam>;
+  nodes: Record<string, NodeFile>;
+  outputs?: Record<string, Link>;
+  layout?: Record<string, Json>;
 }
 
 /** A workflow as the file holds it. */
@@ -46,6 +70,7 @@ export interface GraphFile {
   requires?: Record<string, string>;
   params?: Record<string, Param>;
   nodes: Record<string, NodeFile>;
+  subs?: Record<string, SubFile>;
   outputs?: Record<string, Link>;
   /** The user's own keys. */
   meta?: Record<string, Json>;

@@ -9,6 +9,7 @@ import { Maker } from "../simple/Maker";
 import { useChoices } from "../simple/useChoices";
 import { useOpened } from "../simple/useOpened";
 import { useEditor } from "../store/editor";
+import { worded } from "../worded";
 
 /** A form made from a workflow, for people who only want the result: the same file, the same run. */
 export function Simple() {
@@ -38,7 +39,7 @@ function Content() {
       <Chooser
         choices={choices}
         chosen={chosen}
-        about={opened.graph?.description ?? chosen.description}
+        about={worded(opened.graph?.description ?? chosen.description)}
         onChoose={choose}
       />
       {opened.error && <Notice kind="error">{opened.error}</Notice>}

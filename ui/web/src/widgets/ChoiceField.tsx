@@ -1,3 +1,4 @@
+import { word } from "../i18n";
 import { Icon } from "../parts/icons";
 import { keepTyping } from "../parts/keys";
 import { SETTLED, asText, type WidgetProps } from "./widget";
@@ -35,7 +36,7 @@ export function ChoiceField({
         )}
         {spec.choices.map((choice) => (
           <option key={choice} value={choice}>
-            {choice === chosen && meant ? meant : choice}
+            {choice === chosen && meant ? meant : (word("choice", choice) ?? choice)}
           </option>
         ))}
       </select>

@@ -9,6 +9,7 @@ import { ModelField } from "./ModelField";
 import { MultilineField } from "./MultilineField";
 import { NumberField } from "./numbers/NumberField";
 import { SeedField } from "./numbers/SeedField";
+import { MaskField } from "./pictures/MaskField";
 import { AudioField, PictureField } from "./pictures/PictureField";
 import { SwitchField } from "./SwitchField";
 import { TextField } from "./TextField";
@@ -22,6 +23,7 @@ const WIDGETS: Readonly<Record<string, ComponentType<WidgetProps>>> = {
   model: ModelField,
   lora: LoraField,
   picture: PictureField,
+  mask: MaskField,
   audio: AudioField,
   int: NumberField,
   float: NumberField,
@@ -35,7 +37,7 @@ const WIDGETS: Readonly<Record<string, ComponentType<WidgetProps>>> = {
 };
 
 /** These need the whole width, below their label, even where room is scarce. */
-const TALL = new Set(["multiline", "json", "model", "lora", "picture", "audio"]);
+const TALL = new Set(["multiline", "json", "model", "lora", "picture", "mask", "audio"]);
 
 /** Characters that have room in a field of a node; what is longer stands below. */
 const MOST_INSIDE = 16;
@@ -59,11 +61,13 @@ interface FieldProps {
   problem?: string;
   /** Lets the seed be new for each run: "node.socket" or "$param"; see `seeds.ts`. */
   seedKey?: string;
+  /** Where the value stands in the workflow: "node.socket" or "$param". */
+  place?: string;
 }
 
 /** One input drawn by its spec: label, control, help, problem. */
 export function Field(props: FieldProps) {
-  const { spec, id, value, onChange, disabled = false, compact = false, placeholder, problem, seedKey } = props;
+  const { spec, id, value, onChange, disabled = false, compact = false, placeholder, problem, seedKey, place } = props;
   const Widget = widgetOf(spec);
   if (!Widget) return null;
   const label = props.label ?? spoken(spec.name);
@@ -89,6 +93,8 @@ export function Field(props: FieldProps) {
         placeholder={placeholder}
         meant={isBelow ? undefined : meant || undefined}
         seedKey={seedKey}
+        place={place}
+        own={meant && typeof props.meant === "number" ? props.meant : undefined}
       />
       {isBelow && <p className="ll-field-meant">{meant}</p>}
       {(problem || spec.help) && (

@@ -6,6 +6,7 @@ import { formatBytes } from "../parts/format";
 import { Combobox, type Option } from "../parts/overlays/Combobox";
 import type { ModelEntry } from "../types";
 import { SETTLED, asText, type WidgetProps } from "./widget";
+import { worded } from "../worded";
 
 /** A model's source: one of those on this machine, or any text that the node takes. */
 export function ModelField({ id, value, onChange, disabled, describedBy, isInvalid, placeholder }: WidgetProps) {
@@ -27,7 +28,7 @@ export function ModelField({ id, value, onChange, disabled, describedBy, isInval
         placeholder={placeholder ?? t("widgets.model_hint")}
         onChange={(next) => onChange(next, SETTLED)}
       />
-      {found?.problem && <p className="ll-field-problem">{found.problem}</p>}
+      {found?.problem && <p className="ll-field-problem">{worded(found.problem)}</p>}
       {isMissing && <Missing source={source} isTold={Boolean(isInvalid)} />}
     </div>
   );
@@ -53,5 +54,5 @@ function byName(models: readonly ModelEntry[]): Map<string, ModelEntry> {
 }
 
 function optionOf({ name, family, num_bytes, problem }: ModelEntry): Option {
-  return { value: name, detail: `${family} · ${formatBytes(num_bytes)}`, problem };
+  return { value: name, detail: `${family} · ${formatBytes(num_bytes)}`, problem: worded(problem) };
 }

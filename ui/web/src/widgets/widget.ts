@@ -1,7 +1,7 @@
 /** What every widget is given, and how names of sockets are shown. */
 
 import { asRead } from "../exact";
-import { t } from "../i18n";
+import { t, word } from "../i18n";
 import type { InputSpec, Json } from "../types";
 
 export interface Change {
@@ -24,8 +24,12 @@ export interface WidgetProps {
   placeholder?: string;
   /** What stands in grey for a value that stands for something else, such as "auto: 16". */
   meant?: string;
+  /** The number that it then stands for. */
+  own?: number;
   /** Names the seed for "a new one for each run": "node.socket" or "$param". Without it there is no such choice. */
   seedKey?: string;
+  /** Where the value stands in the workflow: "node.socket" or "$param"; "" and none where it stands nowhere. */
+  place?: string;
 }
 
 export const SETTLED: Change = { commit: true };
@@ -54,5 +58,5 @@ export function meantText(value: Json | undefined, meant: Json | undefined): str
   if (!isOpen && !STAND_INS.has(written)) return "";
   const text = asRead(meant);
   const short = text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text;
-  return isOpen ? t("widgets.meant", { value: short }) : `${written}: ${short}`;
+  return isOpen ? t("widgets.meant", { value: short }) : `${word("choice", written) ?? written}: ${short}`;
 }

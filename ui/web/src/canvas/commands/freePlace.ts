@@ -1,10 +1,9 @@
 /** Where a new node does not cover another one. */
 
-import { GAP_X, GAP_Y } from "../../graph/edits/arrange";
+import { GAP_X, GAP_Y, NODE_WIDTH } from "../../graph/edits/arrange";
 import { editorStore } from "../../store/editor";
 import type { Point } from "../../types";
 import { middle, onCanvas, openPopup } from "../canvasUi";
-import { NODE_WIDTH } from "../flow/flowNodes";
 import { currentNode } from "./focusItem";
 import { sizeOf } from "./itemCommands";
 

@@ -11,6 +11,7 @@ import {
   setMode,
   setTitle,
 } from "../../graph/edits";
+import { NODE_WIDTH } from "../../graph/edits/arrange";
 import { copy as copied, type Clip } from "../../graph/file/clip";
 import { putClip, takeClip } from "../../graph/file/clipboard";
 import { idsOf, itemKey } from "../../graph/items";
@@ -20,8 +21,7 @@ import { edit, editorStore, select } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { EditorGraph, Mode, Point } from "../../types";
 import { canvasUi, middle, onCanvas, openPopup, say, type Target } from "../canvasUi";
-import { NODE_WIDTH } from "../flow/flowNodes";
-import { showAll } from "../flow/showAll";
+import { readableRoom, showStart } from "../flow/showAll";
 import { focusItem } from "./focusItem";
 
 const PASTE_OFFSET = 32;
@@ -124,16 +124,16 @@ export function selectAll(): void {
 
 /** Size of a node as it is drawn. */
 export function sizeOf(name: string): Point {
-  const measured = canvasUi.getState().flow?.getNode(itemKey("node", name))?.measured;
-  return [measured?.width ?? NODE_WIDTH, measured?.height ?? 160];
+  const node = canvasUi.getState().flow?.getNode(itemKey("node", name));
+  return [node?.measured?.width ?? node?.width ?? NODE_WIDTH, node?.measured?.height ?? node?.initialHeight ?? 160];
 }
 
 /** Order the selected nodes, or all of them where fewer than two are selected. */
 export function arrange(): void {
   const names = idsOf(chosen(), "node");
   const only = names.length > 1 ? names : undefined;
-  edit(t("canvas.arrange"), (graph) => arranged(graph, { only, sizeOf }));
-  if (!only) requestAnimationFrame(() => showAll(200));
+  edit(t("canvas.arrange"), (graph) => arranged(graph, { only, sizeOf, room: readableRoom() }));
+  if (!only) requestAnimationFrame(() => showStart(200));
 }
 
 /** Draw a group around the selected nodes, or an empty one. */

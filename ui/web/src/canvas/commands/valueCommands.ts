@@ -1,11 +1,12 @@
 /** Edits of values and params, as undo steps: what one gesture changes is one step. */
 
+import { inputSpec } from "../../graph/catalog";
 import { exposeParam, hideParam, setInput, setParam } from "../../graph/edits";
 import { freshName } from "../../graph/names";
 import { has } from "../../graph/record";
 import { asInput } from "../../graph/values";
 import { t } from "../../i18n";
-import { edit } from "../../store/editor";
+import { edit, toldCatalog } from "../../store/editor";
 import type { EditorGraph, InputSpec, Json, Param, Scalar } from "../../types";
 
 let gesture = 0;
@@ -42,7 +43,7 @@ export function changeParam(name: string, fields: Partial<Param>, commit = true)
 export function expose(node: string, spec: InputSpec): void {
   edit(t("canvas.expose", { name: spec.name }), (graph) => {
     const name = freshName(spec.name, (taken) => has(graph.params, taken));
-    return exposeParam(graph, node, { spec, name });
+    return exposeParam(graph, node, { spec: inputSpec(graph, toldCatalog(), `${node}.${spec.name}`) ?? spec, name });
   });
 }
 

@@ -1,14 +1,15 @@
 /** Commands that make nodes and wires. */
 
-import { specOf, titleOf } from "../../graph/catalog";
+import { titleOf } from "../../graph/catalog";
 import { addReroute, connect, disconnect, addNode } from "../../graph/edits";
 import { itemKey } from "../../graph/items";
 import { freshName, nameFrom } from "../../graph/names";
 import { has } from "../../graph/record";
+import { specIn } from "../../graph/subs";
 import { splitTarget } from "../../graph/values";
 import { canConnect, canFeed, fitting } from "../../graph/wireTypes";
 import { t } from "../../i18n";
-import { edit, editorStore, select } from "../../store/editor";
+import { edit, editorStore, select, toldTitle } from "../../store/editor";
 import type { EditorGraph, InputSpec, OutputSpec, Point } from "../../types";
 import { canvasUi, say, type WireEnd } from "../canvasUi";
 import { focusItem, reveal } from "./focusItem";
@@ -53,12 +54,12 @@ export function unlink(input: string): void {
 
 /** Add a node; where a wire waits for it, link it. Selects the node and gives it the focus. */
 export function putNode(type: string, at: Point, wire: WireEnd | null): void {
-  const { catalog } = editorStore.getState();
-  const spec = specOf(catalog, type);
+  const { catalog, graph } = editorStore.getState();
+  const spec = specIn(graph.subs, catalog, type);
   if (!spec) return;
   let name = "";
   edit(t("canvas.add_node", { node: spec.title }), (graph) => {
-    name = freshName(nameFrom(spec.title), (taken) => has(graph.nodes, taken));
+    name = freshName(nameFrom(toldTitle(type)), (taken) => has(graph.nodes, taken));
     const added = addNode(graph, { name, spec, at });
     const socket = wire && fitting(catalog, wire).find((fit) => fit.spec.id === type)?.socket;
     if (!wire || !socket) return added;
@@ -95,7 +96,7 @@ export interface FreeEnd {
 export function endsFor(wire: WireEnd): FreeEnd[] {
   const { graph, catalog } = editorStore.getState();
   return Object.entries(graph.nodes).flatMap(([node, { type, inputs }]) => {
-    const spec = specOf(catalog, type);
+    const spec = specIn(graph.subs, catalog, type);
     const sockets: (InputSpec | OutputSpec)[] = (wire.side === "output" ? spec?.inputs : spec?.outputs) ?? [];
     return sockets
       .filter((socket) => isAllowed(graph, wire, `${node}.${socket.name}`, socket.type))

@@ -7,6 +7,7 @@ import { itemKey } from "../../graph/items";
 import { has, own } from "../../graph/record";
 import { isLink, splitTarget } from "../../graph/values";
 import type { Catalog, EditorGraph } from "../../types";
+import { t } from "../../i18n";
 
 export type WireEdge = Edge<{ type: string; isMuted: boolean }, "wire">;
 
@@ -46,6 +47,7 @@ export function flowEdges(
         sourceHandle: start.handle,
         target: to.key,
         targetHandle: to.handle,
+        ariaLabel: t("canvas.wire_between", { from: endName(start.key, start.handle), to: endName(to.key, to.handle) }),
         selected: selection.has(id),
         selectable: isWire,
         reconnectable: isWire ? "target" : false,

@@ -1,6 +1,7 @@
 /** React Flow's nodes made from the editor's graph: what did not change keeps its object and is not drawn again. */
 
 import type { Node } from "@xyflow/react";
+import { NODE_WIDTH } from "../../graph/edits/arrange";
 import { specFor, titleOf } from "../../graph/catalog";
 import { itemKey } from "../../graph/items";
 import type { Catalog, EditorGraph, EditorNode, Group, Note, Point, Reroute } from "../../types";
@@ -25,7 +26,6 @@ export interface Overlay {
   measured: ReadonlyMap<string, Size>;
 }
 
-export const NODE_WIDTH = 264;
 /** From here on only what is in sight is in the page. */
 export const MANY = 80;
 

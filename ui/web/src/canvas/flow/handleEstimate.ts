@@ -2,16 +2,21 @@
 
 import { Position, type NodeHandle } from "@xyflow/react";
 import type { EditorNode, NodeSpec } from "../../types";
+import { hasPicture } from "../look";
 import { nodeView, type InputView } from "../nodes/nodeView";
 
 /** In pixels, as in nodes.css; a node that comes into sight is measured. */
-const HEAD = 41;
+const HEAD = 46;
+/** Above the first row. */
+const PAD = 7;
 const SOCKET = 24;
 const ROW = 30;
 const TALL_ROW = 78;
+/** `--ll-picture` */
+const PICTURE = 168;
 const HANDLE = 12;
 const DOT = 13;
-const TALL: ReadonlySet<string> = new Set(["multiline", "json", "model", "lora", "picture", "audio"]);
+const TALL: ReadonlySet<string> = new Set(["multiline", "json", "model", "lora", "picture", "mask", "audio"]);
 
 export interface Estimate {
   handles: NodeHandle[];
@@ -45,14 +50,14 @@ function measure(node: EditorNode, spec: NodeSpec | undefined, width: number, us
     for (const { spec: output } of view.outputs) put("source", output.name, HEAD / 2);
     return { handles, initialHeight: HEAD };
   }
-  view.sockets.forEach(({ spec: input }, index) => put("target", input.name, HEAD + index * SOCKET + DOT));
-  view.outputs.forEach(({ spec: output }, index) => put("source", output.name, HEAD + index * SOCKET + DOT));
-  let y = HEAD + Math.max(view.sockets.length, view.outputs.length) * SOCKET;
+  view.sockets.forEach(({ spec: input }, index) => put("target", input.name, HEAD + PAD + index * SOCKET + DOT));
+  view.outputs.forEach(({ spec: output }, index) => put("source", output.name, HEAD + PAD + index * SOCKET + DOT));
+  let y = HEAD + PAD + Math.max(view.sockets.length, view.outputs.length) * SOCKET;
   for (const row of rows) {
     put("target", row.spec.name, y + DOT);
     y += heightOf(row);
   }
-  return { handles, initialHeight: y + (view.numAdvanced ? ROW : 0) };
+  return { handles, initialHeight: y + PAD + (view.numAdvanced ? ROW : 0) + (hasPicture(spec) ? PICTURE : 0) };
 }
 
 function heightOf({ spec, isLinked }: InputView): number {

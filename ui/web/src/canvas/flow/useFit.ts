@@ -1,11 +1,15 @@
 import { useEffect, type RefObject } from "react";
-import { useEditor } from "../../store/editor";
-import { useCanvasUi } from "../canvasUi";
-import { showAll } from "./showAll";
+import { arrange } from "../../graph/edits";
+import { isUnplaced } from "../../graph/file/workflowFile";
+import { editorStore, settle, useEditor } from "../../store/editor";
+import { canvasUi, useCanvasUi } from "../canvasUi";
+import { sizeOf } from "../commands/itemCommands";
+import { readableRoom, showStart } from "./showAll";
 
 const UNTIL_MEASURED_MS = 60;
+const TRIES = 60;
 
-/** Shows all of a workflow when it is opened; where the canvas is out of sight then, as soon as it is seen. */
+/** Shows a workflow from its beginning when it is opened; where the canvas is out of sight then, as soon as it is seen. */
 export function useFit(box: RefObject<HTMLElement | null>): void {
   const opened = useEditor((state) => state.opened);
   const flow = useCanvasUi((ui) => ui.flow);
@@ -16,7 +20,7 @@ export function useFit(box: RefObject<HTMLElement | null>): void {
     const watcher = new ResizeObserver(() => {
       if (element.clientWidth === 0) return;
       watcher.disconnect();
-      timer = setTimeout(showAll, UNTIL_MEASURED_MS);
+      timer = setTimeout(() => begin(), UNTIL_MEASURED_MS);
     });
     watcher.observe(element);
     return () => {
@@ -24,4 +28,17 @@ export function useFit(box: RefObject<HTMLElement | null>): void {
       clearTimeout(timer);
     };
   }, [box, opened, flow]);
+}
+
+/** A workflow without places is arranged by the sizes that its nodes turned out to have. */
+function begin(tries = TRIES): void {
+  const { graph } = editorStore.getState();
+  const nodes = canvasUi.getState().flow?.getNodes() ?? [];
+  const isKnown = nodes.every((node) => node.measured?.height !== undefined || node.initialHeight !== undefined);
+  if (!isKnown && tries > 0) {
+    requestAnimationFrame(() => begin(tries - 1));
+    return;
+  }
+  if (isUnplaced(graph)) settle(arrange(graph, { sizeOf, room: readableRoom() }));
+  requestAnimationFrame(() => showStart());
 }

@@ -64,6 +64,7 @@ export function useFlow() {
   return {
     nodes: nodes as CanvasNode[],
     edges: edges as WireEdge[],
+    isHeld: overlay.at.size + overlay.size.size > 0,
     onNodesChange,
     onEdgesChange,
     onNodeDragStart,

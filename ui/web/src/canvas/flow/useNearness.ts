@@ -1,16 +1,25 @@
 import { useStore } from "@xyflow/react";
 import { useEffect } from "react";
 import { canvasUi } from "../canvasUi";
+import { TITLES_ZOOM } from "./showAll";
 
-const READABLE_ZOOM = 0.4;
-/** Below it not even the words in a node can be read. */
-const TEXT_ZOOM = 0.25;
+/** Below it not even titles of many nodes have room. */
+const TINY_ZOOM = 0.25;
 /** So few nodes draw their fields at any zoom. */
 const FEW = 30;
+/** Titles grow against the zoom in steps: each draws all of them anew. */
+const STEP = 1.25;
 
-/** Keeps `isNear` and `isTiny`: fields of many nodes are drawn only where they can be read. */
+/** Keeps how nodes are drawn: fields of many nodes only where they can be read, from afar titles alone. */
 export function useNearness(): void {
-  const isNear = useStore((state) => state.transform[2] >= READABLE_ZOOM || state.nodeLookup.size <= FEW);
-  const isTiny = useStore((state) => state.transform[2] < TEXT_ZOOM && state.nodeLookup.size > FEW);
-  useEffect(() => canvasUi.setState({ isNear, isTiny }), [isNear, isTiny]);
+  const isNear = useStore((state) => state.transform[2] >= TITLES_ZOOM || state.nodeLookup.size <= FEW);
+  const isTiny = useStore((state) => state.transform[2] < TINY_ZOOM && state.nodeLookup.size > FEW);
+  const titleZoom = useStore((state) => titleZoomAt(state.transform[2]));
+  useEffect(() => canvasUi.setState({ isNear, isTiny, titleZoom }), [isNear, isTiny, titleZoom]);
+}
+
+/** 0 where nodes are drawn whole; else the largest step up to the zoom. */
+function titleZoomAt(zoom: number): number {
+  if (zoom >= TITLES_ZOOM) return 0;
+  return TITLES_ZOOM * STEP ** Math.floor(Math.log(zoom / TITLES_ZOOM) / Math.log(STEP));
 }

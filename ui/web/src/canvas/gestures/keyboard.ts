@@ -23,6 +23,7 @@ import {
   selectAll,
   toggleMode,
 } from "../commands/itemCommands";
+import { foldSelected } from "../commands/subCommands";
 import { showAll } from "../flow/showAll";
 import { targetOf } from "./pointer";
 
@@ -43,6 +44,7 @@ const COMMANDS: Record<string, () => void> = {
   m: () => toggleMode("mute"),
   b: () => toggleMode("bypass"),
   g: () => groupSelected(),
+  G: () => foldSelected(),
 };
 
 /** Without Ctrl. */

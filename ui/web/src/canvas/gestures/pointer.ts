@@ -10,6 +10,7 @@ import { canvasUi, onCanvas, openPopup, type Target } from "../canvasUi";
 import { bestEnd, link, putReroute, refuse, relink, unlink } from "../commands/wireCommands";
 import { endName, type WireEdge } from "../flow/flowEdges";
 import { wireEndOf } from "../wires/wireEnd";
+import { spokenType } from "../../parts/format";
 
 interface Place {
   x: number;
@@ -95,9 +96,21 @@ function makeEvents() {
       const at = placeOf(event);
       openPopup({ kind: "palette", ...at, flow: onCanvas(at), wire: null });
     },
+    onNodeMouseEnter: (_event: unknown, node: Node) => hover(node.id),
+    onNodeMouseLeave: () => hover(""),
     onMoveStart: () => setMoving(true),
     onMoveEnd: () => setMoving(false),
   };
+}
+
+const REST_MS = 90;
+let resting: ReturnType<typeof setTimeout> | undefined;
+
+/** Only where the pointer rests: nodes that it passes over light no wires. */
+function hover(key: string): void {
+  clearTimeout(resting);
+  if (!key) canvasUi.setState({ hovered: "" });
+  else resting = setTimeout(() => canvasUi.setState({ hovered: key }), REST_MS);
 }
 
 /** While the view moves, the browser keeps what it has painted; React has no part in it. */
@@ -128,7 +141,7 @@ function dropWire(state: FinalConnectionState, place: Place): void {
 function dropOn(node: string, wire: NonNullable<ReturnType<typeof wireEndOf>>, place: Place): void {
   const end = bestEnd(wire, node);
   if (!end) {
-    if (!wire.name.startsWith(`${node}.`)) refuse(t("canvas.nothing_fits", { type: wire.type }), place);
+    if (!wire.name.startsWith(`${node}.`)) refuse(t("canvas.nothing_fits", { type: spokenType(wire.type) }), place);
     return;
   }
   const other = `${node}.${end.socket.name}`;

@@ -3,7 +3,7 @@ import { canExpose } from "../../graph/edits/params";
 import { own } from "../../graph/record";
 import { splitTarget } from "../../graph/values";
 import { t } from "../../i18n";
-import { spoken } from "../../parts/format";
+import { spoken, spokenType } from "../../parts/format";
 import { IconButton } from "../../parts/IconButton";
 import { useEditor } from "../../store/editor";
 import { Field, hasWidget } from "../../widgets/Field";
@@ -25,7 +25,7 @@ export function InputEditor({ names, input }: { names: readonly string[]; input:
     return (
       <div className="ll-panel-input ll-panel-free">
         <span>{spoken(spec.name)}</span>
-        <span>{t("canvas.takes_wire", { type: spec.type })}</span>
+        <span>{t("canvas.takes_wire", { type: spokenType(spec.type) })}</span>
       </div>
     );
   }
@@ -41,6 +41,7 @@ export function InputEditor({ names, input }: { names: readonly string[]; input:
         placeholder={isMixed ? t("canvas.mixed") : undefined}
         problem={isOne ? problem || undefined : undefined}
         seedKey={isParam ? `$${param}` : isOne ? `${name}.${spec.name}` : undefined}
+        place={isOne ? `${name}.${spec.name}` : undefined}
         onChange={(next, { commit }) =>
           isParam && isOne ? setParamValue(param, next, commit) : setValue(names, spec.name, next, commit)
         }

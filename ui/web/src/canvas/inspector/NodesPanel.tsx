@@ -1,17 +1,21 @@
 import { specFor, titleOf } from "../../graph/catalog";
-import { rename } from "../../graph/edits";
+import { giveValue, rename } from "../../graph/edits";
 import { idsOf, itemKey } from "../../graph/items";
 import { isName } from "../../graph/names";
-import { has } from "../../graph/record";
+import { has, own } from "../../graph/record";
 import { t } from "../../i18n";
 import { runTo } from "../../panels/runs/runActions";
 import { IconButton } from "../../parts/IconButton";
+import { FrameButton } from "../../material/frame/FrameButton";
 import { edit, editorStore, select, useEditor } from "../../store/editor";
 import { toast } from "../../store/page";
 import type { Mode } from "../../types";
 import { applyMode, collapse, duplicate, paint, remove, retitle } from "../commands/itemCommands";
+import { SizePicker } from "../../widgets/numbers/SizePicker";
+import type { Size } from "../../widgets/numbers/sizes";
 import { ColorPick } from "./ColorPick";
-import { agreed, commonInputs } from "./commonInputs";
+import { agreed, commonInputs, type CommonInput } from "./commonInputs";
+import { EachEditor } from "./EachEditor";
 import { InputEditor } from "./InputEditor";
 import { TextBox } from "./TextBox";
 
@@ -27,7 +31,7 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
   const spec = only && specFor(graph, catalog, only);
   const keys = names.map((each) => itemKey("node", each));
   const isFolded = nodes.every((node) => node.collapsed);
-  const inputs = commonInputs(graph, catalog, names);
+  const inputs = commonInputs(graph, catalog, names).filter((input) => !only?.each?.[input.spec.name]);
   return (
     <>
       <header className="ll-inspector-head">
@@ -84,9 +88,24 @@ export function NodesPanel({ names }: { names: readonly string[] }) {
       {inputs.map((input) => (
         <InputEditor key={input.spec.name} names={names} input={input} />
       ))}
+      {name && <FrameButton key={name} node={name} />}
+      {name && <EachEditor key={name} name={name} />}
+      {name && <Shape name={name} inputs={inputs} />}
       {names.length > 1 && inputs.length === 0 && <p className="ll-inspector-help">{t("canvas.nothing_common")}</p>}
     </>
   );
+}
+
+/** The shape of what a node paints, where both of its sides are written there. */
+function Shape({ name, inputs }: { name: string; inputs: readonly CommonInput[] }) {
+  const sizes = useEditor((state) => own(state.sizes, name));
+  const [width, height] = ["width", "height"].map((side) => inputs.find(({ spec }) => spec.name === side));
+  if (!sizes || !width || !height || width.from || height.from) return null;
+  const put = (size: Size) =>
+    edit(t("widgets.shape"), (graph) =>
+      giveValue(giveValue(graph, name, "width", size.width), name, "height", size.height),
+    );
+  return <SizePicker size={{ width: Number(width.value), height: Number(height.value) }} sizes={sizes} onPick={put} />;
 }
 
 function renameNode(from: string, to: string): void {

@@ -1,11 +1,12 @@
 import { memo } from "react";
 import { asRead } from "../../exact";
+import { shownList } from "../../graph/edits/each";
 import { own } from "../../graph/record";
-import { isParamRef, isWrapped } from "../../graph/values";
+import { isLink, isParamRef, isWrapped } from "../../graph/values";
 import { t } from "../../i18n";
 import { spoken } from "../../parts/format";
 import { useEditor } from "../../store/editor";
-import type { InputSpec, InputValue, Json } from "../../types";
+import type { EachList, InputSpec, InputValue, Json } from "../../types";
 import { Field, hasWidget } from "../../widgets/Field";
 import { useCanvasUi } from "../canvasUi";
 import { setParamValue, setValue } from "../commands/valueCommands";
@@ -14,19 +15,21 @@ import { problemsOf } from "./problemsOf";
 import { Required } from "./Required";
 import { SocketHandle } from "./SocketHandle";
 
+const SHOWN = 60;
+
 /** One input of plain values: its socket, and its field unless a wire brings the value. */
 export const FieldRow = memo(Row, (a, b) => a.node === b.node && isSameInput(a.input, b.input));
 
 function isSameInput(a: InputView, b: InputView): boolean {
-  return a.spec === b.spec && a.value === b.value;
+  return a.spec === b.spec && a.value === b.value && a.each === b.each;
 }
 
 function Row({ node, input }: { node: string; input: InputView }) {
-  const { spec, value, isLinked, isKnown } = input;
+  const { spec, value, isLinked, isKnown, each } = input;
   const problem = useEditor((state) => problemsOf(state.problems, node, spec.name));
   const isNear = useCanvasUi((state) => state.isNear);
-  const isMissing = spec.required && !isLinked && isEmpty(value) && isEmpty(spec.default);
-  const isDrawn = !isLinked && isKnown && hasWidget(spec);
+  const isMissing = spec.required && !isLinked && !each && isEmpty(value) && isEmpty(spec.default);
+  const isDrawn = !isLinked && !each && isKnown && hasWidget(spec);
   const isShort = isDrawn && !isTall(spec);
   const paramHelp = isParamRef(value) ? t("canvas.param_help", { name: value.param }) : undefined;
   const classes = [
@@ -60,11 +63,19 @@ function Row({ node, input }: { node: string; input: InputView }) {
         <span className="ll-row-label" title={spec.help || undefined}>
           {spoken(spec.name)}
           {spec.required && <Required />}
+          {each && <em className="ll-each-list">{t("canvas.each_of", { list: eachText(each) })}</em>}
           {!isKnown && <em>{t("canvas.unknown_input")}</em>}
         </span>
       )}
     </div>
   );
+}
+
+/** The first words of a list. */
+function eachText(each: EachList): string {
+  const { text } = isLink(each) ? { text: each.from } : shownList(each);
+  const words = text.trim().split("\n").join(", ");
+  return words.length > SHOWN ? `${words.slice(0, SHOWN)}…` : words;
 }
 
 function isEmpty(value: InputValue | undefined): boolean {
@@ -92,6 +103,7 @@ function Value({ node, spec, value, problem, isNear }: ValueProps) {
       meant={meant}
       problem={problem || undefined}
       seedKey={isParamRef(value) ? `$${value.param}` : `${node}.${spec.name}`}
+      place={`${node}.${spec.name}`}
       compact
       onChange={(next, { commit }) =>
         isParamRef(value) ? setParamValue(value.param, next, commit) : setValue([node], spec.name, next, commit)
@@ -111,5 +123,5 @@ function Far({ spec, value }: { spec: InputSpec; value: Json }) {
 }
 
 function isTall({ widget }: InputSpec): boolean {
-  return ["multiline", "json", "model", "lora", "picture", "audio"].includes(widget);
+  return ["multiline", "json", "model", "lora", "picture", "mask", "audio"].includes(widget);
 }

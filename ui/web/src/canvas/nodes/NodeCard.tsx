@@ -7,7 +7,7 @@ import type { EditorNode } from "../../types";
 import { useCanvasUi } from "../canvasUi";
 import { usedOutputs } from "../flow/flowEdges";
 import type { CardNode } from "../flow/flowNodes";
-import { colorClass } from "../look";
+import { colorClass, hasPicture, kindOf } from "../look";
 import { NodeBody } from "./NodeBody";
 import { NodeFrame } from "./NodeFrame";
 import { NodeHead } from "./NodeHead";
@@ -30,6 +30,7 @@ function Card({ id, data, selected }: NodeProps<CardNode>) {
   useMovedHandles(id, isNear ? view.shape : `far ${view.shape}`);
   const title = node.title || spec?.title || node.type;
   const classes = [
+    `ll-tone-${kindOf(spec).tone}`,
     selected ? "ll-node-selected" : "",
     spec ? "" : "ll-node-unknown",
     node.collapsed ? "ll-node-collapsed" : "",
@@ -41,6 +42,8 @@ function Card({ id, data, selected }: NodeProps<CardNode>) {
       <NodeFrame
         name={name}
         title={title}
+        about={node.title && spec ? spec.title : (spec?.help.split("\n")[0] ?? "")}
+        hasPicture={hasPicture(spec)}
         className={classes.filter(Boolean).join(" ")}
         isCollapsed={node.collapsed ?? false}
         head={<NodeHead name={name} node={node} title={title} spec={spec} view={view} />}

@@ -6,6 +6,7 @@ import { useEditor } from "../../store/editor";
 import type { EditorNode, NodeSpec } from "../../types";
 import { collapse, openMenuBeside, retitle } from "../commands/itemCommands";
 import { TitleLine } from "../groups/TitleLine";
+import { kindOf } from "../look";
 import type { NodeView } from "./nodeView";
 import { PROBLEM_ICONS, problemsOf, worstOf } from "./problemsOf";
 import { SocketHandle } from "./SocketHandle";
@@ -18,23 +19,18 @@ interface NodeHeadProps {
   view: NodeView;
 }
 
-/** A node's title bar: fold, title (double click edits it), mode, problems, menu. */
+/** A node's title bar: its kind, title (double click edits it), mode, problems, fold, menu. */
 export function NodeHead({ name, node, title, spec, view }: NodeHeadProps) {
   const problem = useEditor((state) => problemsOf(state.problems, name, null));
   const kind = useEditor((state) => worstOf(state.problems, name));
   const isFolded = node.collapsed ?? false;
+  const { icon } = kindOf(spec);
   return (
     <div className="ll-node-head">
       {isFolded && <FoldedHandles view={view} />}
-      <IconButton
-        className="nodrag"
-        icon={isFolded ? "chevron-right" : "chevron-down"}
-        size={13}
-        label={t(isFolded ? "canvas.unfold" : "canvas.fold")}
-        aria-expanded={!isFolded}
-        tabIndex={-1}
-        onClick={() => collapse([name], !isFolded)}
-      />
+      <span className="ll-node-icon">
+        <Icon name={icon} size={17} />
+      </span>
       <span className="ll-node-title" title={about(spec, node)}>
         <TitleLine
           of={itemKey("node", name)}
@@ -54,6 +50,15 @@ export function NodeHead({ name, node, title, spec, view }: NodeHeadProps) {
           <Icon name={PROBLEM_ICONS[kind]} size={15} />
         </span>
       )}
+      <IconButton
+        className="nodrag"
+        icon={isFolded ? "chevron-right" : "chevron-down"}
+        size={13}
+        label={t(isFolded ? "canvas.unfold" : "canvas.fold")}
+        aria-expanded={!isFolded}
+        tabIndex={-1}
+        onClick={() => collapse([name], !isFolded)}
+      />
       <IconButton
         className="nodrag"
         icon="more"

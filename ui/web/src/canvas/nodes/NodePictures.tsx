@@ -1,21 +1,48 @@
 import { openResult } from "../../gallery/resultActions";
+import { shownIn } from "../../graph/subs";
 import { urls } from "../../host";
 import { t } from "../../i18n";
+import { Icon } from "../../parts/icons";
 import { Sound } from "../../parts/Sound";
+import { useEditor } from "../../store/editor";
 import { useLive } from "../../store/live";
 import type { NodeState } from "../../types";
+import { shownAfter } from "./shownAfter";
 
 const SHOWN = 4;
 
-/** What a node has made: its results, and before there are any the latest preview of its latents. */
-export function NodePictures({ name, title, state }: { name: string; title: string; state: NodeState }) {
+interface PicturesProps {
+  name: string;
+  title: string;
+  state: NodeState;
+}
+
+/** What a node has made: its results; before there are any the latest preview, then the picture that came of it. */
+export function NodePictures({ name, title, state }: Omit<PicturesProps, "state"> & { state: NodeState | null }) {
+  if (state && state.files.length > 0) return <Results state={state} title={title} />;
+  if (state && state.preview > 0) return <Preview name={name} title={title} state={state} />;
+  return (
+    <div className="ll-made ll-made-none">
+      <Icon name="image" size={28} />
+    </div>
+  );
+}
+
+function Preview({ name, title, state }: PicturesProps) {
   const run = useLive((live) => live.watched);
-  if (state.files.length > 0) return <Results state={state} title={title} />;
-  if (state.preview === 0 || run === null) return null;
+  const shown = useLive((live) => shownIn((run && live.runs[run]?.nodes) || {}, name));
+  const graph = useEditor((editor) => editor.graph);
+  const catalog = useEditor((editor) => editor.catalog);
+  const isOver = state.state === "done" || state.state === "cached";
+  const sharp = useLive((live) => {
+    const nodes = isOver && run ? live.runs[run]?.nodes : undefined;
+    return nodes ? shownAfter(graph, catalog, name, (after) => nodes[after]?.files[0]) : undefined;
+  });
+  if (sharp) return <Made id={sharp} title={title} className="ll-made" />;
   return (
     <div className="ll-made">
       <img
-        src={urls.preview(run, name, state.preview)}
+        src={urls.preview(run ?? "", shown, state.preview)}
         alt={t("canvas.preview_of", { node: title })}
         draggable={false}
       />
@@ -25,22 +52,41 @@ export function NodePictures({ name, title, state }: { name: string; title: stri
 
 function Results({ state: { files, sounds }, title }: { state: NodeState; title: string }) {
   const more = files.length - SHOWN;
+  const shown = files.slice(0, SHOWN);
   return (
-    <div className={`ll-mades ${files.length > 1 ? "ll-mades-many" : ""}`}>
-      {files.slice(0, SHOWN).map((id) => (
+    <div className={`ll-mades ll-mades-${shown.length}`}>
+      {shown.map((id) => (
         <div key={id}>
-          <button
-            type="button"
-            className="ll-made nodrag"
-            aria-label={t("canvas.open_result", { node: title })}
-            onClick={() => void openResult(id)}
-          >
-            <img src={urls.thumb(id)} alt="" draggable={false} />
-          </button>
+          <Made id={id} title={title} className="ll-made" />
           {sounds.includes(id) && <Sound src={urls.file(id)} label={t("canvas.sound_of", { node: title })} />}
         </div>
       ))}
       {more > 0 && <span className="ll-made-more">{t("canvas.more_results", { n: more })}</span>}
     </div>
+  );
+}
+
+/** Of a node that has no room for a picture: a small one in the place of its icon. */
+export function NodeThumb({ name, title, state: { files, preview } }: PicturesProps) {
+  const run = useLive((live) => live.watched);
+  if (files[0]) return <Made id={files[0]} title={title} className="ll-node-thumb" />;
+  if (preview === 0 || run === null) return null;
+  return (
+    <span className="ll-node-thumb">
+      <img src={urls.preview(run, name, preview)} alt={t("canvas.preview_of", { node: title })} draggable={false} />
+    </span>
+  );
+}
+
+function Made({ id, title, className }: { id: string; title: string; className: string }) {
+  return (
+    <button
+      type="button"
+      className={`${className} nodrag`}
+      aria-label={t("canvas.open_result", { node: title })}
+      onClick={() => void openResult(id)}
+    >
+      <img src={urls.thumb(id)} alt="" draggable={false} />
+    </button>
   );
 }

@@ -1,8 +1,9 @@
 import { Handle, Position } from "@xyflow/react";
 import { memo } from "react";
 import { t } from "../../i18n";
-import { spoken } from "../../parts/format";
+import { spoken, spokenType } from "../../parts/format";
 import { lookOf } from "../look";
+import { TypeDot } from "./TypeDot";
 
 interface SocketHandleProps {
   side: "input" | "output";
@@ -16,8 +17,11 @@ interface SocketHandleProps {
 /** The place where wires start and end: its colour and its shape both say the type. */
 export const SocketHandle = memo(function SocketHandle(props: SocketHandleProps) {
   const { side, name, type, help = "", isRequired = false, isLinked = false } = props;
-  const { tone, shape } = lookOf(type);
-  const label = t(side === "input" ? "canvas.input_socket" : "canvas.output_socket", { name: spoken(name), type });
+  const { tone } = lookOf(type);
+  const label = t(side === "input" ? "canvas.input_socket" : "canvas.output_socket", {
+    name: spoken(name),
+    type: spokenType(type),
+  });
   const note = isRequired ? `${label}, ${t("canvas.required")}` : label;
   return (
     <Handle
@@ -31,7 +35,7 @@ export const SocketHandle = memo(function SocketHandle(props: SocketHandleProps)
       title={help ? `${note}\n${help}` : note}
       data-type={type}
     >
-      <i className={`ll-dot ll-shape-${shape} ${isLinked ? "ll-dot-linked" : ""}`} />
+      <TypeDot type={type} isLinked={isLinked} />
     </Handle>
   );
 });

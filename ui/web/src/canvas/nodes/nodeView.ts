@@ -2,7 +2,7 @@
 
 import { own } from "../../graph/record";
 import { isLink, isParamRef } from "../../graph/values";
-import type { EditorNode, InputSpec, InputValue, NodeSpec, OutputSpec } from "../../types";
+import type { EachList, EditorNode, InputSpec, InputValue, NodeSpec, OutputSpec } from "../../types";
 import { isScalar } from "../look";
 
 export interface InputView {
@@ -10,6 +10,8 @@ export interface InputView {
   value: InputValue | undefined;
   isLinked: boolean;
   isKnown: boolean;
+  /** The list whose elements stand there. */
+  each?: EachList;
 }
 
 export interface OutputView {
@@ -60,7 +62,8 @@ export function nodeView(node: EditorNode, spec: NodeSpec | undefined, { used, i
 
 function view(node: EditorNode, spec: InputSpec, isKnown: boolean): InputView {
   const value = own(node.inputs, spec.name);
-  return { spec, value, isLinked: isLink(value), isKnown };
+  const each = node.each && own(node.each, spec.name);
+  return { spec, value, isLinked: isLink(value), isKnown, ...(each && { each }) };
 }
 
 /** Inputs that the file gives and the spec lacks: kept, and shown so that one can take them out. */

@@ -2,6 +2,7 @@
 
 import { t } from "../../i18n";
 import type { Problem, ProblemKind } from "../../types";
+import { worded } from "../../worded";
 
 /** From the worst. */
 export const KINDS: readonly ProblemKind[] = ["error", "estimate", "unknown"];
@@ -34,5 +35,5 @@ export function worstOf(problems: readonly Problem[], node: string): ProblemKind
 
 /** What is no fact says so. */
 function told({ kind, message }: Problem): string {
-  return kind === "error" ? message : `${t(`core.problem_${kind}`)}: ${message}`;
+  return kind === "error" ? worded(message) : `${t(`core.problem_${kind}`)}: ${worded(message)}`;
 }

@@ -1,7 +1,8 @@
 import { useRef, useState, type KeyboardEvent } from "react";
-import { specOf, titleOf } from "../../graph/catalog";
+import { titleOf } from "../../graph/catalog";
 import { itemKey } from "../../graph/items";
 import { inOrder } from "../../graph/order";
+import { specIn } from "../../graph/subs";
 import { t } from "../../i18n";
 import { runTo } from "../../panels/runs/runActions";
 import { IconButton } from "../../parts/IconButton";
@@ -59,7 +60,9 @@ interface LineProps {
 function Line({ name, number, isActive, onFocus }: LineProps) {
   const title = useEditor((state) => titleOf(state.graph, state.catalog, name));
   const mode = useEditor((state) => state.graph.nodes[name]?.mode ?? "run");
-  const type = useEditor((state) => specOf(state.catalog, state.graph.nodes[name]?.type ?? "")?.title ?? "");
+  const type = useEditor(
+    (state) => specIn(state.graph.subs, state.catalog, state.graph.nodes[name]?.type ?? "")?.title ?? "",
+  );
   const isSelected = useEditor((state) => state.selection.has(itemKey("node", name)));
   const tool = { size: 14, tabIndex: isActive ? 0 : -1 };
   const wire = (button: HTMLElement) => {

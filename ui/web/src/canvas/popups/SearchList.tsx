@@ -2,6 +2,7 @@ import { useId, useLayoutEffect, useRef, useState, type KeyboardEvent, type Reac
 import { t } from "../../i18n";
 import { Icon } from "../../parts/icons";
 import { lookOf } from "../look";
+import { TypeDot } from "../nodes/TypeDot";
 import { found, type Searchable } from "./searchRank";
 
 export interface SearchItem extends Searchable {
@@ -127,7 +128,7 @@ function Option({ id, item, isActive, onPick, onPoint }: OptionProps) {
     >
       {look && (
         <span className={`ll-tone-${look.tone} ll-search-dot`}>
-          <i className={`ll-dot ll-dot-linked ll-shape-${look.shape}`} />
+          <TypeDot type={item.type ?? ""} isLinked />
         </span>
       )}
       <span className="ll-search-label">{item.label}</span>

@@ -2,7 +2,7 @@ import { useState } from "react";
 import { nodeSpec, titleOf } from "../../graph/catalog";
 import { isLink, splitTarget } from "../../graph/values";
 import { t } from "../../i18n";
-import { spoken } from "../../parts/format";
+import { spoken, spokenType } from "../../parts/format";
 import { Popover } from "../../parts/overlays/Popover";
 import { editorStore, useEditor } from "../../store/editor";
 import { closePopup, onCanvas, openPopup, type Popup, type WireEnd } from "../canvasUi";
@@ -47,7 +47,7 @@ function Sockets({ node, onPick, onLeave }: { node: string; onPick: (wire: WireE
       more: socket.type,
       group: t(side === "input" ? "canvas.inputs" : "canvas.outputs"),
       type: socket.type,
-      hint: isLink(value) ? t("canvas.from", { source: value.from }) : socket.type,
+      hint: isLink(value) ? t("canvas.from", { source: value.from }) : spokenType(socket.type),
       wire: { name: `${node}.${socket.name}`, side, type: socket.type },
     };
   };

@@ -4,6 +4,7 @@ import { nodeSpec } from "../../graph/catalog";
 import { canExpose } from "../../graph/edits/params";
 import { idsOf, itemKey } from "../../graph/items";
 import { own } from "../../graph/record";
+import { subOf } from "../../graph/subs";
 import { isLink, isParamRef } from "../../graph/values";
 import { t } from "../../i18n";
 import { runTo } from "../../panels/runs/runActions";
@@ -27,6 +28,7 @@ import {
   selectAll,
   toggleMode,
 } from "../commands/itemCommands";
+import { foldSelected, publish, unfoldNode } from "../commands/subCommands";
 import { expose, resetValue, unexpose } from "../commands/valueCommands";
 import { putReroute, unlink } from "../commands/wireCommands";
 import { COLORS } from "../look";
@@ -68,8 +70,26 @@ function nodeItems(name: string, socket: string | undefined): MenuItem[] {
     },
     colorItem(keys),
     { label: t("canvas.group_selected"), icon: "group", hint: "Ctrl+G", onSelect: () => groupSelected() },
+    ...subItems(names),
     "-",
     ...editItems(),
+  ];
+}
+
+/** Folding nodes into one, and what can be done with such a one. */
+function subItems(names: readonly string[]): MenuItem[] {
+  const { graph } = editorStore.getState();
+  const [name = ""] = names;
+  const sub = names.length === 1 ? subOf(graph.subs, graph.nodes[name]?.type ?? "") : undefined;
+  const items: MenuItem[] = [
+    { label: t("canvas.sub_fold"), icon: "group", hint: "Ctrl+Shift+G", onSelect: () => foldSelected(names) },
+  ];
+  if (!sub) return items;
+  const isEach = Object.keys(graph.nodes[name]?.each ?? {}).length > 0;
+  return [
+    ...items,
+    { label: t("canvas.sub_unfold"), icon: "grid", isDisabled: isEach, onSelect: () => unfoldNode(name) },
+    { label: t("canvas.sub_publish"), icon: "plus", onSelect: () => void publish(name) },
   ];
 }
 

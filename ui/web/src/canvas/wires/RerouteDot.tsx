@@ -6,6 +6,7 @@ import { t } from "../../i18n";
 import { useEditor } from "../../store/editor";
 import type { RerouteNode } from "../flow/flowNodes";
 import { lookOf } from "../look";
+import { spokenType } from "../../parts/format";
 
 /** A point that a wire runs through: dragged to lay the wire, and a start for more wires. */
 export const RerouteDot = memo(Dot, (a, b) => a.data === b.data && a.selected === b.selected);
@@ -17,7 +18,7 @@ function Dot({ data: { id }, selected }: NodeProps<RerouteNode>) {
   });
   const { tone } = lookOf(type);
   return (
-    <div className={`ll-reroute ll-tone-${tone} ${selected ? "ll-reroute-selected" : ""}`} title={type}>
+    <div className={`ll-reroute ll-tone-${tone} ${selected ? "ll-reroute-selected" : ""}`} title={spokenType(type)}>
       <Handle id="in" type="target" position={Position.Left} isConnectable={false} className="ll-reroute-in" />
       <i />
       <Handle
@@ -27,7 +28,7 @@ function Dot({ data: { id }, selected }: NodeProps<RerouteNode>) {
         className="ll-reroute-out"
         role="button"
         tabIndex={-1}
-        aria-label={t("canvas.reroute_out", { type })}
+        aria-label={t("canvas.reroute_out", { type: spokenType(type) })}
         data-type={type}
       />
     </div>

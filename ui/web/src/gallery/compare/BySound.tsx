@@ -1,6 +1,5 @@
-import { urls } from "../../host";
 import { t } from "../../i18n";
-import { Sound } from "../../parts/Sound";
+import { SoundPlayer } from "../../material/lazy";
 import type { Result } from "../../types";
 import { describe } from "../resultWords";
 
@@ -15,11 +14,7 @@ export function BySound({ a, b }: { a: Result; b: Result }) {
       {sides.map(({ result, side }) => (
         <div key={side}>
           <b className={`ll-side-${side.toLowerCase()}`}>{side}</b>
-          <Sound
-            src={urls.file(result.id)}
-            outline={urls.thumb(result.id)}
-            label={t("gallery.side_label", { side, about: describe(result) })}
-          />
+          <SoundPlayer result={result} label={t("gallery.side_label", { side, about: describe(result) })} />
         </div>
       ))}
     </div>

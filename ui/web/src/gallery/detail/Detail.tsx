@@ -1,9 +1,8 @@
 import { useState, type KeyboardEvent } from "react";
-import { urls } from "../../host";
 import { t } from "../../i18n";
+import { SoundPlayer, VideoPlayer } from "../../material/lazy";
 import { IconButton } from "../../parts/IconButton";
 import { Dialog } from "../../parts/overlays/Dialog";
-import { Sound } from "../../parts/Sound";
 import type { Result } from "../../types";
 import { gallery, replaceResult } from "../galleryState";
 import { Marks, Star } from "../marks/Marks";
@@ -36,21 +35,9 @@ export function Detail({ result, among }: { result: Result; among: readonly Resu
       <div className="ll-detail" onKeyDown={onKeyDown}>
         <div className="ll-detail-picture">
           {result.kind === "audio" ? (
-            <div key={result.id} className="ll-detail-sound">
-              <Sound src={urls.file(result.id)} outline={urls.thumb(result.id)} label={describe(result)} />
-            </div>
+            <SoundPlayer key={result.id} result={result} hasUse />
           ) : result.kind === "video" ? (
-            <video
-              key={result.id}
-              className="ll-detail-video"
-              src={urls.file(result.id)}
-              poster={urls.thumb(result.id)}
-              aria-label={describe(result)}
-              controls
-              loop
-              playsInline
-              preload="metadata"
-            />
+            <VideoPlayer key={result.id} result={result} />
           ) : (
             <Stage
               label={describe(result)}

@@ -11,6 +11,7 @@ import type { GraphFile, Json, Result, RunWithGraph } from "../../types";
 import { Field } from "../../widgets/Field";
 import { useRunRecord } from "../useRunRecord";
 import { changeable, inputOf, valueOf } from "./changeable";
+import { worded } from "../../worded";
 
 /** Run the workflow of a result once more, with one value changed. */
 export function Rerun({ result }: { result: Result }) {
@@ -79,7 +80,7 @@ function Progress({ id }: { id: string }) {
   if (!run) return null;
   return (
     <div className="ll-rerun-progress" role="status">
-      <span>{run.error || t(`gallery.state_${run.state}`)}</span>
+      <span>{worded(run.error) || t(`gallery.state_${run.state}`)}</span>
       {!isOver(run.state) && <Meter label={t("gallery.progress")} value={run.done} max={run.total} />}
     </div>
   );

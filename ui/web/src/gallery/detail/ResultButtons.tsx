@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { urls } from "../../host";
 import { t } from "../../i18n";
+import { MaskOnResult } from "../../material/mask/MaskOnResult";
 import { Button } from "../../parts/Button";
 import { download } from "../../parts/download";
 import { go, toast } from "../../store/page";
@@ -13,6 +14,7 @@ import { Rerun } from "./Rerun";
 /** What one can do with a result; `after` is shown once it is deleted. */
 export function ResultButtons({ result, after }: { result: Result; after: Result | undefined }) {
   const [isChanging, setChanging] = useState(false);
+  const [isPainting, setPainting] = useState(false);
   const { show, close, setChoosing } = gallery.getState();
 
   const remove = async () => {
@@ -45,6 +47,11 @@ export function ResultButtons({ result, after }: { result: Result; after: Result
             {t("gallery.show_sweep")}
           </Button>
         )}
+        {result.kind === "image" && (
+          <Button icon="edit" onClick={() => setPainting(true)}>
+            {t("material.paint_on_result")}
+          </Button>
+        )}
         <Button icon="download" onClick={() => download(urls.download(result.id), result.name)}>
           {t("gallery.download")}
         </Button>
@@ -56,6 +63,7 @@ export function ResultButtons({ result, after }: { result: Result; after: Result
         </Button>
       </div>
       {isChanging && <Rerun result={result} />}
+      {isPainting && <MaskOnResult result={result} onClose={() => setPainting(false)} />}
     </>
   );
 }

@@ -38,7 +38,7 @@ export const Tile = memo(function Tile({ result, isChosen, isChoosing, onOpen, o
         }
       >
         <img
-          src={urls.thumb(result.id)}
+          src={urls.thumb(result.id, result.poster)}
           alt=""
           loading="lazy"
           decoding="async"

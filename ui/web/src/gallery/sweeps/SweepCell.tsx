@@ -4,6 +4,7 @@ import { Meter } from "../../parts/Meter";
 import type { Result, Run } from "../../types";
 import { gallery } from "../galleryState";
 import type { Cell } from "./sweepTable";
+import { worded } from "../../worded";
 
 interface SweepCellProps {
   cell: Cell | undefined;
@@ -25,7 +26,7 @@ export function SweepCell({ cell, label, among }: SweepCellProps) {
           aria-label={t("gallery.open_cell", { label })}
           onClick={() => gallery.getState().show({ view: "detail", result, among })}
         >
-          <img src={urls.thumb(result.id)} alt="" loading="lazy" draggable={false} />
+          <img src={urls.thumb(result.id, result.poster)} alt="" loading="lazy" draggable={false} />
         </button>
         {more > 0 && <span className="ll-tile-mark">+ {more}</span>}
       </div>
@@ -40,7 +41,7 @@ function Waiting({ run, label }: { run: Run; label: string }) {
   return (
     <>
       {watched && <img src={urls.preview(run.id, watched[0], watched[1].preview)} alt="" draggable={false} />}
-      <span className="ll-sweep-state">{run.error || t(`gallery.state_${run.state}`)}</span>
+      <span className="ll-sweep-state">{worded(run.error) || t(`gallery.state_${run.state}`)}</span>
       {run.state === "running" && (
         <Meter label={t("gallery.progress_of", { label })} value={run.done} max={run.total} />
       )}

@@ -2,11 +2,14 @@
 
 export { arrange } from "./arrange";
 export { paste } from "../file/clip";
+export { setEach } from "./each";
+export { fold, unfold } from "./fold";
 export { addGroup, addNote, setGroup, setNote } from "./frames";
 export { addNode, rename, setCollapsed, setMode, setOutput, setTitle } from "./nodes";
 export { exposeParam, giveValue, hideParam, renameParam, setParam } from "./params";
 export { move, removeItems, resize, setColor } from "./places";
 export { addReroute, moveReroute, removeReroute } from "./reroutes";
+export { setSeedNew } from "./seeds";
 export { connect, disconnect, setInput } from "./wires";
 
 import type { EditorGraph } from "../../types";

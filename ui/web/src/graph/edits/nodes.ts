@@ -1,5 +1,6 @@
 /** Edits of nodes: add, rename, title, mode, collapse, declared outputs. */
 
+import { renameSeeds } from "./seeds";
 import type { EditorGraph, EditorNode, InputValue, Mode, NodeSpec, Point } from "../../types";
 import { isName } from "../names";
 import { changeRecord, has, mapRecord, own, renameKey, withEntry, without, withFields } from "../record";
@@ -30,6 +31,13 @@ export function changeNodes(
   return withFields(graph, { nodes });
 }
 
+/** The node without the list that it goes through at an input. */
+export function withoutEach(node: EditorNode, socket: string): EditorNode {
+  const { each = {}, ...rest } = node;
+  const left = without(each, socket);
+  return Object.keys(left).length ? { ...rest, each: left } : rest;
+}
+
 export function setTitle(graph: EditorGraph, name: string, title: string): EditorGraph {
   return changeNodes(graph, [name], (node) => withFields(node, { title }));
 }
@@ -54,13 +62,14 @@ export function rename(graph: EditorGraph, from: string, to: string): EditorGrap
     return node === from ? joinTarget(to, socket) : target;
   };
   const follow = <T>(value: T): T => (isLink(value) ? { ...value, from: moved(value.from) } : value);
+  const seeded = renameSeeds(graph, moved);
   return {
-    ...graph,
+    ...seeded,
     nodes: mapRecord(renameKey(graph.nodes, from, to), (node) => ({ ...node, inputs: mapRecord(node.inputs, follow) })),
     outputs: mapRecord(graph.outputs, follow),
     reroutes: mapRecord(graph.reroutes, (reroute) => ({ ...reroute, from: moved(reroute.from) })),
     via: Object.fromEntries(Object.entries(graph.via).map(([input, id]) => [moved(input), id])),
-    rest: has(graph.rest, to) ? graph.rest : renameKey(graph.rest, from, to),
+    rest: has(seeded.rest, to) ? seeded.rest : renameKey(seeded.rest, from, to),
   };
 }
 

@@ -1,10 +1,11 @@
 /** Edits of the workflow's params: the values that its users set by name. */
 
 import { isExact } from "../../exact";
-import type { EditorGraph, InputSpec, InputValue, Json, Param, ParamType, Scalar } from "../../types";
+import type { EachList, EditorGraph, InputSpec, InputValue, Json, Param, ParamType, Scalar } from "../../types";
 import { isName } from "../names";
-import { has, mapRecord, own, renameKey, withEntry, without } from "../record";
+import { changeRecord, has, mapRecord, own, renameKey, withEntry, without } from "../record";
 import { asInput, isLink, isParamRef, plainValue } from "../values";
+import { renameSeeds } from "./seeds";
 import { setInput } from "./wires";
 
 const TYPES: readonly string[] = ["string", "int", "float", "bool", "choice"] satisfies ParamType[];
@@ -61,7 +62,8 @@ export function giveValue(graph: EditorGraph, node: string, socket: string, valu
 /** Give a param another name; a name that is taken or illegal changes nothing. */
 export function renameParam(graph: EditorGraph, from: string, to: string): EditorGraph {
   if (from === to || !isName(to) || !has(graph.params, from) || has(graph.params, to)) return graph;
-  return { ...changeRefs(graph, from, () => ({ param: to })), params: renameKey(graph.params, from, to) };
+  const changed = { ...changeRefs(graph, from, () => ({ param: to })), params: renameKey(graph.params, from, to) };
+  return renameSeeds(changed, (key) => (key === `$${from}` ? `$${to}` : key));
 }
 
 /** The inputs ("node.socket") that a param sets. */
@@ -76,11 +78,22 @@ export function usersOf(graph: EditorGraph, name: string): string[] {
 function changeRefs(graph: EditorGraph, name: string, change: () => InputValue | undefined): EditorGraph {
   const isRef = (value: InputValue): boolean => !isLink(value) && isParamRef(value) && value.param === name;
   const nodes = mapRecord(graph.nodes, (node) => {
-    if (!Object.values(node.inputs).some(isRef)) return node;
+    const each = node.each && eachRefs(node.each, name, change());
+    if (!Object.values(node.inputs).some(isRef)) return each === node.each ? node : { ...node, each };
     const inputs = Object.entries(node.inputs)
       .map(([socket, value]) => [socket, isRef(value) ? change() : value] as const)
       .filter(([, value]) => value !== undefined);
-    return { ...node, inputs: Object.fromEntries(inputs) as Record<string, InputValue> };
+    return { ...node, ...(each && { each }), inputs: Object.fromEntries(inputs) as Record<string, InputValue> };
   });
   return { ...graph, nodes };
+}
+
+/** Lists that are the param, as what stands for it now; without a value the param's name stays, and the check tells. */
+function eachRefs(
+  each: Record<string, EachList>,
+  name: string,
+  value: InputValue | undefined,
+): Record<string, EachList> {
+  const isList = isParamRef(value) || Array.isArray(value);
+  return changeRecord(each, (list) => (isList && isParamRef(list) && list.param === name ? (value as EachList) : list));
 }

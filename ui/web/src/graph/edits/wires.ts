@@ -3,7 +3,7 @@
 import type { EditorGraph, InputValue } from "../../types";
 import { has, own, withEntry, without } from "../record";
 import { isLink, splitTarget } from "../values";
-import { changeNodes } from "./nodes";
+import { changeNodes, withoutEach } from "./nodes";
 import { rootOf, tidyReroutes } from "./reroutes";
 
 /** Link an output ("node.socket", or "$id": through that reroute) to an input; ask `canConnect` first. */
@@ -29,7 +29,8 @@ export function setInput(graph: EditorGraph, node: string, socket: string, value
     if (value === undefined) {
       return has(old.inputs, socket) ? { ...old, inputs: without(old.inputs, socket) } : old;
     }
-    return own(old.inputs, socket) === value ? old : { ...old, inputs: withEntry(old.inputs, socket, value) };
+    const node = old.each && has(old.each, socket) ? withoutEach(old, socket) : old;
+    return own(old.inputs, socket) === value ? node : { ...node, inputs: withEntry(old.inputs, socket, value) };
   });
   return changed === graph ? graph : tidyReroutes(changed);
 }

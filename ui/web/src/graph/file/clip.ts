@@ -2,6 +2,7 @@
 
 import { parseExact, textExact } from "../../exact";
 import type { EditorGraph, GraphFile, Point } from "../../types";
+import { usedSubs, withSubs } from "../edits/fold";
 import { tidyReroutes } from "../edits/reroutes";
 import { idsOf, itemKey } from "../items";
 import { freshName } from "../names";
@@ -38,6 +39,7 @@ export function copy(graph: EditorGraph, keys: Iterable<string>): Clip | null {
     groups: graph.groups.filter((group) => groups.has(group.id)),
     notes: graph.notes.filter((note) => notes.has(note.id)),
     via: filterRecord(graph.via, (_, input) => names.has(splitTarget(input)[0])),
+    subs: usedSubs(graph, Object.values(nodes)),
     outputs: {},
     rest: {},
     schema: "",
@@ -64,7 +66,8 @@ export function readClip(text: string): Clip | null {
 }
 
 /** Put a clip into a graph, its upper left corner at a place, under fresh names. `keys` are the new items. */
-export function paste(graph: EditorGraph, clip: Clip, at: Point): { graph: EditorGraph; keys: string[] } {
+export function paste(into: EditorGraph, clip: Clip, at: Point): { graph: EditorGraph; keys: string[] } {
+  const { graph, typeOf } = withSubs(into, clip.graph.subs);
   const part = moved(named(clip, graph), at);
   const added = Object.keys(part.nodes);
   const reaches = (from: string): boolean => {
@@ -73,6 +76,7 @@ export function paste(graph: EditorGraph, clip: Clip, at: Point): { graph: Edito
   };
   const nodes = mapRecord(part.nodes, (node) => ({
     ...node,
+    type: typeOf(node.type),
     inputs: filterRecord(node.inputs, (value) => !isLink(value) || reaches(value.from)),
   }));
   const whole: EditorGraph = {

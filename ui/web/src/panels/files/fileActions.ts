@@ -26,8 +26,8 @@ export async function save(): Promise<boolean> {
   try {
     return keepSaved(await host.saveWorkflow(workflow.id, toFile(graph), workflow.version), graph);
   } catch (error) {
-    if (error instanceof ApiError && error.status === 409) return ask("conflict", error.message);
-    if (error instanceof ApiError && error.status === 404) return ask("saveAs", error.message);
+    if (error instanceof ApiError && error.status === 409) return ask("conflict", sentence(error));
+    if (error instanceof ApiError && error.status === 404) return ask("saveAs", sentence(error));
     fail(error);
     return false;
   }

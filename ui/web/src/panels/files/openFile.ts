@@ -34,7 +34,7 @@ export async function openFile(file: File, at: Point = placeBeside()): Promise<v
   } catch (error) {
     const isRefused = error instanceof ApiError && error.status >= 400 && error.status < 500;
     const kind = (["image", "audio"] as const).find((each) => file.type.startsWith(`${each}/`));
-    if (isRefused && kind) openDialog("plain_file", { file, kind, reason: error.message, at } satisfies PlainFile);
+    if (isRefused && kind) openDialog("plain_file", { file, kind, reason: sentence(error), at } satisfies PlainFile);
     else toast({ kind: "error", text: sentence(error) });
   }
 }

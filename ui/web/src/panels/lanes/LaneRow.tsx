@@ -3,6 +3,7 @@ import { formatBytes, formatSeconds } from "../../parts/format";
 import { Meter } from "../../parts/Meter";
 import type { Device } from "../../types";
 import type { Lane, Segment } from "./timeline";
+import { worded } from "../../worded";
 
 interface LaneRowProps {
   lane: Lane;
@@ -85,7 +86,7 @@ function stepsShown({ isOpen, done, total }: Segment): number {
 
 function workText(segment: Segment, titleOf: (node: string) => string): string {
   const steps = segment.total > 0 ? ` ${segment.done}/${segment.total}` : "";
-  return segment.phase ? `${titleOf(segment.node)}: ${segment.phase}` : `${titleOf(segment.node)}${steps}`;
+  return segment.phase ? `${titleOf(segment.node)}: ${worded(segment.phase)}` : `${titleOf(segment.node)}${steps}`;
 }
 
 function segmentText(segment: Segment, titleOf: (node: string) => string): string {

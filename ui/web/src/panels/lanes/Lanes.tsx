@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 import { specOf, titleOf } from "../../graph/catalog";
-import { own } from "../../graph/record";
+import { typeIn } from "../../graph/subs";
 import { t } from "../../i18n";
 import { formatSeconds } from "../../parts/format";
 import { IconButton } from "../../parts/IconButton";
@@ -28,7 +28,7 @@ function LanesOf({ run }: { run: Run }) {
   const now = useNow(!isOver(run.state));
   const end = run.ended ?? now;
   // A node that is not in this workflow is of a run of another one: nobody knows what it used.
-  const usesDevice = (node: string) => specOf(catalog, own(graph.nodes, node)?.type ?? "")?.uses_device ?? true;
+  const usesDevice = (node: string) => specOf(catalog, typeIn(graph, node))?.uses_device ?? true;
   const lanes = lanesOf({ run, devices, now: end, usesDevice });
   // In the order of their start, so that a node keeps its colour while others follow.
   const segments = lanes.flatMap((lane) => lane.segments).sort((a, b) => a.from - b.from);

@@ -2,21 +2,25 @@ import { useEffect, useState } from "react";
 import { host, sentence } from "../../host";
 import { t } from "../../i18n";
 import { Empty } from "../../parts/Empty";
+import { Icon } from "../../parts/icons";
 import { Notice } from "../../parts/Notice";
 import { Dialog } from "../../parts/overlays/Dialog";
 import { Spinner } from "../../parts/Spinner";
 import { Words } from "../../parts/Words";
 import { closeDialog } from "../../store/page";
-import type { Template } from "../../types";
+import type { Template, TemplateNeeds } from "../../types";
 import { openUnsaved } from "../files/fileActions";
 import { GraphSketch } from "./GraphSketch";
+import { worded } from "../../worded";
 
 /** Workflows to begin with. */
 export function TemplatesDialog() {
   const [templates, setTemplates] = useState<Template[] | null>(null);
+  const [needs, setNeeds] = useState<readonly TemplateNeeds[]>([]);
   const [error, setError] = useState("");
   useEffect(() => {
     host.templates().then(setTemplates, (cause: unknown) => setError(sentence(cause)));
+    host.templatesNeeds().then(setNeeds, () => undefined); // the list is of use without
   }, []);
   return (
     <Dialog
@@ -44,12 +48,25 @@ export function TemplatesDialog() {
               {titled(template.name)}
             </button>
             <p className="ll-quiet">
-              <Words text={template.description} />
+              <Words text={worded(template.description)} />
             </p>
+            <Needed needs={needs.find(({ id }) => id === template.id)} />
           </li>
         ))}
       </ul>
     </Dialog>
+  );
+}
+
+/** Whether a template runs on this server, or what it lacks. */
+function Needed({ needs }: { needs: TemplateNeeds | undefined }) {
+  if (!needs) return null;
+  const { runs, model, why } = needs;
+  return (
+    <p className={`ll-needed ${runs ? "ll-needed-runs" : ""}`}>
+      <Icon name={runs ? "check" : model ? "model" : "warning"} size={14} />
+      {runs ? t("panels.runs_here") : model ? t("panels.needs_model", { model }) : worded(why)}
+    </p>
   );
 }
 

@@ -3,6 +3,7 @@ import { t } from "../../i18n";
 import { formatBytes } from "../../parts/format";
 import { Meter } from "../../parts/Meter";
 import type { Device } from "../../types";
+import { worded } from "../../worded";
 
 /** The devices found, with their memory in use. */
 export function DeviceList({ devices }: { devices: readonly Device[] }) {
@@ -19,8 +20,8 @@ export function DeviceList({ devices }: { devices: readonly Device[] }) {
           return (
             <li key={device.name} className="ll-device">
               <span className="ll-device-name">{device.name}</span>
-              <span className="ll-device-title" title={device.title}>
-                {device.title}
+              <span className="ll-device-title" title={worded(device.title)}>
+                {worded(device.title)}
               </span>
               <Meter
                 kind="level"

@@ -5,6 +5,7 @@ import { Icon } from "../../parts/icons";
 import type { Device, PlanChoice } from "../../types";
 import { tryPlan } from "../panelState";
 import { devicesFor } from "./planDevices";
+import { worded } from "../../worded";
 
 /** A choice names its devices where the server knows them. */
 type Choice = PlanChoice & { devices?: string };
@@ -43,7 +44,7 @@ export function PlanChoices({ choices, current, devices }: PlanChoicesProps) {
                 >
                   <Degrees plan={choice.plan} />
                 </button>
-                {choice.problem && <span className="ll-quiet">{choice.problem}</span>}
+                {choice.problem && <span className="ll-quiet">{worded(choice.problem)}</span>}
               </th>
               <td>{choice.num_ranks}</td>
               <td>{formatBytes(choice.bytes_per_device)}</td>

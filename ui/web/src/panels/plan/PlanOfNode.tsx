@@ -10,6 +10,7 @@ import { Notice } from "../../parts/Notice";
 import { useEditor } from "../../store/editor";
 import type { Device, PlanNode, PlanRank } from "../../types";
 import { PredictionOf } from "./PredictionOf";
+import { worded } from "../../worded";
 
 interface PlanOfNodeProps {
   node: PlanNode;
@@ -38,8 +39,8 @@ export function PlanOfNode({ node, devices }: PlanOfNodeProps) {
           <span>{t(node.num_ranks === 1 ? "panels.ranks_one" : "panels.ranks_other", { count: node.num_ranks })}</span>
         </p>
       )}
-      {node.why && <p>{t("panels.plan_why", { why: node.why })}</p>}
-      {node.problem && <Notice kind="error">{node.problem}</Notice>}
+      {node.why && <p>{t("panels.plan_why", { why: worded(node.why) })}</p>}
+      {node.problem && <Notice kind="error">{worded(node.problem)}</Notice>}
       {node.ranks.length > 0 && (
         <ul className="ll-rank-list">
           {node.ranks.map((rank) => (

@@ -17,6 +17,7 @@ import { PlanDegrees } from "./PlanDegrees";
 import { withPlan } from "./planNode";
 import { PlannedFor } from "./PlannedFor";
 import { PlanOfNode } from "./PlanOfNode";
+import { worded } from "../../worded";
 
 /** Before a run: the devices found, the plan chosen and why, what each rank needs, and what other plans would do. */
 export function PlanPanel() {
@@ -40,7 +41,7 @@ export function PlanPanel() {
     <div className="ll-panel ll-plan" aria-busy={isLoading}>
       {error && <Notice kind="error">{error}</Notice>}
       {value.problem && value.nodes.length === 0 && (
-        <Notice kind={machine ? "warning" : "info"}>{value.problem}</Notice>
+        <Notice kind={machine ? "warning" : "info"}>{worded(value.problem)}</Notice>
       )}
       <PlannedFor
         machine={value.nodes.find((node) => node.prediction)?.prediction?.machine ?? null}
@@ -87,7 +88,7 @@ function ByHand({ view, tried, next, isHere }: ByHandProps) {
           </Button>
         )}
       </header>
-      {view.problem && <Notice kind="warning">{view.problem}</Notice>}
+      {view.problem && <Notice kind="warning">{worded(view.problem)}</Notice>}
       <PlanDegrees view={view} tried={tried ?? next} />
       {next && <p className="ll-quiet">{t("panels.plan_next_set", { plan: next.plan })}</p>}
       {isHere && (

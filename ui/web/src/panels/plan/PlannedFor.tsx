@@ -5,6 +5,7 @@ import { Button } from "../../parts/Button";
 import { Notice } from "../../parts/Notice";
 import { Combobox } from "../../parts/overlays/Combobox";
 import type { PlanMachine } from "../../types";
+import { worded } from "../../worded";
 import { planFor, usePanels } from "../panelState";
 
 interface PlannedForProps {
@@ -30,7 +31,7 @@ export function PlannedFor({ machine, examples, onMeasured }: PlannedForProps) {
       />
       {machine && (
         <p className="ll-quiet">
-          {machine.title}. {t(`panels.by_${basisOf(machine)}`)}
+          {worded(machine.title)}. {t(`panels.by_${basisOf(machine)}`)}
         </p>
       )}
       {!named && <Measure onMeasured={onMeasured} />}

@@ -5,6 +5,7 @@ import { Icon } from "../../parts/icons";
 import { Meter } from "../../parts/Meter";
 import { Notice } from "../../parts/Notice";
 import type { PredictedPlan, Prediction } from "../../types";
+import { worded } from "../../worded";
 
 interface PredictionOfProps {
   prediction: Prediction;
@@ -45,15 +46,15 @@ export function PredictionOf({ prediction, hasRanks }: PredictionOfProps) {
       {prediction.lacking_bytes > 0 && (
         <Notice kind="warning">{t("panels.lacks", { bytes: formatBytes(prediction.lacking_bytes) })}</Notice>
       )}
-      {remedy && <p>{t("panels.remedy", { remedy })}</p>}
-      {hint && <p>{t("panels.faster", { hint })}</p>}
+      {remedy && <p>{t("panels.remedy", { remedy: worded(remedy) })}</p>}
+      {hint && <p>{t("panels.faster", { hint: worded(hint) })}</p>}
       {rejected.length > 0 && (
         <>
           <h4>{t("panels.rejected")}</h4>
           <ul className="ll-rejected">
             {rejected.map(({ plan, step_s, why }) => (
               <li key={plan}>
-                <code>{plan}</code> {t("panels.rejected_step", { time: formatDuration(step_s), why })}
+                <code>{plan}</code> {t("panels.rejected_step", { time: formatDuration(step_s), why: worded(why) })}
               </li>
             ))}
           </ul>

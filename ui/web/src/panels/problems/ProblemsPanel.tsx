@@ -13,6 +13,8 @@ import { run } from "../runs/runActions";
 import { areReckoned } from "../runs/submit";
 import { focusField } from "./focusField";
 import { applyMend, mendsFor, mendText } from "./mends";
+import { worded } from "../../worded";
+import { spoken } from "../../parts/format";
 
 /** What is wrong with the workflow, what may be, and what nobody knows; a click goes to the place. */
 export function ProblemsPanel() {
@@ -43,14 +45,14 @@ function OneProblem({ problem }: { problem: Problem }) {
   const isHere = useEditor((state) => has(state.graph.nodes, problem.node));
   const title = useEditor((state) => titleOf(state.graph, state.catalog, problem.node));
   const { kind } = problem;
-  const place = problem.socket ? `${title}: ${problem.socket}` : title;
+  const place = problem.socket ? `${title}: ${spoken(problem.socket)}` : title;
   const content = (
     <>
       <Icon name={PROBLEM_ICONS[kind]} size={16} />
       <span>
         <span className="ll-problem-kind">{t(`core.problem_${kind}`)}</span>
         {place && <strong>{place}</strong>}
-        <span>{problem.message}</span>
+        <span>{worded(problem.message)}</span>
       </span>
     </>
   );

@@ -9,12 +9,14 @@ export function useCheck(): void {
   const opened = useEditor((state) => state.opened);
   const { value } = useAnswer(
     (graph, signal) =>
-      Object.keys(graph.nodes).length > 0 ? host.check(graph, signal) : Promise.resolve({ problems: [], values: {} }),
+      Object.keys(graph.nodes).length > 0
+        ? host.check(graph, signal)
+        : Promise.resolve({ problems: [], values: {}, sizes: {} }),
     String(opened),
   );
   useEffect(() => {
     const { problems } = editorStore.getState();
-    if (value) setMeant(value.values);
+    if (value) setMeant(value.values, value.sizes);
     if (value && (value.problems.length > 0 || problems.length > 0)) setProblems(value.problems);
   }, [value]);
 }

@@ -15,6 +15,7 @@ import { openRun, watch } from "./openRun";
 import { outcomeText } from "./outcome";
 import { cancel, removeRuns } from "./runActions";
 import { variedText } from "./variedText";
+import { worded } from "../../worded";
 
 const ICONS: Record<RunState, IconName> = {
   waiting: "clock",
@@ -41,7 +42,7 @@ export function RunEntry({ run, order }: { run: Run; order?: Order }) {
   const isWatched = useLive((state) => state.watched === run.id);
   const isActive = run.state === "waiting" || run.state === "running";
   const picture = resultsOf(run).at(-1);
-  const failure = run.error || run.note;
+  const failure = worded(run.error || run.note);
   const outcome = isActive ? "" : outcomeText(run.nodes);
   const varied = variedText(run.varied);
   const name = varied ? `${run.name}, ${varied}` : run.name;

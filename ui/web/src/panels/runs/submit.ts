@@ -4,6 +4,7 @@ import { ApiError, host } from "../../host";
 import { plural, t } from "../../i18n";
 import { confirm, toast } from "../../store/page";
 import type { Problem, RunRequest, Submitted } from "../../types";
+import { worded } from "../../worded";
 
 /** Rejects with an `ApiError` for what cannot run, and for what people did not want to run all the same. */
 export async function submit(asked: RunRequest): Promise<Submitted> {
@@ -12,7 +13,8 @@ export async function submit(asked: RunRequest): Promise<Submitted> {
     if (!areReckoned(problems) || !(await confirm(question(problems), t("panels.run_anyway")))) throw error;
     return host.submit({ ...asked, force: true });
   });
-  if (sent.left_out.length > 0) tellLeftOut(sent);
+  if (sent.num_left_out > 0) tellLeftOut(sent);
+  if (sent.shared_out) toast({ kind: "info", text: sent.shared_out });
   return sent;
 }
 
@@ -22,11 +24,10 @@ export function areReckoned(problems: readonly Problem[]): boolean {
 }
 
 function question(problems: readonly Problem[]): string {
-  return [...new Set(problems.map(({ message }) => message)), t("panels.run_anyway_text")].join("\n");
+  return [...new Set(problems.map(({ message }) => worded(message))), t("panels.run_anyway_text")].join("\n");
 }
 
-function tellLeftOut({ left_out, runs }: Submitted): void {
-  const why = left_out[0]?.problems[0]?.message ?? "";
-  const count = left_out.length;
+function tellLeftOut({ left_out, num_left_out: count, runs }: Submitted): void {
+  const why = worded(left_out[0]?.problems[0]?.message ?? "");
   toast({ kind: "error", text: t(`panels.left_out_${plural(count)}`, { count, of: count + runs.length, why }) });
 }

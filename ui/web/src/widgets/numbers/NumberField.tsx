@@ -7,9 +7,12 @@ import { sliderOf } from "./numberRange";
 
 /** A number: typed, and with a slider where its range has few enough positions. */
 export function NumberField(props: WidgetProps) {
-  const { spec, label, value, onChange, disabled, meant } = props;
+  const { spec, label, value, onChange, disabled, meant, own } = props;
   const isMoving = useRef(false);
-  const slider = sliderOf(spec);
+  const lastOwn = useRef<number | null>(null); // it is told only while the value stands for it
+  if (own !== undefined) lastOwn.current = own;
+  const number = typeof value === "number" ? value : 0;
+  const slider = sliderOf(spec, lastOwn.current, number);
   if (!slider) {
     return (
       <div className="ll-number">
@@ -17,10 +20,10 @@ export function NumberField(props: WidgetProps) {
       </div>
     );
   }
-  const at = typeof value === "number" ? value : slider.min;
+  const at = own ?? (typeof value === "number" ? value : slider.min);
   const part = (at - slider.min) / (slider.max - slider.min);
   const settle = () => {
-    if (isMoving.current) onChange(at, SETTLED);
+    if (isMoving.current) onChange(number, SETTLED);
     isMoving.current = false;
   };
   return (

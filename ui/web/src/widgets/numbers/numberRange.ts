@@ -19,6 +19,8 @@ export interface Slider {
 
 /** A slider of more positions cannot be set to the one that is meant. */
 const MAX_POSITIONS = 1000;
+/** A slider reaches so many times as far as the model's own number. */
+const SPAN = 3;
 const FLOAT_STEP = 0.01;
 const DIGITS = 10;
 
@@ -42,11 +44,13 @@ export function stepped(value: number, by: number, range: Range): number {
   return limit(Number((value + by * stepOf(range)).toFixed(DIGITS)), range);
 }
 
-export function sliderOf(range: Range): Slider | null {
+/** Of a range that is much wider than what the model takes by itself (`own`), only the part around that. */
+export function sliderOf(range: Range, own: number | null = null, value = 0): Slider | null {
   const { min, max } = range;
   if (min === null || max === null || max <= min) return null;
   const step = stepOf(range);
-  return (max - min) / step <= MAX_POSITIONS ? { min, max, step } : null;
+  const near = own === null || own <= min ? max : Math.min(max, Math.max(min + Math.ceil(SPAN * (own - min)), value));
+  return (near - min) / step <= MAX_POSITIONS ? { min, max: near, step } : null;
 }
 
 export function stepOf({ type, step }: Range): number {

@@ -3,13 +3,19 @@
 import { useStore } from "zustand";
 import { createStore } from "zustand/vanilla";
 import { isDigits, limitOf } from "../../exact";
+import { newSeedsOf, setSeedNew } from "../../graph/edits/seeds";
+import { own } from "../../graph/record";
+import { t } from "../../i18n";
+import { edit, useEditor } from "../../store/editor";
 import type { EditorGraph } from "../../types";
 
 /** Ten digits at most: easy to read aloud and to type again. */
 const MAX_SEED = 2 ** 32 - 1;
 
+/** What the keys of seeds in a form begin with. */
+const FORM = "#";
+
 interface Changing {
-  /** "node.socket" of an input, or "$param". */
   keys: ReadonlySet<string>;
 }
 
@@ -23,12 +29,18 @@ export function newSeed({ min, max }: { min?: number | null; max?: number | null
   return least + (drawn % (most - least + 1));
 }
 
-/** Whether the seed stays as it is from run to run. */
+/** Whether the seed stays as it is from run to run. Those of workflows are kept in them, those of forms here. */
 export function useIsKept(key: string): boolean {
-  return useStore(changing, (state) => !state.keys.has(key));
+  const isOfForm = useStore(changing, (state) => state.keys.has(key));
+  const isOfGraph = useEditor((state) => newSeedsOf(state.graph).includes(key));
+  return !(key.startsWith(FORM) ? isOfForm : isOfGraph);
 }
 
 export function setKept(key: string, isKept: boolean): void {
+  if (!key.startsWith(FORM)) {
+    edit(t("widgets.keep_seed"), (graph) => setSeedNew(graph, key, !isKept));
+    return;
+  }
   changing.setState(({ keys }) => {
     const next = new Set(keys);
     if (isKept) next.delete(key);
@@ -37,6 +49,7 @@ export function setKept(key: string, isKept: boolean): void {
   });
 }
 
+/** Of a form's seed. */
 export function isKept(key: string): boolean {
   return !changing.getState().keys.has(key);
 }
@@ -44,10 +57,10 @@ export function isKept(key: string): boolean {
 /** The graph with a new number in every seed that changes with each run; the same object where none does. */
 export function withNewSeeds(graph: EditorGraph): EditorGraph {
   let next = graph;
-  for (const key of changing.getState().keys) {
+  for (const key of newSeedsOf(graph)) {
     const [node = "", socket = ""] = key.split(".");
-    const param = next.params[key.slice(1)];
-    const found = next.nodes[node];
+    const param = own(next.params, key.slice(1));
+    const found = own(next.nodes, node);
     if (key.startsWith("$") && param) {
       next = {
         ...next,

@@ -6,6 +6,7 @@ import { IconButton } from "../../parts/IconButton";
 import { Icon } from "../../parts/icons";
 import { Meter } from "../../parts/Meter";
 import { Sound } from "../../parts/Sound";
+import { usePage } from "../../store/page";
 import type { UploadKind } from "../../types";
 import { asText, pictureName, SETTLED, UPLOADED, type WidgetProps } from "../widget";
 import { UploadsDialog } from "./UploadsDialog";
@@ -28,7 +29,8 @@ function UploadField({ id, label, value, onChange, disabled, describedBy, kind }
   const [isChoosing, setChoosing] = useState(false);
   const upload = useUpload(kind, (uploaded) => onChange(uploaded.path, SETTLED));
 
-  const isShown = UPLOADED.test(path) && broken !== path;
+  const isOfTemplate = usePage(({ me }) => me?.template_pictures.includes(path) ?? false);
+  const isShown = (UPLOADED.test(path) || isOfTemplate) && broken !== path;
   const hint = t(path ? `widgets.not_here_${kind}` : `widgets.hint_${kind}`);
 
   const take = (files: FileList | null | undefined) => {
@@ -69,7 +71,12 @@ function UploadField({ id, label, value, onChange, disabled, describedBy, kind }
         onClick={() => chooser.current?.click()}
       >
         {isShown ? (
-          <img src={urls.uploadThumb(path)} alt="" draggable={false} onError={() => setBroken(path)} />
+          <img
+            src={isOfTemplate ? urls.templatePicture(path) : urls.uploadThumb(path)}
+            alt=""
+            draggable={false}
+            onError={() => setBroken(path)}
+          />
         ) : (
           <>
             <Icon name={kind} size={24} />

@@ -13,12 +13,14 @@ import { pictureName } from "../widget";
 
 interface UploadsDialogProps {
   kind: UploadKind;
+  /** Instead of the usual one. */
+  title?: string;
   onChoose: (path: string) => void;
   onClose: () => void;
 }
 
 /** The pictures, or the sounds, that the user sent: one can be used again, and those that take room deleted. */
-export function UploadsDialog({ kind, onChoose, onClose }: UploadsDialogProps) {
+export function UploadsDialog({ kind, title, onChoose, onClose }: UploadsDialogProps) {
   const [rows, setRows] = useState<UploadRow[] | null>(null);
   const [hasMore, setMore] = useState(false);
   const [error, setError] = useState("");
@@ -35,7 +37,11 @@ export function UploadsDialog({ kind, onChoose, onClose }: UploadsDialogProps) {
   };
   useEffect(() => void said(read([])), []);
   return (
-    <Dialog title={t(`widgets.uploads_${kind}`)} description={t(`widgets.uploads_text_${kind}`)} onClose={onClose}>
+    <Dialog
+      title={title ?? t(`widgets.uploads_${kind}`)}
+      description={t(`widgets.uploads_text_${kind}`)}
+      onClose={onClose}
+    >
       {error && <Notice kind="error">{error}</Notice>}
       {!rows && !error && <Spinner label={t(`widgets.uploads_${kind}`)} isVisible />}
       {rows?.length === 0 && <p>{t(`widgets.no_uploads_${kind}`)}</p>}

@@ -3,6 +3,7 @@ import { formatLeft, formatSeconds } from "../../parts/format";
 import { Icon, type IconName } from "../../parts/icons";
 import { useLeft } from "../../store/left";
 import type { NodeState } from "../../types";
+import { worded } from "../../worded";
 
 const ICONS: Partial<Record<NodeState["state"], IconName>> = {
   waiting: "clock",
@@ -13,8 +14,24 @@ const ICONS: Partial<Record<NodeState["state"], IconName>> = {
   skipped: "mute",
 };
 
+interface NodeStatusProps {
+  title: string;
+  about: string;
+  state: NodeState | null;
+  isStale: boolean;
+}
+
 /** What the run does with a node, in one line: the state with its reason, or how far it is. */
-export function NodeProgress({ title, state, isStale }: { title: string; state: NodeState; isStale: boolean }) {
+export function NodeStatus({ title, about, state, isStale }: NodeStatusProps) {
+  if (state) return <Told title={title} state={state} isStale={isStale} />;
+  return (
+    <div className="ll-node-status" title={about}>
+      <p className="ll-node-about">{about}</p>
+    </div>
+  );
+}
+
+function Told({ title, state, isStale }: { title: string; state: NodeState; isStale: boolean }) {
   const isRunning = state.state === "running";
   const icon = isStale ? "history" : ICONS[state.state];
   const left = useLeft(state);
@@ -50,7 +67,7 @@ function Bar({ title, state, words }: { title: string; state: NodeState; words: 
 
 function running(state: NodeState, left: number | null): string {
   const parts = [
-    state.phase || t("canvas.running"),
+    worded(state.phase) || t("canvas.running"),
     state.total > 0 ? t("canvas.steps_done", { done: state.done, total: state.total }) : "",
     left === null ? "" : t("canvas.left", { time: formatLeft(left) }),
   ];
@@ -59,8 +76,8 @@ function running(state: NodeState, left: number | null): string {
 
 function ended({ state, seconds, message, cached }: NodeState): string {
   if (state === "done") return t("canvas.done_in", { time: formatSeconds(seconds) });
-  if (state === "cached") return message || t(cached === "disk" ? "canvas.cached_disk" : "canvas.cached");
-  if (state === "skipped") return message || t("canvas.skipped");
-  if (state === "failed") return t("canvas.failed");
+  if (state === "cached") return worded(message) || t(cached === "disk" ? "canvas.cached_disk" : "canvas.cached");
+  if (state === "skipped") return worded(message) || t("canvas.skipped");
+  if (state === "failed") return message ? `${t("canvas.failed")}: ${worded(message)}` : t("canvas.failed");
   return t(state === "cancelled" ? "canvas.cancelled" : "canvas.waiting");
 }

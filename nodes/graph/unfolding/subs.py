@@ -1,0 +1,117 @@
+"""Sub-workflows seen from outside: the spec of a node that uses one, and those that cannot be unfolded."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..graph import SUB, Graph, Node, ParamRef, Sub, SubParam
+from ..order import in_order
+from ..spec import InputSpec, NodeSpec, OutputSpec
+
+MAX_LEVELS = 16
+Specs = Mapping[str, NodeSpec]
+
+
+def sub_of(graph: Graph, node: Node) -> Sub | None:
+    """The sub-workflow that a node uses; None of an ordinary one, and of one that the file lacks."""
+    return graph.subs.get(node.type.removeprefix(SUB)) if node.type.startswith(SUB) else None
+
+
+def with_subs(graph: Graph, specs: Specs) -> Specs:
+    """The specs with those of nodes that use the workflow's sub-workflows, innermost first."""
+    found = dict(specs)
+    for name in _innermost_first(graph):
+        found[SUB + name] = _spec(name, graph.subs[name], found)
+    return found if graph.subs else specs
+
+
+def unusable(graph: Graph) -> dict[str, str]:
+    """Why sub-workflows cannot be unfolded, by name: one that contains itself, or too many inside each other."""
+    levels = dict.fromkeys(_innermost_first(graph), 0)
+    for name in levels:
+        levels[name] = 1 + max((levels[each] for each in _used(graph, name)), default=0)
+    found = {name: _circle(graph, name) for name in graph.subs if name not in levels}
+    return found | {
+        name: f"{level} sub-workflows lie inside each other in {name}; at most {MAX_LEVELS} may; fold fewer"
+        for name, level in levels.items()
+        if level > MAX_LEVELS
+    }
+
+
+def _used(graph: Graph, name: str) -> Iterator[str]:
+    """The sub-workflows that one uses, of those that there are."""
+    for node in graph.subs[name].nodes.values():
+        if sub_of(graph, node) is not None:
+            yield node.type.removeprefix(SUB)
+
+
+def _innermost_first(graph: Graph) -> list[str]:
+    """Without those that contain themselves, and that contain such a one."""
+    return in_order({name: {*_used(graph, name)} for name in graph.subs})
+
+
+def _circle(graph: Graph, name: str) -> str:
+    way, seen = [name], {name}
+    good = {*_innermost_first(graph)}
+    while True:
+        way.append(next(each for each in _used(graph, way[-1]) if each not in good))
+        if way[-1] in seen:
+            break
+        seen.add(way[-1])
+    shown = " in ".join(reversed(way[-6:]))
+    return f"the sub-workflow {way[-1]} contains itself ({shown}); take it out of itself"
+
+
+def _spec(name: str, sub: Sub, specs: Specs) -> NodeSpec:
+    return NodeSpec(
+        id=SUB + name,
+        version=1,
+        title=sub.title or name,
+        category="subs",
+        help=sub.help,
+        inputs=tuple(_input(param, each, sub, specs) for param, each in sub.params.items()),
+        outputs=tuple(OutputSpec(name=each, type=_type(sub, each, specs)) for each in sub.outputs),
+        call=_never,
+        is_output=any(each.type in specs and specs[each.type].is_output for each in sub.nodes.values()),
+    )
+
+
+def _never(**inputs: Any) -> None:
+    raise AssertionError("a sub-workflow is unfolded before it runs")
+
+
+def _input(name: str, param: SubParam, sub: Sub, specs: Specs) -> InputSpec:
+    """As the first socket has it that takes the param, where the param does not say otherwise."""
+    for node in sub.nodes.values():
+        spec = specs.get(node.type)
+        for socket, entry in node.inputs.items():
+            if isinstance(entry, ParamRef) and entry.param == name and spec and (found := spec.input(socket)):
+                return dataclasses.replace(
+                    found,
+                    name=name,
+                    required=found.required and param.default is None,
+                    default=found.default if param.default is None else param.default,
+                    min=found.min if param.min is None else param.min,
+                    max=found.max if param.max is None else param.max,
+                    help=param.help or found.help,
+                )
+    return InputSpec(
+        name=name,
+        type=param.type,
+        required=param.default is None,
+        default=param.default,
+        choices=tuple(param.choices),
+        min=param.min,
+        max=param.max,
+        help=param.help,
+    )
+
+
+def _type(sub: Sub, output: str, specs: Specs) -> str:
+    link = sub.outputs[output]
+    node = sub.nodes.get(link.node)
+    spec = specs.get(node.type) if node else None
+    found = spec.output(link.socket) if spec else None
+    return found.type if found else ""

@@ -1,0 +1,379 @@
+"""From a workflow with sub-workflows and for-each to one without.
+
+A node `denoise` in a sub-workflow that the node `paint` uses becomes `paint/denoise`, or `paint/3/denoise` in the third
+element of a for-each. Names in a file have no `/`, so that what lies before the first is the file's node.
+
+What a for-each gives is gathered where a socket takes it: pictures into a batch, texts into lines. As an output of the
+workflow each element is one by itself, `name/3`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from ...files.workspace import Workspace
+from ..graph import MAX_NODES, SUB, Graph, Link, Node, ParamRef, Sub, Wrapped
+from ..problems import Names, Problem, short
+from ..resolve import Overrides, param_values, with_overrides
+from ..scalars import fault
+from .gathering import JOINERS, gathered, link_to, named_apart
+from .lists import elements, made_while_running
+from .subs import Specs, sub_of, unusable, with_subs
+from .unfolded import Unfolded, top_of
+
+UNKNOWN = Node(type=f"{SUB}unknown")
+"""What stands for a node that cannot be unfolded."""
+
+
+def is_folded(graph: Graph) -> bool:
+    return any(node.each or node.type.startswith(SUB) for node in graph.nodes.values())
+
+
+def unfold(graph: Graph, specs: Specs, overrides: Overrides, workspace: Workspace | None) -> Unfolded:
+    """The workflow with these values, as ordinary nodes. Without a workspace no folder can be looked into."""
+    if not is_folded(graph):
+        return Unfolded(graph=graph, overrides=overrides)
+    return _Unfolding(graph, specs, overrides, workspace).done()
+
+
+class _Fault(ValueError):
+    """What keeps a node of the file from being unfolded."""
+
+    def __init__(self, code: str, message: str, socket: str = "") -> None:
+        super().__init__(message)
+        self.code, self.socket = code, socket
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What stands at an input in the end."""
+
+    entry: Any
+    place: str = ""
+    """The input of the file's node where it stands."""
+    is_element: bool = False
+    """Whether it is, or comes from, an element of a for-each."""
+    is_there: bool = True
+
+
+@dataclass(eq=False)
+class _Scope:
+    """Nodes of one list of nodes in the file, at one place where they are used."""
+
+    path: str
+    """Before the names of its nodes: "", or such as "paint/3/"."""
+    words: str
+    nodes: Mapping[str, Node]
+    sub: Sub | None = None
+    outer: _Scope | None = None
+    user: str = ""
+    """The node of the outer scope that uses it."""
+    element: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    mode: str = "run"
+
+    @cached_property
+    def top(self) -> str:
+        return top_of(self.path)
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """One ordinary node as it will be: where, and with which element of its own for-each."""
+
+    scope: _Scope
+    name: str
+    id: str
+    words: str
+    element: Mapping[str, Any]
+
+
+class _Unfolding:
+    def __init__(self, graph: Graph, specs: Specs, overrides: Overrides, workspace: Workspace | None) -> None:
+        inputs = with_overrides(graph, overrides)
+        self.graph, self.specs, self.workspace = graph, specs, workspace
+        self.folded = [name for name, node in graph.nodes.items() if node.each or node.type.startswith(SUB)]
+        self.left = {name: value for name, value in overrides.items() if name.partition(".")[0] not in self.folded}
+        self.params = param_values(graph, overrides)
+        self.overrides = overrides
+        tops = {name: node.model_copy(update={"inputs": inputs[name]}) for name, node in graph.nodes.items()}
+        self.top = _Scope("", "", tops)
+        self.unusable = unusable(graph)
+        self.subs = with_subs(graph, specs)
+        self.names = Names()
+        self.scopes: dict[str, list[_Scope]] = {}
+        self.lists: dict[str, list[Mapping[str, Any]]] = {}
+        self.joined: dict[str, Node] = {}
+        self.places: dict[str, str] = {}
+        self.problems: list[Problem] = []
+        self.bad: set[str] = set()
+
+    def done(self) -> Unfolded:
+        copies: dict[str, list[_Copy]] = {}
+        num_left = MAX_NODES + len(self.folded) - len(self.top.nodes)
+        for name in self.folded:
+            try:
+                found = list(islice(self._copies(self.top, name), num_left + 1))
+                if len(found) > num_left:
+                    raise _Fault("too_long", f"the workflow would have more than {MAX_NODES:,} nodes; shorten its list")
+                copies[name] = [each for each in found if each is not None]
+                num_left -= len(found)
+            except _Fault as error:
+                self._bad(name, error)
+        nodes: dict[str, Node] = {}
+        for name in self.top.nodes:
+            if name in self.bad:
+                nodes[name] = UNKNOWN
+                continue
+            try:
+                nodes |= {
+                    each.id: self._built(each) for each in copies.get(name) or self._copies(self.top, name) if each
+                }
+            except _Fault as error:
+                self._bad(name, error)
+                nodes[name] = UNKNOWN
+        outputs = self._outputs()
+        whole = {**nodes, **self.joined}
+        graph = self.graph.model_copy(update={"nodes": whole, "outputs": outputs, "subs": {}, "layout": {}})
+        return Unfolded(graph=graph, overrides=self.left, problems=tuple(self.problems), places=self.places)
+
+    def _bad(self, name: str, error: _Fault) -> None:
+        self.bad.add(name)
+        problem = Problem(name, error.socket, error.code, str(error))
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    # ---- which nodes there will be
+
+    def _copies(self, scope: _Scope, name: str) -> Iterator[_Copy | None]:
+        """Of one node of a scope; None for each node that uses a sub-workflow, which counts too."""
+        node = scope.nodes[name]
+        if not node.type.startswith(SUB):
+            for id, words, element in self._elements(scope, name):
+                yield _Copy(scope, name, id, words, element)
+            return
+        for inner in self._inside(scope, name):
+            yield None
+            for each in inner.nodes:
+                yield from self._copies(inner, each)
+
+    def _elements(self, scope: _Scope, name: str) -> list[tuple[str, str, Mapping[str, Any]]]:
+        """(id, words, element) of each time that a node is there; once, with no element, where it has no for-each."""
+        node, id = scope.nodes[name], scope.path + name
+        words = f"{scope.words} / {node.title or name}" if scope.words else node.title or name
+        if not node.each:
+            return [(id, words, {})]
+        if id not in self.lists:
+            self.lists[id] = self._lists(scope, name, node)
+        before = f"{scope.words} / " if scope.words else ""
+        return [
+            (
+                f"{id}/{number}",
+                f"{before}for_each {name!r}, element {number} ({short(next(iter(each.values())))})",
+                each,
+            )
+            for number, each in enumerate(self.lists[id], 1)
+        ]
+
+    def _lists(self, scope: _Scope, name: str, node: Node) -> list[Mapping[str, Any]]:
+        spec, sub = self.specs.get(node.type), sub_of(self.graph, node)
+        for socket in node.each:
+            if socket in node.inputs:
+                message = f"{socket} has a value and is gone through by for_each too; leave one of them out"
+                raise self._fault(scope, "each_twice", message, name, socket)
+            known = sub.params if sub else {each.name: each for each in spec.inputs} if spec else None
+            if known is not None and socket not in known:
+                hint = self.names.offer(socket, known)
+                raise self._fault(scope, "unknown_input", f"for_each goes through {socket!r}; {hint}", name, socket)
+        found: dict[str, list[Any]] = {}
+        for socket, source in node.each.items():
+            try:
+                found[socket] = elements(source, lambda ref: self._plain(scope, ref), self.workspace)
+            except ValueError as error:
+                raise self._fault(scope, "bad_list", f"for_each {name!r}: {error}", name, socket) from None
+        lengths = {socket: len(each) for socket, each in found.items()}
+        if len({*lengths.values()}) > 1:
+            told = ", ".join(f"{socket} has {length}" for socket, length in lengths.items())
+            raise self._fault(scope, "bad_list", f"its lists differ in length ({told}); make them equal", name)
+        return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
+
+    def _inside(self, scope: _Scope, name: str) -> list[_Scope]:
+        """The insides of a node that uses a sub-workflow, one for each element."""
+        node, id = scope.nodes[name], scope.path + name
+        if id in self.scopes:
+            return self.scopes[id]
+        sub = sub_of(self.graph, node)
+        wanted = node.type.removeprefix(SUB)
+        if sub is None:
+            hint = self.names.offer(wanted, self.graph.subs)
+            raise self._fault(scope, "unknown_sub", f"the file has no sub-workflow {short(wanted)}; {hint}", name)
+        if why := self.unusable.get(wanted):
+            raise self._fault(scope, "sub_in_itself", why, name)
+        self._check_given(scope, name, node, sub)
+        mode = node.mode if scope.mode == "run" else scope.mode
+        self.scopes[id] = [
+            _Scope(f"{each_id}/", words, sub.nodes, sub, scope, name, element, "run" if mode == "run" else "mute")
+            for each_id, words, element in self._elements(scope, name)
+        ]
+        return self.scopes[id]
+
+    def _check_given(self, scope: _Scope, name: str, node: Node, sub: Sub) -> None:
+        for socket, entry in node.inputs.items():
+            if socket not in sub.params:
+                message = (
+                    f"{sub.title or node.type} has no input {short(socket)}; {self.names.offer(socket, sub.params)}"
+                )
+                raise self._fault(scope, "unknown_input", message, name, socket)
+            known = self.subs[node.type].input(socket)
+            plain = entry.value if isinstance(entry, Wrapped) else entry
+            if known and not isinstance(entry, Link | ParamRef) and (found := fault(known, plain)):
+                raise self._fault(scope, *found, name, socket)
+
+    def _fault(self, scope: _Scope, code: str, message: str, name: str, socket: str = "") -> _Fault:
+        """Inside a sub-workflow the message says where."""
+        return _Fault(code, f"{scope.words} / {name}: {message}" if scope.words else message, socket * (not scope.path))
+
+    # ---- what stands at their inputs
+
+    def _resolved(self, scope: _Scope, entry: Any, place: str = "") -> _Found:
+        """An input of a node of a scope, in terms of the unfolded workflow."""
+        if isinstance(entry, Link):
+            found = self._source(scope, entry)
+            return _Found(found[0], place)
+        if not isinstance(entry, ParamRef) or scope.outer is None:
+            return _Found(entry, place)
+        if entry.param in scope.element:
+            return _Found(_wrapped(scope.element[entry.param]), "", is_element=True)
+        assert scope.sub is not None, "what has an outer scope is a sub-workflow"
+        if (param := scope.sub.params.get(entry.param)) is None:
+            hint = self.names.offer(entry.param, scope.sub.params)
+            message = f"{scope.words}: it has no param {entry.param}; {hint}"
+            raise _Fault("unknown_param", message)
+        given = scope.outer.nodes[scope.user].inputs
+        place = f"{scope.user}.{entry.param}" if scope.outer.outer is None else ""
+        if entry.param in given:
+            return self._resolved(scope.outer, given[entry.param], place)
+        if param.default is not None:
+            return _Found(_wrapped(param.default), place)
+        return _Found(None, place, is_there=False)  # the node's own default holds, or the checker misses it
+
+    def _plain(self, scope: _Scope, ref: ParamRef) -> Any:
+        found = self._resolved(scope, ref)
+        entry = found.entry
+        if isinstance(entry, Link):
+            raise made_while_running(entry.source)
+        if isinstance(entry, ParamRef):
+            if entry.param not in self.params:
+                hint = self.names.offer(entry.param, self.graph.params)
+                raise ValueError(f"its list is the param {entry.param}, which the workflow lacks; {hint}")
+            return self.params[entry.param]
+        return entry.value if isinstance(entry, Wrapped) else entry
+
+    def _source(self, scope: _Scope, link: Link) -> tuple[Link, str]:
+        """Where a link of a scope really comes from, and its type ("" where that is not known)."""
+        node = scope.nodes.get(link.node)
+        if node is None:
+            return link_to(scope.path + link.node, link.socket), ""
+        if not scope.path and link.node in self.bad:
+            return link, ""
+        if not node.type.startswith(SUB):
+            type = self._type(node, link.socket)
+            found = [link_to(id, link.socket) for id, _, _ in self._elements(scope, link.node)]
+        else:
+            sub = sub_of(self.graph, node)
+            out = sub.outputs.get(link.socket) if sub else None
+            if sub is not None and out is None:
+                hint = self.names.offer(link.socket, sub.outputs)
+                message = f"{scope.words or 'a link'} comes from {link.source}, which has no such output; {hint}"
+                raise _Fault("unknown_output", message)
+            insides = self._inside(scope, link.node)
+            assert out is not None, "a node without its sub-workflow has no inside"
+            sources = [self._source(inner, out) for inner in insides]
+            found, type = [source for source, _ in sources], sources[0][1]
+            if node.mode == "bypass" and (handed := self._handed_on(scope, node, type)):
+                return handed, type
+        return (found[0] if not node.each else self._gathered(scope, link, found, type)), type
+
+    def _handed_on(self, scope: _Scope, node: Node, type: str) -> Link | None:
+        """What a bypassed node that uses a sub-workflow gives: its first linked input of that type."""
+        sub = sub_of(self.graph, node)
+        for name, param in sub.params.items() if sub else ():
+            entry = node.inputs.get(name)
+            if param.type == type and isinstance(entry, Link):
+                return self._source(scope, entry)[0]
+        return None
+
+    def _type(self, node: Node, socket: str) -> str:
+        spec = self.specs.get(node.type)
+        output = spec.output(socket) if spec else None
+        return output.type if output else ""
+
+    def _gathered(self, scope: _Scope, link: Link, sources: list[Link], type: str) -> Link:
+        """One value of those of all elements, made by nodes that take a few each."""
+        if len(sources) == 1:
+            return sources[0]
+        if type not in JOINERS:
+            known = ", ".join(JOINERS)
+            raise _Fault(
+                "not_gathered",
+                f"{link.source} of for_each {link.node!r} is {len(sources)} values of the type {type or '?'}, and only "
+                f"those of {known} are gathered; use them inside the for-each",
+            )
+        words = f"{scope.words} / " if scope.words else ""
+        title = f"{words}{link.node}, {link.socket} of all elements"
+        nodes, found = gathered(f"{scope.path}{link.node}/{link.socket}", title, sources, JOINERS[type], self.specs)
+        self.joined |= nodes
+        return found
+
+    # ---- the nodes themselves
+
+    def _built(self, copy: _Copy) -> Node:
+        scope, node = copy.scope, copy.scope.nodes[copy.name]
+        inputs: dict[str, Any] = {socket: _wrapped(value) for socket, value in copy.element.items()}
+        varied = bool(copy.element)
+        for socket, entry in node.inputs.items():
+            own = f"{copy.name}.{socket}" if not scope.path and node.each else ""
+            found = self._resolved(scope, entry, own)
+            if found.place and copy.id != copy.name:
+                self.places[f"{copy.id}.{socket}"] = found.place
+            if found.is_there:
+                inputs[socket] = found.entry
+                varied = varied or (socket == "name" and found.is_element)
+        spec = self.specs.get(node.type)
+        if spec is not None and spec.is_output and not varied:
+            inputs = named_apart(inputs, spec, copy.id)
+        title = copy.words if scope.path or node.each else node.title
+        mode = "mute" if scope.mode != "run" else node.mode
+        return node.model_copy(update={"inputs": inputs, "title": title, "mode": mode, "each": {}})
+
+    def _outputs(self) -> dict[str, Link]:
+        found: dict[str, Link] = {}
+        for name, link in self.graph.outputs.items():
+            node = self.top.nodes.get(link.node)
+            if node is None or link.node in self.bad:
+                found[name] = link
+                continue
+            try:
+                found |= self._output(name, link, node)
+            except _Fault as error:
+                self.problems.append(Problem("", name, error.code, str(error)))
+        return found
+
+    def _output(self, name: str, link: Link, node: Node) -> dict[str, Link]:
+        if not node.each:
+            return {name: self._source(self.top, link)[0]}
+        if not node.type.startswith(SUB):
+            each = [link_to(id, link.socket) for id, _, _ in self._elements(self.top, link.node)]
+        else:
+            out = self.graph.subs[node.type.removeprefix(SUB)].outputs.get(link.socket)
+            if out is None:
+                raise _Fault("unknown_output", f"output {name} is {link.source}, which is not there")
+            each = [self._source(inner, out)[0] for inner in self._inside(self.top, link.node)]
+        return {f"{name}/{number}": source for number, source in enumerate(each, 1)}
+
+
+def _wrapped(value: Any) -> Any:
+    return Wrapped.model_construct(value=value) if isinstance(value, list | dict) else value

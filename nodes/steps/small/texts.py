@@ -1,0 +1,157 @@
+"""Text edits: Replace Text, Split Text, Format Text and Change Case.
+
+Python's `re` tries one way after the other, which can take for ever. So only patterns are taken whose ways can be
+counted: what is repeated is one character or a class of them, and nothing refers back or looks around.
+"""
+
+from __future__ import annotations
+
+import re
+from re import _constants as sre  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage, reportUnknownVariableType]
+from re import _parser  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage, reportUnknownVariableType]
+from typing import Annotated, Any, Literal
+
+from ...graph.scalars import MAX_STRING
+from ...graph.spec import Socket
+from ..arguments import checked
+from ..text import Text
+
+PLACE = re.compile(r"\{(\w*)(?::(\d{0,2})(?:\.(\d{1,2}))?)?\}", re.ASCII)
+
+
+@checked
+def replace_text(
+    text: Text,
+    *,
+    find: Annotated[str, Socket(help="What is replaced, wherever it stands")] = "",
+    replacement: str = "",
+    pattern: Annotated[bool, Socket(help="find is a regular expression, and \\1 in the replacement its group")] = False,
+) -> Annotated[str, Socket(name="text")]:
+    """A text with some of its words replaced; with nothing to find as it is."""
+    if not find:
+        return text
+    if not pattern:
+        size = len(text) + text.count(find) * (len(replacement) - len(find))
+        return text.replace(find, replacement) if size <= MAX_STRING else _too_long()
+    compiled = bounded(find, text)
+    if (len(replacement) + 1) * (len(text) + 1) > 100 * MAX_STRING:
+        return _too_long()
+    try:
+        found = compiled.sub(replacement, text)
+    except (re.error, IndexError) as error:
+        raise ValueError(f"replacement is {replacement[:60]!r}, which names no group of find ({error})") from None
+    return found if len(found) <= MAX_STRING else _too_long()
+
+
+def _too_long() -> str:
+    raise ValueError(f"the text would have more than {MAX_STRING:,} characters; replace less")
+
+
+@checked
+def split_text(
+    text: Text,
+    *,
+    separator: Annotated[str, Socket(help="Between the parts; empty splits at each end of a line")] = ",",
+    index: Annotated[int, Socket(help="Which part, from 0; -1 is the last")] = 0,
+) -> tuple[Annotated[str, Socket(name="part")], Annotated[int, Socket(name="count", help="How many parts there are")]]:
+    """One part of a text, without the spaces around it, and how many parts there are."""
+    parts = [part.strip() for part in (text.split(separator) if separator else text.splitlines())] or [""]
+    if not -len(parts) <= index < len(parts):
+        raise ValueError(f"index is {index}, and the text has {len(parts)} parts; give 0 to {len(parts) - 1}")
+    return parts[index], len(parts)
+
+
+@checked
+def format_text(
+    template: Annotated[
+        Text,
+        Socket(widget="multiline", help="{a} to {d} are texts, {x} and {y} numbers; {x:03} is 007, {y:.2} is 0.50"),
+    ] = "{a} {x}",
+    *,
+    a: str = "",
+    b: str = "",
+    c: str = "",
+    d: str = "",
+    x: float = 0.0,
+    y: float = 0.0,
+) -> Annotated[str, Socket(name="text")]:
+    """Texts and numbers at their places in a text, such as the name of a file."""
+    texts, numbers = {"a": a, "b": b, "c": c, "d": d}, {"x": x, "y": y}
+
+    def filled(found: re.Match[str]) -> str:
+        name, width, digits = found[1], found[2] or "", found[3]
+        if name in texts:
+            return texts[name]
+        if name not in numbers:
+            raise ValueError(f"the template has {found[0]!r}; there is {{a}}, {{b}}, {{c}}, {{d}}, {{x}} and {{y}}")
+        value = numbers[name]
+        shown = f"{value:.{digits}f}" if digits else f"{value:.0f}" if value.is_integer() else f"{value:g}"
+        return shown.zfill(int(width)) if width.startswith("0") and width != "0" else shown.rjust(int(width or 0))
+
+    if len(template) + template.count("{") * max(map(len, texts.values())) > MAX_STRING * 10:
+        return _too_long()
+    found = PLACE.sub(filled, template)
+    return found if len(found) <= MAX_STRING else _too_long()
+
+
+@checked
+def change_case(
+    text: Text,
+    *,
+    case: Literal["as it is", "lower", "upper", "title", "sentence"] = "as it is",
+    trim: Annotated[bool, Socket(help="Without spaces at its ends, and never two together")] = True,
+) -> Annotated[str, Socket(name="text")]:
+    """A text in small or capital letters, and without needless spaces."""
+    if trim:
+        text = "\n".join(re.sub(r"[ \t]+", " ", line).strip() for line in text.strip().split("\n"))
+    sentence = text[:1].upper() + text[1:].lower()
+    cases = {"lower": text.lower(), "upper": text.upper(), "title": text.title(), "sentence": sentence}
+    return cases.get(case, text)
+
+
+# ---- regular expressions whose work is bounded before they are asked
+
+MAX_WORK = 50_000_000
+"""Characters that are compared at most, about a second of them."""
+MAX_PATTERN = 500
+ONE = (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN, sre.CATEGORY)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def bounded(pattern: str, text: str) -> re.Pattern[str]:
+    """The pattern, ready for this text. Raises `ValueError` for what is none, and for what might take too long."""
+    if len(pattern) > MAX_PATTERN:
+        raise ValueError(f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN} are taken; shorten it")
+    try:
+        compiled = re.compile(pattern)
+        ways = _ways(_parser.parse(pattern), len(text))  # pyright: ignore[reportUnknownMemberType]
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"{pattern!r} is no regular expression ({error}); correct it") from None
+    if ways * (len(text) + 1) > MAX_WORK:
+        raise ValueError(
+            f"{pattern!r} may have to try too many ways in a text of {len(text):,} characters; repeat fewer things "
+            "(as in [^,]{1,20}), or shorten the text"
+        )
+    return compiled
+
+
+def _ways(parsed: Any, length: int) -> int:
+    """In how many ways at most a pattern can lie at one place of a text, and how long each is to try."""
+    ways = 1
+    for kind, given in parsed:
+        ways *= _ways_of(kind, given, length)
+    return ways * max(1, len(parsed))
+
+
+def _ways_of(kind: Any, given: Any, length: int) -> int:
+    if kind in ONE or kind == sre.AT:  # pyright: ignore[reportUnknownMemberType]
+        return 1
+    if kind in (sre.MAX_REPEAT, sre.MIN_REPEAT):  # pyright: ignore[reportUnknownMemberType]
+        least, most, inner = given
+        if len(inner) != 1 or inner[0][0] not in ONE:
+            raise ValueError("the pattern repeats a group; repeat single characters or classes of them, as [a-z]+")
+        return max(1, min(int(most), length) - int(least) + 1)
+    if kind == sre.SUBPATTERN:  # pyright: ignore[reportUnknownMemberType]
+        return _ways(given[-1], length)
+    if kind == sre.BRANCH:  # pyright: ignore[reportUnknownMemberType]
+        return sum(_ways(branch, length) for branch in given[1])
+    raise ValueError("the pattern refers back or looks around, which may take too long; write it without that")

@@ -1,0 +1,115 @@
+"""A pseudo-language that brackets every text we have: what is read without brackets, nobody can translate."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from playwright.sync_api import expect
+
+from support.browser import MODEL_MS, card, made
+from support.checkout import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, Route
+
+FIRST = json.loads((ROOT / "workflows/bobbin/first_picture.json").read_text())
+OPEN, CLOSE = "\u27e6", "\u27e7"
+SHOWN = """() => {
+  const found = [];
+  const isSeen = (element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true });
+  const walk = (root) => {
+    for (const element of root.querySelectorAll("*")) {
+      if (element.shadowRoot) walk(element.shadowRoot);
+      if (!isSeen(element) || element.closest("code, option:not(:checked), style, script, .visually-hidden")) continue;
+      for (const name of ["aria-label", "title", "placeholder", "alt", "aria-valuetext"]) {
+        if (element.getAttribute(name)) found.push(element.getAttribute(name));
+      }
+      const own = [...element.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE);
+      const text = own.map((node) => node.data).join("").trim();
+      if (text) found.push(text);
+    }
+  };
+  walk(document);
+  return found;
+}"""
+"""What is read on the page: texts, names, tooltips; not what stands in fields, and no code."""
+OURS = re.compile(f"{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}")
+NODES = "|".join(FIRST["nodes"])
+NAMED = re.compile(rf"\b({NODES})(\.\w+)?|\b\w+=\d|\b(negative_)?prompt\b")
+"""A node, one of its sockets, a part of a plan, a param."""
+MACHINE = re.compile(r"[\w() ]+Processor|AMD[\w -]+|Intel[\w() @.-]+")
+NO_WORDS = re.compile(r"\b(B|KiB|MiB|GiB|TiB|ms|\u00b5s|s|min|h|x)\b|[\W\d_]")
+THEIRS = (
+    # of the workflow: its name, its nodes with their sockets, its prompt, its files, what it says of itself
+    *("first_picture", "a red star", "picture.png", "picture", FIRST["description"]),
+    *(param["help"] for param in FIRST["params"].values()),
+    # of models, packages and machines, and what languages call themselves
+    str(ROOT / "pipelines/bobbin/model"),
+    *("builtin:bobbin", "bobbin", "Qwen/Qwen-Image", "FlowMatchEulerDiscreteScheduler", "flux", "latentloom"),
+    *("transformers", "diffusers", "safetensors", "tokenizers", "torch", "numpy", "pillow", "peft", "python", "av"),
+    *("text_encoder_2", "text_encoder", "transformer", "vae", "cfg", "ulysses", "ring", "allgather", "weights", "text"),
+    *("CPU", "cpu", "fp32", "Ctrl", "Seed", "PNG", "JPEG", "WebP", "BMP", "English", "Deutsch"),
+    *("React Flow attribution", "React Flow"),  # the library gives no way to word it
+)
+
+
+def bracketed(route: Route) -> None:
+    tables = json.loads((ROOT / "ui/static/loom.de.json").read_text(encoding="utf-8"))
+    pseudo = {kind: {key: f"{OPEN}{text}{CLOSE}" for key, text in table.items()} for kind, table in tables.items()}
+    route.fulfill(json=pseudo)
+
+
+def unbracketed(page: Page) -> list[str]:
+    """Every text on the page now that the pseudo-language has not, and that is nobody else's."""
+    left = []
+    for text in page.evaluate(SHOWN):
+        rest = text
+        while (less := OURS.sub(" ", rest)) != rest:
+            rest = less
+        rest = NAMED.sub("", MACHINE.sub("", rest))
+        for theirs in sorted(THEIRS, key=len, reverse=True):
+            rest = rest.replace(theirs, " ")
+        if NO_WORDS.sub("", rest):
+            left.append(text)
+    return sorted(set(left))
+
+
+def test_no_text_escapes_the_language(page_server: Any, open_page: Callable[..., Page]) -> None:
+    result = made(page_server.url, FIRST, prompt="a red star", seed=5)
+    page = open_page(page_server.url, graph=FIRST, locale="de-DE")
+    page.route("**/loom.de.json*", bracketed)
+    page.reload()
+    expect(card(page, "denoise")).to_contain_text(OPEN)
+    panels = page.get_by_role("tablist").nth(1).get_by_role("tab")
+
+    def screens() -> Iterator[str]:
+        yield "build"
+        for number, panel in enumerate(("runs", "plan", "inspector", "problems")):
+            panels.nth(number).click()
+            if panel == "plan":
+                expect(page.locator(".ll-plan-chosen").first).to_be_visible()
+            yield panel
+        page.locator(".react-flow__pane").first.dblclick(position={"x": 200, "y": 30})
+        expect(page.get_by_role("dialog").get_by_role("listbox")).to_contain_text(OPEN)
+        yield "palette"
+        page.keyboard.press("Escape")
+        card(page, "denoise").locator(".ll-node-title").click()
+        yield "node help"
+        page.keyboard.press("Control+Enter")
+        expect(card(page, "save")).to_have_attribute("data-status", "done", timeout=MODEL_MS)
+        yield "toast"
+        for view, there in (("simple", ".ll-simple-form"), ("gallery", ".ll-tile"), ("models", ".ll-model-list li")):
+            page.locator(f"[data-tab-id={view}]").click()
+            expect(page.locator(there).first).to_be_visible()
+            yield view
+            if view == "gallery":
+                page.get_by_test_id(f"result-{result}").get_by_role("button").first.click()
+                expect(page.get_by_role("dialog").get_by_role("img").first).to_be_visible()
+                yield "result"
+                page.keyboard.press("Escape")
+
+    left = {screen: unbracketed(page) for screen in screens()}
+    assert {screen: texts for screen, texts in left.items() if texts} == {}

@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { afterEach, test } from "node:test";
+import { inWords } from "../src/graph/catalog";
+import { setTexts } from "../src/i18n";
+import { worded } from "../src/worded";
+import { TOYS } from "./graphs";
+
+const GERMAN = {
+  texts: { "socket.width": "Breite" },
+  sentences: {
+    "{} is {}; it takes {}; choose a number there": "{0} ist {1}; erlaubt ist {2}",
+    "{} to {}": "{0} bis {1}",
+    "node {} ({}, {}): {}": "{1}: {3}",
+    Add: "Addieren",
+    "it is muted": "er ist stumm",
+  },
+};
+
+afterEach(() => setTexts("en"));
+
+test("a sentence of the server is said with its values, each in words where there are some", () => {
+  setTexts("de", GERMAN);
+  const range = "width is 9; it takes 1 to 4; choose a number there";
+  assert.equal(worded(range), "Breite ist 9; erlaubt ist 1 bis 4");
+  assert.equal(worded(`node 'a' (Add, LoomAdd): ${range}`), "Addieren: Breite ist 9; erlaubt ist 1 bis 4");
+});
+
+test("sentences in a row are said one by one, and what has no words stays", () => {
+  setTexts("de", GERMAN);
+  assert.equal(worded("it is muted; $& {0}\nit is muted"), "er ist stumm; $& {0}\ner ist stumm");
+  assert.equal(worded("Nobody wrote this"), "Nobody wrote this");
+});
+
+test("what a page cannot do is said in another way in English, too", () => {
+  const path = "path 'a.png' does not exist (looked in /x/inputs); check the path";
+  assert.equal(worded(path), "path 'a.png' is not on this server; choose a file, or upload it");
+});
+
+test("a catalog has its texts in the language, and those of nodes from outside as they are", () => {
+  setTexts("de", GERMAN);
+  const [add, ...others] = TOYS.nodes;
+  const told = {
+    ...TOYS,
+    nodes: [
+      { ...add!, title: "Add" },
+      { ...add!, id: "studio_Own", title: "Their own" },
+    ],
+  };
+  assert.deepEqual(
+    inWords(told).nodes.map(({ title }) => title),
+    ["Addieren", "Their own"],
+  );
+  assert.ok(others.length > 0);
+});
