@@ -87,9 +87,9 @@ DELETE /drafts/{key}
 GET /drafts/{key}
 PUT /drafts/{key}
 POST /export/comfyui
+POST /export/python
 GET /files/{id}
 GET /files/{id}/thumb
-PUT /files/{id}/poster
 WEBSOCKET /live
 POST /logout
 GET /me
@@ -102,6 +102,7 @@ GET /history
 POST /foreign
 GET /results
 POST /results/marks
+PUT /results/{id}/poster
 DELETE /results/{id}
 GET /results/{id}
 POST /results/{id}/input

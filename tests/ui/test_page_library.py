@@ -122,11 +122,3 @@ def test_what_another_tab_saved_is_not_overwritten_without_a_question(
     kept = {each["name"]: each["version"] for each in call(page_server.url, "workflows")}
     assert kept["Conflict"] == 2
     assert kept["Conflict (copy)"] == 1
-
-
-def test_unsaved_work_is_not_left_without_a_question(page_server: Any, open_page: Callable[..., Page]) -> None:
-    page = open_page(page_server.url, graph=FIRST)
-    choose(page, "File", "New")
-    question = page.get_by_role("alertdialog", name="Save your changes?")
-    question.get_by_role("button", name="Cancel").click()
-    expect(card(page, "denoise")).to_be_visible()

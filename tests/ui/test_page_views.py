@@ -236,6 +236,27 @@ def test_the_simple_view_is_filled_and_run(page_server: Any, open_page: Callable
     expect(card(page, "denoise").get_by_role("spinbutton", name="seed")).to_have_value("12")
 
 
+def test_the_simple_view_follows_the_canvas_and_offers_its_prompt(
+    page_server: Any, open_page: Callable[..., Page]
+) -> None:
+    graph = json.loads(json.dumps(FIRST)) | {"name": "built by hand", "params": {}}
+    graph["nodes"]["encode_text"]["inputs"] |= {"prompt": "a red star", "negative_prompt": ""}
+    graph["nodes"]["denoise"]["inputs"]["seed"] = 7
+    page = open_page(page_server.url, graph=graph)
+    tab(page, "Simple").click()
+    view = page.get_by_role("region", name="Simple view")
+    expect(view.get_by_role("combobox", name="Workflow")).to_have_value("Built by hand")
+    view.get_by_role("group", name="Add to this form").get_by_role("button", name="Encode Text: prompt").click()
+    prompt = view.get_by_role("form", name="Settings").get_by_role("textbox", name="prompt", exact=True)
+    expect(prompt).to_have_value("a red star")
+    tab(page, "Build").click()
+    field = card(page, "encode_text").get_by_role("textbox", name="prompt", exact=True)
+    field.fill("a blue ring")
+    field.blur()
+    tab(page, "Simple").click()
+    expect(prompt).to_have_value("a blue ring")
+
+
 def test_the_models_view_lists_what_is_here_and_how_to_get_more(
     page_server: Any, open_page: Callable[..., Page]
 ) -> None:

@@ -7,9 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from ..access.answers import nothing
-from ..contract.bodies import PosterBody
 from ..contract.kept import Upload, UploadKind, UploadRow
-from ..contract.run import Result
 from ..server import Server
 from ..store.files import KEEP, picture, send
 from ..store.paging import FIRST_ROWS, Before, Limit
@@ -35,11 +33,6 @@ def add_routes(router: APIRouter, server: Server) -> None:
     ) -> Response:
         """A small WebP; of a sound, its outline, of a video, the frame that was chosen for it."""
         return picture(await intake.look(results.thumbnail, user, id), "image/webp", keep=KEEP)
-
-    @router.put("/files/{id}/poster")
-    async def set_poster(id: Id, body: PosterBody, user: User) -> Result:
-        """Choose the frame that stands for a video."""
-        return await intake.look(results.set_poster, user, id, body.frame)
 
     @router.post("/uploads", status_code=201, openapi_extra=takes("image/*", "audio/*"))
     async def upload(request: Request, user: User, x_name: FileName = "") -> Upload:

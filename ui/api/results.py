@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from ..access.answers import nothing
-from ..contract.bodies import BoardBody, Empty, HashBody, MarkBody
+from ..contract.bodies import BoardBody, Empty, HashBody, MarkBody, PosterBody
 from ..contract.kept import Upload
 from ..contract.run import Board, BoardRow, Hashing, Kind, Result, TagRow
 from ..runs.results import Marks
@@ -71,6 +71,11 @@ def _add_results(router: APIRouter, server: Server) -> None:
     async def use_result(id: Id, body: Empty, user: User) -> Upload:
         """Keep a result among the user's inputs; `path` is what Load Image, Load Audio or Load Video takes."""
         return await intake.look(lambda: uploads.copy(user, results.path(user, id)))
+
+    @router.put("/results/{id}/poster")
+    async def set_poster(id: Id, body: PosterBody, user: User) -> Result:
+        """Choose the frame that stands for a video."""
+        return await intake.look(results.set_poster, user, id, body.frame)
 
     @router.get("/tags")
     def list_tags(user: User) -> list[TagRow]:

@@ -35,6 +35,11 @@ class CheckBody(GraphBody):
     """Which page asks: a newer question of the same one ends the older. Without it every question is answered."""
 
 
+class ScriptBody(GraphBody):
+    targets: Annotated[list[Text], Field(max_length=10_000)] | None = None
+    """Nodes or outputs that it makes; all where none is named."""
+
+
 class SocketsBody(Body):
     """A node whose sockets depend on what is given at some of them, and what is given there."""
 

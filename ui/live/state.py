@@ -194,9 +194,9 @@ def with_made(run: Run, made: Made) -> Run:
 def with_marks(outcome: Outcome, known: Iterable[Made]) -> Outcome:
     """What the user said of results while their run was under way holds."""
     marks = {
-        made.id: {"is_starred": made.is_starred, "tags": made.tags, "boards": made.boards}
+        made.id: {"is_starred": made.is_starred, "tags": made.tags, "boards": made.boards, "poster": made.poster}
         for made in known
-        if made.is_starred or made.tags or made.boards
+        if made.is_starred or made.tags or made.boards or made.poster
     }
     made = tuple(each.model_copy(update=marks.get(each.id, {})) for each in outcome.made)
     return dataclasses.replace(outcome, made=made)

@@ -234,15 +234,6 @@ class RunBook:
         with self._lock:
             return self._runs[id].is_ending
 
-    def set_poster(self, user: str, made_id: str, frame: int) -> None:
-        """Which frame stands for a video. Raises `NotHere`."""
-        with self._lock:
-            run = self.with_nodes(self.maker(user, made_id))
-            shown = {made_id: {"poster": frame}}
-            made = tuple(each.model_copy(update=shown.get(each.id, {})) for each in run.made)
-            self._put(run.model_copy(update={"made": made}))
-        self._live.count(user, "results")
-
     def forget_made(self, user: str, id: str, made_id: str) -> None:
         """One result of a run is gone."""
         with self._lock:

@@ -142,7 +142,7 @@ class Results:
         if made.kind != "video":
             raise ValueError(f"{made.name} is no video, so no frame of it can stand for it; choose a video")
         write_atomic(thumbnail_path(self._data_dir, user, id), video_thumbnail(file, side=THUMB_SIDE, frame=frame))
-        self._book.set_poster(user, id, frame)
+        self._book.mark(user, {id: {"poster": frame}})
         return self.get(user, id)
 
     def delete(self, user: str, id: str) -> None:

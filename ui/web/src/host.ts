@@ -111,6 +111,8 @@ export const host = {
   /** What a picture of another program says; null where it says nothing. */
   foreign: (file: Blob) => request<ForeignFacts | null>("POST", "/foreign", { raw: file }),
   text: (graph: GraphFile) => post<{ text: string }>("/text", { graph }),
+  exportPython: (graph: GraphFile, targets: readonly string[] | null) =>
+    post<{ text: string }>("/export/python", { graph, targets }),
   exportComfy: (graph: GraphFile) => post<Record<string, Json>>("/export/comfyui", { graph }),
   /** A newer question of the same asker ends the older. */
   check: (graph: GraphFile, signal?: AbortSignal, asker = "") =>
@@ -130,8 +132,8 @@ export const host = {
   moveRun: (id: string, before: string | null) => post<void>(path`/runs/${id}/move`, { before }),
 
   results: (asked: ResultQuery = {}) => get<Result[]>("/results" + query({ ...asked })),
+  setPoster: (id: string, frame: number) => put<Result>(path`/results/${id}/poster`, { frame }),
   result: (id: string) => get<Result>(path`/results/${id}`),
-  setPoster: (id: string, frame: number) => put<Result>(path`/files/${id}/poster`, { frame }),
   deleteResult: (id: string) => drop(path`/results/${id}`),
   /** All of them change, or none. */
   mark: (change: MarkBody) => post<Result[]>("/results/marks", change),

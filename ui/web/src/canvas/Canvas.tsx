@@ -9,6 +9,7 @@ import {
   type ReactFlowInstance,
 } from "@xyflow/react";
 import { useEffect, useRef, type CSSProperties } from "react";
+import { lazily } from "../frame/lazily";
 import { t } from "../i18n";
 import { usePage } from "../store/page";
 import { canvasUi, useCanvasUi } from "./canvasUi";
@@ -40,6 +41,7 @@ import { RerouteDot } from "./wires/RerouteDot";
 import { Wire } from "./wires/Wire";
 import { WireInHand } from "./wires/WireInHand";
 
+const FindBar = lazily(async () => (await import("./find/FindBar")).FindBar);
 const NODE_TYPES = { card: NodeCard, box: GroupBox, note: NoteBox, reroute: RerouteDot };
 const EDGE_TYPES = { wire: Wire };
 const MULTI_SELECT = ["Control", "Meta", "Shift"];
@@ -61,6 +63,7 @@ function Surface() {
   const tool = useCanvasUi((ui) => ui.tool);
   const isOutlineOpen = useCanvasUi((ui) => ui.isOutlineOpen);
   const isMapOpen = useCanvasUi((ui) => ui.isMapOpen);
+  const isFindOpen = useCanvasUi((ui) => ui.find !== null);
   const isNear = useCanvasUi((ui) => ui.isNear);
   const isTiny = useCanvasUi((ui) => ui.isTiny);
   const titleZoom = useCanvasUi((ui) => ui.titleZoom);
@@ -152,6 +155,7 @@ function Surface() {
       </ReactFlow>
       {nodes.length === 0 && <EmptyCanvas />}
       {isOutlineOpen && <Outline />}
+      {isFindOpen && <FindBar />}
       <FitTones />
       <LitWires />
       <RefusalNote />

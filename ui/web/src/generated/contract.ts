@@ -71,6 +71,7 @@ export interface Contract {
   RunRow: RunRow;
   RunWithGraph: RunWithGraph;
   SaveBody: SaveBody;
+  ScriptBody: ScriptBody;
   Setting: Setting;
   Sizes: Sizes;
   SocketsBody: SocketsBody;
@@ -1327,6 +1328,13 @@ export interface SaveBody {
    */
   graph: GraphFile;
   base_version: number;
+}
+export interface ScriptBody {
+  /**
+   * A workflow file.
+   */
+  graph: GraphFile;
+  targets?: string[] | null;
 }
 /**
  * A node whose sockets depend on what is given at some of them, and what is given there.

@@ -13,10 +13,12 @@ import type {
 } from "../../types";
 import { nodeSpec, outputSpec } from "../catalog";
 import { readNode, writeNode } from "../file/nodeFile";
+import { itemKey } from "../items";
 import { freshName } from "../names";
 import { filterRecord, has, mapRecord, own, withEntry, without } from "../record";
 import { SUB, subOf } from "../subs";
 import { isLink, isParamRef, joinTarget, splitTarget } from "../values";
+import { replaceMembers } from "./frames";
 import { tidyReroutes } from "./reroutes";
 
 /** What stands in the form of a folded node by itself: what is changed from run to run. */
@@ -87,6 +89,11 @@ export function fold(
     graph: tidyReroutes({
       ...rest,
       nodes: withEntry(rest.nodes, user, node),
+      groups: replaceMembers(
+        graph.groups,
+        [...inside].map((each) => itemKey("node", each)),
+        [itemKey("node", user)],
+      ),
       subs: withEntry(graph.subs, key, sub),
       rest: filterRecord(rest.rest, (_, entry) => !inside.has(entry)),
     }),
@@ -131,7 +138,9 @@ export function unfold(graph: EditorGraph, name: string): { graph: EditorGraph; 
     const output = node === name ? own(sub.outputs ?? {}, socket) : undefined;
     return output ? target(output.from) : from;
   };
-  const whole = rewired({ ...graph, nodes: { ...rest, ...Object.fromEntries(nodes) } }, moved);
+  const keys = [...fresh.values()].map((each) => itemKey("node", each));
+  const groups = replaceMembers(graph.groups, [itemKey("node", name)], keys);
+  const whole = rewired({ ...graph, groups, nodes: { ...rest, ...Object.fromEntries(nodes) } }, moved);
   return { graph: tidyReroutes(withUsedSubs(whole)), names: [...fresh.values()] };
 }
 
