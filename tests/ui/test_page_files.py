@@ -289,7 +289,7 @@ def test_hostile_files_are_refused_in_a_sentence_each_and_the_work_stays(
 
 
 def test_a_picture_that_is_cut_off_is_refused(page_server: Any, open_page: Callable[..., Page], watch: Watch) -> None:
-    watch.foresee("400 .*loom/(open|uploads)")
+    watch.foresee("400 .*loom/(open|foreign|uploads)")
     page = open_page(page_server.url, graph=FIRST)
     drop(page, b"\x89PNG\r\n\x1a\n" + b"\0" * 40, "star.png", "image/png")
     page.get_by_role("dialog", name="Use this picture?").get_by_role("button", name="Add a Load Image node").click()
@@ -340,6 +340,6 @@ def test_script_in_a_file_is_text(page_server: Any, open_page: Callable[..., Pag
     expect(say(page, "is done")).to_be_visible()
     for view in ("Gallery", "Simple", "Models", "Build"):
         tab(page, view).click()
-    page.get_by_role("button", name="Open the result of").click()
+    page.get_by_role("button", name="Open the result of Save Image").click()
     expect(page.get_by_role("dialog").get_by_text(SCRIPT).first).to_be_visible()
     assert page.evaluate("window.wasRun") is None

@@ -76,7 +76,13 @@ def test_an_older_version_is_looked_at_and_made_the_newest(page_server: Any, ope
     page.keyboard.press("Control+s")
     expect(say(page, "Versions is saved.")).to_be_visible()
     choose(page, "File", "Versions")
-    page.get_by_role("dialog", name="Versions of Versions").get_by_role("button", name="Restore version 1").click()
+    dialog = page.get_by_role("dialog", name="Versions of Versions")
+    dialog.get_by_role("button", name="Changes of 2").click()
+    expect(dialog.get_by_role("row").filter(has_text="prompt")).to_have_text(
+        "encode_text.prompta red stara second star"
+    )
+    expect(dialog.get_by_text("Version 2 and Canvas do not differ")).to_be_visible()
+    dialog.get_by_role("button", name="Restore version 1").click()
     expect(say(page, "Version 1 is the newest again, as version 3.")).to_be_visible()
     expect(prompt).to_have_value("a red star")
 

@@ -100,7 +100,7 @@ def test_a_result_tells_how_it_was_made_and_is_made_again_with_a_change(
 ) -> None:
     page = open_page(page_server.url)
     tab(page, "Gallery").click()
-    page.get_by_test_id(f"result-{two_results[0]}").get_by_role("button").click()
+    page.get_by_test_id(f"result-{two_results[0]}").get_by_role("button", name="Picture: ").click()
     dialog = page.get_by_role("dialog", name="to_compare")
     for fact in ("a red star", "31", "to_compare"):
         expect(dialog.get_by_text(fact, exact=True).first).to_be_visible()
@@ -119,7 +119,7 @@ def test_a_result_is_found_and_deleted(page_server: Any, open_page: Callable[...
     tab(page, "Gallery").click()
     page.get_by_role("searchbox", name="Search results").fill("purple cone")
     expect(page.get_by_role("button", name="Picture: ")).to_have_count(1)
-    page.get_by_test_id(f"result-{result}").get_by_role("button").click()
+    page.get_by_test_id(f"result-{result}").get_by_role("button", name="Picture: ").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     page.get_by_role("alertdialog").get_by_role("button", name="Yes").click()
     expect(say(page, "The result is deleted.")).to_be_visible()
@@ -210,9 +210,9 @@ def test_a_result_built_by_hand_tells_its_prompt_its_seed_and_what_was_set(
     assert (told["prompt"], told["seed"], told["params"]) == ("a red star", 0, {})
     page = open_page(page_server.url)
     tab(page, "Gallery").click()
-    page.get_by_test_id(f"result-{result}").get_by_role("button").click()
+    page.get_by_test_id(f"result-{result}").get_by_role("button", name="Picture: ").click()
     facts = page.get_by_role("dialog", name="no params").locator(".ll-fact")
-    expect(facts.filter(has_text="Seed")).to_contain_text("0")
+    expect(facts.filter(has_text="Seed").first).to_contain_text("0")
     expect(facts.filter(has_text="denoise.steps")).to_have_text("denoise.steps2")
     expect(facts.filter(has_text="load_model.source")).to_contain_text("builtin:bobbin")
 

@@ -69,9 +69,9 @@ def unbracketed(page: Page) -> list[str]:
         rest = text
         while (less := OURS.sub(" ", rest)) != rest:
             rest = less
-        rest = NAMED.sub("", MACHINE.sub("", rest))
         for theirs in sorted(THEIRS, key=len, reverse=True):
-            rest = rest.replace(theirs, " ")
+            rest = re.sub(rf"(?<!\w){re.escape(theirs)}(?!\w)", " ", rest)
+        rest = NAMED.sub("", MACHINE.sub("", rest))
         if NO_WORDS.sub("", rest):
             left.append(text)
     return sorted(set(left))

@@ -109,18 +109,16 @@ function followTheme(): void {
 
 let isNaming = false;
 
-/** The tabs in the page's language: Gradio knows the browser's only. */
+/** The tabs in the page's language: Gradio knows the browser's only. From then on they follow it. */
 function nameTabs(): void {
+  for (const tab of document.querySelectorAll<HTMLElement>("[data-tab-id]")) {
+    const words = [...tab.childNodes].find((node) => node instanceof Text);
+    const view = tab.dataset["tabId"] ?? "";
+    if (words && Object.hasOwn(VIEWS, view)) words.data = t(`core.view_${view as View}`);
+  }
   if (isNaming) return;
   isNaming = true;
-  const name = (): void => {
-    for (const tab of document.querySelectorAll<HTMLElement>("[data-tab-id]")) {
-      const words = [...tab.childNodes].find((node) => node instanceof Text);
-      const view = tab.dataset["tabId"] ?? "";
-      if (words && Object.hasOwn(VIEWS, view)) words.data = t(`core.view_${view as View}`);
-    }
-  };
   pageStore.subscribe((state, before) => {
-    if (state.language !== before.language || state.startup !== before.startup) name();
+    if (state.language !== before.language) nameTabs();
   });
 }

@@ -1,6 +1,8 @@
 import type { ReactNode } from "react";
 import type { ToCopy } from "../canvas/commands/copyAs";
 import { lazily } from "../frame/lazily";
+import { PlacesDialog } from "../gallery/recall/PlacesDialog";
+import type { PlacesAsked } from "../gallery/recall/recallActions";
 import { usePage } from "../store/page";
 import { ConflictDialog } from "./files/ConflictDialog";
 import type { SaveAsked } from "./files/fileActions";
@@ -49,6 +51,8 @@ function contentOf(name: string, payload: unknown): ReactNode {
       return <ConflictDialog {...(payload as SaveAsked)} />;
     case "unsaved":
       return <UnsavedDialog answer={payload as (mayLeave: boolean) => void} />;
+    case "places":
+      return <PlacesDialog {...(payload as PlacesAsked)} />;
     case "plain_file":
       return <PlainFileDialog plain={payload as PlainFile} />;
     case "text":

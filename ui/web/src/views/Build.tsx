@@ -1,4 +1,5 @@
 import { Canvas } from "../canvas/Canvas";
+import { OpenedResults } from "../gallery/OpenedResults";
 import { Dialogs } from "../panels/Dialogs";
 import { TabBar } from "../panels/files/TabBar";
 import { Lanes } from "../panels/lanes/Lanes";
@@ -19,6 +20,7 @@ export function Build() {
       </div>
       <Lanes />
       <Dialogs />
+      <OpenedResults view="build" items={[]} />
     </div>
   );
 }

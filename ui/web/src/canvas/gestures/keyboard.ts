@@ -130,8 +130,8 @@ function command(event: Press): boolean {
   if (event.altKey) return false;
   const side = event.shiftKey ? own(SIDES, event.key) : undefined;
   if (side) return alignSelected(side);
-  const key = event.shiftKey && event.key.toLowerCase() === "z" ? "Z" : event.key.toLowerCase();
-  const run = own(COMMANDS, key);
+  const shifted = event.shiftKey ? own(COMMANDS, event.key.toUpperCase()) : undefined;
+  const run = shifted ?? own(COMMANDS, event.key.toLowerCase());
   run?.();
   return run !== undefined;
 }
