@@ -166,7 +166,7 @@ export const urls = {
   workflowThumb: (id: string, version: number) => address(path`/workflows/${id}/thumb` + query({ v: version })),
   workflowFile: (id: string) => address(path`/workflows/${id}/file`),
   preview: (run: string, node: string, number: number) =>
-    address(path`/runs/${run}/previews/${node}` + query({ s: number })),
+    address(path`/runs/${run}/previews/${node.replaceAll("/", ":")}` + query({ s: number })),
   file: (result: string) => address(path`/files/${result}`),
   download: (result: string) => address(path`/files/${result}` + query({ download: 1 })),
   /** `poster` is the result's own, so that no older picture is shown. */

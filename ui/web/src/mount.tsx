@@ -8,10 +8,10 @@ import { t } from "./i18n";
 import { pageStore, setTheme, type View } from "./store/page";
 import { startOnce } from "./store/start";
 import { Build } from "./views/Build";
-import { Simple } from "./views/Simple";
 
-/** Tabs that few people open at once. */
+/** What is behind the other tabs is read after the canvas. */
 const Gallery = lazily(async () => (await import("./views/Gallery")).Gallery);
+const Simple = lazily(async () => (await import("./views/Simple")).Simple);
 const Models = lazily(async () => (await import("./views/Models")).Models);
 const VIEWS: Record<View, ComponentType> = { build: Build, simple: Simple, gallery: Gallery, models: Models };
 const API_PATH = "loom";

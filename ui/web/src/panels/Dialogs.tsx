@@ -1,7 +1,6 @@
 import type { ReactNode } from "react";
 import type { ToCopy } from "../canvas/commands/copyAs";
 import { lazily } from "../frame/lazily";
-import { PlacesDialog } from "../gallery/recall/PlacesDialog";
 import type { PlacesAsked } from "../gallery/recall/recallActions";
 import { usePage } from "../store/page";
 import { ConflictDialog } from "./files/ConflictDialog";
@@ -21,6 +20,7 @@ const TextDialog = lazily(async () => (await import("./files/TextDialog")).TextD
 const PlainFileDialog = lazily(async () => (await import("./files/PlainFileDialog")).PlainFileDialog);
 const ShareDialog = lazily(async () => (await import("./files/ShareDialog")).ShareDialog);
 const VersionsDialog = lazily(async () => (await import("./library/VersionsDialog")).VersionsDialog);
+const PlacesDialog = lazily(async () => (await import("../gallery/recall/PlacesDialog")).PlacesDialog);
 const ShortcutsDialog = lazily(async () => (await import("./ShortcutsDialog")).ShortcutsDialog);
 
 /** The dialog that `openDialog` was asked for; also what the page does unseen: checks, shortcuts, shared links. */
