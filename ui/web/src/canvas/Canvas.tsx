@@ -9,11 +9,11 @@ import {
   type ReactFlowInstance,
 } from "@xyflow/react";
 import { useEffect, useRef, type CSSProperties } from "react";
-import { lazily } from "../frame/lazily";
 import { t } from "../i18n";
 import { usePage } from "../store/page";
 import { canvasUi, useCanvasUi } from "./canvasUi";
 import { EmptyCanvas } from "./EmptyCanvas";
+import { FindBar } from "./find/FindBar";
 import type { WireEdge } from "./flow/flowEdges";
 import { MANY, type CanvasNode } from "./flow/flowNodes";
 import { HUGE } from "./flow/showAll";
@@ -41,7 +41,6 @@ import { RerouteDot } from "./wires/RerouteDot";
 import { Wire } from "./wires/Wire";
 import { WireInHand } from "./wires/WireInHand";
 
-const FindBar = lazily(async () => (await import("./find/FindBar")).FindBar);
 const NODE_TYPES = { card: NodeCard, box: GroupBox, note: NoteBox, reroute: RerouteDot };
 const EDGE_TYPES = { wire: Wire };
 const MULTI_SELECT = ["Control", "Meta", "Shift"];

@@ -1,7 +1,6 @@
 import type { ReactNode } from "react";
 import type { ToCopy } from "../canvas/commands/copyAs";
 import { lazily } from "../frame/lazily";
-import { PlacesDialog } from "../gallery/recall/PlacesDialog";
 import type { PlacesAsked } from "../gallery/recall/recallActions";
 import { usePage } from "../store/page";
 import { ConflictDialog } from "./files/ConflictDialog";
@@ -11,7 +10,7 @@ import { SaveAsDialog } from "./files/SaveAsDialog";
 import { useSharedLink } from "./files/sharedLink";
 import { UnsavedDialog } from "./files/UnsavedDialog";
 import { TemplatesDialog } from "./library/TemplatesDialog";
-import { VersionsDialog, type Named } from "./library/VersionsDialog";
+import type { Named } from "./library/VersionsDialog";
 import { usePageShortcuts } from "./pageShortcuts";
 import { useCheck } from "./problems/useCheck";
 
@@ -20,6 +19,8 @@ const LibraryDialog = lazily(async () => (await import("./library/LibraryDialog"
 const TextDialog = lazily(async () => (await import("./files/TextDialog")).TextDialog);
 const PlainFileDialog = lazily(async () => (await import("./files/PlainFileDialog")).PlainFileDialog);
 const ShareDialog = lazily(async () => (await import("./files/ShareDialog")).ShareDialog);
+const VersionsDialog = lazily(async () => (await import("./library/VersionsDialog")).VersionsDialog);
+const PlacesDialog = lazily(async () => (await import("../gallery/recall/PlacesDialog")).PlacesDialog);
 const ShortcutsDialog = lazily(async () => (await import("./ShortcutsDialog")).ShortcutsDialog);
 
 /** The dialog that `openDialog` was asked for; also what the page does unseen: checks, shortcuts, shared links. */
